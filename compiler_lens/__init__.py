@@ -1,0 +1,53 @@
+"""See what torch.compile did.
+
+    lens = compiler_lens.Lens()
+    model = torch.compile(model, backend=lens)
+    model(x)
+    print(lens.report())
+
+Importing this has no effect and does not import torch; `Lens` does when it is first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from compiler_lens.errors import CaptureError, LensError, PayloadError, RecordingFileError, UsageError
+
+if TYPE_CHECKING:
+    from compiler_lens.lens import Lens
+    from compiler_lens.model import Recording
+    from compiler_lens.named import named_lens
+    from compiler_lens.recording_file import load
+
+__all__ = [
+    "CaptureError",
+    "Lens",
+    "LensError",
+    "PayloadError",
+    "Recording",
+    "RecordingFileError",
+    "UsageError",
+    "load",
+    "named_lens",
+]
+__version__ = "0.1.0"
+
+# Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
+_WHERE = {
+    "Lens": "compiler_lens.lens",
+    "Recording": "compiler_lens.model",
+    "load": "compiler_lens.recording_file",
+    "named_lens": "compiler_lens.named",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(_WHERE[name]), name)
+    raise AttributeError(f"module 'compiler_lens' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

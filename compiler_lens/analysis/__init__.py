@@ -1,0 +1,1 @@
+"""What a recording means: pure functions of `Recording`, without words, colours or torch."""

@@ -1,0 +1,88 @@
+"""Finding what a user names: a compilation, a stage, a kernel. A `UsageError` says what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from compiler_lens.errors import UsageError
+from compiler_lens.model import CompileId, GraphStage, Kernel, Recording
+
+_SHOWN = 12
+
+
+class Owned(Protocol):
+    """A fact of one compilation."""
+
+    @property
+    def compile_id(self) -> CompileId | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The part of a recording that a user asked to see."""
+
+    ids: frozenset[CompileId] | None = None  # None: every compilation
+    stage: GraphStage | None = None
+    kernel: str = ""
+
+    def has(self, fact: Owned) -> bool:
+        """Whether a fact belongs to what was asked for."""
+        return self.ids is None or fact.compile_id in self.ids
+
+
+EVERYTHING = Selection()
+
+
+def compile_ids(recording: Recording) -> tuple[CompileId, ...]:
+    """Every compile id, in order of appearance; a break or a graph may have one that no compilation has."""
+    groups = (recording.compilations, recording.graph_breaks, recording.graphs, recording.kernels)
+    return tuple(dict.fromkeys(item.compile_id for group in groups for item in group))
+
+
+def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
+    """The compilations meant by `0/1` or `[0/1]`, or by `0`: all of that frame."""
+    wanted = text.strip().strip("[]")
+    known = compile_ids(recording)
+    exact = frozenset(i for i in known if str(i) == wanted)
+    found = exact or frozenset(i for i in known if str(i).rpartition("/")[0] == wanted)
+    if not found:
+        raise UsageError(f"no compilation {text!r} in this recording{_instead(wanted, map(str, known))}")
+    return found
+
+
+def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> GraphStage:
+    """The stage of a graph that a user names; among the stages that these compilations have."""
+    present = {g.stage: None for g in recording.graphs if g.compile_id in ids}
+    names = {stage.value: stage for stage in present}
+    wanted = text.strip().lower().replace("-", "_")
+    if wanted in names:
+        return names[wanted]
+    raise UsageError(f"no {text!r} graph here{_instead(wanted, names)}")
+
+
+def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | None) -> tuple[Kernel, ...]:
+    """All kernels of one name: in one compilation there is one, but each counts its names from zero."""
+    kernels = [k for k in recording.kernels if ids is None or k.compile_id in ids]
+    found = tuple(k for k in kernels if k.name == name)
+    if not found:
+        raise UsageError(f"no kernel {name!r} in this recording{_instead(name, (k.name for k in kernels))}")
+    return found
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that somebody who wrote `word` most likely meant."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
+
+
+def _instead(wanted: str, known: Iterable[str]) -> str:
+    names = list(dict.fromkeys(known))
+    if not names:
+        return ": it has none"
+    meant = nearest(wanted, names)
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    listed = f": it has {', '.join(names[:_SHOWN])}{more}"
+    return f"{listed}. Did you mean {meant}?" if meant else listed

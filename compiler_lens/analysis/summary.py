@@ -1,0 +1,62 @@
+"""What one screen says about a recording, in one value."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from compiler_lens.analysis.caches import CacheSummary, cache_summary
+from compiler_lens.analysis.compilations import CompilationRow, compilation_rows
+from compiler_lens.analysis.coverage import Coverage, coverage
+from compiler_lens.analysis.findings import Finding, findings
+from compiler_lens.analysis.kernels import KernelGroup, kernel_groups
+from compiler_lens.analysis.phases import PhaseTimes, phase_times
+from compiler_lens.analysis.places import Place, break_places
+from compiler_lens.analysis.recompiles import RecompileCause, recompile_causes
+from compiler_lens.model import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """Everything that the one-screen report shows."""
+
+    coverage: Coverage
+    places: tuple[Place, ...]
+    causes: tuple[RecompileCause, ...]
+    rows: tuple[CompilationRow, ...]
+    kernels: tuple[KernelGroup, ...]
+    phases: PhaseTimes
+    caches: CacheSummary
+    findings: tuple[Finding, ...]
+    modes: tuple[str, ...]  # every mode in use, the most frequent first
+    options: tuple[tuple[str, str], ...]  # every option given to any compilation
+
+    @property
+    def graphs(self) -> int:
+        """How many graphs were compiled."""
+        return sum(row.graphs for row in self.rows)
+
+    @property
+    def seconds(self) -> float | None:
+        """Compile seconds in all: from torch's timed events, or without them the sum over compilations."""
+        known = [row.seconds for row in self.rows if row.seconds is not None]
+        return self.phases.total if self.phases.timed else sum(known) if known else None
+
+
+def summarize(recording: Recording) -> Summary:
+    """Draw a recording together for one screen."""
+    covered, places, causes = coverage(recording), break_places(recording), recompile_causes(recording)
+    # A log that we did not write knows no backend, and so no mode either: "default" would be made up there.
+    told = [c for c in recording.compilations if c.backend or c.mode != "default"]
+    return Summary(
+        coverage=covered,
+        places=places,
+        causes=causes,
+        rows=compilation_rows(recording),
+        kernels=kernel_groups(recording.kernels),
+        phases=phase_times(recording.spans),
+        caches=cache_summary(recording),
+        findings=findings(recording, covered, places, causes),
+        modes=tuple(mode for mode, _ in Counter(c.mode for c in told).most_common()),
+        options=tuple(sorted({item for c in recording.compilations for item in c.options.items()})),
+    )

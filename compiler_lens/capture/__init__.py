@@ -1,0 +1,1 @@
+"""The only rooms that know torch: what happens in this process, as events."""

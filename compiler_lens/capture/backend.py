@@ -1,0 +1,31 @@
+"""Handing over to Inductor, exactly as `torch.compile(backend="inductor")` would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from compiler_lens.capture import compat
+
+
+class Delegates:
+    """The Inductor wrappers of one lens, one for each mode and set of options that it was used with."""
+
+    def __init__(self) -> None:
+        self._wrappers: list[tuple[Any, Callable[..., Any]]] = []
+
+    def wrapper(self, mode: str | None, options: dict[str, Any] | None, name: str | None) -> Callable[..., Any]:
+        """The wrapper for a mode and options; made at the first use. Raises what torch raises for unknown ones."""
+        # torch hands over the user's own dict, who may change it for the next model.
+        key = (mode, dict(options) if options else options, name)
+        for known, wrapper in self._wrappers:
+            if known == key:
+                return wrapper
+        wrapper = compat.inductor_wrapper(mode, options, name)
+        self._wrappers.append((key, wrapper))
+        return wrapper
+
+    def reset(self) -> None:
+        """What `torch.compiler.reset()` asks of a backend: forget CUDA graph pools."""
+        for _, wrapper in self._wrappers:
+            wrapper.reset()  # type: ignore[attr-defined]

@@ -1,0 +1,62 @@
+"""What one open lens receives: events into its journal, problems beside them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from compiler_lens.event import Event
+from compiler_lens.journal import JournalWriter
+
+Listener = Callable[[Event], None]
+
+
+class Session:
+    """The recording end of a lens: its journal, and whom else to tell.
+
+    `everything` counts the `with` blocks open on it: above zero it receives every compilation of the process,
+    else only those that name its lens as backend.
+    """
+
+    def __init__(self, path: Path | None, *, strict: bool, listener: Listener | None) -> None:
+        self.journal = JournalWriter(path)
+        self.strict = strict
+        self.everything = 0
+        self.unwritten: list[tuple[str, str]] = []  # problems that the journal could not take
+        self._listener = listener
+        self._said: set[str] = set()
+        self.is_described = False
+
+    def take(self, event: Event) -> None:
+        """Keep one event."""
+        self.journal.append(event)
+        if self._listener is not None:
+            self._listener(event)
+
+    def problem(self, where: str, message: str) -> None:
+        """Keep word of something that went wrong. Does not raise."""
+        try:
+            self.take(Event("lens.problem", time.time(), meta={"where": where, "message": message}))
+        except Exception:  # noqa: BLE001 -- then the journal itself, or who listens, is what fails
+            self.unwritten.append((where, message))
+
+    def is_news(self, skip: Event) -> bool:
+        """Whether a frame's skip was not told yet: torch passes over some frames anew at every call."""
+        place = f"{skip.meta['file']}:{skip.meta['line']} {skip.meta['function']} {skip.meta['reason']}"
+        is_news = place not in self._said
+        self._said.add(place)
+        return is_news
+
+    def describe_once(self, describe: Callable[[], dict[str, Any]]) -> None:
+        """Keep the environment as it is when the first frame compiles: settings are often made late."""
+        if not self.is_described:
+            self.is_described = True
+            self.take(Event("lens.environment", time.time(), meta=describe()))
+
+    def unavailable(self, fact: str, reason: str) -> None:
+        """Say once that this torch does not offer a fact."""
+        if fact not in self._said:
+            self._said.add(fact)
+            self.take(Event("lens.unavailable", time.time(), meta={"fact": fact, "reason": reason}))

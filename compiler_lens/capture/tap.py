@@ -1,0 +1,282 @@
+"""The process's one subscription to torch, shared by all open lenses.
+
+a frame enters Dynamo ──► FrameRecord (whose is it?) ──┐
+a trace record, a hook's observation ──────────────────┴─► Event ──► the sessions that it belongs to
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from compiler_lens.capture import compat, inductor
+from compiler_lens.capture.attribution import Attribution, FrameRecord
+from compiler_lens.capture.environment import describe_environment
+from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, Hook, owner_of
+from compiler_lens.capture.patches import Patch
+from compiler_lens.capture.session import Session
+from compiler_lens.capture.subscription import Subscription
+from compiler_lens.capture.trace import TraceHandler
+from compiler_lens.errors import CaptureError
+from compiler_lens.event import NO_ID, Event
+
+_LATER = object()  # not None: nobody has looked yet whether this torch has the place
+_ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
+_CHANGED = "somebody changed torch's trace logger: what was compiled just before may be missing"
+
+
+class _StrictError(CaptureError):
+    """On its way out to the user of a strict lens."""
+
+
+class _SkipFilter(logging.Filter):
+    """Listens to Inductor's word on a CUDA graph that is skipped when it comes to run: it tells nobody else."""
+
+    def __init__(self, tap: Tap) -> None:
+        super().__init__()
+        self._tap = tap
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        self._tap.guard("CUDA graph", lambda: self._note(record.getMessage()))
+        return True
+
+    def _note(self, message: str) -> None:
+        self._tap.note("lens.cudagraph_skip", {"message": message})
+
+
+# Told when code is generated, and not again when the graph comes from a cache.
+KEPT_BESIDE_CACHE = frozenset(("triton_kernel_info",))
+
+
+class Tap(TraceHandler):
+    """Receives everything, gives each session its own. Lives on torch's trace logger, nowhere else."""
+
+    def __init__(self) -> None:
+        super().__init__(self._take_record)
+        self.sessions: tuple[Session, ...] = ()
+        self.attribution = Attribution()
+        self.local = self.attribution.local
+        self.cache_keys: dict[tuple[int | None, bool], str] = {}  # of a run's forward (or inference) and backward
+        self.seconds = 0.0  # spent in our own code while others compiled
+        self._is_done = False
+        self._patches: dict[compat.Place, Patch | None] = {}
+        self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
+        self._subscription = Subscription(self)
+        self._skip_filter = _SkipFilter(self)
+
+    # -- opening and closing
+
+    def serve(self, session: Session) -> bool:
+        """Begin to serve a session; False if the last one has just left, and with it this tap."""
+        with self._lock:
+            if self._is_done:
+                return False
+            self.sessions = (*self.sessions, session)
+        before = self.seconds
+        for where, step in (
+            ("file names", lambda: session.take(_file_names())),
+            ("trace", self._listen),
+            ("registry", lambda: compat.register_lenses(lambda backend: owner_of(backend) is not None)),
+            ("hooks", lambda: self.install(DYNAMO_HOOKS)),
+        ):
+            self.guard(where, step)
+        self.seconds = before  # opening imports much of torch, and no compilation waits for it
+        return True
+
+    def dismiss(self, session: Session) -> None:
+        """Stop serving a session; with the last one, leave torch as it was."""
+        with self._lock:
+            self.sessions = tuple(s for s in self.sessions if s is not session)
+            with contextlib.suppress(Exception):  # a record too many costs less than a hook left behind
+                self.attribution.forget(session)
+            if self.sessions or self._is_done:
+                return
+            self._is_done = True
+            undo = [patch.undo for patch in reversed(self._patches.values()) if patch is not None]
+            self._patches.clear()
+            for step in (self._silence, compat.forget_lenses, *undo):
+                with contextlib.suppress(Exception):  # what cannot be undone must not keep the rest
+                    step()
+            # Last: whoever opens a lens meanwhile waits for this one to be gone, and finds torch as it was.
+            vars(compat.trace_logger()).pop(_ANCHOR, None)
+
+    def _listen(self) -> None:
+        with self._lock:
+            if not self._is_done:
+                compat.cudagraph_logger().addFilter(self._skip_filter)
+                self._subscription.take()
+
+    def _silence(self) -> None:
+        compat.cudagraph_logger().removeFilter(self._skip_filter)
+        self._subscription.give_back()
+
+    def _stay_subscribed(self) -> None:
+        if not self._subscription.is_whole and self.sessions:
+            self._listen()
+            for session in self.sessions:
+                session.problem("trace", _CHANGED)
+
+    def install(self, hooks: tuple[Hook, ...]) -> None:
+        """Put hooks in, once; say which this torch has no place for.
+
+        This may import parts of torch that the compilation at hand is about to import: that time is not ours.
+        """
+        start = time.perf_counter()
+        missing = [hook for hook in hooks if hook.place not in self._patches and not hook.place.is_being_imported]
+        # All imports before the first hook: a module that takes a function by name must take torch's own.
+        found = [(hook, hook.place.resolve()) for hook in missing]
+        self.local.import_seconds += time.perf_counter() - start
+        for hook, place in found:
+            self._put_in(hook, place)
+        lacking = [hook.place for hook in hooks if self._patches.get(hook.place, _LATER) is None]
+        for lack in () if self._is_done else lacking:
+            for session in self.sessions:
+                session.unavailable(lack.fact, f"this torch has no {lack.module}.{lack.name}")
+
+    def _put_in(self, hook: Hook, found: tuple[Any, str] | None) -> None:
+        with self._lock:
+            if self._is_done or hook.place in self._patches:  # closed, or another thread's meanwhile
+                return
+            self._patches[hook.place] = Patch(*found, functools.partial(hook.make, self)) if found else None
+
+    # -- frames
+
+    def enter(self, facts: Mapping[str, Any], owner: Session | None, *, is_inductor: bool) -> FrameRecord:
+        """A frame enters the compiler."""
+        self._stay_subscribed()
+        self.here()  # the compilation around it, if any, must not take this frame for its own
+        sessions = tuple(s for s in self.sessions if s is owner or s.everything)
+        record = self.attribution.enter(sessions, facts)
+        if sessions:  # Dynamo's own for those whose module was half imported when the lens opened
+            self.install((*DYNAMO_HOOKS, *INDUCTOR_HOOKS) if is_inductor else DYNAMO_HOOKS)
+        return record
+
+    def leave(self, record: FrameRecord, meta: Mapping[str, Any]) -> None:
+        """A frame leaves the compiler."""
+        record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
+        now = time.time()
+        if record.torch_id is not None:
+            self._give(record.sessions, Event("lens.frame_end", now, record.run, record.torch_id, meta=meta))
+        elif meta.get("reason"):
+            event = Event("lens.frame_skipped", now, record.run, meta={**record.facts, **meta})
+            self._give(tuple(s for s in record.sessions if s.is_news(event)), event)
+        self._stay_subscribed()
+
+    # -- events
+
+    def guard(self, where: str, step: Callable[[], object]) -> None:
+        """Run a step of ours inside the user's compilation: its errors become problems of the sessions."""
+        local = self.local
+        is_outermost, local.is_ours = not local.is_ours, True
+        start, imports = time.perf_counter(), local.import_seconds
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is ours and not the user's
+            self._tell(where, error)
+        finally:
+            if is_outermost:
+                local.is_ours = False
+                self.seconds += time.perf_counter() - start - (local.import_seconds - imports)
+
+    def _tell(self, where: str, error: Exception) -> None:
+        if isinstance(error, _StrictError):
+            raise error
+        message = type(error).__name__
+        try:
+            message = f"{message}: {_words(error)}"
+            for session in self.sessions:
+                session.problem(where, message)
+        except Exception:  # noqa: BLE001 -- a RecursionError leaves no room for a call of ours
+            for session in self.sessions:
+                session.unwritten.append((where, message))
+        if any(session.strict for session in self.sessions):
+            raise _StrictError(f"{where}: {message}") from error
+
+    def _take_record(self, name: str, meta: Any, text: str | None) -> None:
+        self.guard(name, lambda: self._note_record(name, meta, text))
+
+    def _note_record(self, name: str, meta: Any, text: str | None) -> None:
+        if name == "str":
+            self.note(name, {"text": meta[0], "id": meta[1]}, None)
+        else:
+            if text is not None and name.startswith("fx_graph_cache_"):
+                meta, text = inductor.cache_answer(meta, text)
+            event = self.note(name, meta, text)
+            if name in KEPT_BESIDE_CACHE:
+                self.here().pending.append(event)
+
+    def note(self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False) -> Event:
+        """Record something that happens now, for the sessions whose compilation is under way."""
+        context = compat.compile_context()
+        record = self._record(context)
+        run, torch_id, attempt = None, NO_ID, 0
+        if context is not None:
+            run, torch_id, attempt = record.run, compat.torch_id(context), context.attempt
+        event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
+        # Interned file names are told once a process, whoever compiles; nobody knows whose CUDA graph runs.
+        is_everybodys = name == "str" or (name == "lens.cudagraph_skip" and context is None)
+        self._give(self.sessions if is_everybodys else record.sessions, event)
+        return event
+
+    def note_later(self, name: str, meta: Mapping[str, Any], compile_id: str) -> Event:
+        """Record something that happens at run time, for the compilation that torch names as its origin."""
+        torch_id, record = self.attribution.latest(compile_id)
+        run, sessions = (record.run, record.sessions) if record else (None, self._all_seeing())
+        event = Event(name, time.time(), run, torch_id, 0, meta, None, threading.get_ident())
+        self._give(sessions, event)
+        return event
+
+    def here(self) -> FrameRecord:
+        """The record of what happens now. Without sessions nobody keeps it, and hooks need not collect it."""
+        return self._record(compat.compile_context())
+
+    def _record(self, context: Any) -> FrameRecord:
+        if context is None:
+            return self.attribution.outside(self._all_seeing())
+        record, begins = self.attribution.of(context, self._all_seeing())
+        for session in record.sessions:
+            if not session.is_described:
+                self.guard("environment", functools.partial(session.describe_once, describe_environment))
+        if begins:
+            event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, record.facts)
+            self._give(record.sessions, event)
+        return record
+
+    def _all_seeing(self) -> tuple[Session, ...]:
+        if self._patches.get(compat.FRAME) is None:  # nobody tells whose frame it is
+            return self.sessions
+        return tuple(session for session in self.sessions if session.everything)
+
+    def _give(self, sessions: tuple[Session, ...], event: Event) -> None:
+        for session in sessions:
+            if session in self.sessions:
+                session.take(event)
+
+
+def _file_names() -> Event:
+    files = {str(number): name for name, number in compat.interned_files().items()}
+    return Event("lens.files", time.time(), meta={"files": files})
+
+
+def _words(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 -- an exception of somebody else's, which cannot say what it is
+        return "(it cannot be printed)"
+
+
+def open_tap(session: Session) -> Tap:
+    """Subscribe a session to torch."""
+    while True:
+        tap: Tap = vars(compat.trace_logger()).setdefault(_ANCHOR, Tap())
+        try:
+            if tap.serve(session):
+                return tap
+        except BaseException:
+            tap.dismiss(session)
+            raise

@@ -1,0 +1,100 @@
+"""torch's structured trace, received in the process while it compiles.
+
+A `logging.Handler` on torch's trace logger sees every record. torch renders all payloads as soon as anybody
+listens, also those that nobody reads (a graph before each pass, 34 to 61 ms each): `WantedOnly` lets it render
+what we want and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from compiler_lens.readers import WANTED
+
+# name, metadata, payload
+Sink = Callable[[str, Any, str | None], None]
+
+_NOT_NAMES = frozenset(
+    ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "stack", "has_payload", "subgraph_name")
+)
+
+
+class TraceHandler(logging.Handler):
+    """Hands each record that a reader wants to the sink. The sink must not raise: we are inside a compilation."""
+
+    def __init__(self, sink: Sink) -> None:
+        super().__init__(logging.DEBUG)
+        self.sink = sink
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Take a record without the handler's lock, which a forked child could inherit locked."""
+        metadata = getattr(record, "metadata", None)
+        if not isinstance(metadata, dict):  # somebody else's message
+            return True
+        name = next((key for key in metadata if key not in _NOT_NAMES), None)
+        if name is None:
+            return True
+        value = metadata[name]
+        if name == "artifact" and isinstance(value, dict):
+            name = str(value.get("name"))
+        if name in WANTED or wanted_suffix(name):
+            self.sink(name, value, getattr(record, "payload", None))
+        return True
+
+
+def wanted_suffix(name: str) -> bool:
+    """Whether it is the bytecode of a resume function: its name carries the function's, so it is in no table."""
+    return name.endswith("_ORIGINAL_BYTECODE")
+
+
+class WantedOnly(list[logging.Handler]):
+    """The logger's handlers, which answers "is there any?" by whether somebody wants the record at hand.
+
+    trace_structured() in torch/_logging/_internal.py asks `if trace_log.handlers:` before it renders a payload;
+    its parameters `name`, `metadata_fn` and `payload_fn` are read from its frame. Where that fails, or where
+    somebody else listens too, the answer is yes and all is rendered, as without us.
+    """
+
+    def __init__(self, handlers: Iterable[logging.Handler], ours: TraceHandler, trace_code: Any) -> None:
+        super().__init__(handlers)
+        self._ours = ours
+        self._trace_code = trace_code
+
+    def __bool__(self) -> bool:
+        if any(self._is_listening(handler) for handler in self):
+            return True
+        frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see who asks
+        if frame.f_code is not self._trace_code:
+            # The partitioner asks too, and renders extra graphs on failure if anybody listens.
+            return False
+        try:
+            name, timed = _asked(frame.f_locals)
+        except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become
+            return True
+        if name == "chromium_event":
+            if timed is not None:
+                self._ours.sink(name, timed, None)
+            return False
+        return name in WANTED or wanted_suffix(name)
+
+    def _is_listening(self, handler: logging.Handler) -> bool:
+        # A LazyTraceHandler without a folder (no TORCH_TRACE) removes itself at its first record.
+        return handler is not self._ours and getattr(handler, "root_dir", handler) is not None
+
+
+def _asked(parameters: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """Which event a call of trace_structured() is about, from its parameters; a timed one's begin or end itself.
+
+    The payload of a timed event is a dict: taking it here spares its JSON, its hash and a log record, a hundred
+    times a frame.
+    """
+    name = parameters["name"]
+    if name == "artifact":
+        return parameters["metadata_fn"]()["name"], None
+    if name != "chromium_event":
+        return name, None
+    event = parameters["payload_fn"]()
+    return name, {key: event[key] for key in ("name", "ph", "ts")} if event["ph"] in ("B", "E") else None

@@ -1,0 +1,61 @@
+"""The command line: `compiler-lens COMMAND …`, one file per command."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from compiler_lens.errors import LensError
+
+_DESCRIPTION = """\
+See what torch.compile did to your program: what was compiled and what was not,
+where graphs break and why, which kernels came out, and where compile time went.
+"""
+
+_EXAMPLES = """\
+start here:
+  compiler-lens run -o run.clens train.py     record a script as it is
+  compiler-lens show run.clens                one screen: what happened, what to do next
+  compiler-lens show run.clens breaks         every graph break, with torch's advice
+
+Or in Python: lens = compiler_lens.Lens(); torch.compile(model, backend=lens);
+call the model; print(lens.report()).
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the exit status is 0 if it did what was asked for."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    try:
+        return int(args.run(args))
+    except LensError as error:
+        sys.stderr.write(f"compiler-lens: {error}\n")
+        return error.exit_code
+
+
+def _parser() -> argparse.ArgumentParser:
+    from compiler_lens.cli import run, show
+
+    parser = argparse.ArgumentParser(
+        prog="compiler-lens",
+        description=_DESCRIPTION,
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in (run, show):
+        command.add_parser(commands)
+    return parser
+
+
+class _Version(argparse.Action):
+    """Looks the version up only when it is asked for."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        from compiler_lens import __version__
+
+        sys.stdout.write(f"compiler-lens {__version__}\n")
+        parser.exit()

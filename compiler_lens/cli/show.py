@@ -1,0 +1,145 @@
+"""`compiler-lens show`: the report of a recording, and the views behind it."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from compiler_lens.errors import UsageError
+
+if TYPE_CHECKING:
+    from compiler_lens.analysis.select import Selection
+    from compiler_lens.model import Recording
+
+_REPORT = "report"
+
+_VIEWS: Mapping[str, str] = {
+    "breaks": "graph breaks by place in your code, with torch's advice",
+    "graphs": "compilations; with ID its graphs, with ID STAGE the code of one",
+    "kernels": "every kernel and the ops that it fuses",
+    "kernel": "one kernel by NAME: what it computes, launches, configs, source",
+    "recompiles": "what changed from one compilation of a function to the next",
+    "guards": "the conditions for reusing compiled code; with ID every one",
+    "caches": "hit, miss or bypass, for every question to torch's caches",
+    "times": "compile time by phase, by compilation, by torch's own events",
+    "frames": "what became of every function: compiled, skipped, failed",
+    "autotune": "what max-autotune tried for each op, and what won",
+    "cudagraphs": "which graphs run as CUDA graphs, and why not the others",
+    "environment": "versions, device, changed settings, gaps in the recording",
+}
+
+_EPILOG = (
+    "views:\n"
+    + "\n".join(f"  {view:<12} {told}" for view, told in _VIEWS.items())
+    + """
+
+ID is a compile id as torch prints it, 0/1 or [0/1]; a frame alone, 0, means all its compilations.
+STAGE is one of dynamo, joint, forward, backward, inference, post_grad, post_grad_backward.
+
+examples:
+  compiler-lens show run.clens                      one screen: what happened, what to do next
+  compiler-lens show run.clens graphs 0/0 forward   the ATen graph of the forward, as code
+  compiler-lens show run.clens kernel triton_poi_fused_add_0
+  compiler-lens show /tmp/torch_trace/ breaks       a TORCH_TRACE log that we did not write
+  compiler-lens show run.clens kernels --json | jq '.kernels[].name'
+"""
+)
+
+_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+_PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+# What a terminal without Unicode shows instead.
+_ASCII = str.maketrans({"…": "...", "·": "|", "→": "->", "×": "x", "█": "#", "µ": "u", "–": "-"})  # noqa: RUF001
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "show",
+        help="show a recording, or a TORCH_TRACE log",
+        usage="compiler-lens show REC [VIEW] [ID] [STAGE] [--json] [--width N] [--no-color]",
+        description="Show a recording: without a view, one screen that ends with what to do next.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one log")
+    parser.add_argument("view", metavar="VIEW", nargs="?", default=_REPORT, help="what to look at, see below")
+    parser.add_argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name")
+    parser.add_argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name")
+    parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
+    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
+    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one view. A closed pipe and Ctrl-C end it without a word."""
+    _check(args)
+    try:
+        _write(_text(args))
+    except BrokenPipeError:
+        # Python flushes standard output once more when it exits, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _PIPE_CLOSED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Say at once what is wrong with the command; reading a large recording takes a moment."""
+    if args.view != _REPORT and args.view not in _VIEWS:
+        from compiler_lens.analysis.select import nearest
+
+        meant = nearest(args.view, _VIEWS)
+        hint = f" Did you mean {meant}?" if meant else ""
+        raise UsageError(f"no view {args.view!r}.{hint} There are {', '.join(_VIEWS)}")
+    if args.view == "kernel" and len(args.what) != 1:
+        raise UsageError("which kernel? compiler-lens show REC kernel NAME, and `kernels` lists the names")
+    most = {_REPORT: 0, "graphs": 2}.get(args.view, 1)
+    if len(args.what) > most:
+        raise UsageError(f"too much: {' '.join(args.what[most:])} (view {args.view} takes {most} of ID or NAME)")
+    if args.id and args.view != "kernel":
+        raise UsageError(f"--id goes with `kernel`; here: compiler-lens show REC {args.view} {args.id}")
+
+
+def _text(args: argparse.Namespace) -> str:
+    from compiler_lens.recording_file import open_recording
+
+    recording = open_recording(args.recording)
+    selection = _selection(recording, args)
+    if args.json:
+        from compiler_lens.render.json import to_json
+
+        return to_json(recording, args.view, selection) + "\n"
+    from compiler_lens.render.console import report, view
+    from compiler_lens.render.console.open_page import page_for
+
+    color = False if args.no_color else None
+    if args.view == _REPORT:
+        return report(recording, width=args.width, color=color, path=args.recording)
+    page = page_for(recording, width=args.width, color=color, path=args.recording)
+    return view(recording, args.view, page, selection)
+
+
+def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
+    from compiler_lens.analysis.select import Selection, select_ids, select_kernels, select_stage
+
+    if args.view == "kernel":
+        ids = select_ids(recording, args.id) if args.id else None
+        select_kernels(recording, args.what[0], ids)
+        return Selection(ids=ids, kernel=args.what[0])
+    ids = select_ids(recording, args.what[0]) if args.what else None
+    stage = select_stage(recording, ids, args.what[1]) if ids and len(args.what) > 1 else None
+    return Selection(ids=ids, stage=stage)
+
+
+def _write(text: str) -> None:
+    encoding = sys.stdout.encoding or "utf-8"
+    if not encoding.lower().replace("-", "").startswith("utf"):
+        text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    sys.stdout.write(text)
+    sys.stdout.flush()

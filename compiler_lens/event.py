@@ -1,0 +1,32 @@
+"""One thing that happened, as it was told to us: the unit of the journal and the input of every reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+# A torch frame id, its recompile number and the compiled-autograd id; each may be unknown.
+TorchId = tuple[int | None, int | None, int | None]
+
+NO_ID: TorchId = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event, torch's own or one of our hooks'.
+
+    `name` is torch's record name; an artifact goes by its artifact name ("dynamo_graph_break_reason").
+    Names of our own hooks start with "lens.". `meta` is plain JSON data and `text` the payload as torch
+    rendered it: neither is interpreted before a reader sees it.
+    """
+
+    name: str
+    at: float  # seconds since the epoch; for events of a torch log without one, 0.0
+    run: int | None = None  # tells compilations apart that share a torch id (after a reset); None: outside of any
+    torch_id: TorchId = NO_ID
+    attempt: int = 0
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    text: str | None = None
+    thread: int = 0
+    cached: bool = False  # read back from beside a cache entry, not seen in this process

@@ -1,0 +1,216 @@
+"""Events in, a Recording out: every reader runs here, and what several of them found is joined."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from compiler_lens.errors import CaptureError, PayloadError
+from compiler_lens.event import NO_ID, Event
+from compiler_lens.fold_compilations import join_compilations, link_resume_functions
+from compiler_lens.fold_cudagraphs import join_cudagraphs
+from compiler_lens.fold_graphs import decompositions, join_graphs
+from compiler_lens.fold_kernels import join_kernels, number_output_codes
+from compiler_lens.fold_spans import join_spans
+from compiler_lens.model import (
+    AutotuneResult,
+    CacheOutcome,
+    CaptureProblem,
+    Compilation,
+    CompileId,
+    CudagraphOutcome,
+    Environment,
+    GraphBreak,
+    Guard,
+    Kernel,
+    OutputCode,
+    Recompile,
+    Recording,
+    Symbol,
+    Unavailable,
+)
+from compiler_lens.readers import (
+    caches,
+    cudagraphs,
+    environment,
+    frames,
+    graph_breaks,
+    graph_text,
+    guards,
+    kernels,
+    node_facts,
+    output_code,
+    recompiles,
+    symbols,
+    tuning,
+)
+from compiler_lens.readers.facts import (
+    Failure,
+    FrameEnd,
+    FrameStart,
+    GraphText,
+    KernelNodes,
+    Metrics,
+    NodeFacts,
+    ResumeName,
+    TimedMark,
+    TritonTuning,
+)
+
+Reader = Callable[[Event, CompileId, Mapping[int, str]], Sequence[Any]]
+Found = TypeVar("Found")
+
+READERS: Mapping[str, Reader] = {
+    "dynamo_start": frames.read_dynamo_start,
+    "lens.frame_start": frames.read_frame_start,
+    "lens.frame_end": frames.read_frame_end,
+    "compilation_metrics": frames.read_metrics,
+    "bwd_compilation_metrics": frames.read_metrics,
+    "dynamo_error": graph_breaks.read_dynamo_error,
+    "dynamo_graph_break_reason": graph_breaks.read_graph_break,
+    "recompile_reasons": recompiles.read_recompiles,
+    "dynamo_cpp_guards_str": guards.read_guards,
+    "create_symbol": symbols.read_symbols,
+    "create_unbacked_symbol": symbols.read_symbols,
+    "symbolic_shape_specialization": symbols.read_symbols,
+    "dynamo_output_graph": graph_text.read_graph,
+    "aot_joint_graph": graph_text.read_graph,
+    "aot_forward_graph": graph_text.read_graph,
+    "aot_backward_graph": graph_text.read_graph,
+    "aot_inference_graph": graph_text.read_graph,
+    "inductor_post_grad_graph": graph_text.read_graph,
+    "lens.node_facts": node_facts.read_node_facts,
+    "inductor_output_code": output_code.read_output_code,
+    "lens.kernel_nodes": kernels.read_kernel_nodes,
+    "lens.autotune": tuning.read_autotune,
+    "lens.triton_configs": tuning.read_triton_configs,
+    "triton_kernel_info": tuning.read_triton_kernel_info,
+    "lens.cudagraph": cudagraphs.read_cudagraph,
+    "lens.cudagraph_skip": cudagraphs.read_cudagraph_skip,
+    "lens.frame_skipped": environment.read_skipped_frame,
+    "aotautograd_cache_hit": caches.read_cache,
+    "aotautograd_cache_miss": caches.read_cache,
+    "aotautograd_cache_bypass": caches.read_cache,
+    "fx_graph_cache_hit": caches.read_cache,
+    "fx_graph_cache_miss": caches.read_cache,
+    "fx_graph_cache_bypass": caches.read_cache,
+    "fx_graph_bundled_cache_hit": caches.read_cache,
+    "chromium_event": environment.read_timed_event,
+    "lens.environment": environment.read_environment,
+    "torch_version": environment.read_torch_version,
+    "lens.problem": environment.read_problem,
+    "lens.unavailable": environment.read_unavailable,
+}
+
+
+def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, strict: bool = False) -> Recording:
+    """The recording that a sequence of events tells of.
+
+    What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
+    """
+    found = _read_all(events, list(problems), strict=strict)
+    graphs = join_graphs(found.of(GraphText), found.of(NodeFacts), found.passes)
+    spans = join_spans(found.of(TimedMark))
+    breaks = found.of(GraphBreak)
+    frame_facts = found.of(FrameStart, FrameEnd, Metrics, Failure)
+    compilations = join_compilations(frame_facts, breaks, graphs, spans)
+    environments = found.of(Environment)
+    codes = number_output_codes(found.of(OutputCode))
+    kernels_joined = join_kernels(found.of(Kernel), found.of(KernelNodes), found.of(TritonTuning))
+    return Recording(
+        environment=environments[-1] if environments else Environment(),
+        compilations=compilations + tuple(found.of(Compilation)),
+        graph_breaks=link_resume_functions(breaks, compilations, found.of(ResumeName)),
+        recompiles=tuple(found.of(Recompile)),
+        guards=tuple(found.of(Guard)),
+        symbols=tuple(found.of(Symbol)),
+        graphs=graphs,
+        decompositions=decompositions(graphs),
+        output_codes=codes,
+        kernels=kernels_joined,
+        autotunes=tuple(found.of(AutotuneResult)),
+        cudagraphs=join_cudagraphs(_cudagraph_outcomes(found), graphs, codes, kernels_joined),
+        caches=tuple(found.of(CacheOutcome)),
+        spans=spans,
+        problems=(*found.problems, *found.of(CaptureProblem)),
+        unavailable=tuple(found.of(Unavailable)),
+    )
+
+
+def _cudagraph_outcomes(found: _Found) -> list[CudagraphOutcome]:
+    """What our hook saw, and where it saw nothing (a log of torch's own) what torch's metrics tell."""
+    seen = found.of(CudagraphOutcome)
+    known = {outcome.compile_id for outcome in seen}
+    metrics = [m for m in found.of(Metrics) if m.compile_id not in known]
+    return seen + [o for m in metrics for o in cudagraphs.cudagraph_from_metrics(m.values, m.compile_id)]
+
+
+@dataclass(slots=True)
+class _Found:
+    by_type: dict[type, list[Any]]
+    problems: list[CaptureProblem]
+
+    def add(self, values: Iterable[Any]) -> None:
+        for value in values:
+            self.by_type[type(value)].append(value)
+
+    def of(self, *kinds: type[Found]) -> list[Found]:
+        return [value for kind in kinds for value in self.by_type[kind]]
+
+    @property
+    def passes(self) -> dict[CompileId, list[Any]]:
+        """For each compilation the passes of its output codes, in order: the post-grad graphs come in the same."""
+        parts: dict[CompileId, list[Any]] = defaultdict(list)
+        for code in self.of(OutputCode):
+            parts[code.compile_id].append(code.part)
+        return parts
+
+
+def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict: bool) -> _Found:
+    found = _Found(defaultdict(list), problems)
+    ids = _CompileIds()
+    files: dict[int, str] = {}
+    for event in events:
+        compile_id = None
+        try:
+            compile_id = ids.of(event)
+            if event.name in ("str", "lens.files"):
+                files.update(environment.read_file_names(event))
+            elif (reader := _reader(event.name)) is not None:
+                found.add(reader(event, compile_id, files))
+        except Exception as error:  # noqa: BLE001 -- an event that we cannot read must not cost us the others
+            found.problems.append(_problem(event, compile_id, error, strict=strict))
+    return found
+
+
+def _reader(name: str) -> Reader | None:
+    return frames.read_bytecode_name if name.endswith("_ORIGINAL_BYTECODE") else READERS.get(name)
+
+
+def _problem(event: Event, compile_id: CompileId | None, error: Exception, *, strict: bool) -> CaptureProblem:
+    if strict:
+        raise CaptureError(f"{event.name} of [{compile_id}]: {error!r}") from error
+    message = str(error) if isinstance(error, PayloadError) else repr(error)
+    return CaptureProblem(event.name, message, compile_id)
+
+
+class _CompileIds:
+    """Tells apart the compilations that share a torch id: those of later lives, after a reset."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, CompileId] = {}
+        self._lives: dict[Any, int] = defaultdict(int)
+
+    def of(self, event: Event) -> CompileId:
+        if event.run is None and event.torch_id == NO_ID:
+            return CompileId(None, None)
+        key = event.torch_id if event.run is None else event.run
+        known = self._known.get(key)
+        if known is None:
+            frame, recompile, autograd = event.torch_id
+            known = CompileId(frame, recompile, self._lives[event.torch_id], autograd)
+            self._lives[event.torch_id] += 1
+            self._known[key] = known
+        return known

@@ -1,0 +1,522 @@
+"""What a recording holds. Plain frozen values; imports only the standard library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from math import prod
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CompileId:
+    """One compiling of one frame, as torch numbers it: printed `0/1`, in reports `[0/1]`.
+
+    torch counts from zero again after `torch.compiler.reset()`: `epoch` counts those lives, and the
+    second `0/0` of a process prints as `0/0@1`.
+    """
+
+    frame: int | None
+    recompile: int | None
+    epoch: int = 0
+    autograd: int | None = None  # compiled autograd's own number, torch prints it as !0
+
+    def __str__(self) -> str:
+        head = "" if self.autograd is None else f"!{self.autograd}"
+        frame = "" if self.frame is None else f"{self.frame}/{self.recompile}"
+        epoch = f"@{self.epoch}" if self.epoch else ""
+        return "/".join(part for part in (head, frame) if part) + epoch or "-"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of Python. `code` is empty where torch did not give its text."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+
+# Bytes per element, by the short dtype names that torch.fx prints.
+DTYPE_BYTES: Mapping[str, float] = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1,
+    "u16": 2, "u32": 4, "u64": 8, "b8": 1, "c32": 4, "c64": 8, "c128": 16,
+    "f8e4m3fn": 1, "f8e5m2": 1, "f8e4m3fnuz": 1, "f8e5m2fnuz": 1, "f8e8m0fnu": 1, "f4e2m1fn_x2": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor's type: `f32[s0, 64][64, 1]cpu`. Symbolic sizes stay symbols, as text."""
+
+    dtype: str
+    shape: tuple[int | str, ...]
+    stride: tuple[int | str, ...] | None = None  # in elements
+    device: str | None = None
+
+    @property
+    def bytes(self) -> int | None:
+        """Size in bytes if dense; None where a size is symbolic or the dtype unknown."""
+        sizes = [size for size in self.shape if isinstance(size, int)]
+        width = DTYPE_BYTES.get(self.dtype)
+        return None if width is None or len(sizes) < len(self.shape) else int(prod(sizes) * width)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+class GraphStage(Enum):
+    """How far down the stack a graph was taken."""
+
+    DYNAMO = "dynamo"
+    AOT_JOINT = "joint"
+    AOT_FORWARD = "forward"
+    AOT_BACKWARD = "backward"
+    AOT_INFERENCE = "inference"
+    POST_GRAD = "post_grad"
+    POST_GRAD_BACKWARD = "post_grad_backward"
+
+
+class Pass(Enum):
+    """Which of a compilation's programs a compiled artifact belongs to."""
+
+    FORWARD = "forward"
+    BACKWARD = "backward"
+    INFERENCE = "inference"
+
+
+class Trust(Enum):
+    """How a link between two things is known."""
+
+    EXACT = "exact"  # live compiler objects told us, in this process or in the one that filled the cache
+    TEXT = "text"  # read from comments and names in torch's own text
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of an FX graph."""
+
+    name: str
+    op: str  # placeholder, get_attr, call_function, call_method, call_module, output
+    target: str  # "torch.nn.functional.layer_norm", "torch.ops.aten.mm.default", a method's name
+    inputs: tuple[str, ...] = ()  # names of the nodes it reads
+    specs: tuple[TensorSpec, ...] = ()  # one for a tensor, several for a tuple, none if unknown
+    source: tuple[SourceLine, ...] = ()  # the user's lines, outermost first, as far as torch tells
+    module: str = ""  # "layers.0.attn", from nn_module_stack
+    module_type: str = ""  # "Attention"
+    origins: tuple[str, ...] = ()  # Dynamo node names it came from; for a backward node, those it differentiates
+    original_aten: str = ""  # the ATen op before decomposition
+    arguments: str = ""  # as printed, positional and by name
+    backward: bool = False  # part of a gradient: its origins are what it differentiates
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph inside a graph: what a higher-order op runs (cond, flex_attention, a checkpointed block)."""
+
+    name: str  # the attribute that holds it: "wrap_body_0"; within another one "true_graph_0.wrap_body_0"
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensor:
+    """A value that the forward keeps for the backward."""
+
+    name: str
+    spec: TensorSpec | None
+    is_input: bool  # a parameter or an input: kept alive, but costs no memory of its own
+
+    @property
+    def bytes(self) -> int | None:
+        """Size in bytes, None if unknown."""
+        return self.spec.bytes if self.spec else None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One FX graph at one stage. `code` is torch's own printing of it."""
+
+    compile_id: CompileId
+    stage: GraphStage
+    code: str
+    nodes: tuple[Node, ...]
+    ordinal: int = 0  # counts graphs of one stage within one compilation (DDP splits make several)
+    origins: Trust = Trust.UNKNOWN  # how node origins and modules are known
+    saved: tuple[SavedTensor, ...] = ()  # on a forward graph: what it keeps for the backward
+    subgraphs: tuple[Subgraph, ...] = ()  # their nodes are not among `nodes`
+
+    @property
+    def ops(self) -> tuple[Node, ...]:
+        """The nodes that compute: neither inputs nor outputs nor attribute reads."""
+        return tuple(n for n in self.nodes if n.op.startswith("call_"))
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """What one op of the user's program became."""
+
+    compile_id: CompileId
+    node: str  # the Dynamo node
+    target: str  # "torch.nn.functional.layer_norm"
+    forward: tuple[str, ...]  # ATen and prims ops, in graph order: "aten.addmm.default"; empty: it vanished
+    backward: tuple[str, ...] = ()
+    trust: Trust = Trust.EXACT
+
+
+class BreakOutcome(Enum):
+    """What a graph break did to its frame."""
+
+    SPLIT = "split"  # the graph ends here; a resume function goes on behind the break
+    SKIPPED_REST = "skipped_rest"  # compiled up to here, the rest of the function runs eagerly
+    SKIPPED_FRAME = "skipped_frame"  # the whole frame runs eagerly
+
+
+@dataclass(frozen=True, slots=True)
+class BreakCause:
+    """Why, in the graph break registry's own terms."""
+
+    gb_type: str
+    gbid: str | None = None  # "GB0170"
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    higher_order_op: str = ""  # "torch.utils.checkpoint.checkpoint", if it broke inside of one
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """One break event that torch raised."""
+
+    compile_id: CompileId
+    attempt: int
+    causes: tuple[BreakCause, ...]  # the root first; later ones happened while handling the one before
+    reason: str  # torch's sentence before the cause, may be empty
+    user_stack: tuple[SourceLine, ...]  # outermost first
+    location: SourceLine | None  # where torch says it broke
+    outcome: BreakOutcome
+    resume_function: str | None = None
+    text: str = ""  # all that torch said
+
+    @property
+    def root(self) -> BreakCause:
+        """The cause that came first."""
+        return self.causes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition under which compiled code is reused."""
+
+    compile_id: CompileId
+    kind: str  # "TENSOR_MATCH"
+    expression: str
+    source: str = ""  # what is guarded: "L['x']"
+    user_line: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFailure:
+    """One cached entry that did not fit, and why."""
+
+    entry: str  # the compile id of that entry, as torch prints it: "0/0"
+    text: str  # "tensor 'x' size mismatch at index 0. expected 8, actual 4"
+    source: str = ""  # "x"
+    old: str = ""
+    new: str = ""
+    user_stack: tuple[SourceLine, ...] = ()
+    hint: str = ""  # torch's remark on this kind of guard, if it has one
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """A frame compiled again because the guards of every entry failed."""
+
+    compile_id: CompileId
+    failures: tuple[GuardFailure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size that became symbolic, or a symbol that was pinned to a value."""
+
+    compile_id: CompileId
+    name: str
+    source: str = ""
+    value: str = ""  # the value seen; for a specialisation, the value it was pinned to
+    value_range: str = ""
+    specialized: bool = False
+    reason: str = ""
+    user_stack: tuple[SourceLine, ...] = ()
+
+
+class Outcome(Enum):
+    """How compiling a frame ended."""
+
+    COMPILED = "compiled"
+    EMPTY = "empty"  # nothing to compile: no ops
+    SKIPPED = "skipped"  # Dynamo gave up on the frame: it runs eagerly
+    FAILED = "failed"  # an error reached the user
+    RECOMPILE_LIMIT = "recompile_limit"  # too many recompiles: runs eagerly from here on
+    UNFINISHED = "unfinished"  # the recording ends before the compilation does
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compiling of one frame."""
+
+    compile_id: CompileId
+    function: str  # code name: "forward"
+    file: str
+    line: int
+    outcome: Outcome
+    reason: str = ""  # why skipped or failed
+    failure: BreakCause | None = None  # a failure under fullgraph=True, in the registry's terms
+    failure_line: SourceLine | None = None
+    attempts: int = 1
+    restart_reasons: tuple[str, ...] = ()
+    stack: tuple[SourceLine, ...] = ()  # who called the frame, outermost first
+    backend: str = ""
+    mode: str = "default"
+    options: Mapping[str, str] = field(default_factory=dict)
+    dynamic: bool | None = None
+    started: float = 0.0  # seconds since the epoch
+    seconds: float | None = None  # wall time, without a lazy backward's
+    backward_seconds: float | None = None  # the lazy backward's
+    guard_count: int | None = None
+    op_count: int | None = None
+    module: str = ""  # the class of the module compiled, if it was one
+    resumes: str = ""  # for a resume function: the function that it is the rest of
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+
+class KernelKind(Enum):
+    """Who wrote a kernel."""
+
+    TRITON = "triton"
+    CPP = "cpp"
+    TEMPLATE = "template"  # a Triton, CUTLASS or C++ template, filled in (GEMM, attention, convolution)
+    FOREACH = "foreach"
+    EXTERN = "extern"  # a library's: cuBLAS, MKL, cuDNN
+    FALLBACK = "fallback"  # an ATen op called as it is
+    USER = "user"  # a Triton kernel of the user's own
+    OTHER = "other"  # generated by another backend of Inductor's: Metal, Halide, Pallas
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One call of a kernel in the output code."""
+
+    line: int  # in the output code, from 1
+    arguments: tuple[str, ...]
+    nodes: tuple[str, ...] = ()  # post-grad nodes it computes
+    grid: str = ""
+    source_nodes: tuple[str, ...] = ()  # Dynamo nodes (in a backward: AOT nodes) that the comment above it names
+    aten: tuple[str, ...] = ()  # the ATen ops that the comment above it names
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Memory that the output code allocates or takes over."""
+
+    name: str
+    spec: TensorSpec | None
+    reuses: str = ""  # the buffer whose memory it takes
+
+
+@dataclass(frozen=True, slots=True)
+class KernelConfig:
+    """A way to run a Triton kernel."""
+
+    values: Mapping[str, int | str]  # XBLOCK, num_warps, num_stages
+    milliseconds: float | None = None
+    registers: int | None = None
+    spills: int | None = None
+    shared_bytes: int | None = None
+    chosen: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One generated or external kernel, with all its launches."""
+
+    compile_id: CompileId
+    part: Pass
+    name: str
+    kind: KernelKind
+    shape: str = ""  # pointwise, reduction, persistent_reduction, template, foreach; empty for extern
+    source: str = ""  # empty for extern
+    nodes: tuple[str, ...] = ()  # post-grad nodes that it computes
+    aten: tuple[str, ...] = ()  # the ATen ops that it came from
+    trust: Trust = Trust.UNKNOWN  # how `nodes` is known
+    launches: tuple[Launch, ...] = ()
+    configs: tuple[KernelConfig, ...] = ()
+    device: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict)  # size hints, bytes, as Inductor wrote them
+    ordinal: int = 0  # which output code of its compilation and pass it is in
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCode:
+    """The file that Inductor writes for one graph."""
+
+    compile_id: CompileId
+    part: Pass
+    code: str
+    path: str = ""
+    buffers: tuple[Buffer, ...] = ()
+    ordinal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AutotuneChoice:
+    """One candidate that autotuning timed."""
+
+    name: str
+    kind: KernelKind
+    milliseconds: float | None  # None: it failed
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AutotuneResult:
+    """What max-autotune tried for one op."""
+
+    compile_id: CompileId
+    op: str  # "mm"
+    inputs: tuple[str, ...]  # specs of its inputs
+    choices: tuple[AutotuneChoice, ...]  # fastest first
+    seconds: float | None = None  # spent on benchmarking
+    precompile_seconds: float | None = None
+
+    @property
+    def winner(self) -> AutotuneChoice | None:
+        """The fastest choice that ran."""
+        return next((c for c in self.choices if c.milliseconds is not None), None)
+
+    @property
+    def margin(self) -> float | None:
+        """How many times slower the runner-up is than the winner."""
+        ran = [c.milliseconds for c in self.choices if c.milliseconds]
+        return ran[1] / ran[0] if len(ran) > 1 else None
+
+
+class CudagraphState(Enum):
+    """What became of CUDA graphs for one compiled graph."""
+
+    CAPTURED = "captured"
+    PARTITIONED = "partitioned"
+    SKIPPED = "skipped"
+    NOT_REQUESTED = "not_requested"
+
+
+@dataclass(frozen=True, slots=True)
+class CudagraphOutcome:
+    """Whether one compiled graph runs as a CUDA graph."""
+
+    compile_id: CompileId
+    part: Pass | None
+    state: CudagraphState
+    reason: str = ""
+    partitions: int = 0
+    user_stack: tuple[SourceLine, ...] = ()
+
+
+class CacheLayer(Enum):
+    """Which of torch's compile caches."""
+
+    AOT_AUTOGRAD = "AOTAutograd"
+    FX_GRAPH = "FX graph"
+
+
+class CacheResult(Enum):
+    """What a cache answered."""
+
+    HIT = "hit"
+    MISS = "miss"
+    BYPASS = "bypass"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOutcome:
+    """One question to one cache."""
+
+    compile_id: CompileId
+    layer: CacheLayer
+    result: CacheResult
+    key: str = ""
+    reason: str = ""  # of a bypass
+    seconds_saved: float | None = None
+    bundled: bool = False  # answered from inside an AOTAutograd entry
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of compile time, nested in its parent."""
+
+    compile_id: CompileId | None
+    name: str  # "dynamo", "inductor_compile"; as torch names its timed events
+    start: float  # seconds since the epoch
+    seconds: float
+    thread: int = 0
+    depth: int = 0
+    self_seconds: float = 0.0  # without the time of nested spans
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureProblem:
+    """Something that was there and that we could not read."""
+
+    where: str  # the event or the hook
+    message: str
+    compile_id: CompileId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A fact that this torch, or this cache entry, does not offer."""
+
+    fact: str
+    reason: str
+    compile_id: CompileId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where the recording was made."""
+
+    torch: str = ""
+    python: str = ""
+    triton: str = ""
+    platform: str = ""
+    device: str = ""
+    argv: tuple[str, ...] = ()
+    pid: int | None = None
+    rank: int | None = None
+    started: float = 0.0
+    config: Mapping[str, str] = field(default_factory=dict)  # settings that differ from torch's defaults
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Everything that was recorded of one process."""
+
+    environment: Environment = field(default_factory=Environment)
+    compilations: tuple[Compilation, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    graphs: tuple[Graph, ...] = ()
+    decompositions: tuple[Decomposition, ...] = ()
+    output_codes: tuple[OutputCode, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    autotunes: tuple[AutotuneResult, ...] = ()
+    cudagraphs: tuple[CudagraphOutcome, ...] = ()
+    caches: tuple[CacheOutcome, ...] = ()
+    spans: tuple[Span, ...] = ()
+    problems: tuple[CaptureProblem, ...] = ()
+    unavailable: tuple[Unavailable, ...] = ()

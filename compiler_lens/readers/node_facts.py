@@ -1,0 +1,53 @@
+"""What our hooks saw of live FX graphs: `lens.node_facts`, written by `capture.graphs.node_facts`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from compiler_lens.errors import PayloadError
+from compiler_lens.event import Event
+from compiler_lens.model import CompileId
+from compiler_lens.readers.facts import NodeFact, NodeFacts
+from compiler_lens.readers.stacks import read_traceback
+
+# torch/fx/traceback.py, GRADIENT_ACC_SPECIAL_STACK: a sum of gradients carries the number of whichever forward op
+# came last, so the number says nothing.
+_GRADIENT_SUM = "Gradient addition node due to multiple use"
+# Dynamo names a module by where it found it; the compiled module itself is `self`, or `fn` in a wrapper of its own
+# (torch/_dynamo/external_utils.py, `wrap_inline`).
+_ROOT = re.compile(r"[LG]\['(\w+)'\]\.?")
+_OWN_ROOTS = frozenset({"self", "fn"})
+_ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
+
+
+def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[NodeFacts, ...]:
+    """Modules, stacks and origins of all nodes of one graph."""
+    try:
+        values = json.loads(event.text or "")
+        stage, facts = event.meta["stage"], tuple(_facts(values))
+    except (ValueError, LookupError, TypeError) as error:
+        raise PayloadError(f"{event.name}: {error!r}") from error
+    return (NodeFacts(compile_id, stage, facts, event.cached, event.attempt),)
+
+
+def _facts(values: Mapping[str, Any]) -> list[NodeFact]:
+    modules: list[tuple[str, str]] = [(module_path(path), kind) for path, kind in values["modules"]]
+    stacks = [read_traceback(text) for text in values["stacks"]]
+    sums = {number for number, text in enumerate(values["stacks"]) if _GRADIENT_SUM in text}
+    modules.append(("", ""))  # what the index -1 finds
+    stacks.append(())
+    facts = []
+    for name, origins, module, aten, number, stack in values["nodes"]:
+        path, kind = modules[int(module)]
+        told = None if stack in sums else number
+        facts.append(NodeFact(name, path, kind, tuple(origins), aten, told, stacks[int(stack)]))
+    return facts
+
+
+def module_path(name: str) -> str:
+    """`L['self'].layers.0` as the user writes it: `layers.0`; empty for the compiled module itself."""
+    path = _ROOT.sub(lambda m: "" if m[1] in _OWN_ROOTS else f"{m[1]}.", name, count=1)
+    return _ITEM.sub(r".\1", path).strip(".")

@@ -1,0 +1,49 @@
+"""Opening what somebody saved: our journals, and logs of TORCH_TRACE that we did not write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from compiler_lens.errors import RecordingFileError
+from compiler_lens.fold import fold
+from compiler_lens.fold_collector import collector_paused
+from compiler_lens.journal import is_journal, read_journal
+from compiler_lens.model import Recording
+from compiler_lens.torch_log import is_torch_log, read_torch_log, torch_log_files
+
+
+def load(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
+    """The recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one such log.
+
+    A file that was cut off or damaged opens up to the damage, which is among `problems`.
+
+    Raises:
+        RecordingFileError: no such file, neither kind, written by a newer compiler_lens, or a folder with several logs.
+        CaptureError: in strict mode, for an event that no reader can read.
+    """
+    target = Path(path)
+    with collector_paused():
+        try:
+            if target.is_dir():
+                target = _only_log(target)
+            if not is_journal(target) and is_torch_log(target):
+                return fold(*read_torch_log(target), strict=strict)
+        except OSError as error:
+            raise RecordingFileError(f"cannot open {target}: {error.strerror or error}") from error
+        return fold(*read_journal(target), strict=strict)
+
+
+def _only_log(folder: Path) -> Path:
+    files = torch_log_files(folder)
+    if not files:
+        raise RecordingFileError(f"{folder} holds no TORCH_TRACE log")
+    if len(files) > 1:
+        names = "\n  ".join(str(file) for file in files[:20])
+        raise RecordingFileError(
+            f"{folder} holds {len(files)} logs, one for each process; name one of them:\n  {names}"
+        )
+    return files[0]
+
+
+open_recording = load

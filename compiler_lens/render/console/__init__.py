@@ -1,0 +1,44 @@
+"""Recordings as text for a terminal, and the same for a notebook."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from compiler_lens.analysis.select import EVERYTHING, Selection
+from compiler_lens.model import Recording
+
+if TYPE_CHECKING:
+    from compiler_lens.render.console.page import Page  # rich is imported when something is rendered
+
+__all__ = ["html_fragment", "report", "view"]
+
+
+def report(recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> str:
+    """One screen that says what was compiled, what was not, and what to do next.
+
+    `width` and `color` default to what standard output can show; `path` is the recording's file, for the commands
+    that the report suggests.
+    """
+    from compiler_lens.render.console.open_page import page_for
+    from compiler_lens.render.console.page import render
+    from compiler_lens.render.console.screen import report_lines
+
+    page = page_for(recording, width=width, color=color, path=path)
+    return render(report_lines(recording, page), page)
+
+
+def view(recording: Recording, name: str, page: Page, selection: Selection = EVERYTHING) -> str:
+    """One of the views behind the report, whole or of a part of the recording."""
+    from compiler_lens.render.console.page import render
+    from compiler_lens.render.console.views import VIEWS
+
+    return render(VIEWS[name](recording, selection, page), page)
+
+
+def html_fragment(recording: Recording) -> str:
+    """The report as a piece of HTML, for a notebook's `_repr_html_`."""
+    from compiler_lens.render.console.open_page import html_of, page_for
+    from compiler_lens.render.console.screen import report_lines
+
+    page = page_for(recording, width=100, color=True, path="REC")
+    return html_of(report_lines(recording, page), page)

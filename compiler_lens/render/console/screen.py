@@ -1,0 +1,305 @@
+"""The report: one screen that says what was compiled, what was not, and what to do next, which comes last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from compiler_lens.analysis.caches import CacheSummary, Warmth
+from compiler_lens.analysis.compilations import CompilationRow, folded
+from compiler_lens.analysis.coverage import plain_function
+from compiler_lens.analysis.kernels import autotune_winners, cudagraph_states, is_generated, kernel_kinds, launch_count
+from compiler_lens.analysis.places import Place
+from compiler_lens.analysis.recompiles import RecompileCause
+from compiler_lens.analysis.summary import Summary, summarize
+from compiler_lens.model import CacheLayer, CacheResult, Environment, Outcome, Recording
+from compiler_lens.render import words
+from compiler_lens.render.console.columns import Column, table
+from compiler_lens.render.console.compilations import compilation_table
+from compiler_lens.render.console.next_steps import next_steps
+from compiler_lens.render.console.page import (
+    BAD,
+    CODE,
+    DIM,
+    GOOD,
+    PLACE,
+    WARN,
+    Page,
+    Part,
+    command,
+    joined,
+    line,
+    paragraph,
+    title,
+)
+from compiler_lens.render.console.recompiles import change_series, short_failure
+from compiler_lens.render.console.times import phase_table, total_words, worker_lines
+from compiler_lens.render.text import number, plural, seconds, times
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many entries each section may show; `show REC VIEW` has the rest."""
+
+    places: int
+    causes: int
+    rows: int
+    kernels: int
+    phases: int
+    gaps: int
+    hints: int  # how many of the next steps come with torch's hint
+    wrapped: int  # lines that the effect of a graph break may take
+
+
+_SCREEN = 60  # lines
+_ROOMS = (
+    Room(6, 5, 12, 10, 8, 4, 3, 2),
+    Room(4, 3, 7, 5, 5, 2, 3, 2),
+    Room(4, 3, 6, 5, 3, 2, 3, 1),
+    Room(3, 2, 5, 3, 3, 1, 1, 1),
+)
+
+
+def report_lines(recording: Recording, page: Page) -> list[Text]:
+    """All lines of the one screen: as much as it holds, and no more."""
+    summary = summarize(recording)
+    lines: list[Text] = []
+    for room in _ROOMS:
+        lines = _sections(recording, summary, page, room)
+        if len(lines) <= _SCREEN:
+            break
+    return lines
+
+
+def _sections(recording: Recording, summary: Summary, page: Page, room: Room) -> list[Text]:
+    sections = (
+        _headline(recording, summary, page),
+        _breaks(summary, page, room),
+        _recompiles(summary, page, room),
+        _graphs(summary, page, room),
+        _kernels(recording, summary, page, room),
+        _times(summary, page, room),
+        _gaps(recording, page, room),
+        next_steps(recording, summary, page, room.hints),
+    )
+    lines: list[Text] = []
+    for section in sections:
+        lines += [Text(), *section] if section and lines else section
+    return lines
+
+
+def _headline(recording: Recording, summary: Summary, page: Page) -> list[Text]:
+    lines = [
+        line(("compiler_lens", "bold"), (f"  {' · '.join(_setting(recording.environment, summary, page))}", DIM)),
+        *paragraph(_verdict(summary), page.width, 0),
+    ]
+    if summary.coverage.frames or recording.graph_breaks:
+        figures = Text(", ").join(line(figure) for figure in _figures(recording, summary))
+        lines += paragraph(figures.append("."), page.width, 0)
+    return lines
+
+
+def _setting(environment: Environment, summary: Summary, page: Page) -> Iterable[str]:
+    yield environment.argv[0].rsplit("/", 1)[-1] if environment.argv else page.target
+    if environment.rank is not None:
+        yield f"rank {environment.rank}"
+    if environment.torch:
+        yield f"torch {environment.torch}"
+    if environment.device:
+        yield environment.device
+    if summary.modes:
+        yield f"mode {joined(summary.modes, 3)}"
+    if summary.options:
+        yield f"options {joined([f'{name}={value}' for name, value in summary.options], 3)}"
+
+
+def _verdict(summary: Summary) -> Text:
+    counts = summary.coverage.counts
+    total, compiled, empty = len(summary.coverage.frames), counts[Outcome.COMPILED], counts[Outcome.EMPTY]
+    if not total:
+        return line(("Nothing was compiled: no frame entered the compiler.", BAD))
+    ended = [(counts[outcome], word) for outcome, word in words.OUTCOMES_COUNTED.items() if counts[outcome]]
+    if not compiled:
+        told = [f"{plural(ended[0][0], 'frame')} {ended[0][1]}", *(f"{n:,} {word}" for n, word in ended[1:])]
+        return line(("Nothing was compiled", BAD), f": {', '.join(told)}.")
+    style = GOOD if compiled + empty == total else WARN
+    first = (
+        f"All {total:,} frames compiled"
+        if 1 < compiled == total
+        else f"{compiled:,} of {plural(total, 'frame')} compiled"
+    )
+    rest = "".join(f", {n:,} {word}" for n, word in ended[1:])
+    return line((first, f"bold {style}"), f"{rest}.")
+
+
+def _figures(recording: Recording, summary: Summary) -> Iterable[Part]:
+    yield plural(summary.graphs, "graph")
+    if recording.graph_breaks:
+        yield plural(len(recording.graph_breaks), "graph break"), WARN
+    if recording.recompiles:
+        yield plural(len(recording.recompiles), "recompile"), WARN
+    yield plural(len(recording.kernels), "kernel")
+    if summary.seconds is not None:
+        warmth = _warmth(summary.caches)
+        yield f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else "")
+
+
+def _warmth(caches: CacheSummary) -> str:
+    if caches.warmth is Warmth.PARTLY:
+        return f"partly warm: {caches.warm:,} of {caches.asked:,} from cache"
+    return words.WARMTH[caches.warmth]
+
+
+def _breaks(summary: Summary, page: Page, room: Room) -> list[Text]:
+    if not summary.places:
+        return []
+    events = sum(len(place.breaks) for place in summary.places)
+    lines = [title("Graph breaks", f"{plural(events, 'break')} at {plural(len(summary.places), 'place')}")]
+    for place in summary.places[: room.places]:
+        lines += _place(place, page, room)
+    return lines + _more(len(summary.places) - room.places, "place", "breaks", page)
+
+
+def _place(place: Place, page: Page, room: Room) -> list[Text]:
+    effects = [words.BREAK_OUTCOMES[outcome] + _times_word(n, len(place.breaks)) for outcome, n in place.outcomes]
+    known = f" ({place.cause.gbid})" if place.cause.gbid else ""
+    where = page.at(place.line) if place.line else "unknown place"
+    function = f" in {plain_function(place.line.function)}" if place.line and place.line.function else ""
+    code = f"  {place.line.code.strip()}" if place.line else ""
+    inside = f", inside {page.at(place.inside[0])}" if place.inside else ""
+    told = line((", ".join(effects), WARN), f": {place.gb_type}{known}{inside}")
+    return [
+        line((f"{times(len(place.breaks)):>5}  ", WARN), (where, PLACE), function, (code, CODE)),
+        *paragraph(told, page.width, 7, "", room.wrapped),
+    ]
+
+
+def _times_word(count: int, total: int) -> str:
+    return "" if count == total else f" {times(count)}"
+
+
+def _recompiles(summary: Summary, page: Page, room: Room) -> list[Text]:
+    if not summary.causes:
+        return []
+    total = sum(len(cause.recompiles) for cause in summary.causes)
+    lines = [title("Recompiles", f"{plural(total, 'recompile')} for {plural(len(summary.causes), 'cause')}")]
+    for cause in summary.causes[: room.causes]:
+        lines += _cause(cause, page)
+    return lines + _more(len(summary.causes) - room.causes, "cause", "recompiles", page)
+
+
+def _cause(cause: RecompileCause, page: Page) -> list[Text]:
+    place = f"  {page.at(cause.function)}" if cause.function.file else ""
+    count = f"{times(len(cause.recompiles)):>5}  "
+    return [
+        line((count, WARN), (cause.function.name, PLACE), (place, DIM), (f"  {change_series(cause.changes)}", CODE)),
+        line(short_failure(cause.failure), indent=7),
+    ]
+
+
+def _graphs(summary: Summary, page: Page, room: Room) -> list[Text]:
+    passed_over = {c.compile_id for frame in summary.coverage.library for c in frame.compilations}
+    own = tuple(row for row in summary.rows if row.compile_ids[0] not in passed_over)
+    if not own:
+        return []
+    rows = folded(own)
+    shown = set(sorted(range(len(rows)), key=lambda i: _weight(rows[i]), reverse=True)[: room.rows])
+    library = f"; {plural(len(passed_over), 'library frame')} passed over" if passed_over else ""
+    lines = [title("Compilations", f"{number(len(own))}, with ops per graph{library}")]
+    lines += compilation_table([row for i, row in enumerate(rows) if i in shown], page)
+    hidden = sum(row.times for i, row in enumerate(rows) if i not in shown)
+    return lines + _more(hidden, "compilation", "graphs", page)
+
+
+def _weight(row: CompilationRow) -> tuple[bool, float, int]:
+    """What a reader would miss most: what did not compile, then what took longest."""
+    trouble = row.outcome not in {Outcome.COMPILED, Outcome.EMPTY}
+    return trouble, row.seconds or 0.0, row.dynamo_ops or 0
+
+
+def _kernels(recording: Recording, summary: Summary, page: Page, room: Room) -> list[Text]:
+    if not recording.kernels:
+        return []
+    kinds = [f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(recording.kernels)]
+    counted = f"{number(len(recording.kernels))} with {plural(launch_count(recording.kernels), 'launch', 'launches')}"
+    lines = [title("Kernels", f"{counted}: {', '.join(kinds)}")]
+    fusing = [group for group in summary.kernels if group.op_count > 1 and is_generated(group.first)]
+    rows = [
+        (
+            group.first.name,
+            words.kernel_kind(group.first),
+            f"{group.op_count:,} ops",
+            joined([words.op_name(op) for op, _ in group.fused], 12),
+            times(len(group.kernels)) if len(group.kernels) > 1 else "",
+        )
+        for group in fusing[: room.kernels]
+    ]
+    columns = (
+        Column(style=PLACE, flexible=True, middle=True),
+        Column(),
+        Column(right=True),
+        Column(flexible=True, style=CODE),
+        Column(),
+    )
+    lines += table(columns, rows, page.width)
+    return [*lines, *_more(len(fusing) - room.kernels, "fused kernel", "kernels", page), *_modes(recording)]
+
+
+def _modes(recording: Recording) -> Iterable[Text]:
+    states = cudagraph_states(recording.cudagraphs)
+    if states:
+        yield line(
+            f"CUDA graphs: {', '.join(f'{n:,} {words.CUDAGRAPHS[state]}' for state, n in states.items())}", indent=2
+        )
+    if recording.autotunes:
+        winners = Counter(autotune_winners(recording.autotunes)).most_common()
+        won = ", ".join(f"{words.KERNEL_KINDS[kind]} {times(n)}" for kind, n in winners)
+        spent = sum((r.seconds or 0.0) + (r.precompile_seconds or 0.0) for r in recording.autotunes)
+        tried = sum(len(r.choices) for r in recording.autotunes)
+        yield line(
+            f"Autotuning: {plural(tried, 'choice')} for {plural(len(recording.autotunes), 'op')}"
+            f" in {seconds(spent)}, won by {won or 'none'}",
+            indent=2,
+        )
+
+
+def _times(summary: Summary, page: Page, room: Room) -> list[Text]:
+    if not summary.phases.timed or not summary.phases.total:
+        return []
+    heading = title("Compile time", total_words(summary.phases))
+    phases = phase_table(summary.phases, page, room.phases)
+    return [heading, *phases, *worker_lines(summary.phases), *_caches(summary.caches)]
+
+
+def _caches(caches: CacheSummary) -> Iterable[Text]:
+    told = []
+    for layer in CacheLayer:
+        counts = {result: caches.results.get((layer, result), 0) for result in CacheResult}
+        asked = sum(counts.values())
+        if asked:
+            passed = f" ({counts[CacheResult.BYPASS]:,} bypassed)" if counts[CacheResult.BYPASS] else ""
+            told.append(f"{layer.value} {counts[CacheResult.HIT]:,} of {asked:,} hit{passed}")
+    if told:
+        yield line((f"cache lookups: {', '.join(told)}", DIM), indent=2)
+
+
+def _gaps(recording: Recording, page: Page, room: Room) -> list[Text]:
+    problems = Counter((p.where, p.message) for p in recording.problems).most_common()
+    missing = Counter((u.fact, u.reason) for u in recording.unavailable).most_common()
+    if not problems and not missing:
+        return []
+    told = [(f"could not read {what}: {why}", n, BAD) for (what, why), n in problems[: room.gaps]]
+    told += [(f"{what}: {why}", n, "") for (what, why), n in missing[: room.gaps]]
+    lines = [title("Gaps", "not in this recording, though it may have happened")]
+    for text, n, style in told:
+        lines += paragraph(line((text, style), _times_word(n, 1)), page.width, 2, "", 2)
+    hidden = max(len(problems) - room.gaps, 0) + max(len(missing) - room.gaps, 0)
+    return lines + _more(hidden, "gap", "environment", page)
+
+
+def _more(count: int, noun: str, view: str, page: Page) -> list[Text]:
+    """The line that says what the screen has no room for, and how to see it."""
+    return [command(f"… {plural(count, f'more {noun}')}: ", page.show(view))] if count > 0 else []

@@ -1,0 +1,73 @@
+"""What autotuning tried, and what became of CUDA graphs."""
+
+from __future__ import annotations
+
+from rich.text import Text
+
+from compiler_lens.analysis.select import Selection
+from compiler_lens.model import AutotuneResult, CudagraphOutcome, CudagraphState, Recording
+from compiler_lens.render import words
+from compiler_lens.render.console.columns import Column, table
+from compiler_lens.render.console.page import CODE, DIM, GOOD, PLACE, WARN, Page, line, title
+from compiler_lens.render.text import milliseconds, plural, seconds
+
+_CHOICES = 8
+
+
+def autotune_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
+    """What `show REC autotune [ID]` shows: for each op its candidates, the fastest first."""
+    results = [r for r in recording.autotunes if selection.has(r)]
+    if not results:
+        return [line("Nothing was autotuned.")]
+    spent = sum((r.seconds or 0.0) + (r.precompile_seconds or 0.0) for r in results)
+    lines = [title("Autotuning", f"{plural(len(results), 'op')} in {seconds(spent)}")]
+    for result in results:
+        lines += [Text(), *_result(result, page)]
+    return lines
+
+
+def cudagraph_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
+    """What `show REC cudagraphs [ID]` shows: which compiled graphs run as CUDA graphs, and why not the others."""
+    outcomes = [o for o in recording.cudagraphs if selection.has(o)]
+    if not outcomes:
+        return [line("CUDA graphs: nothing recorded. They are asked for by mode reduce-overhead or max-autotune.")]
+    columns = (
+        Column("id", style=DIM), Column("pass"), Column("state"), Column("partitions", right=True),
+        Column("because", flexible=True), Column("at", style=PLACE, flexible=True),
+    )  # fmt: skip
+    return [
+        title("CUDA graphs", plural(len(outcomes), "graph")),
+        *table(columns, [_outcome(o, page) for o in outcomes], page.width),
+    ]
+
+
+def _result(result: AutotuneResult, page: Page) -> list[Text]:
+    margin = f", the winner {result.margin:.2f} times faster than the next" if result.margin else ""
+    spent = f"{seconds(result.seconds)} to measure, {seconds(result.precompile_seconds)} to compile"
+    heading = line((f"[{result.compile_id}] ", DIM), (result.op, PLACE), f"({', '.join(result.inputs)})", indent=2)
+    rows = [
+        (
+            c.name, words.KERNEL_KINDS[c.kind], "failed" if c.milliseconds is None else milliseconds(c.milliseconds),
+            line(("winner", GOOD)) if c is result.winner else "", c.detail,
+        )
+        for c in result.choices[:_CHOICES]
+    ]  # fmt: skip
+    columns = (
+        Column(style=CODE, flexible=True), Column(), Column(right=True), Column(), Column(style=DIM, flexible=True),
+    )  # fmt: skip
+    more = len(result.choices) - _CHOICES
+    hidden = [line((f"… {plural(more, 'more choice')} in --json", DIM), indent=4)] if more > 0 else []
+    counted = line((f"{plural(len(result.choices), 'choice')}, {spent}{margin}", DIM), indent=4)
+    return [heading, counted, *table(columns, rows, page.width, 4), *hidden]
+
+
+def _outcome(outcome: CudagraphOutcome, page: Page) -> tuple[str | Text, ...]:
+    fine = outcome.state in {CudagraphState.CAPTURED, CudagraphState.PARTITIONED}
+    return (
+        f"[{outcome.compile_id}]",
+        words.PASSES[outcome.part] if outcome.part else "",
+        line((words.CUDAGRAPHS[outcome.state], GOOD if fine else WARN)),
+        f"{outcome.partitions:,}" if outcome.partitions else "",
+        outcome.reason,
+        page.at(outcome.user_stack[-1]) if outcome.user_stack else "",
+    )

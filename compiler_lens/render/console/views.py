@@ -1,0 +1,37 @@
+"""The deeper views behind the report, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from rich.text import Text
+
+from compiler_lens.analysis.select import Selection
+from compiler_lens.model import Recording
+from compiler_lens.render.console.breaks import break_lines
+from compiler_lens.render.console.environment import environment_lines
+from compiler_lens.render.console.frames import frame_lines
+from compiler_lens.render.console.graphs import graph_lines
+from compiler_lens.render.console.guards import guard_lines
+from compiler_lens.render.console.kernels import kernel_lines, one_kernel_lines
+from compiler_lens.render.console.page import Page
+from compiler_lens.render.console.recompiles import recompile_lines
+from compiler_lens.render.console.times import cache_lines, time_lines
+from compiler_lens.render.console.tuning import autotune_lines, cudagraph_lines
+
+View = Callable[[Recording, Selection, Page], list[Text]]
+
+VIEWS: Mapping[str, View] = {
+    "breaks": break_lines,
+    "graphs": graph_lines,
+    "kernels": kernel_lines,
+    "kernel": one_kernel_lines,
+    "recompiles": recompile_lines,
+    "guards": guard_lines,
+    "caches": cache_lines,
+    "times": time_lines,
+    "frames": frame_lines,
+    "autotune": autotune_lines,
+    "cudagraphs": cudagraph_lines,
+    "environment": environment_lines,
+}

@@ -1,0 +1,116 @@
+"""Text that is safe to show anywhere, and numbers with their units."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+# Complete terminal escape sequences; an unfinished one loses its ESC only, so that it hides nothing behind it.
+_ESCAPES = re.compile(
+    r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"  # colours, cursor
+    r"|\x1b\][^\x07\x1b\n]{0,500}(?:\x07|\x1b\\)"  # title, hyperlink, clipboard
+    r"|\x1b[ -/]{0,8}[0-Z\\^-~]",
+)
+
+# Control characters but tab and newline; marks that turn the direction of writing; invisible tag characters.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+_SURROGATES = re.compile("[\ud800-\udfff]")  # half characters: JSON may carry them, no encoding can write them
+
+UNKNOWN = "-"
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
+# Where a figure of three digits moves on to the next form: what would be rounded up to that counts as there.
+_AS_SECONDS = 0.0995
+_AS_TENTHS = 9.995
+_AS_MINUTES = 119.95
+_ONE_MILLISECOND = 0.0005
+_ONE_PERCENT = 0.5
+_AS_MILLISECONDS = 0.1
+_KIBI = 1024
+
+
+def clean(text: str) -> str:
+    """Text of somebody else's without anything that could steer a terminal; keeps newlines, tabs become spaces."""
+    if text.isprintable():
+        return text
+    text = _INVISIBLE.sub("", _ESCAPES.sub("", text.replace("\r\n", "\n").replace("\r", "\n")))
+    return _SURROGATES.sub("\ufffd", text).expandtabs(4)
+
+
+def one_line(text: str, limit: int = 400) -> str:
+    """Cleaned text on one line, white space folded, cut to `limit` characters."""
+    text = " ".join(clean(text[: 4 * limit]).split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def number(count: int | None) -> str:
+    """12,345; a dash for what is not known."""
+    return UNKNOWN if count is None else f"{count:,}"
+
+
+def plural(count: int, noun: str, several: str = "") -> str:
+    """1 graph, 2 graphs."""
+    return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def times(count: int) -> str:
+    """How often: a multiplication sign and the count."""
+    return f"{_TIMES}{count:,}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration with its unit: 34 ms, 2.31 s, 17.4 s, 3 min 05 s."""
+    if value is None:
+        return UNKNOWN
+    if value < _AS_SECONDS:
+        return "<1 ms" if 0 < value < _ONE_MILLISECOND else f"{value * 1000:.0f} ms"
+    if value < _AS_TENTHS:
+        return f"{value:.2f} s"
+    if value < _AS_MINUTES:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes:,} min {rest:02d} s"
+
+
+def milliseconds(value: float | None) -> str:
+    """A kernel's time, given in milliseconds, with its unit: 8.2 µs, 0.124 ms, 12.4 ms."""
+    if value is None:
+        return UNKNOWN
+    return f"{value * 1000:.1f} µs" if value < _AS_MILLISECONDS else f"{value:.3g} ms"
+
+
+def nbytes(value: float | None) -> str:
+    """An amount of memory with its unit: 512 B, 1.5 KiB, 12.0 MiB."""
+    if value is None:
+        return UNKNOWN
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < _KIBI:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= _KIBI
+    return f"{value:.1f} TiB"
+
+
+def percent(part: float, whole: float) -> str:
+    """A share: 68 %; `<1 %` for what is little but not nothing."""
+    share = 100 * part / whole if whole else 0.0
+    return "<1 %" if 0 < share < _ONE_PERCENT else f"{share:.0f} %"
+
+
+def short_paths(files: Iterable[str]) -> Mapping[str, str]:
+    """For each file the shortest ending of its path that no other file here shares: `model.py`, `a/model.py`."""
+    parts = {file: file.replace("\\", "/").strip("/").split("/") for file in set(files)}
+    short: dict[str, str] = {}
+    depth = 1
+    while parts:
+        endings: dict[str, list[str]] = {}
+        for file, path in parts.items():
+            endings.setdefault("/".join(path[-depth:]), []).append(file)
+        for ending, members in endings.items():
+            if len(members) == 1:
+                short[members[0]] = ending
+        short.update({file: file for file, path in parts.items() if depth > len(path)})
+        parts = {file: path for file, path in parts.items() if file not in short}
+        depth += 1
+    return short

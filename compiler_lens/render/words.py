@@ -1,0 +1,115 @@
+"""The words for facts: literal tables from enums to what a user reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compiler_lens.analysis.caches import Warmth
+from compiler_lens.analysis.phases import Phase
+from compiler_lens.model import (
+    BreakOutcome,
+    CudagraphState,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Outcome,
+    Pass,
+    Trust,
+)
+
+OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.COMPILED: "compiled",
+    Outcome.EMPTY: "empty",
+    Outcome.SKIPPED: "skipped",
+    Outcome.FAILED: "failed",
+    Outcome.RECOMPILE_LIMIT: "limit hit",
+    Outcome.UNFINISHED: "unfinished",
+}
+
+OUTCOMES_COUNTED: Mapping[Outcome, str] = {
+    Outcome.COMPILED: "compiled",
+    Outcome.FAILED: "failed",
+    Outcome.RECOMPILE_LIMIT: "eager since it hit the recompile limit",
+    Outcome.SKIPPED: "skipped (eager)",
+    Outcome.UNFINISHED: "unfinished",
+    Outcome.EMPTY: "with nothing to compile",
+}
+
+BREAK_OUTCOMES: Mapping[BreakOutcome, str] = {
+    BreakOutcome.SPLIT: "splits the graph",
+    BreakOutcome.SKIPPED_REST: "rest of the function runs eagerly",
+    BreakOutcome.SKIPPED_FRAME: "whole function runs eagerly",
+}
+
+STAGES: Mapping[GraphStage, str] = {
+    GraphStage.DYNAMO: "Dynamo graph",
+    GraphStage.AOT_JOINT: "AOT joint graph",
+    GraphStage.AOT_FORWARD: "AOT forward graph",
+    GraphStage.AOT_BACKWARD: "AOT backward graph",
+    GraphStage.AOT_INFERENCE: "AOT inference graph",
+    GraphStage.POST_GRAD: "post-grad graph",
+    GraphStage.POST_GRAD_BACKWARD: "post-grad graph of the backward",
+}
+
+PASSES: Mapping[Pass, str] = {Pass.FORWARD: "forward", Pass.BACKWARD: "backward", Pass.INFERENCE: "inference"}
+
+KERNEL_KINDS: Mapping[KernelKind, str] = {
+    KernelKind.TRITON: "Triton",
+    KernelKind.CPP: "C++",
+    KernelKind.TEMPLATE: "template",
+    KernelKind.FOREACH: "foreach",
+    KernelKind.EXTERN: "extern",
+    KernelKind.FALLBACK: "ATen fallback",
+    KernelKind.USER: "your Triton",
+    KernelKind.OTHER: "other",
+}
+
+TRUST: Mapping[Trust, str] = {
+    Trust.EXACT: "known from the compiler itself",
+    Trust.TEXT: "read from comments in the generated code",
+    Trust.UNKNOWN: "not known",
+}
+
+CUDAGRAPHS: Mapping[CudagraphState, str] = {
+    CudagraphState.CAPTURED: "captured",
+    CudagraphState.PARTITIONED: "partitioned",
+    CudagraphState.SKIPPED: "skipped",
+    CudagraphState.NOT_REQUESTED: "not requested",
+}
+
+PHASES: Mapping[Phase, str] = {
+    Phase.TRACING: "Dynamo tracing",
+    Phase.GUARDS: "guards",
+    Phase.AOT: "AOTAutograd",
+    Phase.PASSES: "graph passes",
+    Phase.LOWERING: "Inductor lowering",
+    Phase.SCHEDULING: "Inductor scheduling",
+    Phase.CODE_GENERATION: "Inductor code generation",
+    Phase.KERNEL_COMPILATION: "C++/Triton compilation",
+    Phase.AUTOTUNING: "autotuning",
+    Phase.CACHES: "caches",
+    Phase.OTHER: "other",
+}
+
+WARMTH: Mapping[Warmth, str] = {
+    Warmth.COLD: "cold",
+    Warmth.WARM: "warm",
+    Warmth.PARTLY: "partly warm",
+    Warmth.UNKNOWN: "",
+}
+
+
+def kernel_kind(kernel: Kernel) -> str:
+    """Who wrote a kernel and what shape it has: `C++ reduction`, `Triton persistent`, `extern`."""
+    shape = kernel.shape.replace("_", " ").replace("persistent reduction", "persistent")
+    return KERNEL_KINDS[kernel.kind] + (f" {shape}" if shape and shape != kernel.kind.value else "")
+
+
+def op_name(target: str) -> str:
+    """An op without what every op has: `torch.ops.aten.add.Tensor` is add, `torch.nn.functional.gelu` is gelu."""
+    parts = target.removeprefix("torch.ops.").split(".")
+    if parts[0] in {"aten", "prims"} and len(parts) > 1:
+        return parts[1]
+    if target.startswith("torch.ops.") or len(parts) == 1:
+        return ".".join(parts[:2])
+    return parts[-1] if parts[0] in {"torch", "operator", "_operator"} else ".".join(parts[:2])

@@ -1,0 +1,28 @@
+"""`nox -s check` runs everything in this environment; `nox -s torch` the tests on the oldest and newest torch."""
+
+import sys
+
+import nox
+
+nox.options.sessions = ["check"]
+PARALLEL = ("-n", "2", "--dist", "loadfile")
+
+
+@nox.session(venv_backend="none")
+def check(session: nox.Session) -> None:
+    """Style, types, tests, in the environment that nox itself runs in."""
+    for command in (
+        ("ruff", "check", "."),
+        ("ruff", "format", "--check", "."),
+        ("mypy",),
+        ("pytest", *PARALLEL, *session.posargs),
+    ):
+        session.run(sys.executable, "-m", *command)
+
+
+@nox.session(reuse_venv=True)
+@nox.parametrize("torch", ["2.11.0", "2.15.0"])
+def torch(session: nox.Session, torch: str) -> None:
+    """The same tests on another torch, in an environment of its own (several GB: its wheels are CUDA builds)."""
+    session.install("-e", ".[test]", f"torch=={torch}")
+    session.run("pytest", *PARALLEL, *session.posargs)

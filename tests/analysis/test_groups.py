@@ -1,0 +1,116 @@
+"""Recompiles by cause, compilations and kernels that are the same, caches, and the choice of one of them."""
+
+import pytest
+import sample_recordings as samples
+
+from compiler_lens.analysis.caches import Warmth, cache_summary
+from compiler_lens.analysis.compilations import compilation_rows, folded
+from compiler_lens.analysis.kernels import kernel_groups, kernel_kinds, launch_count
+from compiler_lens.analysis.recompiles import deciding_failure, recompile_causes
+from compiler_lens.analysis.select import select_ids, select_kernels, select_stage
+from compiler_lens.errors import UsageError
+from compiler_lens.model import (
+    CacheLayer,
+    CacheOutcome,
+    CacheResult,
+    GraphStage,
+    GuardFailure,
+    KernelKind,
+    Recompile,
+    Recording,
+)
+
+HIT, MISS, BYPASS = CacheResult.HIT, CacheResult.MISS, CacheResult.BYPASS
+
+
+def test_recompiles_that_differ_in_values_only_have_one_cause_with_a_series():
+    (often, once) = recompile_causes(samples.broken())
+    assert len(often.recompiles) == 8
+    assert often.function.name == "schedule"
+    assert often.changes == tuple((str(i - 1), str(i)) for i in range(1, 9))
+    assert once.function.name == "GPT"
+
+
+@pytest.mark.parametrize("make", [samples.broken, samples.many, samples.hostile, samples.empty])
+def test_the_causes_partition_the_recompiles(make):
+    assert sum(len(cause.recompiles) for cause in recompile_causes(make())) == len(make().recompiles)
+
+
+def test_of_several_entries_that_did_not_fit_the_newest_tells_the_cause():
+    older, newer = GuardFailure("0/0", "size mismatch"), GuardFailure("0/10", "2 <= size")
+    assert deciding_failure(Recompile(samples.compile_id(0, 11), (GuardFailure("0/9", "z"), newer, older))) is newer
+
+
+def test_a_recompile_without_a_reason_is_counted_all_the_same():
+    (cause,) = recompile_causes(Recording(recompiles=(Recompile(samples.compile_id(0, 1), ()),)))
+    assert cause.failure is None
+
+
+def test_a_row_counts_the_ops_of_each_graph_of_its_compilation():
+    (row,) = compilation_rows(samples.clean())
+    assert (row.dynamo_ops, row.forward_ops, row.backward_ops, row.kernels, row.seconds) == (34, 61, 97, 4, 16.875)
+
+
+def test_a_compilation_without_graphs_has_the_op_count_that_torch_gave_and_no_others():
+    (row,) = compilation_rows(Recording(compilations=(samples.compilation(0, op_count=7),)))
+    assert (row.dynamo_ops, row.forward_ops, row.backward_ops) == (7, None, None)
+
+
+def test_equal_rows_are_one_row_with_all_ids_and_all_seconds():
+    rows = folded(compilation_rows(samples.broken()))
+    schedule = next(row for row in rows if row.times == 8)
+    assert schedule.seconds == 12.0
+    assert sum(row.times for row in rows) == len(samples.broken().compilations)
+
+
+def test_kernels_that_compute_the_same_are_one_group_and_the_largest_comes_first():
+    groups = kernel_groups(samples.many(26).kernels)
+    assert [group.op_count for group in groups] == sorted((group.op_count for group in groups), reverse=True)
+    assert sum(len(group.kernels) for group in groups) == 78
+    assert launch_count(samples.clean().kernels) == 4
+    assert kernel_kinds(samples.clean().kernels) == ((KernelKind.CPP, 3), (KernelKind.EXTERN, 1))
+
+
+def asked(*results):
+    return Recording(
+        caches=tuple(CacheOutcome(samples.compile_id(frame), layer, result) for frame, layer, result in results)
+    )
+
+
+AOT, FX = CacheLayer.AOT_AUTOGRAD, CacheLayer.FX_GRAPH
+
+
+@pytest.mark.parametrize(
+    ("lookups", "warmth"),
+    [
+        ([], Warmth.UNKNOWN),
+        ([(0, AOT, MISS), (0, FX, MISS)], Warmth.COLD),
+        ([(0, AOT, HIT)], Warmth.WARM),
+        ([(0, AOT, MISS), (0, FX, HIT), (0, FX, HIT)], Warmth.WARM),
+        ([(0, AOT, BYPASS), (0, FX, HIT), (0, FX, MISS)], Warmth.COLD),
+        ([(0, AOT, HIT), (1, AOT, MISS)], Warmth.PARTLY),
+    ],
+)
+def test_cold_or_warm_is_decided_per_compilation(lookups, warmth):
+    assert cache_summary(asked(*lookups)).warmth is warmth
+
+
+def test_a_compilation_is_chosen_by_its_id_or_all_of_a_frame_by_its_number():
+    recording = samples.broken()
+    assert select_ids(recording, "[0/1]") == {samples.compile_id(0, 1)}
+    assert select_ids(recording, "0") == {samples.compile_id(0), samples.compile_id(0, 1)}
+
+
+def test_what_is_not_there_is_an_error_that_says_what_is():
+    recording = samples.clean()
+    with pytest.raises(UsageError, match=r"no compilation '9/9' .*0/0"):
+        select_ids(recording, "9/9")
+    with pytest.raises(UsageError, match=r"dynamo, joint, forward, backward, post_grad. Did you mean forward"):
+        select_stage(recording, select_ids(recording, "0/0"), "fordward")
+    with pytest.raises(UsageError, match="Did you mean cpp_fused_add_mul_1"):
+        select_kernels(recording, "cpp_fused_add_mul_7", None)
+
+
+def test_a_stage_is_named_as_torch_or_as_a_person_writes_it():
+    recording = samples.clean()
+    assert select_stage(recording, select_ids(recording, "0/0"), "Post-Grad") is GraphStage.POST_GRAD

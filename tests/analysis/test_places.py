@@ -1,0 +1,149 @@
+"""Graph breaks belong to lines of the user's own code."""
+
+from dataclasses import replace
+
+import pytest
+import sample_recordings as samples
+
+from compiler_lens.analysis.places import (
+    break_places,
+    innermost_own,
+    is_own,
+    own_stack,
+    specific_hints,
+)
+from compiler_lens.model import BreakCause, BreakOutcome, Recording, SourceLine
+
+PACKAGE = SourceLine(
+    "/venv/lib/python3.11/site-packages/transformers/models/mixtral/modeling_mixtral.py",
+    88,
+    "forward",
+    "idx = hit.nonzero()",
+)
+TORCH = SourceLine(
+    "/venv/lib/python3.11/site-packages/torch/nn/modules/linear.py", 108, "forward", "return F.linear(...)"
+)
+PYTHON = SourceLine("/usr/lib/python3.11/copy.py", 153, "deepcopy", "y = copier(memo)")
+
+
+def recording(*breaks):
+    return Recording(graph_breaks=breaks)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "/home/user/app/model.py",
+        "model.py",
+        "C:\\Users\\me\\app\\model.py",
+        "/home/user/torch/train.py",
+        "/home/user/python3/app.py",
+        "/home/user/lib/python_tools/x.py",
+        "<stdin>",
+        "<ipython-input-3-abc>",
+        "/tmp/ipykernel_4242/1234.py",
+    ],
+)
+def test_a_file_outside_of_packages_is_the_users_own(file):
+    assert is_own(file)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "",
+        "/venv/lib/python3.11/site-packages/transformers/trainer.py",
+        "/usr/lib/python3/dist-packages/numpy/core.py",
+        "C:\\venv\\Lib\\site-packages\\torch\\nn\\functional.py",
+        "/usr/lib/python3.11/logging/__init__.py",
+        "/root/.pyenv/versions/3.11.7/lib/python3.11/copy.py",
+        "/opt/conda/lib/python3.13t/typing.py",
+        "/home/me/pytorch/torch/_dynamo/polyfills/__init__.py",
+        "/home/me/pytorch/torch/nn/modules/module.py",
+        "<frozen importlib._bootstrap>",
+        "<string>",
+        "<eval_with_key>.12",
+        "/tmp/torchinductor_me/ab/cab.py",
+        "/home/me/compiler_lens/compiler_lens/capture/hooks.py",
+    ],
+)
+def test_a_file_of_torch_a_package_python_or_nobody_is_not_the_users_own(file):
+    assert not is_own(file)
+
+
+def test_the_innermost_own_line_is_below_all_library_lines():
+    mine = SourceLine("/home/user/app/model.py", 41, "forward", "x = self.experts(x)")
+    assert innermost_own((samples.CALLED, mine, PACKAGE, TORCH)) == mine
+    assert innermost_own((PACKAGE, TORCH)) is None
+    assert own_stack((samples.CALLED, PACKAGE, mine)) == (samples.CALLED, mine)
+    assert own_stack((PACKAGE, TORCH)) == (PACKAGE, TORCH)
+
+
+def test_breaks_inside_libraries_are_grouped_at_the_own_line_that_led_there():
+    first = samples.graph_break(1, samples.PRINTING, 18, "log(x)", inside=PYTHON)
+    second = samples.graph_break(2, samples.PRINTING, 18, "log(x)", inside=PACKAGE)
+    third = samples.graph_break(3, samples.PRINTING, 18, "log(x)", inside=PACKAGE)
+    (place,) = break_places(recording(first, second, third))
+    assert (place.line.file, place.line.line, place.own) == (samples.MODEL, 18, True)
+    assert place.breaks == (first, second, third)
+    assert place.inside == (PACKAGE, PYTHON), "the most frequent first"
+
+
+def test_without_a_line_of_the_users_the_innermost_line_stands_for_the_place():
+    event = replace(samples.graph_break(1, samples.PRINTING, 1, ""), user_stack=(PACKAGE, TORCH), location=TORCH)
+    (place,) = break_places(recording(event))
+    assert place.line == TORCH
+    assert not place.own
+
+
+def test_a_break_without_a_stack_is_at_its_location_and_one_without_either_nowhere():
+    at = SourceLine(samples.MODEL, 7, "f", "print(x)")
+    located = replace(samples.graph_break(1, samples.PRINTING, 1, ""), user_stack=(), location=at)
+    lost = replace(located, location=None)
+    assert [place.line for place in break_places(recording(located, lost))] == [at, None]
+
+
+def test_one_line_with_two_causes_is_two_places():
+    breaks = (
+        samples.graph_break(1, samples.PRINTING, 18, "f(x)"),
+        samples.graph_break(2, samples.BRANCHING, 18, "f(x)"),
+    )
+    assert [place.gb_type for place in break_places(recording(*breaks))] == [
+        samples.PRINTING.gb_type,
+        samples.BRANCHING.gb_type,
+    ]
+
+
+@pytest.mark.parametrize(
+    "make", [samples.broken, samples.many, samples.hostile, samples.nothing_compiled, samples.empty]
+)
+def test_the_places_partition_the_events(make):
+    breaks = make().graph_breaks
+    grouped = [event for place in break_places(make()) for event in place.breaks]
+    assert len(grouped) == len(breaks)
+    assert set(grouped) == set(breaks)
+
+
+def test_a_place_that_makes_frames_run_eagerly_comes_before_one_that_only_splits():
+    often = [samples.graph_break(i, samples.PRINTING, 18, "print()") for i in range(9)]
+    once = samples.graph_break(20, samples.BRANCHING, 30, "if x:", BreakOutcome.SKIPPED_FRAME)
+    places = break_places(recording(*often, once))
+    assert [place.gb_type for place in places] == [samples.BRANCHING.gb_type, samples.PRINTING.gb_type]
+    assert places[0].frames(BreakOutcome.SKIPPED_FRAME) == 1
+    assert places[1].outcomes == ((BreakOutcome.SPLIT, 9),)
+
+
+def test_the_cause_is_the_root_not_what_happened_while_handling_it():
+    (place,) = break_places(recording(samples.graph_break(4, samples.BRANCHING, 28, "if x:", then=(samples.IN_LOOP,))))
+    assert place.cause == samples.BRANCHING
+
+
+def test_a_break_without_a_cause_is_a_break_all_the_same():
+    (place,) = break_places(recording(replace(samples.graph_break(1, samples.PRINTING, 18, "f()"), causes=())))
+    assert place.gb_type == "Graph break of unknown cause"
+    assert specific_hints(place.cause) == ()
+
+
+def test_hints_that_fit_any_break_are_no_advice():
+    cause = BreakCause("x", hints=(samples.FUNDAMENTAL, samples.GENERIC, "Use `torch.cond`.", *samples.IN_LOOP.hints))
+    assert specific_hints(cause) == ("Use `torch.cond`.",)

@@ -1,0 +1,348 @@
+"""`compiler-lens run`: what a script can see and do is compared with a run by Python alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import compiler_lens
+from compiler_lens.journal import read_journal
+
+RUN = (sys.executable, "-m", "compiler_lens", "run")
+PACKAGE_HOME = str(Path(compiler_lens.__file__).parents[1])
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("RANK", "WORLD_SIZE", "PYTHONSAFEPATH"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), PACKAGE_HOME])))
+    return tmp_path
+
+
+def script(code: str, name: str = "script.py") -> str:
+    path = Path(name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(textwrap.dedent(code))
+    return name
+
+
+def start(*command: str, stdin: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        env={**os.environ, **environment},
+    )
+
+
+def same_as_python(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run it both ways, without a report, and compare all that came out."""
+    plain = start(sys.executable, *arguments, stdin=stdin)
+    ours = start(*RUN, "--no-report", *arguments, stdin=stdin)
+    assert (ours.returncode, ours.stdout) == (plain.returncode, plain.stdout)
+    assert re.sub("0x[0-9a-f]+", "", ours.stderr) == re.sub("0x[0-9a-f]+", "", plain.stderr)
+    return ours
+
+
+# -- what a script sees
+
+LOOK = """
+    import os, sys, inspect
+    print(__name__, __file__, __spec__ and __spec__.name, __package__, type(__builtins__), sorted(globals()))
+    print(sys.argv, sys.path, len(inspect.stack()), sys.flags, sys.modules["__main__"].__dict__ is globals())
+    print({key: value for key, value in os.environ.items() if key != "_"})
+    print("torch" in sys.modules, "compiler_lens" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["a", "-o", "y"], ["--", "-m"], ["-h"], ["--no"], ["--no-report", "--strict", "-"], ["", "a b", "-1"]],
+)
+def test_everything_behind_the_script_is_the_scripts(folder, arguments):
+    done = same_as_python(script(LOOK, "sub/script.py"), *arguments)
+    assert str(["sub/script.py", *arguments]) in done.stdout
+    assert not Path("y").exists()
+
+
+def test_a_module_is_run_as_python_does(folder):
+    script("", "package/__init__.py")
+    script(LOOK, "package/__main__.py")
+    script(LOOK, "package/module.py")
+    same_as_python("-m", "package", "-o", "y")
+    same_as_python("-m", "package.module", "-m", "z")
+    assert Path("package.clens").exists()
+    assert Path("module.clens").exists()
+    assert same_as_python("-m", "missing").returncode == 1
+
+
+def test_a_folder_a_zip_and_the_standard_input_are_run_as_python_does(folder):
+    script(LOOK, "app/__main__.py")
+    with zipfile.ZipFile("app.pyz", "w") as file:
+        file.write("app/__main__.py", "__main__.py")
+    same_as_python("app", "x")
+    same_as_python("app.pyz", "x")
+    same_as_python("-", "x", stdin=textwrap.dedent(LOOK).replace("__file__", "0"))
+    Path("empty").mkdir()
+    assert same_as_python("empty").returncode == 1
+
+
+@pytest.mark.parametrize("value", ["", "somewhere:else", None])
+def test_the_environment_is_as_it_was(folder, monkeypatch, value):
+    driver = script(
+        f"import sys; sys.path.insert(0, {PACKAGE_HOME!r}); import compiler_lens.__main__ as m; sys.exit(m.main())"
+    )
+    look = script(
+        "import os, sys; print(os.environ.get('PYTHONPATH'), sys.path, [k for k in os.environ if 'LENS' in k])", "b.py"
+    )
+    environment = {key: text for key, text in os.environ.items() if key != "PYTHONPATH"}
+    if value is not None:
+        environment["PYTHONPATH"] = value
+    outputs = [
+        subprocess.run([sys.executable, *front, look], env=environment, capture_output=True, text=True, check=True)
+        for front in ([], [driver, "run", "--no-report"])
+    ]
+    assert outputs[0].stdout == outputs[1].stdout
+
+
+def test_the_users_own_sitecustomize_still_runs(folder, monkeypatch):
+    script("import sys; sys.here = __file__", "site/sitecustomize.py")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder / "site"), os.environ["PYTHONPATH"]]))
+    look = script("import sys, sitecustomize; print(sys.here, sitecustomize.__file__)")
+    assert str(folder / "site") in same_as_python(look).stdout
+
+
+def test_interpreter_options_are_kept(folder):
+    look = script("import sys; print(sys.flags.optimize, sys.warnoptions, sys._xoptions)")
+    done = start(sys.executable, "-O", "-W", "error::UserWarning", "-X", "faulthandler", *RUN[1:], "--no-report", look)
+    assert done.stdout == "1 ['error::UserWarning'] {'faulthandler': True}\n"
+
+
+def test_an_interpreter_without_our_way_in_is_refused(folder):
+    home = script(
+        f"import sys; sys.path.insert(0, {PACKAGE_HOME!r}); import compiler_lens.__main__ as m; sys.exit(m.main())"
+    )
+    done = start(sys.executable, "-E", home, "run", script("", "b.py"))
+    assert done.returncode == 2
+    assert "python -E" in done.stderr
+
+
+# -- how a script ends
+
+
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [
+        ("pass", 0),
+        ("import sys; sys.exit(3)", 3),
+        ("import sys; sys.exit('text')", 1),
+        ("raise SystemExit", 0),
+        ("1 / 0", 1),
+        ("def f():\n    try:\n        1 / 0\n    except Exception as e:\n        raise ValueError('x') from e\nf()", 1),
+        ("this is no python", 1),
+        ("raise KeyboardInterrupt", -signal.SIGINT),
+        ("import os; os._exit(5)", 5),
+        ("import os; os.abort()", -signal.SIGABRT),
+        ("import atexit, sys; atexit.register(sys.exit, 4); print(1)", 0),
+        ("import atexit; atexit.register(lambda: 1 / 0)", 0),
+        ("import sys; sys.excepthook = lambda *a: print('mine', a[0], a[2].tb_next); 1 / 0", 1),
+        ("import threading; threading.Thread(target=lambda: 1 / 0).start()", 0),
+        ("import traceback; traceback.print_stack()", 0),
+        ("import compiler_lens; raise compiler_lens.LensError('of the script')", 1),
+        ("import sys; sys.stderr = None; sys.stdout.close(); sys.stdout = None", 0),
+        ("import os; os.fork() or print('child', flush=True); os.wait() if os.getpid() == os.getpgid(0) else 0", None),
+    ],
+)
+def test_a_script_ends_as_under_python(folder, code, status):
+    done = same_as_python(script(code))
+    assert status is None or done.returncode == status
+
+
+def test_standard_input_reaches_the_script(folder):
+    assert same_as_python(script("print(input(), __import__('sys').stdin.read())"), stdin="a\nb").stdout == "a b\n"
+
+
+def test_classes_of_main_can_be_pickled_and_spawned(folder):
+    same_as_python(
+        script("""
+            import multiprocessing, os, pickle, sys
+            class Point: pass
+            def work(point):
+                print(type(point), __name__, sys.argv, [k for k in os.environ if "LENS" in k], flush=True)
+            if __name__ == "__main__":
+                print(pickle.loads(pickle.dumps(Point())).__class__ is Point, flush=True)
+                for method in ("spawn", "fork", "forkserver"):
+                    process = multiprocessing.get_context(method).Process(target=work, args=(Point(),))
+                    process.start()
+                    process.join()
+                    print(process.exitcode, flush=True)
+        """),
+        "x",
+    )
+
+
+def test_a_missing_script_is_one_clear_line(folder):
+    done = start(*RUN, "-o", "precious", "missing.py", "x")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.strip().splitlines()[-1].endswith("no such script: missing.py")
+    assert "Traceback" not in done.stderr
+    assert not Path("precious").exists()
+    assert "compiler-lens run script.py" in start(*RUN, "python", "s.py").stderr
+
+
+# -- where the recording goes
+
+
+def test_without_a_name_no_recording_is_written_over(folder):
+    Path("other").mkdir()
+    code = script("import os; os.chdir('other')", "train.py")
+    for _ in range(3):
+        start(*RUN, code)
+    assert sorted(path.name for path in folder.rglob("*.clens")) == ["train-2.clens", "train-3.clens", "train.clens"]
+
+
+def test_a_name_is_taken_as_it_is_and_a_folder_gets_a_file(folder):
+    code = script("pass", "train.py")
+    Path("out").mkdir()
+    for output in ("a.clens", "a.clens", "out", "{pid}.x"):
+        assert start(*RUN, "-o", output, code).returncode == 0
+    assert Path("a.clens").exists()
+    assert Path("out/train.clens").exists()
+    assert len(list(folder.glob("*.clens"))) == 1
+    assert len(list(folder.glob("*.x"))) == 1
+
+
+def test_a_file_that_is_no_recording_is_not_written_over(folder):
+    Path("model.py").write_text("precious")
+    done = start(*RUN, "-o", "model.py", script("print(1)"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert Path("model.py").read_text() == "precious"
+
+
+def test_ranks_write_a_file_each(folder):
+    code = script("pass", "train.py")
+    start(*RUN, code, WORLD_SIZE="2", RANK="1")
+    start(*RUN, "-o", "a.clens", code, WORLD_SIZE="2", RANK="0")
+    start(*RUN, "-o", "b.clens", code, WORLD_SIZE="1", RANK="0")
+    assert sorted(path.name for path in folder.glob("*.clens")) == ["a.rank0.clens", "b.clens", "train.rank1.clens"]
+
+
+def test_an_unwritable_path_does_not_stop_the_script(folder):
+    done = start(*RUN, "-o", "missing/a.clens", script("print(1)"))
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "cannot write" in done.stderr.splitlines()[0]
+
+
+# -- what is recorded
+
+COMPILE = """
+    import os, sys
+    import torch
+
+    @torch.compile(backend="eager")
+    def double(x):
+        return x * 2
+
+    print(double(torch.ones(2)).tolist())
+    exec(sys.argv[1])
+"""
+
+
+def recorded(path: str) -> list[str]:
+    events, problems = read_journal(Path(path))
+    assert not problems
+    return [event.name for event in events]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "reported"),
+    [
+        ("pass", 0, True),
+        ("sys.exit(3)", 3, True),
+        ("raise ValueError", 1, True),
+        ("raise KeyboardInterrupt", -signal.SIGINT, True),
+        ("os._exit(5)", 5, False),
+        ("os.kill(os.getpid(), 9)", -signal.SIGKILL, False),
+    ],
+)
+def test_the_recording_is_there_however_the_script_ends(folder, ending, status, reported):
+    done = start(*RUN, "--strict", "-o", "a.clens", script(COMPILE), ending)
+    assert (done.returncode, done.stdout) == (status, "[2.0, 2.0]\n"), done.stderr
+    assert "dynamo_output_graph" in recorded("a.clens")
+    last = done.stderr.splitlines()[-1] if done.stderr else ""
+    assert (last == "Recorded in a.clens, open it again with: compiler-lens show a.clens") is reported
+
+
+def test_a_script_that_compiles_nothing_leaves_an_empty_recording_and_says_so(folder):
+    done = start(*RUN, "--strict", script("print(1)"))
+    assert done.stdout == "1\n"
+    assert recorded("script.clens") == []
+    assert done.stderr.splitlines()[-1].endswith("compiler-lens show script.clens")
+
+
+def test_what_compiles_in_threads_and_exit_handlers_is_recorded(folder):
+    code = COMPILE + "    import atexit, threading\n    @atexit.register\n    def late(): double(torch.ones(2, 2))\n"
+    code += "    threading.Thread(target=lambda: double(torch.ones(3, dtype=torch.int32))).start()\n"
+    done = start(*RUN, "--strict", script(code), "pass")
+    assert recorded("script.clens").count("dynamo_output_graph") == 3, done.stderr
+
+
+def test_the_script_decides_what_torch_finds_in_the_environment(folder):
+    done = start(
+        *RUN,
+        "--strict",
+        script("""
+            import os, sys
+            assert "torch" not in sys.modules
+            os.environ["TORCHDYNAMO_SUPPRESS_ERRORS"] = "1"
+            import torch
+            import importlib.util, torch._dynamo as dynamo
+            print(dynamo.config.suppress_errors, type(dynamo.__spec__.loader).__name__, sys.meta_path[0])
+            print("exec_module" in vars(dynamo.__spec__.loader))
+        """),
+    )
+    first, second = done.stdout.splitlines()
+    assert first.startswith("True SourceFileLoader")
+    assert "Recorder" not in first
+    assert second == "False"
+
+
+def test_looking_for_the_compiler_without_loading_it_does_not_open_the_lens(folder):
+    done = start(
+        *RUN,
+        "--strict",
+        "-o",
+        "a.clens",
+        script("import importlib.util\nassert importlib.util.find_spec('torch._dynamo')" + textwrap.dedent(COMPILE)),
+        "pass",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "dynamo_output_graph" in recorded("a.clens")
+
+
+def test_a_lens_that_cannot_open_leaves_the_script_alone(folder):
+    script("", "torch/__init__.py")
+    script("", "torch/_dynamo/__init__.py")
+    code = script("import torch._dynamo; print(1)")
+    done = start(*RUN, code)
+    assert (done.returncode, done.stdout) == (0, "1\n")
+    assert "Gaps" in done.stderr
+    assert start(*RUN, "--strict", code).returncode == 1
+
+
+def test_a_forked_child_does_not_report(folder):
+    done = start(*RUN, script("import os, sys\nif os.fork() == 0: sys.exit(0)\nos.wait()"))
+    assert done.stderr.count("open it again") == 1

@@ -1,0 +1,144 @@
+"""torch.export, AOTInductor, DDP, compiled autograd: they work as ever while a lens is open."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch._inductor
+import torch.distributed
+from torch import Tensor, nn
+from torch._dynamo import compiled_autograd
+from torch._dynamo.backends.debugging import aot_eager
+
+from compiler_lens import Lens
+from compiler_lens.event import Event
+
+X = torch.ones(4)
+Events = Callable[[Lens], tuple[Event, ...]]
+Functions = Callable[[Lens], list[str]]
+
+
+class SineNet(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sin() * 2
+
+
+def double_cosine(x: Tensor) -> Tensor:
+    return x.cos() * 2
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_export_is_what_it_is_without_a_lens(*, strict: bool, functions: Functions) -> None:
+    def code() -> str:
+        torch._dynamo.reset()
+        return str(torch.export.export(SineNet(), (X,), strict=strict).graph)
+
+    plain = code()
+    with Lens(strict=True) as lens:
+        exported = code()
+        torch.compile(double_cosine, backend="eager")(X)
+
+    assert exported == plain
+    assert "double_cosine" in functions(lens)
+
+
+def test_export_and_aot_inductor_stay_out_of_a_lens_that_is_a_backend(tmp_path: Path, events: Events) -> None:
+    with Lens(strict=True) as everything:
+        lens = Lens(strict=True)
+        program = torch.export.export(SineNet(), (X,), strict=True)
+        package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+        result = torch._inductor.aoti_load_package(package)(X)
+        lens.close()
+
+    assert torch.allclose(result, SineNet()(X), atol=1e-6)
+    assert {e.name for e in events(lens)} <= {"lens.files", "str"}
+    assert everything.recording.problems == ()
+
+
+@pytest.fixture
+def one_process_group() -> Iterator[None]:
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(512, 512) for _ in range(4)])
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x).relu()
+        return x
+
+
+@pytest.mark.usefixtures("one_process_group")
+def test_ddp_splits_a_graph_and_all_its_parts_belong_to_one_compilation() -> None:
+    calls: list[int] = []
+
+    def backend(gm: Any, inputs: Any) -> Any:
+        calls.append(len(gm.graph.nodes))
+        return aot_eager(gm, inputs)
+
+    def step() -> tuple[Tensor, Tensor]:
+        torch._dynamo.reset()
+        torch.manual_seed(0)
+        model = nn.parallel.DistributedDataParallel(Layers(), bucket_cap_mb=1.1)
+        result = torch.compile(model, backend=backend)(torch.ones(2, 512)).sum()
+        result.backward()
+        return result, model.module.layers[0].weight.grad
+
+    plain = step()
+    without = calls[:]
+    calls.clear()
+    with Lens(strict=True) as lens:
+        recorded = step()
+    recording = lens.recording
+    (forward,) = [c for c in recording.compilations if c.function == "forward"]
+    stages = [g.stage.value for g in recording.graphs if g.compile_id == forward.compile_id]
+
+    assert all(torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
+    assert calls == without
+    assert len(calls) > 1
+    assert stages.count("dynamo") == 1
+    assert stages.count("forward") == stages.count("backward") == len(calls)
+    assert recording.problems == ()
+
+
+def test_compiled_autograd() -> None:
+    def gradient() -> Tensor:
+        torch._dynamo.reset()
+        x = X.clone().requires_grad_()
+        loss = torch.compile(lambda x: (x * x).sin().sum(), backend="aot_eager")(x)
+        with compiled_autograd._enable(torch.compile(backend="eager")):
+            loss.backward()
+        assert x.grad is not None
+        return x.grad
+
+    plain = gradient()
+    with Lens(strict=True) as lens:
+        bystander = Lens(strict=True)
+        recorded = gradient()
+    bystander.close()
+    recording = lens.recording
+
+    assert torch.equal(plain, recorded)
+    assert [c.compile_id.autograd for c in recording.compilations] == [None, 0]
+    assert [c.outcome.value for c in recording.compilations] == ["compiled", "compiled"]
+    assert bystander.recording.compilations == ()
+
+
+def test_compiled_autograd_by_a_lens_as_its_backend() -> None:
+    lens = Lens(strict=True)
+    lens._delegates.wrapper = lambda *_args: aot_eager  # type: ignore[method-assign]
+    x = X.clone().requires_grad_()
+    loss = torch.compile(lambda x: (x * x).sin().sum(), backend="aot_eager")(x)
+    with compiled_autograd._enable(torch.compile(backend=lens)):
+        loss.backward()
+    lens.close()
+
+    assert [c.compile_id.autograd for c in lens.recording.compilations] == [0]
+    assert lens.recording.graphs

@@ -1,0 +1,233 @@
+"""Torch's trace logger belongs to everybody: what others do to it, and what we must not do to them."""
+
+import json
+import logging
+import logging.config
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._logging import _internal
+
+from compiler_lens import Lens, load
+from compiler_lens.capture import compat
+from compiler_lens.capture.tap import Tap
+from compiler_lens.event import Event
+
+X = torch.ones(4)
+Events = Callable[[Lens], tuple[Event, ...]]
+Functions = Callable[[Lens], list[str]]
+
+
+def first(x: torch.Tensor) -> torch.Tensor:
+    return x.sin() + 1
+
+
+def second(x: torch.Tensor) -> torch.Tensor:
+    return x.cos() * 2
+
+
+def run(function: Callable[[torch.Tensor], torch.Tensor], backend: Any = "aot_eager") -> None:
+    assert torch.equal(torch.compile(function, backend=backend)(X), function(X))
+
+
+class Collector(logging.Handler):
+    """Somebody else who listens."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.DEBUG)
+        self.names: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        metadata = getattr(record, "metadata", {})
+        value = next((k for k in metadata if k not in ("frame_id", "frame_compile_id", "attempt", "stack")), "")
+        self.names.append(metadata["artifact"]["name"] if value == "artifact" else value)
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    """The logger, put back by hand: here others change it."""
+    logger = compat.trace_logger()
+    before = logger.level, logger.propagate, logger.disabled, list(logger.handlers)
+    yield logger
+    logger.setLevel(before[0])
+    logger.propagate, logger.disabled = before[1:3]
+    logger.handlers = before[3]
+
+
+def taps(logger: logging.Logger) -> list[logging.Handler]:
+    return [handler for handler in logger.handlers if isinstance(handler, Tap)]
+
+
+def test_after_our_handler_was_taken_off_the_next_frame_is_whole(logger: logging.Logger, functions: Functions) -> None:
+    with Lens(strict=True) as lens:
+        run(first)
+        logger.handlers.clear()
+        run(second)
+    recording = lens.recording
+
+    assert functions(lens) == ["first", "second"]
+    assert len(recording.graphs) == 4
+    assert [p.where for p in recording.problems] == ["trace"]
+    assert "may be missing" in lens.report()
+
+
+def test_a_handler_taken_off_in_mid_compilation_is_told(logger: logging.Logger) -> None:
+    def vandal(gm: Any, _inputs: Any) -> Any:
+        logger.handlers = []
+        return gm.forward
+
+    with Lens(strict=True) as lens:
+        run(first, vandal)
+
+    assert [p.where for p in lens.recording.problems] == ["trace"]
+
+
+def test_a_second_lens_finds_the_first_ones_hooks_though_the_handlers_are_gone(
+    logger: logging.Logger, events: Events
+) -> None:
+    with Lens(strict=True) as one:
+        logger.handlers.clear()
+        with Lens(strict=True) as other:
+            assert one._tap is other._tap
+            assert len(taps(logger)) == 1
+            run(first)
+
+    assert Counter(e.name for e in events(one))["lens.node_facts"] == 2
+    assert Counter(e.name for e in events(other))["lens.node_facts"] == 2
+
+
+def test_set_logs_in_mid_run_changes_nothing(functions: Functions) -> None:
+    with Lens(strict=True) as lens:
+        run(first)
+        torch._logging.set_logs(dynamo=logging.ERROR)
+        try:
+            run(second)
+        finally:
+            torch._logging.set_logs()
+
+    assert functions(lens) == ["first", "second"]
+    assert lens.recording.problems == ()
+
+
+def test_disabled_logging_does_not_silence_the_trace(functions: Functions) -> None:
+    logging.disable(logging.CRITICAL)
+    try:
+        with Lens(strict=True) as lens:
+            run(first)
+    finally:
+        logging.disable(logging.NOTSET)
+
+    assert functions(lens) == ["first"]
+    assert {g.stage.value for g in lens.recording.graphs} == {"dynamo", "inference"}
+
+
+@pytest.mark.parametrize(
+    "config", [{}, {"loggers": {"torch": {"level": "DEBUG", "handlers": ["all"]}}}, {"disable_existing_loggers": False}]
+)
+def test_a_logging_config_of_the_users(
+    config: dict[str, Any], logger: logging.Logger, functions: Functions, tmp_path: Path
+) -> None:
+    others = {name: (log.handlers[:], log.level, log.propagate, log.disabled) for name, log in _loggers()}
+    file = tmp_path / "users.log"
+    handlers = {"all": {"class": "logging.FileHandler", "filename": str(file), "level": "DEBUG", "formatter": "named"}}
+    config = {"version": 1, "formatters": {"named": {"format": "<%(name)s>"}}, "handlers": handlers, **config}
+    try:
+        with Lens(strict=True) as lens:
+            logging.config.dictConfig(config)
+            run(first)
+    finally:
+        for name, log in _loggers():
+            log.handlers, level, log.propagate, log.disabled = others.get(name, ([], logging.NOTSET, True, False))
+            log.setLevel(level)
+
+    assert functions(lens) == ["first"]
+    assert {g.stage.value for g in lens.recording.graphs} == {"dynamo", "inference"}
+    assert "<torch.__trace>" not in file.read_text()
+    assert ("<torch._dynamo" in file.read_text()) is ("loggers" in config)
+
+
+def _loggers() -> list[tuple[str, logging.Logger]]:
+    known = logging.Logger.manager.loggerDict.items()
+    return [("", logging.getLogger()), *((name, log) for name, log in known if isinstance(log, logging.Logger))]
+
+
+def listened_to(*, with_lens: bool, before: bool) -> tuple[list[str], Lens | None]:
+    torch._dynamo.reset()
+    logger, collector = compat.trace_logger(), Collector()
+    if before:
+        logger.addHandler(collector)
+    lens = Lens(strict=True) if with_lens else None
+    if not before:
+        logger.addHandler(collector)
+    try:
+        with lens or torch.no_grad():
+            run(first)
+    finally:
+        logger.removeHandler(collector)
+    return collector.names, lens
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_others_who_listen_hear_all_that_they_would_without_us(*, before: bool, events: Events) -> None:
+    listened_to(with_lens=False, before=before)  # file names are told once a process
+    without, _ = listened_to(with_lens=False, before=before)
+    with_us, lens = listened_to(with_lens=True, before=before)
+
+    assert with_us == without
+    assert lens is not None
+    names = {e.name for e in events(lens)}
+    assert {"dynamo_start", "dynamo_output_graph", "aot_inference_graph", "compilation_metrics"} <= names
+
+
+def trace_log(folder: Path, *, with_lens: bool) -> tuple[list[Any], Lens | None]:
+    """What TORCH_TRACE writes of one compilation."""
+    torch._dynamo.reset()
+    handler = _internal.LazyTraceHandler(str(folder))
+    handler.setFormatter(_internal.TorchLogsFormatter(trace=True))
+    compat.trace_logger().addHandler(handler)
+    lens = Lens(strict=True) if with_lens else None
+    try:
+        with lens or torch.no_grad():
+            run(first)
+    finally:
+        compat.trace_logger().removeHandler(handler)
+        handler.close()
+    (file,) = folder.iterdir()
+    return [json.loads(line.partition("] ")[2]) for line in file.read_text().splitlines() if line[:1] == "V"], lens
+
+
+def test_the_trace_log_of_torch_is_the_same_with_a_lens(tmp_path: Path) -> None:
+    trace_log(tmp_path / "warm up", with_lens=False)  # file names are told once a process
+    # In one line, which is in the callers' stacks.
+    (without, _), (with_us, lens) = (trace_log(tmp_path / str(lens), with_lens=lens) for lens in (False, True))
+
+    assert [sorted(record) for record in with_us] == [sorted(record) for record in without]
+    assert len(with_us) > 20
+    # torch leaves out as many frames as it has of its own, and one of the user's: with our hook among its own, it has it.
+    for ours, theirs in zip(_stacks(with_us), _stacks(without), strict=True):
+        assert [frame for frame in ours if frame in theirs] == theirs
+    assert lens is not None
+    live, log = lens.recording, load(tmp_path / "True", strict=True)
+    for kind in ("compilations", "graphs", "guards", "spans"):
+        assert len(getattr(live, kind)) == len(getattr(log, kind)) > 0, kind
+
+
+def _stacks(records: list[Any]) -> list[Any]:
+    return [record["dynamo_start"]["stack"] for record in records if "dynamo_start" in record]
+
+
+def test_records_of_another_shape_do_not_disturb() -> None:
+    with Lens() as lens:
+        logger = compat.trace_logger()
+        logger.debug("hello")
+        logger.debug("", extra={"metadata": None})
+        logger.debug("", extra={"metadata": {"artifact": None}})
+        logger.debug("", extra={"metadata": {"artifact": {}}})
+        assert not lens.recording.problems
+        logger.debug("", extra={"metadata": {"dynamo_start": 7}, "payload": 3})
+
+    assert [p.where for p in lens.recording.problems] == ["dynamo_start"]

@@ -1,0 +1,102 @@
+"""What the GPU recordings are of: a transformer block's training step, a small ResNet, and what CUDA graphs dislike."""
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812 -- its usual name
+
+
+class Block(nn.Module):
+    """A pre-norm transformer block."""
+
+    def __init__(self, width: int = 512, heads: int = 8) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        q, k, v = self.qkv(self.norm_1(x)).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, length, width)
+        x = x + self.out(y)
+        return x + self.down(F.gelu(self.up(self.norm_2(x))))
+
+
+class Residual(nn.Module):
+    """Two convolutions with a way around them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv_1, self.conv_2 = nn.Conv2d(width, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+        self.norm_1, self.norm_2 = nn.BatchNorm2d(width), nn.BatchNorm2d(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.relu(self.norm_1(self.conv_1(x)))
+        return F.relu(x + self.norm_2(self.conv_2(y)))
+
+
+class SmallResNet(nn.Module):
+    """Few kinds of convolution: each takes a while to tune."""
+
+    def __init__(self, width: int = 64) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, width, 3, padding=1)
+        self.blocks = nn.Sequential(Residual(width), Residual(width))
+        self.head = nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(F.relu(self.stem(x))).mean((2, 3)))
+
+
+def runs_partly_on_cpu(x: torch.Tensor) -> torch.Tensor:
+    return (x.cpu() + 1).cuda() * 2
+
+
+def changes_its_input(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return x.sin()
+
+
+def reduces(x: torch.Tensor) -> torch.Tensor:
+    return torch.softmax(x, -1).sum(0) + x.var(0)
+
+
+def add_many(xs: list[torch.Tensor]) -> list[torch.Tensor]:
+    return torch._foreach_add(torch._foreach_mul(xs, 2.0), 1.0)
+
+
+def gpt(compile_: Callable[..., nn.Module]) -> None:
+    """Three training steps of one block, in bfloat16."""
+    model = compile_(Block().cuda())
+    for _ in range(3):
+        torch.compiler.cudagraph_mark_step_begin()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = model(torch.randn(8, 256, 512, device="cuda")).float().square().mean()
+        loss.backward()
+        model.zero_grad()  # summing into .grad would read what the next replay overwrites
+
+
+def resnet(compile_: Callable[..., Callable[..., torch.Tensor]]) -> None:
+    """Inference of a small ResNet, in bfloat16."""
+    model = compile_(SmallResNet().cuda().eval())
+    with torch.no_grad(), torch.autocast("cuda", torch.bfloat16):
+        for _ in range(3):
+            model(torch.randn(8, 3, 32, 32, device="cuda"))
+
+
+def oddities(compile_: Callable[..., Callable[..., object]]) -> None:
+    """What CUDA graphs cannot take whole, reductions, and a foreach kernel."""
+    x = torch.randn(1024, 1024, device="cuda")
+    for function in (runs_partly_on_cpu, changes_its_input, reduces):
+        compiled = compile_(function)
+        for _ in range(3):
+            compiled(x)
+    compiled = compile_(add_many)
+    for _ in range(3):
+        compiled([torch.randn(64, 64, device="cuda") for _ in range(4)])
+
+
+WORKLOADS = {"gpt": gpt, "resnet": resnet, "oddities": oddities}

@@ -1,0 +1,28 @@
+"""What every run of a model would do again: imports, and asking g++ which instructions the processor has.
+
+Imported by the process that all runs are forked from. It compiles no graph, starts no thread and knows no lens.
+"""
+
+import importlib
+
+import torch
+import transformers
+from torch._inductor.codecache import torch_key
+from torch._inductor.codegen.common import init_backend_registration
+from torch._inductor.cpu_vec_isa import valid_vec_isa_list
+
+for name in (
+    "compile_fx",
+    "graph",
+    "select_algorithm",
+    "codegen.cpp",
+    "codegen.cpp_wrapper_cpu",
+    "fx_passes.post_grad",
+):
+    importlib.import_module(f"torch._inductor.{name}")
+for name in ("Bert", "CLIP", "GPT2", "Llama", "Mamba", "Mixtral", "T5", "ViT", "Whisper"):
+    getattr(transformers, f"{name}PreTrainedModel")
+valid_vec_isa_list()
+torch_key()
+init_backend_registration()
+torch._dynamo.list_backends()

@@ -1,0 +1,186 @@
+"""The views behind the report, in the terminal and as JSON."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+import sample_recordings as samples
+
+from compiler_lens.analysis.select import EVERYTHING, Selection, select_ids
+from compiler_lens.model import GraphStage, KernelKind, Recording, SourceLine
+from compiler_lens.render.console import view
+from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.views import VIEWS
+from compiler_lens.render.json import FORMAT, plain, to_json
+from compiler_lens.render.text import one_line
+
+WHOLE = [name for name in VIEWS if name != "kernel"]
+FIRST = Selection(ids=frozenset({samples.compile_id(0)}))
+ANSI = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def shown(recording, name, selection=EVERYTHING, *, width=80, color=False):
+    return view(recording, name, page_for(recording, width=width, color=color), selection)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("make", [samples.broken, samples.hostile, samples.empty])
+@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("selection", [EVERYTHING, FIRST])
+def test_every_view_fits_the_page_and_is_harmless(make, name, width, selection):
+    recording = make()
+    to_copy = {"compiler-lens show", *(one_line(kernel.name) for kernel in recording.kernels)}
+    for line in shown(recording, name, selection, width=width).splitlines():
+        assert line.isprintable()
+        assert len(line) <= width or any(text in line for text in to_copy)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_colours_change_nothing_but_colours(name):
+    coloured = shown(samples.broken(), name, color=True)
+    assert [line.rstrip() for line in ANSI.sub("", coloured).splitlines()] == shown(samples.broken(), name).splitlines()
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_an_empty_recording_says_so_in_every_view(name):
+    assert shown(Recording(), name).strip()
+
+
+def test_breaks_have_cause_advice_link_and_the_way_there():
+    text = shown(samples.broken(), "breaks")
+    for part in (
+        "model.py:28 in search",
+        "if x.sum() > i:",
+        "Detected data-dependent branching",
+        "- Use `torch.cond` to express dynamic control flow.",
+        "gb/gb0170.html",
+        "then: graph break in loop (GB7000)",
+        "called from train.py:34 main  loss = compiled(batch).sum()",
+        "inside logging/__init__.py:2087 info  root.info(msg)",
+        "in compilations [2/0], [1/0]",
+    ):
+        assert part in text
+
+
+def test_the_way_through_libraries_is_told_without_torchs_machinery():
+    def step(file, line, function):
+        return SourceLine(file, line, function, f"{function}()")
+
+    package = "/venv/lib/python3.11/site-packages/"
+    stack = (
+        samples.CALLED,
+        step(package + "torch/nn/modules/module.py", 1789, "_call_impl"),
+        step("/src/compiler_lens/capture/hooks.py", 54, "hooked"),
+        step(package + "transformers/models/gpt2/modeling_gpt2.py", 700, "forward"),
+        step(package + "transformers/modeling_utils.py", 4769, "loss_function"),
+    )
+    event = replace(samples.graph_break(0, samples.PRINTING, 1, ""), user_stack=stack)
+    text = shown(Recording(graph_breaks=(event,)), "breaks", width=120)
+    assert "train.py:34 in main" in text
+    assert "inside transformers/…/modeling_gpt2.py:700 forward" in text
+    assert "transformers/modeling_utils.py:4769 loss_function" in text
+    assert "_call_impl" not in text
+    assert "hooked" not in text
+
+
+def test_a_graph_is_shown_as_the_code_that_torch_printed_never_cut():
+    recording = samples.clean()
+    selection = Selection(ids=frozenset({samples.compile_id(0)}), stage=GraphStage.DYNAMO)
+    code = next(g.code for g in recording.graphs if g.stage is GraphStage.DYNAMO)
+    assert shown(recording, "graphs", selection, width=40).partition("\n")[2].strip() == code.strip()
+
+
+def test_the_stages_of_a_compilation_have_counts_decompositions_and_saved_tensors():
+    text = shown(samples.clean(), "graphs", FIRST)
+    assert re.search(r"forward +63 +61 +mul .61", text)
+    assert "layer_norm → var_mean, sub, rsqrt, mul\n      backward: native_layer_norm_backward" in text
+    assert "1 tensor (16.0 KiB), and keeps 1 input alive" in text
+
+
+def test_a_kernel_is_shown_with_what_it_computes_and_its_source():
+    text = shown(samples.clean(), "kernel", Selection(kernel="cpp_fused_add_mul_1"))
+    assert "computes 2 ops, known from the compiler itself" in text
+    assert "model.py:12" in text
+    assert "line 31: (arg0_1, buf0)  grid 64" in text
+    assert 'extern "C" void cpp_fused_add_mul_1(const float* in, float* out)' in text
+
+
+def test_kernel_names_stand_whole_in_the_list_at_any_width():
+    for kernel in samples.clean().kernels:
+        assert f"  {kernel.name}\n" in shown(samples.clean(), "kernels", width=40)
+
+
+def test_a_triton_kernel_has_its_configs_with_the_chosen_one():
+    kernel = samples.triton_kernel()
+    text = shown(replace(samples.clean(), kernels=(kernel,)), "kernel", Selection(kernel=kernel.name))
+    assert re.search(r"XBLOCK=256, num_warps=4 +8.2 µs +24 +0 +0 B +chosen", text)
+    assert "@triton.jit" in text
+
+
+def test_source_of_a_megabyte_line_is_whole_and_highlighted_code_is_the_same_code():
+    kernel = samples.kernel(samples.compile_id(0), "long", ("aten.add.Tensor",), source="x" * 1_000_000)
+    assert "x" * 1_000_000 in shown(
+        replace(samples.clean(), kernels=(kernel,)), "kernel", Selection(kernel="long"), color=True
+    )
+    short = samples.triton_kernel()
+    coloured = shown(replace(samples.clean(), kernels=(short,)), "kernel", Selection(kernel=short.name), color=True)
+    assert short.source.strip() in ANSI.sub("", coloured)
+    assert "\x1b" in coloured.partition("@triton")[2]
+
+
+def test_recompiles_tell_the_values_as_a_series():
+    assert "old → new: 0 → 1 → 2 → 3 → 4 → 5 → …" in shown(samples.broken(), "recompiles")
+
+
+def test_guards_stand_beside_the_line_that_asked_for_them():
+    assert re.search(r"TENSOR_MATCH +check_tensor.* model.py:12", shown(samples.clean(), "guards", FIRST))
+
+
+def test_a_function_is_shown_with_the_parts_it_fell_into():
+    text = shown(samples.broken(), "frames")
+    assert "step  model.py:11  compiled in 2 parts" in text
+    assert re.search(r"\[3/0\] +after line 18 +compiled", text)
+    assert "Passed over  1 frame of libraries" in text
+
+
+def test_autotuning_shows_the_margin_and_what_failed():
+    text = shown(samples.broken(), "autotune", width=120)
+    assert "the winner 1.56 times faster than the next" in text
+    assert re.search(r"triton_mm_9 +template +failed +out of shared memory", text)
+
+
+def test_a_compile_id_narrows_every_view():
+    nothing = Selection(ids=select_ids(samples.broken(), "7/0"))
+    assert shown(samples.broken(), "breaks", nothing) == "No graph breaks.\n"
+    assert shown(samples.broken(), "recompiles", nothing) == "No recompiles.\n"
+    assert shown(samples.broken(), "kernels", nothing) == "No kernels.\n"
+
+
+@pytest.mark.parametrize("name", ["report", *WHOLE])
+@pytest.mark.parametrize("make", [samples.clean, samples.broken, samples.empty, samples.hostile])
+@pytest.mark.parametrize("selection", [EVERYTHING, FIRST])
+def test_every_view_is_json_that_names_its_format(name, make, selection):
+    text = to_json(make(), name, selection)
+    document = json.loads(text)
+    assert (document["format"], document["view"]) == (FORMAT, name)
+    assert text.isascii()
+
+
+def test_json_keeps_every_raw_break():
+    document = json.loads(to_json(samples.many(100), "breaks"))
+    assert document["count"] == sum(len(place["breaks"]) for place in document["places"]) == 100
+
+
+def test_json_has_the_facts_that_the_screen_folds():
+    kernel = json.loads(to_json(samples.clean(), "kernel", Selection(kernel="cpp_fused_add_mul_1")))["kernels"][0]
+    assert kernel["kind"] == KernelKind.CPP.value
+    assert kernel["compile_id"] == "0/0"
+    assert kernel["launches"][0]["arguments"] == ["arg0_1", "buf0"]
+    report = json.loads(to_json(samples.broken()))
+    assert report["coverage"]["counts"] == {"compiled": 4, "skipped": 1, "recompile_limit": 1, "failed": 1, "empty": 1}
+    assert [finding["kind"] for finding in report["findings"]][:2] == ["FrameFailed", "BreaksHere"]
+
+
+def test_numbers_that_json_cannot_write_are_null():
+    assert plain({"a": float("nan"), "b": (float("inf"), 1.5)}) == {"a": None, "b": [None, 1.5]}

@@ -1,0 +1,204 @@
+"""The journal: what goes in comes out, up to any damage, whatever the disk does."""
+
+import gzip
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from compiler_lens.errors import RecordingFileError
+from compiler_lens.event import Event
+from compiler_lens.journal import FORMAT_VERSION, JournalWriter, is_journal, parse_journal, read_journal
+
+LONG = "line\n" * 200
+EVENTS = (
+    Event("plain", 1.5),
+    Event("full", 2.25, 3, (0, 1, None), 2, {"a": 1, "b": [1, {"c": None}], "long": LONG}, LONG, 7, True),
+    Event("odd", 3.0, text='quotes " and \\ and \u2028 and \ud800 alone and \x00'),
+    Event("same text", 4.0, text=LONG),
+)
+
+
+def written(path: Path | None, events: tuple[Event, ...] = EVENTS) -> JournalWriter:
+    writer = JournalWriter(path)
+    for event in events:
+        writer.append(event)
+    return writer
+
+
+def test_events_come_back_as_they_went_in(tmp_path: Path) -> None:
+    written(tmp_path / "r.clens").close()
+
+    assert read_journal(tmp_path / "r.clens") == (EVENTS, ())
+
+
+def test_memory_and_file_hold_the_same_bytes(tmp_path: Path) -> None:
+    in_file, in_memory = written(tmp_path / "r.clens"), written(None)
+
+    assert in_file.contents() == in_memory.contents() == (tmp_path / "r.clens").read_bytes()
+
+
+def test_contents_are_there_after_close(tmp_path: Path) -> None:
+    writer = written(tmp_path / "r.clens")
+    before = writer.contents()
+    writer.close()
+    writer.append(Event("too late", 9.0))
+
+    assert writer.contents() == before
+
+
+def test_a_long_text_stands_once(tmp_path: Path) -> None:
+    written(tmp_path / "r.clens").close()
+
+    assert (tmp_path / "r.clens").read_text(errors="replace").count("line\\n" * 200) == 1
+
+
+def test_every_event_is_on_disk_before_the_next(tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path / "r.clens")
+    for count, event in enumerate(EVENTS, start=1):
+        writer.append(event)
+        assert len(read_journal(tmp_path / "r.clens")[0]) == count
+    writer.close()
+
+
+@pytest.mark.parametrize("lost", [1, 10, 300])
+def test_a_cut_off_file_opens_up_to_the_cut(tmp_path: Path, lost: int) -> None:
+    path = tmp_path / "r.clens"
+    written(path).close()
+    path.write_bytes(path.read_bytes()[:-lost])
+    events, problems = read_journal(path)
+
+    if lost > 1:  # without its line's end alone, the last event is whole
+        assert events == EVENTS[: len(events)]
+        assert len(events) < len(EVENTS)
+        assert "could not be read" in problems[0].message
+
+
+def test_a_damaged_file_opens_up_to_the_damage(tmp_path: Path) -> None:
+    path = tmp_path / "r.clens"
+    written(path).close()
+    lines = path.read_bytes().split(b"\n")
+    lines[2] = b"\xff" + lines[2][1:]
+    path.write_bytes(b"\n".join(lines))
+    events, problems = read_journal(path)
+
+    assert events == EVENTS[:1]
+    assert "line 3" in problems[0].message
+
+
+def test_a_newer_format_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "r.clens").write_text(json.dumps({"compiler_lens": FORMAT_VERSION + 1}) + "\n")
+
+    with pytest.raises(RecordingFileError, match="upgrade"):
+        read_journal(tmp_path / "r.clens")
+
+
+@pytest.mark.parametrize("data", [b"", b"\x00\x01", b"{}\n", b"hello\n", b"[1]\n"])
+def test_a_file_of_somebody_else_is_one_clear_line(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "r").write_bytes(data)
+
+    assert not is_journal(tmp_path / "r")
+    with pytest.raises(RecordingFileError, match="no recording"):
+        read_journal(tmp_path / "r")
+
+
+def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(RecordingFileError, match="cannot open"):
+        read_journal(tmp_path / "nowhere")
+
+
+def test_an_unwritable_path_goes_on_in_memory(tmp_path: Path) -> None:
+    writer = written(tmp_path / "no such folder" / "r.clens")
+
+    assert "cannot write" in (writer.failure or "")
+    assert parse_journal(writer.contents(), "r")[0] == EVENTS
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+def test_a_full_disk_loses_nothing_from_memory() -> None:
+    writer = written(Path("/dev/full"))
+
+    assert "No space left" in (writer.failure or "")
+    assert parse_journal(writer.contents(), "r")[0] == EVENTS
+
+
+def test_a_deleted_file_is_still_readable_while_open(tmp_path: Path) -> None:
+    writer = written(tmp_path / "r.clens")
+    (tmp_path / "r.clens").unlink()
+
+    assert parse_journal(writer.contents(), "r")[0] == EVENTS
+    writer.close()
+
+
+def test_two_writers_of_one_path_do_not_mix(tmp_path: Path) -> None:
+    first, second = written(tmp_path / "r.clens"), written(tmp_path / "r.clens", EVENTS[:1])
+
+    assert first.path != second.path
+    assert parse_journal(first.contents(), "r")[0] == EVENTS
+    assert parse_journal(second.contents(), "r")[0] == EVENTS[:1]
+    first.close()
+    second.close()
+
+
+def test_threads_write_whole_lines(tmp_path: Path) -> None:
+    writer = JournalWriter(tmp_path / "r.clens")
+
+    def work(number: int) -> None:
+        for count in range(200):
+            writer.append(Event("e", float(count), number, text=f"{number} {count} " * 50))
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    events, problems = parse_journal(writer.contents(), "r")
+    writer.close()
+
+    assert not problems
+    assert len(events) == 800
+
+
+def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
+    writer = written(tmp_path / "r.clens")
+    child = os.fork()
+    if child == 0:
+        writer.append(Event("child", 0.0))
+        os._exit(0)
+    os.waitpid(child, 0)
+
+    assert parse_journal(writer.contents(), "r")[0] == EVENTS
+    writer.close()
+
+
+def test_a_gzipped_journal_opens_and_a_cut_one_up_to_the_cut(tmp_path: Path) -> None:
+    data = gzip.compress(written(None).contents())
+    (tmp_path / "whole.clens.gz").write_bytes(data)
+    (tmp_path / "cut.clens.gz").write_bytes(data[:-60])
+
+    assert is_journal(tmp_path / "whole.clens.gz")
+    assert read_journal(tmp_path / "whole.clens.gz") == (EVENTS, ())
+    events, problems = read_journal(tmp_path / "cut.clens.gz")
+    assert events == EVENTS[: len(events)]
+    assert problems
+
+
+def test_a_damaged_or_joined_gzip_file_says_so_or_is_read_whole(tmp_path: Path) -> None:
+    data = gzip.compress(written(None).contents())
+    (tmp_path / "bad.clens.gz").write_bytes(data[:-8] + bytes(8))  # the check sum
+    assert read_journal(tmp_path / "bad.clens.gz")[0] == EVENTS
+    assert "unpacked" in read_journal(tmp_path / "bad.clens.gz")[1][0].message
+
+    whole = written(None).contents()
+    (tmp_path / "two.clens.gz").write_bytes(gzip.compress(whole[:1000]) + gzip.compress(whole[1000:]))
+    assert read_journal(tmp_path / "two.clens.gz") == (EVENTS, ())
+
+
+@pytest.mark.parametrize("line", [b'{"e":"str","at":1}', b'{"e":"lens.files","at":1,"m":{"files":[1]}}'])
+def test_an_odd_event_costs_only_itself(tmp_path: Path, line: bytes) -> None:
+    from compiler_lens import load
+
+    (tmp_path / "r.clens").write_bytes(written(None, EVENTS[:1]).contents() + line + b"\n")
+    assert len(load(tmp_path / "r.clens").problems) == 1

@@ -1,0 +1,88 @@
+"""The arrows of docs/architecture.md, checked: who may import whom."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "compiler_lens"
+
+MAY_IMPORT = {
+    "errors": set(),
+    "model": set(),
+    "event": set(),
+    "journal": {"errors", "event", "model"},
+    "torch_log": {"errors", "event", "model"},
+    "readers": {"errors", "event", "model"},
+    "fold": {"errors", "event", "model", "readers"},
+    "recording_file": {"errors", "fold", "journal", "model", "torch_log"},
+    "analysis": {"errors", "model"},
+    "render": {"analysis", "errors", "model"},
+    "progress": {"event"},  # and progress_words, counted with it
+    "capture": {"errors", "event", "journal", "readers"},
+    "named": {"capture", "lens"},
+    "lens": {"capture", "errors", "fold", "journal", "model", "progress", "render"},
+}
+THIRD_PARTY = {"torch": {"capture"}, "triton": set(), "rich": {"render", "cli", "progress"}}
+FRONT_DOORS = {"__init__", "__main__", "cli"}
+
+
+def layer_of(path: Path) -> str:
+    name = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return next((layer for layer in ("fold", "progress") if name.startswith(layer)), name)
+
+
+def imported_names(path: Path) -> set[str]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_imports_follow_the_arrows(path: Path) -> None:
+    layer = layer_of(path)
+    for name in imported_names(path):
+        top, *rest = name.split(".")
+        if top in THIRD_PARTY:
+            assert layer in THIRD_PARTY[top], f"{path.name} must not import {name}"
+        elif top == "compiler_lens" and layer not in FRONT_DOORS and rest:
+            target = next((layer for layer in ("fold", "progress") if rest[0].startswith(layer)), rest[0])
+            assert target in MAY_IMPORT[layer] | {layer}, f"{path.name} must not import {name}"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import compiler_lens",
+        "from compiler_lens import load",
+        "import compiler_lens.cli",
+        "import compiler_lens.render.console",
+        "import compiler_lens.analysis.coverage",
+    ],
+)
+def test_a_recording_is_read_and_shown_without_torch(statement: str) -> None:
+    code = f"{statement}; import sys; assert 'torch' not in sys.modules, 'torch was imported'"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_public_names_are_sorted_and_there() -> None:
+    import compiler_lens
+
+    assert compiler_lens.__all__ == sorted(compiler_lens.__all__)
+    for name in compiler_lens.__all__:
+        assert getattr(compiler_lens, name) is not None or name == "named_lens"
+
+
+def test_no_module_keeps_state() -> None:
+    """No `global` statement, and no environment is read below the command line."""
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        assert not any(isinstance(node, ast.Global) for node in ast.walk(tree)), path
+        if layer_of(path) != "cli":
+            assert "os.environ" not in path.read_text(), path
