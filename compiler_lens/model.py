@@ -288,6 +288,9 @@ class Compilation:
     guard_count: int | None = None
     op_count: int | None = None
     module: str = ""  # the class of the module compiled, if it was one
+    # What the author calls it: for torch's wrapper around a module, the module's forward. None where nobody told.
+    definition: SourceLine | None = None  # file, line of the def, qualified name: "MoE.forward"
+    parameters: tuple[str, ...] = ()  # of that function, without self: what `args[0]` of a wrapper means
     resumes: str = ""  # for a resume function: the function that it is the rest of
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
@@ -466,6 +469,14 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of Python as it was when it was compiled."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class CaptureProblem:
     """Something that was there and that we could not read."""
 
@@ -518,5 +529,6 @@ class Recording:
     cudagraphs: tuple[CudagraphOutcome, ...] = ()
     caches: tuple[CacheOutcome, ...] = ()
     spans: tuple[Span, ...] = ()
+    sources: tuple[SourceFile, ...] = ()  # the files that frames, graphs and breaks point to
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
