@@ -71,10 +71,10 @@ def _time_trace(ledger: Ledger) -> None:
 
 
 def _time_hooks(ledger: Ledger) -> None:
-    guard, install = Tap.guard, Tap.install
+    safely, install = Tap.safely, Tap.install
 
-    def timed_guard(tap: Tap, where: str, step: Callable[[], None]) -> None:
-        ledger.timed(f"hook: {where}", lambda: guard(tap, where, step), ours=True)
+    def timed_safely(tap: Tap, where: str, step: Callable[[], None]) -> None:
+        ledger.timed(f"hook: {where}", lambda: safely(tap, where, step), ours=True)
 
     def timed_install(tap: Tap, hooks: Any) -> None:
         start = clock()
@@ -83,7 +83,7 @@ def _time_hooks(ledger: Ledger) -> None:
         finally:
             ledger.imports += clock() - start
 
-    Tap.guard, Tap.install = timed_guard, timed_install  # type: ignore[method-assign]
+    Tap.safely, Tap.install = timed_safely, timed_install  # type: ignore[method-assign]
 
 
 def open_accounts() -> Ledger:

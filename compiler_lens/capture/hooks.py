@@ -54,7 +54,7 @@ def _frame_hook(tap: Tap, original: Function) -> Function:
 
         try:
             if tap.sessions:  # else somebody wrapped this hook, and it could not be taken out
-                tap.guard("frame", enter)
+                tap.safely("frame", enter)
             result = original(self, frame, *args, **kwargs)
         except BaseException as error:
             _leave(tap, record, functools.partial(_frame_error, error))
@@ -70,7 +70,7 @@ def _frame_hook(tap: Tap, original: Function) -> Function:
 
 def _leave(tap: Tap, record: Any, meta: Callable[[], Mapping[str, Any]]) -> None:
     if record is not None:
-        tap.guard("frame", lambda: tap.leave(record, meta()))
+        tap.safely("frame", lambda: tap.leave(record, meta()))
 
 
 def _frame_error(error: BaseException) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _dynamo_graph(tap: Tap, original: Function) -> Function:
         tap.here().program = graphs.fingerprint(graph_module)
         _hook_inductor_if_there(tap)
 
-    return observe_before("Dynamo graph", tap.guard, observe)(original)
+    return observe_before("Dynamo graph", tap.safely, observe)(original)
 
 
 def _hook_inductor_if_there(tap: Tap) -> None:
@@ -164,7 +164,7 @@ def _joint_graph(tap: Tap, original: Function) -> Function:
         _note_graph(tap, "joint", args[0])
         _hook_inductor_if_there(tap)
 
-    return observe_after("AOT joint graph", tap.guard, observe)(original)
+    return observe_after("AOT joint graph", tap.safely, observe)(original)
 
 
 def _training_graphs(tap: Tap, original: Function) -> Function:
@@ -172,7 +172,7 @@ def _training_graphs(tap: Tap, original: Function) -> Function:
         _note_graph(tap, "forward", args[0])
         _note_graph(tap, "backward", args[1])
 
-    return observe_after("AOT graphs", tap.guard, observe)(original)
+    return observe_after("AOT graphs", tap.safely, observe)(original)
 
 
 def _inference_graph(tap: Tap, original: Function) -> Function:
@@ -180,7 +180,7 @@ def _inference_graph(tap: Tap, original: Function) -> Function:
         _note_graph(tap, "inference", args[0])
         _hook_inductor_if_there(tap)
 
-    return observe_after("AOT graph", tap.guard, observe)(original)
+    return observe_after("AOT graph", tap.safely, observe)(original)
 
 
 def _post_grad_graph(tap: Tap, original: Function) -> Function:
@@ -203,13 +203,13 @@ def _post_grad_graph(tap: Tap, original: Function) -> Function:
             if record is not None:
                 record.depth -= 1
 
-        tap.guard("post-grad graph", enter)
+        tap.safely("post-grad graph", enter)
         try:
             result = original(*args, **kwargs)
         finally:
             leave()
         if record is not None and record.depth == 0:
-            tap.guard("post-grad graph", lambda: observe(args, kwargs, result))
+            tap.safely("post-grad graph", lambda: observe(args, kwargs, result))
         return result
 
     return hooked
@@ -228,7 +228,7 @@ def _kernel_nodes(tap: Tap, original: Function) -> Function:
         names = inductor.kernel_origins(node_schedule, is_extern)
         _kernels_of(tap.here(), graph).append([kernel_name, names])
 
-    return observe_before("kernel nodes", tap.guard, observe)(original)
+    return observe_before("kernel nodes", tap.safely, observe)(original)
 
 
 def _kernels_of(record: FrameRecord, graph: Any) -> list[Any]:
@@ -250,21 +250,21 @@ def _autotune(tap: Tap, original: Function) -> Function:
             values = {**dict(zip(names, args, strict=False)), **kwargs}
             record.pending.append(tap.note("lens.autotune", inductor.autotune_table(*(values[n] for n in names))))
 
-    return observe_before("autotuning", tap.guard, observe)(original)
+    return observe_before("autotuning", tap.safely, observe)(original)
 
 
 def _triton_configs(tap: Tap, original: Function) -> Function:
     def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], result: Any) -> None:
         _note_tuning(tap, args[0], inductor.triton_configs(args[0], result))
 
-    return observe_after("Triton configs", tap.guard, observe)(original)
+    return observe_after("Triton configs", tap.safely, observe)(original)
 
 
 def _triton_descent(tap: Tap, original: Function) -> Function:
     def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], result: Any) -> None:
         _note_tuning(tap, args[0], inductor.descent_config(args[0], result))
 
-    return observe_after("coordinate descent", tap.guard, observe)(original)
+    return observe_after("coordinate descent", tap.safely, observe)(original)
 
 
 def _note_tuning(tap: Tap, tuner: Any, meta: Mapping[str, Any]) -> None:
@@ -288,10 +288,10 @@ def _post_compile(tap: Tap, original: Function) -> Function:
             graph_kwargs = kwargs["graph_kwargs"] if "graph_kwargs" in kwargs else args[3]
             requested = bool(graph_kwargs.get("cudagraphs"))  # post_compile switches it off in place
 
-        tap.guard("compiled graph", before)
+        tap.safely("compiled graph", before)
         result = original(*args, **kwargs)
         if graph_kwargs is not None:
-            tap.guard("compiled graph", lambda: _note_compiled(tap, args[0], graph_kwargs, requested))
+            tap.safely("compiled graph", lambda: _note_compiled(tap, args[0], graph_kwargs, requested))
         return result
 
     return hooked
@@ -312,7 +312,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
             if event.name == "lens.kernel_nodes":
                 tap.note(event.name, event.meta)
         if key is not None:
-            tap.guard("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
+            tap.safely("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
     else:
         _recall(tap, key, {(event.name, event.meta.get("stage")) for event in pending})
     event = tap.note("lens.cudagraph", inductor.cudagraph_state(compiled, graph_kwargs, part=part, requested=requested))

@@ -42,7 +42,7 @@ class _SkipFilter(logging.Filter):
         self._tap = tap
 
     def filter(self, record: logging.LogRecord) -> bool:
-        self._tap.guard("CUDA graph", lambda: self._note(record.getMessage()))
+        self._tap.safely("CUDA graph", lambda: self._note(record.getMessage()))
         return True
 
     def _note(self, message: str) -> None:
@@ -84,7 +84,7 @@ class Tap(TraceHandler):
             ("registry", lambda: compat.register_lenses(lambda backend: owner_of(backend) is not None)),
             ("hooks", lambda: self.install(DYNAMO_HOOKS)),
         ):
-            self.guard(where, step)
+            self.safely(where, step)
         self.seconds = before  # opening imports much of torch, and no compilation waits for it
         return True
 
@@ -169,7 +169,7 @@ class Tap(TraceHandler):
 
     # -- events
 
-    def guard(self, where: str, step: Callable[[], object]) -> None:
+    def safely(self, where: str, step: Callable[[], object]) -> None:
         """Run a step of ours inside the user's compilation: its errors become problems of the sessions."""
         local = self.local
         is_outermost, local.is_ours = not local.is_ours, True
@@ -198,7 +198,7 @@ class Tap(TraceHandler):
             raise _StrictError(f"{where}: {message}") from error
 
     def _take_record(self, name: str, meta: Any, text: str | None) -> None:
-        self.guard(name, lambda: self._note_record(name, meta, text))
+        self.safely(name, lambda: self._note_record(name, meta, text))
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
         if name == "str":
@@ -241,7 +241,7 @@ class Tap(TraceHandler):
         record, begins = self.attribution.of(context, self._all_seeing())
         for session in record.sessions:
             if not session.is_described:
-                self.guard("environment", functools.partial(session.describe_once, describe_environment))
+                self.safely("environment", functools.partial(session.describe_once, describe_environment))
         if begins:
             event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, record.facts)
             self._give(record.sessions, event)
