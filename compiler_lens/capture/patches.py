@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 # Called with a hook's name and a function: runs the function, keeps its errors from the user.
-Guard = Callable[[str, Callable[[], object]], None]
+Safely = Callable[[str, Callable[[], object]], None]
 Function = Callable[..., Any]
 Observer = Callable[[tuple[Any, ...], dict[str, Any], Any], None]
 
@@ -36,14 +36,14 @@ class Patch:
             setattr(self._holder, self._attribute, self._original)
 
 
-def observe_after(name: str, guard: Guard, observer: Observer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def observe_after(name: str, safely: Safely, observer: Observer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A hook that looks at a call once it has returned."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def hooked(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            guard(name, lambda: observer(args, kwargs, result))
+            safely(name, lambda: observer(args, kwargs, result))
             return result
 
         return hooked
@@ -51,13 +51,13 @@ def observe_after(name: str, guard: Guard, observer: Observer) -> Callable[[Call
     return make
 
 
-def observe_before(name: str, guard: Guard, observer: Observer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def observe_before(name: str, safely: Safely, observer: Observer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A hook that looks at a call's arguments before the call changes them."""
 
     def make(original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            guard(name, lambda: observer(args, kwargs, None))
+            safely(name, lambda: observer(args, kwargs, None))
             return original(*args, **kwargs)
 
         return hooked
