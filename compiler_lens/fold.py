@@ -28,6 +28,7 @@ from compiler_lens.model import (
     OutputCode,
     Recompile,
     Recording,
+    SourceFile,
     Symbol,
     Unavailable,
 )
@@ -99,6 +100,7 @@ READERS: Mapping[str, Reader] = {
     "fx_graph_bundled_cache_hit": caches.read_cache,
     "chromium_event": environment.read_timed_event,
     "lens.environment": environment.read_environment,
+    "lens.source": environment.read_source,
     "torch_version": environment.read_torch_version,
     "lens.problem": environment.read_problem,
     "lens.unavailable": environment.read_unavailable,
@@ -134,6 +136,7 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
         cudagraphs=join_cudagraphs(_cudagraph_outcomes(found), graphs, codes, kernels_joined),
         caches=tuple(found.of(CacheOutcome)),
         spans=spans,
+        sources=tuple(found.of(SourceFile)),
         problems=(*found.problems, *found.of(CaptureProblem)),
         unavailable=tuple(found.of(Unavailable)),
     )

@@ -97,6 +97,8 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
         guard_count=values.get("guard_count"),
         op_count=values.get("graph_op_count"),
         module=ours.module if ours else "",
+        definition=ours.definition if ours else None,
+        parameters=ours.parameters if ours else (),
         resumes=resumed_function(function),
         metrics=values,
     )

@@ -11,6 +11,7 @@ import logging
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 
@@ -130,6 +131,24 @@ def module_class(value: Any) -> str:
     import torch
 
     return type(value).__name__ if isinstance(value, torch.nn.Module) else ""
+
+
+def wrapped_module(frame: Any) -> Any:
+    """The module that torch compiles through a wrapper of its own, inner(fn) in external_utils.py; or None."""
+    import torch
+
+    if not frame.f_code.co_filename.endswith("torch/_dynamo/external_utils.py"):
+        return None
+    value = frame.f_locals.get("fn")
+    value = getattr(value, "__self__", value)
+    return value if isinstance(value, torch.nn.Module) else None
+
+
+def torch_folder() -> str:
+    """Where torch is installed."""
+    import torch
+
+    return str(Path(torch.__file__).parent)
 
 
 def inductor_wrapper(mode: str | None, options: dict[str, Any] | None, name: str | None) -> Callable[..., Any]:

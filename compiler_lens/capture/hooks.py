@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture import compat, graphs, inductor, sidecar
+from compiler_lens.capture import compat, graphs, inductor, sidecar, sources
 from compiler_lens.capture.compat import Place
 from compiler_lens.capture.patches import as_if_it_were, observe_after, observe_before
 from compiler_lens.event import Event
@@ -60,7 +60,7 @@ def _frame_hook(tap: Tap, original: Function) -> Function:
             _leave(tap, record, functools.partial(_frame_error, error))
             raise
         else:
-            _leave(tap, record, functools.partial(_frame_result, result))
+            _leave(tap, record, functools.partial(_frame_result, frame.f_code.co_filename, result))
             return result
         finally:
             del frames[around:]
@@ -77,14 +77,17 @@ def _frame_error(error: BaseException) -> dict[str, Any]:
     return {"result": "error", "reason": f"{type(error).__name__}: {error}"[:2000]}
 
 
-def _frame_result(result: Any) -> dict[str, Any]:
+def _frame_result(file: str, result: Any) -> dict[str, Any]:
     has_code = getattr(result, "guarded_code", None) is not None
     reason = getattr(result, "skip_reason", None) or ""  # 2.11 has none
-    return {"result": "code" if has_code else "none", "reason": "" if reason in _NO_NEWS else reason}
+    is_no_news = reason in _NO_NEWS or (reason == _NO_TENSORS and not sources.is_kept(file))
+    return {"result": "code" if has_code else "none", "reason": "" if is_no_news else reason}
 
 
 # Frames that Dynamo passes over by design: torch's own and the standard library's, and frames already running.
 _NO_NEWS = frozenset(("frame is in the Dynamo skipfiles list", "frame has already started executing"))
+# It looks into everything that runs below a compiled call, also what the garbage collector happens to call there.
+_NO_TENSORS = "no tensor-related objects found in frame"
 
 
 def owner_of(compiler: Any) -> Session | None:
@@ -112,6 +115,7 @@ def _frame_facts(frame: Any, backend: Any, compiler: Any) -> dict[str, Any]:
         "options": {str(key): repr(value)[:200] for key, value in options.items()},
         "dynamic": getattr(backend, "dynamic", None),
         "module": _module_name(frame),
+        **sources.definition(frame),
     }
 
 
@@ -139,6 +143,8 @@ def _note_graph(tap: Tap, stage: str, graph_module: Any, *, with_stacks: bool = 
         return
     text = graphs.node_facts(graph_module, with_stacks=with_stacks)
     event = tap.note("lens.node_facts", {"stage": stage, "program": record.program, **meta}, text)
+    if with_stacks:
+        tap.tell_sources(sources.files_named(text))
     if stage != "dynamo":  # Dynamo runs on a warm cache too
         record.pending.append(event)
 

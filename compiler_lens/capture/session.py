@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from compiler_lens.capture.sources import source_event
 from compiler_lens.event import Event
 from compiler_lens.journal import JournalWriter
 
@@ -27,6 +28,7 @@ class Session:
         self.unwritten: list[tuple[str, str]] = []  # problems that the journal could not take
         self._listener = listener
         self._said: set[str] = set()
+        self._files: set[str] = set()  # whose text was asked for
         self.is_described = False
 
     def take(self, event: Event) -> None:
@@ -54,6 +56,13 @@ class Session:
         if not self.is_described:
             self.is_described = True
             self.take(Event("lens.environment", time.time(), meta=describe()))
+
+    def tell_sources(self, files: Iterable[str]) -> None:
+        """Keep the text of files that were not kept yet."""
+        for file in sorted(set(files) - self._files):
+            self._files.add(file)
+            if event := source_event(file):
+                self.take(event)
 
     def unavailable(self, fact: str, reason: str) -> None:
         """Say once that this torch does not offer a fact."""

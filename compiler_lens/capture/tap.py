@@ -11,7 +11,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from compiler_lens.capture import compat, inductor
@@ -20,6 +20,7 @@ from compiler_lens.capture.environment import describe_environment
 from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, Hook, owner_of
 from compiler_lens.capture.patches import Patch
 from compiler_lens.capture.session import Session
+from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.subscription import Subscription
 from compiler_lens.capture.trace import TraceHandler
 from compiler_lens.errors import CaptureError
@@ -48,6 +49,9 @@ class _SkipFilter(logging.Filter):
     def _note(self, message: str) -> None:
         self._tap.note("lens.cudagraph_skip", {"message": message})
 
+
+# Told with the user's stack, as text.
+STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
 
 # Told when code is generated, and not again when the graph comes from a cache.
 KEPT_BESIDE_CACHE = frozenset(("triton_kernel_info",))
@@ -207,6 +211,8 @@ class Tap(TraceHandler):
             if text is not None and name.startswith("fx_graph_cache_"):
                 meta, text = inductor.cache_answer(meta, text)
             event = self.note(name, meta, text)
+            if name in STACKED:
+                self.tell_sources(files_named(text))
             if name in KEPT_BESIDE_CACHE:
                 self.here().pending.append(event)
 
@@ -222,6 +228,11 @@ class Tap(TraceHandler):
         is_everybodys = name == "str" or (name == "lens.cudagraph_skip" and context is None)
         self._give(self.sessions if is_everybodys else record.sessions, event)
         return event
+
+    def tell_sources(self, files: Iterable[str]) -> None:
+        """Keep the text of files that the compilation under way points to."""
+        for session in self.here().sessions:
+            session.tell_sources(files)
 
     def note_later(self, name: str, meta: Mapping[str, Any], compile_id: str) -> Event:
         """Record something that happens at run time, for the compilation that torch names as its origin."""
@@ -245,6 +256,9 @@ class Tap(TraceHandler):
         if begins:
             event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, record.facts)
             self._give(record.sessions, event)
+            defined = record.facts.get("definition") or {}
+            for session in record.sessions:
+                session.tell_sources({record.facts.get("file", ""), defined.get("file", "")})
         return record
 
     def _all_seeing(self) -> tuple[Session, ...]:

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler_lens.event import Event
-from compiler_lens.model import CaptureProblem, Compilation, CompileId, Environment, Outcome, Unavailable
+from compiler_lens.model import CaptureProblem, Compilation, CompileId, Environment, Outcome, SourceFile, Unavailable
 from compiler_lens.readers.facts import TimedMark
+from compiler_lens.readers.frames import read_definition
 
 _NOWHERE = CompileId(None, None)
 
@@ -58,9 +59,15 @@ def read_skipped_frame(event: Event, compile_id: CompileId, _files: Mapping[int,
             mode=meta["mode"],
             options=meta["options"],
             dynamic=meta["dynamic"],
+            definition=read_definition(meta.get("definition")),
             started=event.at,
         ),
     )
+
+
+def read_source(event: Event, _compile_id: CompileId, _files: Mapping[int, str]) -> tuple[SourceFile, ...]:
+    """`lens.source`."""
+    return (SourceFile(event.meta["file"], event.text or ""),)
 
 
 def read_timed_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TimedMark, ...]:

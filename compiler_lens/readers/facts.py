@@ -25,6 +25,8 @@ class FrameStart:
     options: Mapping[str, str] = field(default_factory=dict)
     dynamic: bool | None = None
     module: str = ""
+    definition: SourceLine | None = None
+    parameters: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from compiler_lens.errors import PayloadError
 from compiler_lens.event import Event
-from compiler_lens.model import CompileId
+from compiler_lens.model import CompileId, SourceLine
 from compiler_lens.readers.facts import FrameEnd, FrameStart, Metrics, ResumeName
 from compiler_lens.readers.stacks import read_stack
 
@@ -53,8 +53,15 @@ def read_frame_start(event: Event, compile_id: CompileId, _files: Mapping[int, s
         options={str(key): str(value) for key, value in (meta.get("options") or {}).items()},
         dynamic=meta.get("dynamic"),
         module=meta.get("module") or "",
+        definition=read_definition(meta.get("definition")),
+        parameters=tuple(meta.get("parameters") or ()),
     )
     return (start,)
+
+
+def read_definition(told: Mapping[str, Any] | None) -> SourceLine | None:
+    """Where a function is defined and what its author calls it, from what our hook wrote down."""
+    return SourceLine(told["file"], told["line"], told["name"]) if told else None
 
 
 def read_frame_end(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[FrameEnd, ...]:

@@ -14,6 +14,7 @@ from torch._dynamo.backends.debugging import aot_eager
 
 from compiler_lens import Lens
 from compiler_lens.event import Event
+from compiler_lens.model import Compilation, CompileId, Recording
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]
@@ -108,6 +109,11 @@ def test_ddp_splits_a_graph_and_all_its_parts_belong_to_one_compilation() -> Non
     assert recording.problems == ()
 
 
+def _with_id(recording: Recording) -> list[Compilation]:
+    """Without the frames that Dynamo passed over: the garbage collector may run anything in mid-call."""
+    return [c for c in recording.compilations if c.compile_id != CompileId(None, None, c.compile_id.epoch)]
+
+
 def test_compiled_autograd() -> None:
     def gradient() -> Tensor:
         torch._dynamo.reset()
@@ -126,7 +132,7 @@ def test_compiled_autograd() -> None:
     recording = lens.recording
 
     assert torch.equal(plain, recorded)
-    assert [(c.function, c.compile_id.autograd, c.outcome.value) for c in recording.compilations] == [
+    assert [(c.function, c.compile_id.autograd, c.outcome.value) for c in _with_id(recording)] == [
         ("<lambda>", None, "compiled"),
         ("forward", 0, "compiled"),
     ]
@@ -142,5 +148,5 @@ def test_compiled_autograd_by_a_lens_as_its_backend() -> None:
         loss.backward()
     lens.close()
 
-    assert [(c.function, c.compile_id.autograd) for c in lens.recording.compilations] == [("forward", 0)]
+    assert [(c.function, c.compile_id.autograd) for c in _with_id(lens.recording)] == [("forward", 0)]
     assert lens.recording.graphs

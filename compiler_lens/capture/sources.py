@@ -1,0 +1,90 @@
+"""What a user wrote, as it is while it compiles: the text of files, and what a frame's function is called there."""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+import re
+import sysconfig
+import time
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from compiler_lens.capture import compat
+from compiler_lens.event import Event
+
+_LONGEST = 1_000_000  # characters: nobody wrote more than that by hand
+_NAMED = re.compile(r'File \\?"([^"\\\n]+)\\?", line \d')  # in a stack as Python prints it, also inside of JSON
+_PACKAGES = ("site-packages", "dist-packages")
+_OURS = str(Path(__file__).parents[1]) + os.sep
+_DEEPEST = 20  # decorators round one function
+_RESUMED = "torch_dynamo_resume_in_"
+
+
+def files_named(text: str | None) -> set[str]:
+    """The files that stacks in a text go through."""
+    return set(_NAMED.findall(text)) if text else set()
+
+
+def source_event(file: str) -> Event | None:
+    """A file's text as an event; None for torch's own files, the standard library's, and what has no text."""
+    if not is_kept(file):
+        return None
+    text = "".join(linecache.getlines(file))
+    return Event("lens.source", time.time(), meta={"file": file}, text=text) if 0 < len(text) <= _LONGEST else None
+
+
+def is_kept(file: str) -> bool:
+    """Whether a file may be somebody's model: not torch's, not ours, not the standard library's."""
+    if not file or file.startswith(("<eval_with_key>", "<frozen", compat.torch_folder() + os.sep, _OURS)):
+        return False
+    inside = file.removeprefix(sysconfig.get_path("stdlib"))
+    return inside == file or any(package in inside for package in _PACKAGES)
+
+
+def definition(frame: Any) -> dict[str, Any]:
+    """What the author calls a frame's function, where it stands, and its parameters; empty for a resume function."""
+    code = frame.f_code
+    if code.co_name.startswith(_RESUMED):
+        return {}
+    function = _module_forward(frame)
+    name = function.__qualname__ if function is not None else getattr(code, "co_qualname", code.co_name)
+    code = function.__code__ if function is not None else code
+    place = {"file": code.co_filename, "line": code.co_firstlineno, "name": name.replace("<locals>.", "")}
+    return {"definition": place, "parameters": _parameters(code)}
+
+
+def _module_forward(frame: Any) -> FunctionType | None:
+    """For torch's wrapper around a module, and for decorators around its forward: that forward as it was written."""
+    module = compat.wrapped_module(frame)
+    chain = _forwards(module if module is not None else _receiver(frame))
+    is_forward = module is not None or any(function.__code__ is frame.f_code for function in chain)
+    return chain[-1] if chain and is_forward else None
+
+
+def _receiver(frame: Any) -> Any:
+    """The first positional argument: what a method calls self, and a decorator's wrapper args[0]."""
+    code, values = frame.f_code, frame.f_locals
+    if code.co_argcount:
+        return values.get(code.co_varnames[0])
+    rest = values.get(code.co_varnames[code.co_kwonlyargcount]) if code.co_flags & inspect.CO_VARARGS else ()
+    return rest[0] if isinstance(rest, tuple) and rest else None
+
+
+def _forwards(module: Any) -> list[FunctionType]:
+    """A module's forward and what its decorators wrap, innermost last. Looks it up without running the user's code."""
+    if not compat.module_class(module):
+        return []
+    found = vars(module).get("forward") or inspect.getattr_static(type(module), "forward", None)
+    chain: list[FunctionType] = []
+    while isinstance(function := getattr(found, "__func__", found), FunctionType) and len(chain) < _DEEPEST:
+        chain.append(function)
+        found = vars(function).get("__wrapped__")
+    return chain
+
+
+def _parameters(code: CodeType) -> list[str]:
+    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return names[1:] if names[:1] in (["self"], ["cls"]) else names

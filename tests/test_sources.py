@@ -1,0 +1,136 @@
+"""What a recording keeps of the user's source, and what it calls a function."""
+
+from __future__ import annotations
+
+import functools
+import linecache
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from compiler_lens import Lens, load
+from compiler_lens.analysis.source import sources
+from compiler_lens.model import Compilation, Recording
+
+X = torch.ones(3)
+
+
+def recorded(model: Callable[..., Any], *arguments: Any, path: Path | None = None) -> Recording:
+    """Two calls of a model under an open lens."""
+    with Lens(path, strict=True, progress=False) as lens, torch.no_grad():
+        compiled = torch.compile(model, backend="eager")
+        for _ in range(2):
+            compiled(*arguments)
+    return lens.recording
+
+
+def loud(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator such as libraries put round forward."""
+
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+class Decorated(nn.Module):
+    """Its forward is behind a decorator."""
+
+    @loud
+    def forward(self, ids: Tensor, scale: int = 2) -> Tensor:
+        return ids * scale
+
+
+class Breaking(nn.Module):
+    """Its forward goes on in a resume function."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + 1
+        print("cut")
+        return x * 2
+
+
+def first(recording: Recording) -> Compilation:
+    """The compilation of the frame that was called."""
+    return recording.compilations[0]
+
+
+def test_the_text_of_the_users_file_is_kept_once_and_survives_the_file(tmp_path: Path) -> None:
+    recording = recorded(Breaking(), X, path=tmp_path / "r.clens")
+    texts = [s.text for s in recording.sources if s.file == __file__]
+
+    assert texts == [Path(__file__).read_text()]
+    assert load(tmp_path / "r.clens").sources == recording.sources
+
+
+def test_no_text_of_torch_or_of_the_standard_library_is_kept() -> None:
+    import copy
+
+    net = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3))
+    recording = recorded(lambda x: copy.deepcopy(net)(x) + 1, X)
+
+    assert any("copy.py" in at.file for b in recording.graph_breaks for at in b.user_stack)
+    assert not [s.file for s in recording.sources if s.file.endswith("copy.py") or "/torch/" in s.file]
+
+
+def test_a_notebook_cell_has_its_text() -> None:
+    file, text = "<ipython-input-7-0a1b2c>", "def cell(x):\n    print('in a cell')\n    return x + 1\n"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    scope: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), scope)
+
+    recording = recorded(scope["cell"], X)
+    del linecache.cache[file]
+
+    assert sources(recording).line(file, 2) == "    print('in a cell')"
+
+
+def test_code_without_a_file_is_recorded_without_text() -> None:
+    scope: dict[str, Any] = {}
+    exec("def made(x):\n    print('nowhere')\n    return x + 1", scope)
+
+    recording = recorded(scope["made"], X)
+
+    assert not sources(recording).has("<string>")
+    assert first(recording).definition is not None
+    assert recording.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "parameters"),
+    [
+        pytest.param(Breaking(), "Breaking.forward", ("x",), id="module"),
+        pytest.param(Decorated(), "Decorated.forward", ("ids", "scale"), id="decorated"),
+        pytest.param(Breaking().forward, "Breaking.forward", ("x",), id="method"),
+    ],
+)
+def test_a_function_is_called_as_its_author_calls_it(model: Any, name: str, parameters: tuple[str, ...]) -> None:
+    frame = first(recorded(model, X))
+    at = frame.definition
+
+    assert at is not None
+    assert (at.file, at.function) == (__file__, name)
+    assert "def forward" in "".join(linecache.getlines(__file__)[at.line - 1 : at.line + 1])
+    assert frame.parameters == parameters
+
+
+def test_a_module_that_torch_wraps_itself_has_its_own_forward() -> None:
+    model = torch.compile(nn.Sequential(Breaking()), backend="eager")
+    with Lens(strict=True, progress=False) as lens, torch.no_grad():
+        model(X)
+    at = first(lens.recording).definition
+
+    assert at is not None
+    assert at.function == "Sequential.forward"
+
+
+def test_a_forward_put_on_an_instance() -> None:
+    model = nn.Linear(3, 3)
+    model.forward = lambda hidden: hidden + 1  # type: ignore[method-assign,assignment]
+
+    assert first(recorded(model, X)).parameters == ("hidden",)
