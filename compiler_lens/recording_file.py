@@ -14,19 +14,19 @@ from compiler_lens.torch_log import is_torch_log, read_torch_log, torch_log_file
 
 
 def load(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
-    """The recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one such log.
+    """The recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one of them.
 
     A file that was cut off or damaged opens up to the damage, which is among `problems`.
 
     Raises:
-        RecordingFileError: no such file, neither kind, written by a newer compiler_lens, or a folder with several logs.
+        RecordingFileError: no such file, neither kind, written by a newer compiler_lens, or a folder with several.
         CaptureError: in strict mode, for an event that no reader can read.
     """
     target = Path(path)
     with collector_paused():
         try:
             if target.is_dir():
-                target = _only_log(target)
+                target = _only_recording(target)
             if not is_journal(target) and is_torch_log(target):
                 return fold(*read_torch_log(target), strict=strict)
         except OSError as error:
@@ -34,15 +34,29 @@ def load(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
         return fold(*read_journal(target), strict=strict)
 
 
-def _only_log(folder: Path) -> Path:
-    files = torch_log_files(folder)
+def recordings_in(folder: Path) -> tuple[Path, ...]:
+    """The recordings in a folder (`*.clens`, `*.clens.gz`), the newest first."""
+    files = [path for path in folder.glob("*.clens*") if path.is_file() and _is_readable_journal(path)]
+    return tuple(sorted(files, key=lambda path: (path.stat().st_mtime, path.name), reverse=True))
+
+
+def _is_readable_journal(path: Path) -> bool:
+    try:
+        return is_journal(path)
+    except OSError:
+        return False
+
+
+def _only_recording(folder: Path) -> Path:
+    files = recordings_in(folder)
+    told = "recordings, the newest first"
     if not files:
-        raise RecordingFileError(f"{folder} holds no TORCH_TRACE log")
+        files, told = torch_log_files(folder), "logs, one for each process"
+    if not files:
+        raise RecordingFileError(f"{folder} holds no recording (*.clens) and no TORCH_TRACE log")
     if len(files) > 1:
         names = "\n  ".join(str(file) for file in files[:20])
-        raise RecordingFileError(
-            f"{folder} holds {len(files)} logs, one for each process; name one of them:\n  {names}"
-        )
+        raise RecordingFileError(f"{folder} holds {len(files)} {told}; name one of them:\n  {names}")
     return files[0]
 
 

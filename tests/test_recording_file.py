@@ -1,12 +1,15 @@
 """Opening recordings: what it leaves behind in the process."""
 
 import gc
+import os
 from pathlib import Path
 
 import pytest
 
 from compiler_lens import RecordingFileError, load
 from compiler_lens.fold_collector import collector_paused
+from compiler_lens.journal import JournalWriter
+from compiler_lens.recording_file import recordings_in
 
 
 @pytest.fixture
@@ -28,3 +31,20 @@ def test_a_collector_that_was_off_stays_off(collector: None) -> None:
     with collector_paused():
         assert not gc.isenabled()
     assert not gc.isenabled()
+
+
+def test_a_folder_with_one_recording_is_that_recording(tmp_path: Path) -> None:
+    (tmp_path / "notes.clens").write_text("no recording")
+    with pytest.raises(RecordingFileError, match=r"holds no recording \(\*.clens\) and no TORCH_TRACE log"):
+        load(tmp_path)
+    JournalWriter(tmp_path / "a.clens").close()
+    assert load(tmp_path).compilations == ()
+
+
+def test_of_several_recordings_in_a_folder_one_must_be_named_and_the_newest_stands_first(tmp_path: Path) -> None:
+    for age, name in enumerate(("b.clens", "c.clens", "a.clens")):
+        JournalWriter(tmp_path / name).close()
+        os.utime(tmp_path / name, (1e9 - age, 1e9 - age))
+    assert [path.name for path in recordings_in(tmp_path)] == ["b.clens", "c.clens", "a.clens"]
+    with pytest.raises(RecordingFileError, match=r"holds 3 recordings.*\n.*b.clens\n.*c.clens\n"):
+        load(tmp_path)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from compiler_lens.errors import UsageError
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from compiler_lens.model import Recording
 
 _REPORT = "report"
+_LISTED = 20  # recordings of a folder that a message names
 
 _VIEWS: Mapping[str, str] = {
     "breaks": "graph breaks by place in your code, with torch's advice",
@@ -65,7 +68,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one log")
+    # Optional only for argparse, whose own message would not say what to type.
+    parser.add_argument(
+        "recording", metavar="REC", nargs="?", help="a recording, a TORCH_TRACE log, or a folder with one of them"
+    )
     parser.add_argument("view", metavar="VIEW", nargs="?", default=_REPORT, help="what to look at, see below")
     parser.add_argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name")
     parser.add_argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name")
@@ -77,6 +83,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Print one view. A closed pipe and Ctrl-C end it without a word."""
+    args.recording = _named(args)
     _check(args)
     try:
         _write(_text(args))
@@ -87,6 +94,32 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     return 0
+
+
+def _named(args: argparse.Namespace) -> str:
+    """The recording that is meant: in a folder with one recording, that one."""
+    from compiler_lens.recording_file import recordings_in
+
+    named = args.recording
+    path = Path(named or ".")
+    rest = [] if args.view == _REPORT else [args.view, *args.what]
+    if named is None or (named in _VIEWS and not path.exists()):
+        raise UsageError(f"show which recording? {_meant(recordings_in(Path()), [named or '', *rest])}")
+    found = recordings_in(path) if path.is_dir() else ()
+    if len(found) > 1:
+        names = "\n  ".join(map(str, found[:_LISTED]))
+        more = f"\n  … {len(found) - _LISTED:,} more" if len(found) > _LISTED else ""
+        raise UsageError(f"{named} holds {len(found):,} recordings. {_meant(found, rest)}\n  {names}{more}")
+    return str(found[0]) if found else str(named)
+
+
+def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
+    newest = " the newest" if len(found) > 1 else ""
+    file = quote(str(found[0])) if found else "FILE"
+    typed = " ".join(["compiler-lens show", file, *rest]).strip()
+    if not found:
+        return f"Type {typed}, and FILE is what compiler-lens run or Lens(path) wrote"
+    return f"Did you mean{newest}? {typed}"
 
 
 def _check(args: argparse.Namespace) -> None:
@@ -102,8 +135,16 @@ def _check(args: argparse.Namespace) -> None:
     most = {_REPORT: 0, "graphs": 2}.get(args.view, 1)
     if len(args.what) > most:
         raise UsageError(f"too much: {' '.join(args.what[most:])} (view {args.view} takes {most} of ID or NAME)")
+    if args.width is not None and args.width < _narrowest():
+        raise UsageError(f"--width {args.width} is too narrow: {_narrowest()} columns or more")
     if args.id and args.view != "kernel":
         raise UsageError(f"--id goes with `kernel`; here: compiler-lens show REC {args.view} {args.id}")
+
+
+def _narrowest() -> int:
+    from compiler_lens.render.console.page import MIN_WIDTH
+
+    return MIN_WIDTH
 
 
 def _text(args: argparse.Namespace) -> str:

@@ -18,6 +18,7 @@ import sample_recordings as samples  # noqa: E402 -- it lies beside the gold fil
 from compiler_lens import recording_file  # noqa: E402
 from compiler_lens.cli import main  # noqa: E402
 from compiler_lens.errors import RecordingFileError  # noqa: E402
+from compiler_lens.journal import JournalWriter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -95,6 +96,59 @@ def test_what_is_not_there_is_one_line_that_says_what_is(capsys, args, message):
     assert err.startswith("compiler-lens: ")
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def record(folder, *names):
+    for age, name in enumerate(names):
+        JournalWriter(folder / name).close()
+        os.utime(folder / name, (1e9 - age, 1e9 - age))
+
+
+@pytest.mark.parametrize(("args", "view"), [([], ""), (["breaks"], " breaks"), (["kernel", "k"], " kernel k")])
+def test_without_a_recording_it_says_what_to_type(capsys, folder, args, view):
+    status, out, err = said(capsys, *args)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"show which recording? Type compiler-lens show FILE{view}, and FILE is" in err
+    record(folder, "a b.clens")
+    told = "compiler-lens: show which recording? Did you mean"
+    assert said(capsys, *args) == (2, "", f"{told}? compiler-lens show 'a b.clens'{view}\n")
+    record(folder, "new.clens", "a b.clens")
+    assert said(capsys, *args) == (2, "", f"{told} the newest? compiler-lens show new.clens{view}\n")
+
+
+def test_a_file_that_is_called_like_a_view_is_a_recording(capsys, folder):
+    record(folder, "breaks")
+    assert said(capsys, "breaks")[0] == 0
+
+
+def test_a_folder_stands_for_the_only_recording_in_it(capsys, folder):
+    (folder / "runs").mkdir()
+    record(folder / "runs", "a.clens")
+    status, out, _ = said(capsys, "runs")
+    assert status == 0
+    assert "compiler-lens show runs/a.clens frames" in out
+    record(folder / "runs", "new.clens", "a.clens")
+    status, out, err = said(capsys, "runs", "breaks")
+    assert (status, out) == (2, "")
+    assert err.splitlines() == [
+        "compiler-lens: runs holds 2 recordings. Did you mean the newest? compiler-lens show runs/new.clens breaks",
+        "  runs/new.clens",
+        "  runs/a.clens",
+    ]
+
+
+def test_a_width_that_nothing_fits_in_is_refused(capsys):
+    assert said(capsys, "run.clens", "--width", "40")[0] == 0
+    for width in ("39", "0", "-3"):
+        status, out, err = said(capsys, "run.clens", "--width", width)
+        assert (status, out) == (2, "")
+        assert err == f"compiler-lens: --width {width} is too narrow: 40 columns or more\n"
 
 
 def test_a_file_that_cannot_be_opened_is_one_line_too(capsys, monkeypatch):
