@@ -34,7 +34,8 @@ def plain_codes(folders: Folders) -> list[str]:
 def compiled(backend: str, setting: str, folders: Folders, **more: Any) -> Observation:
     """A small training model, compiled with a setting, on empty caches."""
     settings = {**SETTINGS.get(setting, {}), **more}
-    return run(observe, SPECIMEN, backend, folders, f"{setting}-{backend}", settings)
+    # Not a specimen's label: those fill caches of their own, and one of them is called "dynamic" too.
+    return run(observe, SPECIMEN, backend, folders, f"setting-{setting}-{backend}", settings)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
