@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 import compiler_lens
 from compiler_lens.errors import UsageError
 from compiler_lens.journal import JournalWriter, is_journal
+from compiler_lens.torch_log import is_torch_log
 
 _DESCRIPTION = """\
 Run a Python script, or with -m a module, exactly as Python would, and record every compilation of torch.compile in
@@ -77,7 +79,10 @@ def _check_interpreter() -> None:
 
 
 def _check_script(script: str) -> None:
-    if script == "-" or Path(script).exists():
+    if script == "-":
+        return
+    if Path(script).exists():
+        _check_no_recording(Path(script))
         return
     name = Path(script).name
     if name.startswith("python"):
@@ -85,6 +90,17 @@ def _check_script(script: str) -> None:
     if name == "torchrun":
         raise UsageError("no such script: torchrun (run it round us: torchrun --no-python compiler-lens run script.py)")
     raise UsageError(f"no such script: {script}")
+
+
+def _check_no_recording(script: Path) -> None:
+    if not script.is_file() or not os.access(script, os.R_OK):
+        return  # Python has the word
+    show = f"compiler-lens show {shlex.quote(str(script))}"
+    if is_journal(script):
+        raise UsageError(f"{script} is a recording, no script. To see it: {show}")
+    # Not by what is in it alone: a script may hold lines of a log.
+    if script.suffix in {".log", ".gz"} and is_torch_log(script):
+        raise UsageError(f"{script} is a TORCH_TRACE log, no script. To see it: {show}")
 
 
 def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:

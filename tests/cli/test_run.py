@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import signal
@@ -14,7 +15,9 @@ from pathlib import Path
 import pytest
 
 import compiler_lens
-from compiler_lens.journal import read_journal
+from compiler_lens.journal import JournalWriter, read_journal
+from compiler_lens.model import GraphStage
+from compiler_lens.recording_file import load
 
 RUN = (sys.executable, "-m", "compiler_lens", "run")
 PACKAGE_HOME = str(Path(compiler_lens.__file__).parents[1])
@@ -203,6 +206,25 @@ def test_a_missing_script_is_one_clear_line(folder):
     assert "compiler-lens run script.py" in start(*RUN, "python", "s.py").stderr
 
 
+LOG = 'V1121 04:30:00.123000 71 torch/_dynamo/convert_frame.py:1] {"dynamo_start": {"stack": []}}\n'
+
+
+def test_a_recording_or_a_log_in_the_place_of_a_script_is_one_clear_line(folder):
+    JournalWriter(folder / "a b.clens").close()
+    Path("torch.log").write_text(LOG)
+    Path("torch.log.gz").write_bytes(gzip.compress(LOG.encode()))
+    for name, what, typed in (
+        ("a b.clens", "recording", "'a b.clens'"),
+        ("torch.log", "TORCH_TRACE log", "torch.log"),
+        ("torch.log.gz", "TORCH_TRACE log", "torch.log.gz"),
+    ):
+        done = start(*RUN, "-o", "new.clens", name)
+        told = f"compiler-lens: {name} is a {what}, no script. To see it: compiler-lens show {typed}\n"
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
+    assert not Path("new.clens").exists()
+    assert same_as_python(script(f'LOG = """\n{LOG}"""\nprint(LOG)')).returncode == 0
+
+
 # -- where the recording goes
 
 
@@ -298,6 +320,22 @@ def test_what_compiles_in_threads_and_exit_handlers_is_recorded(folder):
     code += "    threading.Thread(target=lambda: double(torch.ones(3, dtype=torch.int32))).start()\n"
     done = start(*RUN, "--strict", script(code), "pass")
     assert recorded("script.clens").count("dynamo_output_graph") == 3, done.stderr
+
+
+@pytest.mark.parametrize("first", ["torch._inductor", "torch._functorch.aot_autograd", "torch._dynamo", "torch"])
+def test_every_hook_is_in_place_whatever_of_torch_the_script_imports_first(folder, first):
+    code = script(f"import {first}\n" + textwrap.dedent(COMPILE).replace('"eager"', '"aot_eager"'))
+    done = start(*RUN, "--strict", "-o", "a.clens", code, "pass")
+    assert done.returncode == 0, done.stderr
+    recording = load("a.clens")
+    assert [u for u in recording.unavailable if u.fact.startswith("origins")] == []
+    assert [
+        n.origins
+        for g in recording.graphs
+        if g.stage is GraphStage.AOT_INFERENCE
+        for n in g.nodes
+        if n.op == "call_function"
+    ] == [("mul",)]
 
 
 def test_the_script_decides_what_torch_finds_in_the_environment(folder):
