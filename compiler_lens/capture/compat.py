@@ -25,9 +25,15 @@ class Place:
 
     @property
     def is_being_imported(self) -> bool:
-        """Whether its module is half there: a lens may open in the middle of torch's imports."""
-        spec = getattr(sys.modules.get(self.module), "__spec__", None)
-        return bool(getattr(spec, "_initializing", False))
+        """Whether its module cannot be had yet: a lens may open in the middle of torch's imports, which go in circles.
+
+        torch/_inductor/standalone_compile.py imports torch._dynamo; importing AOTAutograd at that moment fails, as it
+        wants a class of that half imported file.
+        """
+        module = sys.modules.get(self.module)
+        if module is not None:
+            return _is_half_imported(module)
+        return any(_is_half_imported(m) for name, m in list(sys.modules.items()) if name.startswith("torch."))
 
     def resolve(self) -> tuple[Any, str] | None:
         """The object that holds it and the attribute's name; None if this torch has no such thing."""
@@ -40,6 +46,10 @@ class Place:
         except Exception:  # noqa: BLE001 -- an import may fail in any way, and torch will say so itself
             return None
         return holder, attribute
+
+
+def _is_half_imported(module: Any) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
 
 
 FRAME = Place("torch._dynamo.convert_frame", "CatchErrorsWrapper.__call__", "how each frame ended, and whose it is")
