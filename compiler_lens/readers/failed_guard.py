@@ -28,6 +28,8 @@ _SENTENCES = tuple(
         r"expected type of '(?P<source>.*)' to be (?P<old>.*?), '? ?but found (?P<new>.*)\Z",
         r"GLOBAL_STATE changed: (?P<source>.*)\Z",
         r"(?P<source>BACKEND_MATCH) failure:(?:.*?Cached backend: (?P<old>.*?)\. New backend: (?P<new>.*?)\. If this)?",
+        # CacheEntry invalidated by a weak reference of its guards: invalidate() in torch/_dynamo/guards.py.
+        r"Cache line invalidated because (?P<source>.*) got deallocated\Z",
         r"Duplicate tensors found: \[(?P<source>.*)\]",
         r"(?:KeyError on|IndexError on|getattr failed on source|\w+Accessor: [^\n]*? on) (?P<source>.*)\Z",
         # The guard is on an address; torch 2.11 prints the object behind `type=`, later ones its type.
