@@ -7,12 +7,18 @@ import os
 import shlex
 import shutil
 import sys
+import traceback
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from compiler_lens.analysis.places import innermost_own
+from compiler_lens.model import Environment, Recording, SourceLine
+from compiler_lens.render.text import one_line
+
 if TYPE_CHECKING:
     from compiler_lens.lens import Lens
-    from compiler_lens.model import Recording
 
 
 def open_lens(path: str, options: frozenset[str]) -> Lens | None:
@@ -36,8 +42,8 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
         return
     try:
         recording, target = _recording(lens, path)
-        _say(_report(recording, target, sys.stderr))
-        _say(_closing_line(recording, target))
+        for text in _told(recording, target, _raised(), sys.stderr):
+            _say(text)
     except Exception as error:
         if "strict" in options:
             raise
@@ -50,6 +56,42 @@ def _recording(lens: Lens | None, path: str) -> tuple[Recording, Path]:
     if lens is None:
         return load(path), Path(path)
     return lens.recording, lens.path or Path(path)
+
+
+def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iterator[str]:
+    """How the script ended, if not well; then the report and where the recording is, if there is one to keep."""
+    if raised:
+        yield raised
+    has_torch = "torch" in sys.modules
+    if _is_bare(recording) and (raised or not has_torch):
+        path.unlink(missing_ok=True)
+        why = (
+            "nothing was compiled before that" if has_torch else "torch was not imported, and only this process counts"
+        )
+        yield f"compiler-lens: {why}: no report, and no recording kept."
+        return
+    if _is_bare(recording):
+        yield "The script imported torch, but called nothing that torch.compile made."
+    yield _report(recording, path, stream)
+    yield _closing_line(recording, path)
+
+
+def _is_bare(recording: Recording) -> bool:
+    """Whether nothing was recorded but the circumstances."""
+    return replace(recording, environment=Environment(), sources=(), unavailable=()) == Recording()
+
+
+def _raised() -> str:
+    """The exception that ended the script; Python leaves it in `sys` when it prints it."""
+    error = getattr(sys, "last_value", None)
+    if error is None:
+        return ""
+    lines = [SourceLine(f.f_code.co_filename, number) for f, number in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError) and error.filename:
+        lines.append(SourceLine(error.filename, error.lineno or 0))
+    at = innermost_own(lines)
+    where = f" at {_shortest(Path(at.file))}:{at.line}" if at else ""
+    return one_line(f"The script raised {type(error).__name__}{where}")
 
 
 def _report(recording: Recording, path: Path, stream: TextIO) -> str:

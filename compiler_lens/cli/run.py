@@ -34,7 +34,8 @@ train.rank0.clens and so on:
   compiler-lens run -o before.clens -m package.train
   torchrun --nproc-per-node 2 --no-python compiler-lens run train.py
 
-Only this process is recorded: not processes that the script starts."""
+Only this process is recorded: not processes that the script starts. A script that never imports torch, or fails before
+it compiles anything, leaves no recording."""
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

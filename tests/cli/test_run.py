@@ -232,7 +232,7 @@ def test_without_a_name_no_recording_is_written_over(folder):
     Path("other").mkdir()
     code = script("import os; os.chdir('other')", "train.py")
     for _ in range(3):
-        start(*RUN, code)
+        start(*RUN, "--no-report", code)
     assert sorted(path.name for path in folder.rglob("*.clens")) == ["train-2.clens", "train-3.clens", "train.clens"]
 
 
@@ -240,7 +240,7 @@ def test_a_name_is_taken_as_it_is_and_a_folder_gets_a_file(folder):
     code = script("pass", "train.py")
     Path("out").mkdir()
     for output in ("a.clens", "a.clens", "out", "{pid}.x"):
-        assert start(*RUN, "-o", output, code).returncode == 0
+        assert start(*RUN, "--no-report", "-o", output, code).returncode == 0
     assert Path("a.clens").exists()
     assert Path("out/train.clens").exists()
     assert len(list(folder.glob("*.clens"))) == 1
@@ -256,9 +256,9 @@ def test_a_file_that_is_no_recording_is_not_written_over(folder):
 
 def test_ranks_write_a_file_each(folder):
     code = script("pass", "train.py")
-    start(*RUN, code, WORLD_SIZE="2", RANK="1")
-    start(*RUN, "-o", "a.clens", code, WORLD_SIZE="2", RANK="0")
-    start(*RUN, "-o", "b.clens", code, WORLD_SIZE="1", RANK="0")
+    start(*RUN, "--no-report", code, WORLD_SIZE="2", RANK="1")
+    start(*RUN, "--no-report", "-o", "a.clens", code, WORLD_SIZE="2", RANK="0")
+    start(*RUN, "--no-report", "-o", "b.clens", code, WORLD_SIZE="1", RANK="0")
     assert sorted(path.name for path in folder.glob("*.clens")) == ["a.rank0.clens", "b.clens", "train.rank1.clens"]
 
 
@@ -308,10 +308,45 @@ def test_the_recording_is_there_however_the_script_ends(folder, ending, status, 
     assert (last == "Recorded in a.clens, open it again with: compiler-lens show a.clens") is reported
 
 
-def test_a_script_that_compiles_nothing_leaves_an_empty_recording_and_says_so(folder):
+def test_a_script_that_imports_torch_and_compiles_nothing_leaves_an_empty_recording_and_says_so(folder):
+    for code in ("import torch", "import torch\ntorch.compile(lambda x: x)", "import torch, sys\nsys.exit(3)"):
+        done = start(*RUN, "--strict", "-o", "a.clens", script(code))
+        assert set(recorded("a.clens")) <= {"lens.files"}
+        first, *_, last = done.stderr.splitlines()
+        assert first == "The script imported torch, but called nothing that torch.compile made."
+        assert last.endswith("compiler-lens show a.clens")
+
+
+def test_a_script_that_never_imports_torch_leaves_no_recording_and_says_so(folder):
     done = start(*RUN, "--strict", script("print(1)"))
-    assert done.stdout == "1\n"
-    assert recorded("script.clens") == []
+    told = "compiler-lens: torch was not imported, and only this process counts: no report, and no recording kept.\n"
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", told)
+    assert not list(folder.glob("*.clens"))
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "why"),
+    [
+        ("import torch\ndef f():\n    raise ValueError('x')\nf()", "ValueError at script.py:3", "nothing was compiled"),
+        ("import torch\n\njson.loads('x')", "NameError at script.py:3", "nothing was compiled"),
+        ("import json\njson.loads('x')", "JSONDecodeError at script.py:2", "torch was not imported"),
+        ("def f(:", "SyntaxError at script.py:1", "torch was not imported"),
+        ("class E(Exception):\n    def __str__(self): 1 / 0\nraise E", "E at script.py:3", "torch was not imported"),
+    ],
+)
+def test_a_script_that_fails_before_it_compiles_leaves_no_recording_and_says_so(folder, code, line, why):
+    plain = start(sys.executable, script(code))
+    done = start(*RUN, "--strict", "script.py")
+    assert (done.returncode, done.stdout) == (plain.returncode, plain.stdout)
+    raised, told = done.stderr.removeprefix(plain.stderr).splitlines()
+    assert raised == f"The script raised {line}"
+    assert told.startswith(f"compiler-lens: {why}")
+    assert not list(folder.glob("*.clens"))
+
+
+def test_a_failure_after_compiling_is_told_before_the_report(folder):
+    done = start(*RUN, "--strict", script(COMPILE + "    raise KeyError(1)"), "pass")
+    assert done.stderr.count("The script raised KeyError at script.py:11\ncompiler_lens  script.py") == 1
     assert done.stderr.splitlines()[-1].endswith("compiler-lens show script.clens")
 
 
@@ -383,4 +418,4 @@ def test_a_lens_that_cannot_open_leaves_the_script_alone(folder):
 
 def test_a_forked_child_does_not_report(folder):
     done = start(*RUN, script("import os, sys\nif os.fork() == 0: sys.exit(0)\nos.wait()"))
-    assert done.stderr.count("open it again") == 1
+    assert done.stderr.count("no recording kept") == 1
