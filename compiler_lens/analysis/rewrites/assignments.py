@@ -1,0 +1,127 @@
+"""The assignments in a branch or a loop, and what of them may be computed elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.analysis.rewrites.site import Site
+from compiler_lens.analysis.rewrites.syntax import called, dotted, is_number, is_pure_call
+
+OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
+    ast.Pow: "**", ast.MatMult: "@", ast.FloorDiv: "//", ast.Mod: "%",
+}  # fmt: skip
+
+# fmt: off
+_EFFECTS = frozenset({
+    "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add_module", "write", "print",
+    "log", "debug", "info", "warning", "error", "warn", "item", "tolist", "numpy", "open", "next", "input", "exec",
+    "eval", "setattr", "delattr", "backward", "step", "zero_grad",
+})
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    name: str
+    value: ast.expr
+    operator: type[ast.operator] | None = None
+
+
+def assignments(body: Sequence[ast.stmt]) -> list[Assignment] | None:
+    found: list[Assignment] = []
+    for statement in body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            found += [Assignment(t.id, statement.value) for t in statement.targets if isinstance(t, ast.Name)]
+        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            found.append(Assignment(statement.target.id, statement.value, type(statement.op)))
+    known = all(a.operator is None or a.operator in OPERATORS for a in found)
+    once = len({a.name for a in found}) == len(found) == len(body)
+    return found if once and known else None
+
+
+def is_simple_value(node: ast.expr) -> bool:
+    """Whether a value may be computed though it is not needed, and is a tensor or a number."""
+    if isinstance(node, ast.Constant):
+        return is_number(node)
+    if isinstance(node, ast.Call):
+        parts = [*node.args, *(k.value for k in node.keywords)]
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        return is_pure_call(node) and all(is_simple_value(n) or _is_setting(n) for n in (*parts, *owner))
+    if isinstance(node, ast.BinOp):
+        return is_simple_value(node.left) and is_simple_value(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return not isinstance(node.op, ast.Not) and is_simple_value(node.operand)
+    if isinstance(node, ast.Subscript):
+        return is_simple_value(node.value) and not any(isinstance(n, (ast.Call, ast.Compare)) for n in ast.walk(node))
+    return bool(dotted(node))
+
+
+def _is_setting(node: ast.expr) -> bool:
+    return all(
+        isinstance(n, (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)) for n in ast.walk(node)
+    )
+
+
+def new_value(site: Site, one: Assignment) -> str:
+    text = site.source(one.value)
+    if one.operator is None:
+        return text
+    closed = isinstance(one.value, (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript))
+    return f"{one.name} {OPERATORS[one.operator]} {text if closed else f'({text})'}"
+
+
+def runs_in_cond(node: ast.expr) -> bool:
+    """Whether a value may be computed inside of torch.cond: it changes nothing in place and is one tensor."""
+    if isinstance(
+        node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
+    ):
+        return False
+    return not any(_has_effect(n) for n in ast.walk(node) if isinstance(n, ast.Call))
+
+
+def _has_effect(call: ast.Call) -> bool:
+    name = called(call)
+    random = name.startswith("rand") or "random" in dotted(call.func).split(".") or name in ("dropout", "bernoulli")
+    writes = any(k.arg in ("inplace", "out") for k in call.keywords)
+    return not name or random or writes or name in _EFFECTS or (name.endswith("_") and not name.endswith("__"))
+
+
+def as_function(
+    site: Site, name: str, operands: list[str], body: list[Assignment], targets: list[str]
+) -> Iterator[str]:
+    yield f"def {name}({', '.join(operands)}):"
+    if targets == [""]:
+        yield f"    return {_own(site, body[0])}"
+        return
+    for one in body:
+        yield f"    {one.name} = {_own(site, one)}"
+    yield f"    return {', '.join(t if body else f'{t}.clone()' for t in targets)}"
+
+
+def _own(site: Site, one: Assignment) -> str:
+    """A value that shares no memory with an operand: torch.cond refuses those that do."""
+    text = new_value(site, one)
+    fresh = one.operator or isinstance(one.value, (ast.BinOp, ast.UnaryOp, ast.Compare))
+    if isinstance(one.value, ast.Call):
+        views = (
+            "view",
+            "reshape",
+            "t",
+            "transpose",
+            "permute",
+            "squeeze",
+            "unsqueeze",
+            "expand",
+            "flatten",
+            "select",
+            "detach",
+        )
+        fresh = called(one.value) not in (*views, "contiguous", "to", "float", "double", "half", "type_as")
+    return text if fresh else f"{text}.clone()"
+
+
+def as_tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"
