@@ -1,0 +1,818 @@
+"""One case per remedy, named after it: code that breaks, and the same in the spirit of the remedy's `after`.
+
+`config` is set for both. `answer` says what eager gives, where the broken function cannot run without the compiler.
+`matters` takes out of a result what has to be the same.
+"""
+
+# ruff: noqa: N801, N805, PLW0602, PLW0603
+
+import copy
+import logging
+import os
+import random
+import time
+import warnings
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
+from torch.utils.checkpoint import checkpoint
+
+ALL = ("2.11", "2.13", "2.15")
+
+
+class Case:
+    versions = ALL  # where it breaks for the reason that the remedy is about
+    config = {}
+    calls = 1
+    effect = False  # the remedy is about what followed from the root cause
+
+    def inputs():
+        return (torch.linspace(-1, 1, 12).reshape(3, 4),)
+
+    def matters(result):
+        return result
+
+
+class NeedsGrad(Case):
+    def inputs():
+        return (torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_(),)
+
+
+linear = nn.Linear(4, 4)
+
+# -- values
+
+
+class branch_on_tensor(Case):
+    def broken(x):
+        if x.sum() > 0:
+            return x + 1
+        return x - 1
+
+    def mended(x):
+        return torch.where(x.sum() > 0, x + 1, x - 1)
+
+
+class assert_on_tensor(Case):
+    versions = ("2.13", "2.15")  # 2.11 does not quote the line
+
+    def broken(x):
+        assert x.sum() < 100, f"bad sum {x.sum()}"
+        return x + 1
+
+    def mended(x):
+        assert x.sum() < 100, "bad sum"
+        return x + 1
+
+
+class while_on_tensor(Case):
+    versions = ("2.13", "2.15")
+
+    def broken(x):
+        while x.sum() < 10:
+            x = x + 1
+        return x
+
+    def mended(x):
+        for _ in range(5):
+            x = torch.where(x.sum() < 10, x + 1, x)
+        return x
+
+
+class branch_on_number(Case):
+    config = {"capture_scalar_outputs": True}
+
+    def broken(x):
+        n = x.sum().item()
+        return x + 1 if n > 3 else x - 1
+
+    def mended(x):
+        return torch.where(x.sum() > 3, x + 1, x - 1)
+
+
+class item(Case):
+    def broken(x):
+        return x * x.sum().item()
+
+    def mended(x):
+        return x * x.sum()
+
+
+class numbers_from_tensor(Case):
+    def broken(x):
+        sizes = (x > 0).sum(1).tolist()
+        return x + sizes[0]
+
+    def mended(x):
+        return x + (x > 0).sum(1)[0]
+
+
+class compare_tensors(Case):
+    def broken(x):
+        return x if torch.equal(x, x * 2) else x + 1
+
+    def mended(x):
+        return torch.where((x == x * 2).all(), x, x + 1)
+
+
+class tolist_of_floats(Case):
+    def broken(x):
+        return x * x.sum(1).tolist()[0]
+
+    def mended(x):
+        return x * x.sum(1)[0]
+
+
+class range_of_tensor(Case):
+    versions = ("2.11", "2.13")  # 2.15 asks for the number first: item
+
+    def broken(x):
+        for i in range((x[:, 0] > 0).sum()):
+            x = x + i
+        return x
+
+    def mended(x):
+        n = (x[:, 0] > 0).sum()
+        for i in range(x.shape[0]):
+            x = torch.where(i < n, x + i, x)
+        return x
+
+
+class index_list_with_tensor(Case):
+    versions = ("2.11",)  # later ones ask for the number first: item
+
+    def broken(x):
+        return [x, x * 2][(x.sum() > 0).long()]
+
+    def mended(x):
+        return torch.where(x.sum() > 0, x * 2, x)
+
+
+class sort_tensors(Case):
+    def broken(x):
+        return sorted([x.sum(), x.mean()])[0] + 1
+
+    def mended(x):
+        return torch.stack([x.sum(), x.mean()]).min() + 1
+
+
+class text_of_tensor(Case):
+    def broken(x):
+        return x + 1, str(x.sum())
+
+    def mended(x):
+        return x + 1, x.sum()
+
+    def matters(result):
+        return result[0], str(result[1])
+
+
+# -- sizes
+
+
+class size_from_mask(Case):
+    def broken(x):
+        return x[x > 0].sum()
+
+    def mended(x):
+        return torch.where(x > 0, x, 0).sum()
+
+
+class repeat_interleave(Case):
+    def broken(x):
+        return x.repeat_interleave(torch.tensor([1, 2, 1]), dim=0) + 1
+
+    def mended(x):
+        return x.repeat_interleave(torch.tensor([1, 2, 1]), dim=0, output_size=4) + 1
+
+
+class bincount(Case):
+    def inputs():
+        return (torch.tensor([0, 2, 2, 1]),)
+
+    def broken(experts):
+        return torch.bincount(experts) + 1
+
+    def mended(experts):
+        return experts.new_zeros(3).index_add(0, experts, torch.ones_like(experts)) + 1
+
+
+class size_from_data(Case):
+    def broken(x):
+        return torch.unique(x).sum()
+
+    def mended(x):
+        return x.sum()
+
+
+class one_hot(Case):
+    def broken(x):
+        return F.one_hot((x > 0).long())
+
+    def mended(x):
+        return F.one_hot((x > 0).long(), num_classes=2)
+
+
+class resize(Case):
+    def broken(x):
+        y = x * 2
+        y.resize_(6)
+        return y
+
+    def mended(x):
+        return (x * 2).flatten()[:6]
+
+
+class out_argument(Case):
+    def broken(x):
+        buffer = torch.empty(0)
+        torch.add(x, 1, out=buffer)
+        return buffer
+
+    def mended(x):
+        return torch.add(x, 1)
+
+
+# -- printing, clocks, files
+
+LOGGER = logging.getLogger("remedies")
+
+
+class print_(Case):
+    def broken(x):
+        y = x + 1
+        print(y.shape)
+        return y * 2
+
+    def mended(x):
+        y = x + 1
+        if not torch.compiler.is_compiling():
+            print(y.shape)
+        return y * 2
+
+
+class logging_(Case):
+    def broken(x):
+        y = x + 1
+        LOGGER.info("shape %s", y.shape)
+        return y * 2
+
+    def mended(x):
+        y = x + 1
+        if not torch.compiler.is_compiling():
+            LOGGER.info("shape %s", y.shape)
+        return y * 2
+
+
+class logging_2(Case):
+    def broken(x):
+        y = x + 1
+        logging.info("shape")
+        return y * 2
+
+    def mended(x):
+        y = x + 1
+        if not torch.compiler.is_compiling():
+            logging.info("shape")
+        return y * 2
+
+
+class warn(Case):
+    def broken(x):
+        y = x + 1
+        warnings.warn("slow path", stacklevel=2)
+        return y * 2
+
+    def mended(x):
+        y = x + 1
+        if not torch.compiler.is_compiling():
+            warnings.warn("slow path", stacklevel=2)
+        return y * 2
+
+
+class warning_filters(Case):
+    def broken(x):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return x + 1
+
+    def mended(x):
+        return x + 1
+
+
+class clock(Case):
+    def broken(x):
+        start = time.perf_counter()
+        return x + 1, time.perf_counter() - start
+
+    def mended(x):
+        return x + 1, 0.0
+
+    def matters(result):
+        return result[0]
+
+
+class files(Case):
+    def broken(x):
+        with open(os.devnull, "w") as file:
+            file.write("step")
+        return x + 1
+
+    def mended(x):
+        return x + 1
+
+
+class torch_save(Case):
+    def broken(x):
+        y = x + 1
+        torch.save(y, os.devnull)
+        return y * 2
+
+    def mended(x):
+        return (x + 1) * 2
+
+
+class system_call(Case):
+    def broken(x):
+        return x + 1 if os.path.exists(os.sep) else x
+
+    FOUND = os.path.exists(os.sep)
+
+    def mended(x):
+        return x + 1 if system_call.FOUND else x
+
+
+class waiting_for_input(Case):
+    def broken(x):
+        y = x + 1
+        return y * 2, input()
+
+    def mended(x):
+        return (x + 1) * 2, ""
+
+
+class waiting_for_input_2(Case):
+    def broken(x):
+        y = x + 1
+        breakpoint()
+        return y * 2
+
+    def mended(x):
+        return (x + 1) * 2
+
+
+# -- random numbers
+
+
+class python_random(Case):
+    def broken(x):
+        return x + random.choice([1, 2])
+
+    def mended(x):
+        return x + torch.randint(1, 3, ())
+
+    def matters(result):
+        return result.shape
+
+
+class python_random_2(Case):
+    versions = ("2.11", "2.13")
+
+    def broken(x):
+        return x * random.random()
+
+    def mended(x):
+        return x * torch.rand(())
+
+    def matters(result):
+        return result.shape
+
+
+class numpy_random(Case):
+    def broken(x):
+        return x[np.random.permutation(3)].sum()
+
+    def mended(x):
+        return x[torch.randperm(3)].sum()
+
+
+class random_state(Case):
+    def broken(x):
+        torch.manual_seed(0)
+        return x + torch.rand(4)
+
+    def mended(x):
+        return x + torch.rand(4)
+
+
+class random_state_2(Case):
+    def broken(x):
+        with torch.random.fork_rng():
+            return x + torch.rand(4)
+
+    def mended(x):
+        return x + torch.rand(4)
+
+
+class random_state_3(Case):
+    def broken(x):
+        state = torch.get_rng_state()
+        y = x + torch.rand(4)
+        torch.set_rng_state(state)
+        return y
+
+    def mended(x):
+        return x + torch.rand(4)
+
+
+generator_of_noise = torch.Generator()
+
+
+class generator(Case):
+    def broken(x):
+        return (x + torch.rand(4, generator=generator_of_noise)).shape
+
+    def mended(x):
+        return (x + torch.rand(4)).shape
+
+
+class generator_2(Case):
+    def broken(x):
+        noise = torch.Generator().manual_seed(3)
+        return (x + torch.rand(4, generator=noise)).shape
+
+    def mended(x):
+        return (x + torch.rand(4)).shape
+
+
+class random_in_place(Case):
+    def broken(x):
+        return torch.empty(3).random_(0, 5)
+
+    def mended(x):
+        return torch.randint(0, 5, (3,)).float()
+
+    def matters(result):
+        return result.shape
+
+
+class uniform_in_place(Case):
+    def broken(x):
+        return torch.empty(3).uniform_(**{"from": 0, "to": 1})
+
+    def mended(x):
+        return torch.empty(3).uniform_(0, 1)
+
+
+# -- modules
+
+lstm = nn.LSTM(4, 4)
+cell = nn.LSTMCell(4, 4)
+cell.load_state_dict({name.removesuffix("_l0"): value for name, value in lstm.state_dict().items()})
+gru = nn.GRU(4, 4)
+
+
+class rnn(Case):
+    def broken(x):
+        return lstm(x)[0]
+
+    def mended(x):
+        h = c = x.new_zeros(4)
+        out = []
+        for step in x:
+            h, c = cell(step, (h, c))
+            out.append(h)
+        return torch.stack(out)
+
+
+class rnn_2(Case):
+    def broken(x):
+        return gru(x)[0].shape
+
+    def mended(x):
+        return x.shape
+
+
+class new_parameter(Case):
+    def broken(x):
+        return x * nn.Parameter(torch.ones(4))
+
+    def mended(x):
+        return x * torch.ones(4)
+
+    def matters(result):
+        return result.detach()
+
+
+class new_parameter_2(Case):
+    def broken(x):
+        return nn.Linear(4, 4)(x).shape
+
+    def mended(x):
+        return linear(x).shape
+
+
+class deepcopy(Case):
+    def broken(x):
+        return copy.deepcopy(x) + 1
+
+    def mended(x):
+        return x.clone() + 1
+
+
+class deepcopy_2(Case):
+    def broken(x):
+        return copy.deepcopy(linear)(x)
+
+    def mended(x):
+        return linear(x)
+
+
+class copy_(Case):
+    def broken(x):
+        return copy.copy(x) + 1
+
+    def mended(x):
+        return x.clone() + 1
+
+
+class load_state(Case):
+    def broken(x):
+        linear.load_state_dict(linear.state_dict())
+        return linear(x)
+
+    def mended(x):
+        return linear(x)
+
+
+class script(Case):
+    module = torch.jit.trace(linear, torch.ones(3, 4))
+
+    def broken(x):
+        return script.module(x) * 2
+
+    def mended(x):
+        return linear(x) * 2
+
+
+class script_2(Case):
+    module = torch.jit.script(linear)
+
+    def broken(x):
+        return script_2.module(x) * 2
+
+    def mended(x):
+        return linear(x) * 2
+
+
+class packed_sequence(Case):
+    lengths = torch.tensor([4, 2, 1])
+
+    def inputs():
+        return (torch.ones(4, 3, 1),)
+
+    def broken(x):
+        return pack_padded_sequence(x, packed_sequence.lengths).data.sum()
+
+    def mended(x):
+        inside = torch.arange(4)[:, None] < packed_sequence.lengths
+        return (x * inside[:, :, None]).sum()
+
+
+class global_setting(Case):
+    def broken(x):
+        torch.set_num_threads(torch.get_num_threads())
+        return x + 1
+
+    def mended(x):
+        return x + 1
+
+
+class global_setting_2(Case):
+    versions = ("2.11",)
+
+    def broken(x):
+        torch.use_deterministic_algorithms(False, warn_only=True)
+        return x + 1
+
+    def mended(x):
+        return x + 1
+
+
+class machine_state(Case):
+    threads = torch.get_num_threads()
+
+    def broken(x):
+        return x / torch.get_num_threads()
+
+    def mended(x):
+        return x / machine_state.threads
+
+
+# -- gradients
+
+
+class backward(Case):
+    def broken(x):
+        loss = linear(x).sum()
+        loss.backward()
+        return loss
+
+    def mended(x):
+        return linear(x).sum()
+
+
+class autograd_grad(NeedsGrad):
+    def broken(x):
+        return torch.autograd.grad((x * x).sum(), x)[0]
+
+    def mended(x):
+        return torch.func.grad(lambda x: (x * x).sum())(x.detach())
+
+
+class optimizer(Case):
+    sgd = torch.optim.SGD(linear.parameters(), 0.1)
+
+    def broken(x):
+        optimizer.sgd.zero_grad()
+        return linear(x)
+
+    def mended(x):
+        return linear(x)
+
+
+class new_tensor_with_grad(Case):
+    w = torch.ones(4, requires_grad=True)
+
+    def broken(x):
+        return x * torch.ones(4, requires_grad=True)
+
+    def mended(x):
+        return x * new_tensor_with_grad.w
+
+
+class requires_grad(Case):
+    def broken(x):
+        y = x.detach()
+        y.requires_grad_()
+        return y * 2
+
+    def mended(x):
+        return x.detach() * 2
+
+    def matters(result):
+        return result.detach()
+
+
+class requires_grad_2(Case):
+    def broken(x):
+        for p in linear.parameters():
+            p.requires_grad = True
+        return linear(x)
+
+    def mended(x):
+        return linear(x)
+
+
+HANDLES = []
+
+
+class tensor_hook(NeedsGrad):
+    def broken(x):
+        y = x * 2
+        HANDLES.append(y.register_hook(lambda grad: grad * 2))
+        return y * 2
+
+    def mended(x):
+        y = x * 2
+        y.register_hook(lambda grad: grad * 2)
+        return y * 2
+
+
+class module_backward_hook(NeedsGrad):
+    hooked = copy.deepcopy(linear)
+    hooked.register_full_backward_hook(lambda module, grad_in, grad_out: None)
+
+    def broken(x):
+        return module_backward_hook.hooked(x)
+
+    def mended(x):
+        y = linear(x)
+        y.register_hook(lambda grad: None)
+        return y
+
+
+class forward_hook(Case):
+    hooked = copy.deepcopy(linear)
+    hooked.register_forward_hook(lambda module, inputs, output: output * 2)
+
+    def broken(x):
+        handle = linear.register_forward_hook(lambda module, inputs, output: output * 2)
+        y = linear(x)
+        handle.remove()
+        return y
+
+    def mended(x):
+        return forward_hook.hooked(x)
+
+
+class retain_grad(NeedsGrad):
+    def broken(x):
+        y = x * 2
+        y.retain_grad()
+        return y * 2
+
+    def mended(x):
+        y = x * 2
+        y.register_hook(lambda grad: None)
+        return y * 2
+
+
+class grad_fn(NeedsGrad):
+    def broken(x):
+        y = x * 2
+        return y * 2 if y.grad_fn is not None else y
+
+    def mended(x):
+        y = x * 2
+        return y * 2 if y.requires_grad else y
+
+
+class Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 2
+
+
+class DoubleBothWays(Double):
+    @staticmethod
+    def jvp(ctx, tangent):
+        return tangent * 2
+
+
+class DoubleByVjp(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def vjp(ctx, grad):
+        return grad * 2
+
+
+class DoubleInPlace(Double):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+
+class function_with_jvp(NeedsGrad):
+    def broken(x):
+        return DoubleBothWays.apply(x)
+
+    def mended(x):
+        return Double.apply(x)
+
+
+class function_with_vjp(NeedsGrad):
+    def broken(x):
+        return DoubleByVjp.apply(x)
+
+    def mended(x):
+        return Double.apply(x)
+
+
+class mark_dirty(Case):
+    versions = ("2.13", "2.15")  # 2.11 compiles it
+
+    def broken(x):
+        return DoubleInPlace.apply(x * 1)
+
+    def mended(x):
+        return Double.apply(x * 1)
+
+
+class saved_tensors_hooks(NeedsGrad):
+    def broken(x):
+        with torch.autograd.graph.save_on_cpu():
+            return x * x.sin()
+
+    def mended(x):
+        return checkpoint(lambda x: x * x.sin(), x, use_reentrant=False)
+
+
+class detect_anomaly(Case):
+    def broken(x):
+        with torch.autograd.detect_anomaly():
+            return x + 1
+
+    def mended(x):
+        return x + 1

@@ -1,0 +1,171 @@
+"""Every remedy, proven on torch: the broken code breaks for its reason, the mended one does not and computes the same."""
+
+import ast
+import inspect
+import io
+import json
+import random
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.analysis.remedies import REMEDIES, remedy_for
+from compiler_lens.model import BreakCause, Outcome
+from compiler_lens.readers.registry_text import read_causes
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+import broken_and_mended as table  # noqa: E402
+
+TORCH = ".".join(torch.__version__.split(".")[:2])
+# Every type in torch/_dynamo/graph_break_registry.json, in its current wording, and the versions that have it.
+GB_TYPES = json.loads((HERE / "gb_types.json").read_text())
+BY_NAME = {remedy.name: remedy for remedy in REMEDIES}
+
+
+def remedy_name(case):
+    """A second case of one remedy ends in a number; a name that Python has already, in an underscore."""
+    return re.sub(r"_\d*$", "", case.__name__)
+
+
+CASES = [
+    case
+    for case in vars(table).values()
+    if isinstance(case, type) and issubclass(case, table.Case) and hasattr(case, "broken")
+]
+HERE_AND_NOW = [case for case in CASES if TORCH in case.versions]
+
+
+def named(case):
+    return case.__name__
+
+
+def seed():
+    torch.manual_seed(0)
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002
+
+
+def compiled(case, function, **config):
+    """What a function gives under `torch.compile`, None if it raised, and why it was not compiled whole."""
+    torch._dynamo.reset()
+    seed()
+    result = None
+    with torch._dynamo.config.patch({**case.config, **config}), Lens(strict=True) as lens:
+        call = torch.compile(function, backend="eager")
+        for _ in range(case.calls):
+            try:
+                result = call(*case.inputs())
+            except Exception:  # noqa: BLE001  # the mended ones are asked for their result
+                result = None
+        recording = lens.recording
+    return result, causes_in(recording, effect=case.effect)
+
+
+def causes_in(recording, *, effect):
+    """What is responsible for each break, for each error under compilation, and for each frame given up."""
+    causes = [b.causes[-1] if effect else b.root for b in recording.graph_breaks]
+    causes += [c.failure for c in recording.compilations if c.failure]
+    limits = [c.reason for c in recording.compilations if c.outcome is Outcome.RECOMPILE_LIMIT]
+    return causes + [cause for reason in limits for cause in read_causes(reason)]
+
+
+def assert_same(found, expected):
+    if isinstance(found, torch.Tensor):
+        torch.testing.assert_close(found, expected)
+    elif isinstance(found, tuple):
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    else:
+        assert found == expected
+
+
+def names(causes):
+    return [remedy.name if remedy else f"none for {cause}" for cause in causes for remedy in [remedy_for(cause)]]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_is_there(monkeypatch):
+    """A debugger does not stop, and whoever asks for input gets an empty line."""
+    monkeypatch.setenv("PYTHONBREAKPOINT", "0")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("\n" * 9))
+
+
+@pytest.mark.parametrize("case", HERE_AND_NOW, ids=named)
+def test_the_broken_code_breaks_for_the_reason_that_the_remedy_is_about(case):
+    _, causes = compiled(case, case.broken)
+    assert remedy_name(case) in names(causes)
+
+
+@pytest.mark.parametrize("case", CASES, ids=named)
+def test_the_mended_code_is_compiled_whole_and_computes_the_same(case):
+    found, causes = compiled(case, case.mended)
+    assert causes == []
+    seed()
+    for _ in range(case.calls):
+        expected = getattr(case, "answer", case.broken)(*case.inputs())
+    assert_same(case.matters(found), case.matters(expected))
+
+
+@pytest.mark.parametrize("case", [c for c in HERE_AND_NOW if BY_NAME[remedy_name(c)].setting], ids=named)
+def test_under_its_setting_the_broken_code_does_not_break_this_way(case):
+    remedy = BY_NAME[remedy_name(case)]
+    *_, key = remedy.setting.name.split(".")
+    value = eval(remedy.setting.value, vars(table))
+    _, causes = compiled(case, case.broken, **{key: value})
+    assert remedy.name not in names(causes)
+
+
+def test_every_remedy_has_a_case_and_every_case_a_remedy():
+    assert len(BY_NAME) == len(REMEDIES)
+    assert {remedy_name(case) for case in CASES} == set(BY_NAME)
+
+
+@pytest.mark.parametrize("remedy", REMEDIES, ids=lambda remedy: remedy.name)
+def test_a_remedy_is_in_the_registry_and_keeps_to_the_rules_of_words(remedy):
+    assert set(remedy.gb_types) <= set(GB_TYPES)
+    assert len(set(remedy.gb_types)) == len(remedy.gb_types)
+    re.compile(remedy.about)
+    sentences = [remedy.why, remedy.change, remedy.leave] + ([remedy.setting.price] if remedy.setting else [])
+    for sentence in filter(None, sentences):
+        assert sentence.endswith(".")
+        assert len(sentence) <= 200
+        assert not BANNED.search(re.sub(r"`[^`]*`", "", sentence)), sentence
+    ast.parse(inner(remedy.before))
+    ast.parse(inner(remedy.after))
+    assert remedy.before != remedy.after
+
+
+def inner(code):
+    """An example may return: it is the body of a function."""
+    return "def example():\n" + "\n".join(f"    {line}" for line in code.splitlines())
+
+
+BANNED = re.compile(
+    r"bytecode|symbolic_convert|VariableTracker|\bprox(y|ies)\b|dynamo(?!\.config)|\btrac(e|ed|ing)\b|fake tensor", re.I
+)
+
+
+def test_the_settings_exist():
+    for remedy in filter(lambda r: r.setting, REMEDIES):
+        module, _, key = remedy.setting.name.rpartition(".")
+        assert module == "torch._dynamo.config"
+        assert hasattr(torch._dynamo.config, key), remedy.setting.name
+
+
+def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
+    asks, takes_any = BY_NAME["compare_tensors"], BY_NAME["numbers_from_tensor"]
+    assert remedy_for(BreakCause("Data dependent operator", context="aten.equal.default")) is asks
+    assert remedy_for(BreakCause("Data dependent operator", context="aten._local_scalar_dense.default")) is takes_any
+    assert remedy_for(BreakCause("no such type")) is None
+
+
+def test_no_remedy_is_hidden_by_another():
+    """Two without words of their own for one type: the second would never be seen."""
+    plain = [gb_type for remedy in REMEDIES if not remedy.about for gb_type in remedy.gb_types]
+    assert sorted(plain) == sorted(set(plain))
