@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,11 +25,27 @@ class _Seen:
     failure: Failure | None = None
     breaks: list[GraphBreak] = field(default_factory=list)
     graphs: int = 0
+    is_exported: bool = False  # by the names in its graph
 
     @property
     def has_ops(self) -> bool:
         """Whether anything was there to compile: a graph, or if it could not be read, torch's count of its ops."""
         return bool(self.graphs or (self.metrics and self.metrics.values.get("graph_op_count")))
+
+    @property
+    def is_export(self) -> bool:
+        """Whether Dynamo made its graph for `torch.export.export(…, strict=True)`, without a frame that was called.
+
+        fullgraph_capture() in torch/_dynamo/convert_frame.py tells the graph's compile id, and not that of its end.
+        """
+        return self.is_exported and not (self.starts or self.end or self.metrics or self.failure)
+
+    @property
+    def is_of_no_frame(self) -> bool:
+        """Whether all that is known are figures without a function: what an export took."""
+        values = self.metrics.values if self.metrics else {}
+        is_alone = not (self.starts or self.end or self.failure or self.breaks or self.graphs or self.backward)
+        return is_alone and not values.get("co_name") and not values.get("fail_type")
 
 
 def join_compilations(
@@ -43,8 +60,13 @@ def join_compilations(
     for graph in graphs:
         if graph.stage is GraphStage.DYNAMO:
             seen[graph.compile_id].graphs += 1
+            seen[graph.compile_id].is_exported |= _EXPORTED.search(graph.code) is not None
     backward = _backward_seconds(spans)
-    return tuple(_compilation(compile_id, entry, backward.get(compile_id)) for compile_id, entry in seen.items())
+    return tuple(
+        _compilation(compile_id, entry, backward.get(compile_id))
+        for compile_id, entry in seen.items()
+        if not entry.is_of_no_frame
+    )
 
 
 def _note(entry: _Seen, fact: Any) -> None:
@@ -73,7 +95,7 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
     ours = next((s for s in seen.starts if s.backend), None)
     theirs = next((s for s in seen.starts if s.stack), None)
     values = seen.metrics.values if seen.metrics else {}
-    function, file, line = _place(ours, theirs, values)
+    function, file, line = ("torch.export", "", 0) if seen.is_export else _place(ours, theirs, values)
     outcome, reason = _outcome(seen, values)
     return Compilation(
         compile_id=compile_id,
@@ -133,7 +155,14 @@ def _seconds(seen: _Seen, values: Mapping[str, Any]) -> float | None:
     return float(total) if total is not None else None
 
 
+_EXPORT = "traced by torch.export, which compiles nothing"
+# The names that torch/_dynamo/functional_export.py gives to a module and to its inputs, in 2.11 to 2.15.
+_EXPORTED = re.compile(r"_export_root|\bL_flat_args_\d")
+
+
 def _outcome(seen: _Seen, values: Mapping[str, Any]) -> tuple[Outcome, str]:
+    if seen.is_export:
+        return Outcome.EMPTY, _EXPORT
     fail_reason = str(values.get("fail_reason") or "")
     if "recompile limit" in fail_reason.lower() or "recompile_limit" in fail_reason.lower():
         return Outcome.RECOMPILE_LIMIT, fail_reason

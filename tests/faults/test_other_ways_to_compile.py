@@ -14,7 +14,7 @@ from torch._dynamo.backends.debugging import aot_eager
 
 from compiler_lens import Lens
 from compiler_lens.event import Event
-from compiler_lens.model import Compilation, CompileId, Recording
+from compiler_lens.model import Compilation, CompileId, Outcome, Recording
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]
@@ -43,6 +43,31 @@ def test_export_is_what_it_is_without_a_lens(*, strict: bool, functions: Functio
 
     assert exported == plain
     assert "double_cosine" in functions(lens)
+
+
+@pytest.mark.parametrize("model", [SineNet(), nn.Linear(4, 4)])
+def test_an_export_is_no_compilation_that_never_ends(model: nn.Module) -> None:
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.export.export(model, (X,), strict=True)
+    (export,) = lens.recording.compilations
+    told = (export.function, export.outcome, export.reason)
+    assert told == ("torch.export", Outcome.EMPTY, "traced by torch.export, which compiles nothing")
+    assert [graph.compile_id for graph in lens.recording.graphs] == [export.compile_id]
+
+
+def test_a_failed_export_is_a_failure() -> None:
+    def branch(x: Tensor) -> Tensor:
+        return x + 1 if x.sum() > 0 else x
+
+    class Branch(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return branch(x)
+
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens, pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.export.export(Branch(), (X,), strict=True)
+    assert [c.outcome for c in lens.recording.compilations] == [Outcome.FAILED]
 
 
 def test_export_and_aot_inductor_stay_out_of_a_lens_that_is_a_backend(tmp_path: Path, events: Events) -> None:
