@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.analysis.rewrites.site import Site
-from compiler_lens.analysis.rewrites.syntax import called, dotted, is_number, is_pure_call
+from compiler_lens.analysis.rewrites.syntax import called, dotted, gives_several, is_number, is_pure_call
 
 OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
@@ -78,6 +78,8 @@ def runs_in_cond(node: ast.expr) -> bool:
     if isinstance(
         node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
     ):
+        return False
+    if isinstance(node, ast.Call) and gives_several(node):
         return False
     return not any(_has_effect(n) for n in ast.walk(node) if isinstance(n, ast.Call))
 

@@ -62,4 +62,4 @@ def while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
     lines += as_function(site, step, names, body, names)
     lines[-1] = f"    return {as_tuple(names)}"
     lines.append(f"{as_tuple(names)} = {site.torch}._higher_order_ops.while_loop({proceed}, {step}, {as_tuple(names)})")
-    return site.rewrite(lines, "inference only; what the loop changes keeps its shape and dtype")
+    return site.rewrite(lines, "what the loop changes keeps its shape and dtype")

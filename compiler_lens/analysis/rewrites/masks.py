@@ -29,6 +29,7 @@ def masked(site: Site, cause: BreakCause) -> Rewrite | None:
 def _masked_reduction(site: Site) -> Rewrite | None:
     changes: list[Change] = []
     needs: list[str] = []
+    selections = [n for n in ast.walk(site.statement) if isinstance(n, ast.Subscript) and _is_mask(site, n.slice)]
     for node in ast.walk(site.statement):
         name = called(node)
         if not isinstance(node, ast.Call) or name not in ("sum", "mean", "max", "min") or node.keywords:
@@ -46,7 +47,8 @@ def _masked_reduction(site: Site) -> Rewrite | None:
         new = _reduced(site, name, tensor, mask)
         is_alone = name != "mean" or node is getattr(site.statement, "value", None)
         changes.append((node, new if is_alone else f"({new})"))
-    return site.edit(changes, "; ".join(dict.fromkeys(needs)))
+    is_all = all(any(n in ast.walk(call) for call, _ in changes) for n in selections)
+    return site.edit(changes, "; ".join(dict.fromkeys(needs))) if is_all else None
 
 
 def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:

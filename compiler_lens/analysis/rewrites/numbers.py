@@ -30,7 +30,8 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
     parents = _parents(site.function or statement)
     if stacked := _stacked(site):
         return stacked
-    found = [n for n in ast.walk(statement) if isinstance(n, ast.Call) and _number_of(site, n) is not None]
+    every = [n for n in ast.walk(statement) if isinstance(n, ast.Call) and _number_of(site, n) is not None]
+    found = [n for n in every if parents.get(n) not in every]  # of float(x.item()) the outer one
     if not all(_meets_tensors(site, n, parents, _DEPTH) for n in found):
         return None
     tensors = [_number_of(site, n) for n in found]
@@ -47,7 +48,7 @@ def _number_of(site: Site, call: ast.Call) -> ast.expr | None:
     if name in ("float", "int") and isinstance(call.func, ast.Name) and len(call.args) == 1:
         inner = call.args[0]
         if isinstance(inner, ast.Call) and called(inner) == "item":
-            return None  # the call inside says it
+            return _number_of(site, inner)
         return inner if site.is_tensor(inner) else None
     return None
 

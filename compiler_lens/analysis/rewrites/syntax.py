@@ -31,6 +31,7 @@ PURE = (
 })
 )
 _GIVE_PAIRS = frozenset({"max", "min", "median"})  # with a dim they give values and indices
+_GIVE_SEVERAL = frozenset({"topk", "sort", "split", "chunk", "unbind", "kthvalue", "mode", "tensor_split"})
 # Methods that things other than tensors have too: no evidence.
 _SHARED = frozenset({
     "add", "bool", "double", "expand", "float", "half", "int", "log", "repeat", "round", "select", "sub", "to",
@@ -93,12 +94,17 @@ def is_method(call: ast.Call) -> bool:
     )  # fmt: skip
 
 
+def gives_several(call: ast.Call) -> bool:
+    """Whether a call gives more than one tensor."""
+    with_dim = called(call) in _GIVE_PAIRS and (len(call.args) > of_torch(call) or bool(call.keywords))
+    return with_dim or called(call) in _GIVE_SEVERAL
+
+
 def is_pure_call(call: ast.Call) -> bool:
     """Whether a call computes one tensor and does nothing else."""
-    name = called(call)
-    pair = name in _GIVE_PAIRS and (len(call.args) > of_torch(call) or call.keywords)
     writes = any(k.arg in ("inplace", "out") for k in call.keywords)
-    return name in PURE and not (pair or writes) and (of_torch(call) or is_method(call))
+    is_known = called(call) in PURE and (of_torch(call) or is_method(call))
+    return is_known and not writes and not gives_several(call)
 
 
 def is_elementwise(call: ast.Call) -> bool:

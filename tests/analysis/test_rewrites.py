@@ -1,0 +1,683 @@
+"""Every suggested rewrite is proven: the user's text with it compiles without that break and computes the same."""
+
+import contextlib
+import io
+import linecache
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+import torch
+
+from compiler_lens import Lens
+from compiler_lens.analysis.places import break_places
+from compiler_lens.analysis.rewrites import Rewrite, rewrite
+from compiler_lens.analysis.source import Sources
+from compiler_lens.model import BreakCause, SourceLine
+
+BRANCH = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
+ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
+SHAPE = BreakCause("Dynamic shape operator", context="aten.nonzero.default")
+FILE = "/home/user/app/user_model.py"
+UP = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 4.0, 0.5]])
+INPUTS = (UP, -UP, UP * 10)
+
+HEAD = """\
+import copy, logging, random, time, warnings
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+logger = logging.getLogger("user")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _lines_of_the_test() -> Iterator[None]:
+    yield
+    linecache.cache.pop(FILE, None)
+    sys.modules.pop("user_model", None)
+
+
+def loaded(text: str) -> ModuleType:
+    """The user's module, with its lines where torch looks for them."""
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    module = ModuleType("user_model")
+    sys.modules["user_model"] = module  # torch.cond's functions are found by the name of their module
+    exec(compile(text, FILE, "exec"), module.__dict__)
+    return module
+
+
+def places_of(text: str, *inputs: torch.Tensor):
+    """The breaks of `f` compiled once, and what it gives for each input."""
+    torch.compiler.reset()
+    compiled = torch.compile(loaded(text).f, backend="eager")
+    with Lens(strict=True) as lens, contextlib.redirect_stdout(io.StringIO()):
+        results = [compiled(x.clone()) for x in inputs]
+    return break_places(lens.recording), results
+
+
+def applied(text: str, found: Rewrite) -> str:
+    """The text with the lines replaced, as a user would do it."""
+    lines, size = text.split("\n"), len(found.before)
+    for start in range(len(lines) - size + 1):
+        indent = lines[start][: len(lines[start]) - len(lines[start].lstrip())]
+        if [line.rstrip() for line in lines[start : start + size]] == [f"{indent}{b}".rstrip() for b in found.before]:
+            return "\n".join([*lines[:start], *(f"{indent}{a}" for a in found.after), *lines[start + size :]])
+    raise AssertionError(found.before)
+
+
+def at(text: str, line: int) -> SourceLine:
+    return SourceLine(FILE, line, "f", text.split("\n")[line - 1].strip())
+
+
+def suggestion(text: str, cause: BreakCause, containing: str) -> Rewrite | None:
+    """What is suggested for the first line with some words in it."""
+    number = next(n for n, line in enumerate(text.split("\n"), 1) if containing in line)
+    return rewrite(cause, Sources({FILE: text}), at(text, number))
+
+
+def proven(source: str, fill: str = "", inputs: tuple[torch.Tensor, ...] = INPUTS) -> Rewrite:
+    """Compiles the source, takes the rewrite of its first break, and holds it to its promise."""
+    text = HEAD + source
+    places, _ = places_of(text, inputs[0])
+    assert places, "nothing broke: the test proves nothing"
+    found = rewrite(places[0].cause, Sources({FILE: text}), places[0].line)
+    assert found is not None, places[0]
+    assert found.is_complete == (not fill)
+    better = applied(text, found).replace("...", fill) if fill else applied(text, found)
+    left, results = places_of(better, *inputs)
+    assert not left
+    original, eager = loaded(text).f, loaded(better).f
+    for x, result in zip(inputs, results, strict=True):
+        expected = original(x.clone())
+        torch.testing.assert_close(result, expected)
+        torch.testing.assert_close(eager(x.clone()), expected)
+    return found
+
+
+BRANCHES = {
+    "if and else": """
+def f(x):
+    if x.sum() > 0:
+        y = x + 1
+    else:
+        y = x - 1
+    return y * 2
+""",
+    "if alone": """
+def f(x):
+    y = x * 2
+    if (x > 3).any():
+        y = y / 2  # a remark
+    return y
+""",
+    "two targets, the test reads the first": """
+def f(x):
+    z = x
+    if x.sum() > 0:
+        x = x + 1
+        z = x * 2
+    else:
+        x = x - 1
+        z = x * 3
+    return x, z
+""",
+    "augmented": """
+def f(x):
+    x = x.clone()
+    if x.sum() > 0:
+        x += 1
+    return x
+""",
+    "augmented on both sides": """
+def f(x):
+    x = x.clone()
+    if x.sum() > 0:
+        x *= x.max()
+    else:
+        x -= 2
+    return x
+""",
+    "augmented with the same operator": """
+def f(x):
+    x = x.clone()
+    if x.sum() > 0:
+        x -= x.max() + 1
+    else:
+        x -= 2
+    return x
+""",
+    "return and else": """
+def f(x):
+    if x.sum() > 0:
+        return x.exp()
+    else:
+        return torch.zeros_like(x)
+""",
+    "return and then return": """
+def f(x):
+    if not x.sum() > 0:
+        return x + 1
+
+    return x - 1
+""",
+    "elif": """
+def f(x, big=False):
+    if big:
+        x = x * 100
+    elif x.sum() > 0:
+        x = x + 1
+    else:
+        x = x - 1
+    return x
+""",
+    "and, or": """
+def f(x):
+    if x.sum() > 0 and (x.max() < 20 or not x.min() < 0):
+        x = x + 1
+    return x
+""",
+    "between": """
+def f(x):
+    if 0 < x.sum() < 20:
+        x = x + 1
+    return x
+""",
+    "a name for the test": """
+def f(x):
+    big = x.sum() > 0
+    if big:
+        x = x + 1
+    return x
+""",
+    "a number as test": """
+def f(x):
+    if x.sum():
+        x = x + 1
+    return x
+""",
+    "item in the test": """
+def f(x):
+    if x.sum().item() > 0:
+        x = x + 1
+    return x
+""",
+    "bool in the test": """
+def f(x):
+    if bool((x > 3).any()):
+        x = x + 1
+    return x
+""",
+    "numbers": """
+def f(x):
+    if x.sum() > 0:
+        scale = 2.0
+    else:
+        scale = 0.5
+    return x * scale
+""",
+    "conditional expression": """
+def f(x):
+    return 2 * (x + 1 if x.sum() > 0 else -x)
+""",
+    "torch.equal": """
+def f(x):
+    if torch.equal(x, x.abs()):
+        x = x + 1
+    return x
+""",
+    "torch.allclose": """
+def f(x):
+    if torch.allclose(x, x.abs(), atol=1e-3):
+        x = x + 1
+    return x
+""",
+    "over several lines": """
+def f(x):
+    if (
+        x.sum()  # of all
+        > 0
+    ):
+        y = (
+            x
+            + 1
+        )
+    else:
+        y = x - 1
+    return y
+""",
+    "not ASCII": """
+def f(x):
+    größe = x * 2
+    if größe.sum() > 0:  # größer
+        größe = größe + 1
+    return größe
+""",
+}
+
+
+@pytest.mark.parametrize("source", BRANCHES.values(), ids=BRANCHES.keys())
+def test_a_branch_becomes_where(source):
+    found = proven(source)
+    assert any("torch.where(" in line for line in found.after)
+
+
+COND = {
+    "both sides are costly": """
+layer = torch.nn.Linear(3, 3)
+other = torch.nn.Linear(3, 3)
+
+def f(x):
+    if x.sum() > 0:
+        h = layer(x)
+        y = h * 2
+    else:
+        h = other(x)
+        y = h
+    return y + h
+""",
+    "only if": """
+layer = torch.nn.Linear(3, 3)
+
+def f(x, k=2):
+    z = x * 2
+    if z.sum() > 0:
+        x = layer(x) + z * k
+    return x
+""",
+    "returns": """
+layer = torch.nn.Linear(3, 3)
+
+def f(x):
+    if x.sum() > 0:
+        return layer(x)
+    return x
+""",
+}
+
+
+@pytest.mark.parametrize("source", COND.values(), ids=COND.keys())
+def test_a_branch_of_calls_becomes_cond(source):
+    with torch.no_grad(), torch.random.fork_rng():
+        text = "torch.manual_seed(0)\n" + source
+        found = proven(text)
+    assert "torch.cond(" in found.after[-1]
+
+
+CHECKS = {
+    "assert": ("def f(x):\n    assert x.sum() > -1e9, f'bad: {x}'\n    return x + 1\n", "'bad'"),
+    "assert both": ("def f(x):\n    assert x.min() > -999 and x.max() < 999\n    return x + 1\n", ""),
+    "raise": ("def f(x):\n    if x.isnan().any():\n        raise ValueError('it is nan')\n    return x + 1\n", "it is nan"),
+    "raise unless": ("def f(x):\n    if not x.isfinite().all():\n        raise ValueError\n    return x + 1\n", ""),
+    "raise on a comparison": ("def f(x):\n    if x.max() > 999:\n        raise ValueError(x)\n    return x + 1\n", ""),
+}
+
+
+@pytest.mark.parametrize(("source", "words"), CHECKS.values(), ids=CHECKS.keys())
+def test_a_check_becomes_an_asynchronous_one(source, words):
+    found = proven(source)
+    assert found.after[0].startswith("torch._assert_async(")
+    assert words in found.after[0]
+    assert "RuntimeError" in found.needs
+
+
+@pytest.mark.parametrize("name", ["assert", "raise", "raise unless", "raise on a comparison"])
+def test_the_asynchronous_check_still_finds_what_is_wrong(name):
+    text = HEAD + CHECKS[name][0]
+    places, _ = places_of(text, UP)
+    better = applied(text, rewrite(places[0].cause, Sources({FILE: text}), places[0].line))
+    bad = {"assert": -1e12, "raise": float("nan"), "raise unless": float("inf"), "raise on a comparison": 1e6}[name]
+    with pytest.raises(RuntimeError):
+        places_of(better, UP + bad)
+
+
+LOOPS = {
+    "break at the end": """
+def f(x):
+    for i in range(5):
+        x = x + i
+        if x.sum() > 12:
+            break
+    return x
+""",
+    "break in the middle": """
+def f(x):
+    y = x * 2
+    for i in range(5):
+        x = x + i
+        if x.sum() > 12:
+            break
+        y = y - x
+    return x, y
+""",
+    "while": """
+def f(x):
+    step = x.abs().mean()
+    while x.sum() < 12:
+        x = x + step
+    return x
+""",
+    "while with two": """
+def f(x):
+    y = x.abs()
+    while x.sum().item() < 12 and y.max() < 1e6:
+        y = y * 2
+        x += y
+    return x, y
+""",
+}
+
+
+@pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS.keys())
+def test_a_loop_that_a_tensor_ends(source):
+    proven(source, inputs=(UP, -UP, UP * 0.1, UP * 10))
+
+
+NUMBERS = {
+    "item": "def f(x):\n    return x * x.sum().item()\n",
+    "item of a name": "def f(x):\n    s = x.sum()\n    return x * s.item()\n",
+    "item in two steps": "def f(x):\n    s = 1 / x.sum().item()\n    t = -s\n    y = x.exp()\n    return y * t + x * s\n",
+    "augmented": "def f(x):\n    y = x.clone()\n    y += x.mean().item()\n    return y\n",
+    "float": "def f(x):\n    return x / float(x.max() + 50)\n",
+    "int": "def f(x):\n    return x + int(x.max())\n",
+    "float of item": "def f(x):\n    return x + float(x.max().item())\n",
+    "two of them": "def f(x):\n    return (x - x.min().item()) / (x.max().item() - x)\n",
+    "tolist": "def f(x):\n    y = x.exp()\n    for s in x.sum(1).tolist():\n        y = y * s\n    return y\n",
+    "stack": "def f(x):\n    return torch.tensor([x.sum().item(), x.max().item()]) + 1\n",
+}
+
+
+@pytest.mark.parametrize("source", NUMBERS.values(), ids=NUMBERS.keys())
+def test_a_python_number_stays_a_tensor(source):
+    proven(source)
+
+
+def test_a_number_takes_no_gradient_and_its_rewrite_neither():
+    text = HEAD + NUMBERS["item"]
+    found = suggestion(text, ITEM, "item()")
+    gradients = []
+    for version in (text, applied(text, found)):
+        x = UP.clone().requires_grad_()
+        loaded(version).f(x).sum().backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)
+
+
+MASKS = {
+    "sum": "def f(x):\n    return x[x > 0].sum()\n",
+    "mean": "def f(x):\n    m = x > 0\n    return x / x[m].mean()\n",
+    "max": "def f(x):\n    return x[x < 100].max()\n",
+    "min": "def f(x):\n    keep = ~(x > 1) & (x < 50)\n    return x[keep].min()\n",
+    "function": "def f(x):\n    return torch.sum(x[x > 0])\n",
+    "masked_select": "def f(x):\n    return torch.masked_select(x, x > 0).sum()\n",
+    "write": "def f(x):\n    x = x.clone()\n    x[x < 0] = x[x < 0].exp() * 2\n    return x\n",
+    "write of another": "def f(x):\n    y = x * 3\n    m = y > 4\n    y[m] = x[m] - 1\n    return y\n",
+    "augmented write": "def f(x):\n    x = x.clone()\n    x[x < 0] *= 2\n    return x\n",
+    "rows": """
+def f(x):
+    out = torch.zeros_like(x)
+    choice = (x.sum(1) > 0).long()
+    for e in range(2):
+        i = torch.where(choice == e)[0]
+        if i.numel() == 0:
+            continue
+        out.index_add_(0, i, F.relu(x[i]) * (e + 1) * choice[i, None])
+    return out
+""",
+    "rows by nonzero": """
+def f(x):
+    chosen = x.sum(1) > 0
+    i = torch.nonzero(chosen).squeeze(-1)
+    out = torch.ones_like(x)
+    out[i] = x[i] * 2
+    return out
+""",
+    "rows added": """
+def f(x):
+    chosen = x.sum(1) > 0
+    out = torch.ones_like(x)
+    (i,) = torch.where(chosen)
+    out[i] += x[i] * 2
+    return out
+""",
+}
+
+
+@pytest.mark.parametrize("source", MASKS.values(), ids=MASKS.keys())
+def test_a_mask_keeps_the_shape(source):
+    proven(source)
+
+
+EFFECTS = {
+    "print": "def f(x):\n    x = x + 1\n    print('hi', x.shape)\n    return x * 2\n",
+    "over lines": "def f(x):\n    x = x + 1\n    print(\n        'hi',\n        x.shape,\n    )\n    return x * 2\n",
+    "logger": "def f(x):\n    x = x + 1\n    logger.debug('hi %s', x)\n    return x * 2\n",
+    "logging": "def f(x):\n    x = x + 1\n    logging.info('hi')\n    return x * 2\n",
+    "warn": "def f(x):\n    x = x + 1\n    warnings.warn('hi', stacklevel=2)\n    return x * 2\n",
+}
+
+
+@pytest.mark.parametrize("source", EFFECTS.values(), ids=EFFECTS.keys())
+@pytest.mark.filterwarnings("ignore:hi")
+def test_a_message_is_left_to_eager(source):
+    found = proven(source)
+    assert found.after[0] == "if not torch.compiler.is_compiling():"
+
+
+COPIES = {
+    "deepcopy": "def f(x):\n    y = x.exp()\n    z = copy.deepcopy(y)\n    z += 1\n    return y, z\n",
+    "data": "def f(x):\n    y = x.clone()\n    y.data = x * 2\n    return y + 1\n",
+}
+
+
+@pytest.mark.parametrize("source", COPIES.values(), ids=COPIES.keys())
+def test_a_copy(source):
+    proven(source)
+
+
+@pytest.mark.parametrize("sign", ["==", "!="])
+def test_the_same_memory_is_the_same_tensor(sign):
+    source = f"def f(x):\n    y = x + 1\n    if x.data_ptr() {sign} y.data_ptr():\n        return y * 2\n    return x\n"
+    found = proven(source)
+    assert found.after == (f"if x {'is' if sign == '==' else 'is not'} y:",)
+
+
+def test_numpy_becomes_torch():
+    with torch._dynamo.config.patch(trace_numpy=False):
+        text = "def f(x):\n    y = torch.from_numpy(np.sin(x.detach().cpu().numpy()))\n    return y + 1\n"
+        found = suggestion(HEAD + text, BreakCause("Tensor.numpy() with trace_numpy=False"), "from_numpy")
+        left, (result,) = places_of(applied(HEAD + text, found), UP)
+    assert not left
+    torch.testing.assert_close(result, UP.sin() + 1)
+
+
+RANDOM = {
+    "random": ("def f(x):\n    return x.abs() * random.random()\n", "Attempted to call function marked as skipped"),
+    "numpy": ("def f(x):\n    return x.abs() * np.random.rand()\n", "Data dependent operator"),
+    "a branch": (
+        "def f(x):\n    x = x.abs()\n    if random.random() < 0.5:\n        x = x * 0\n    return x\n",
+        "Attempted to call function marked as skipped",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "kind"), RANDOM.values(), ids=RANDOM.keys())
+def test_random_numbers_come_from_torch(source, kind):
+    line = "np.random" if "np." in source else "random.random"
+    found = suggestion(HEAD + source, BreakCause(kind, context="qualname: Random.random"), line)
+    better = applied(HEAD + source, found)
+    left, (result,) = places_of(better, UP)
+    assert not left
+    assert "torch.rand(()" in better
+    assert bool(((result >= 0) & (result <= UP.abs())).all())
+
+
+# -- sketches: what stands for `...` is the test's
+
+
+def test_the_clock_is_read_outside():
+    found = proven("def f(x, t=3.0):\n    now = time.time()\n    return x * 2 + 0 * now\n", fill="t")
+    assert found.after == ("now = ...",)
+    assert "time.time()" in found.needs
+
+
+def test_a_tensor_that_requires_grad_is_made_outside():
+    source = "zeros = torch.zeros(3)\n\ndef f(x):\n    y = torch.zeros(3, requires_grad=True)\n    return x + y\n"
+    assert proven(source, fill="zeros").after == ("y = ...",)
+
+
+def test_a_parameter_is_made_in_init():
+    text = """\
+import torch
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+
+    def forward(self, x):
+        w = torch.nn.Parameter(torch.ones(3))
+        return x * w
+
+f = Model()
+"""
+    places, (expected,) = places_of(text, UP)
+    found = rewrite(places[0].cause, Sources({FILE: text}), places[0].line)
+    assert not found.is_complete
+    assert found.after == ("w = self.w",)
+    assert found.needs == "`self.w = torch.nn.Parameter(torch.ones(3))` in `__init__`"
+    better = applied(text, found).replace("__init__()\n", "__init__()\n        self.w = torch.nn.Parameter(torch.ones(3))\n")
+    left, (result,) = places_of(better, UP)
+    assert not left
+    torch.testing.assert_close(result, expected)
+
+
+def test_a_parameter_of_the_function_requires_grad_before_the_call():
+    text = HEAD + "def f(x):\n    x.requires_grad = True\n    return x * 2\n"
+    found = suggestion(text, BreakCause("setattr() on Tensor.requires_grad"), "requires_grad")
+    assert (found.is_complete, found.after) == (False, ("...",))
+    left, _ = places_of(applied(text, found), UP.clone().requires_grad_())
+    assert not left
+
+
+# -- what must be None
+
+
+NONE = {
+    "a side effect in a branch": (BRANCH, "if", "def f(x, seen):\n    if x.sum() > 0:\n        seen.append(x)\n    return x\n"),
+    "a call with a side effect": (BRANCH, "if", "def f(x, s):\n    y = x\n    if x.sum() > 0:\n        y = s.pop() + x\n    return y\n"),
+    "in place": (BRANCH, "if", "def f(x):\n    y = x\n    if x.sum() > 0:\n        y = x.add_(1)\n    return y\n"),
+    "in place by argument": (
+        BRANCH, "if", "def f(x):\n    y = x\n    if x.sum() > 0:\n        y = F.relu(x, inplace=True)\n    return y\n",
+    ),
+    "random": (BRANCH, "if", "def f(x):\n    if x.sum() > 0:\n        x = x * torch.rand(3)\n    return x\n"),
+    "other targets": (
+        BRANCH, "if", "def f(x):\n    y = z = x\n    if x.sum() > 0:\n        y = x + 1\n    else:\n        z = x\n    return y + z\n",
+    ),
+    "another order": (
+        BRANCH, "if",
+        "def f(x):\n    if x.sum() > 0:\n        y = x\n        z = y + 1\n    else:\n        z = x\n        y = z + 1\n    return y + z\n",
+    ),
+    "a target without a value": (BRANCH, "if", "def f(x):\n    if x.sum() > 0:\n        y = x + 1\n    return y\n"),
+    "an attribute": (BRANCH, "if", "def f(self, x):\n    if x.sum() > 0:\n        self.y = x + 1\n    return x\n"),
+    "an element": (BRANCH, "if", "def f(x):\n    if x.sum() > 0:\n        x[0] = 1\n    return x\n"),
+    "not numbers": (BRANCH, "if", "def f(x):\n    if x.sum() > 0:\n        k = 'a'\n    else:\n        k = 'b'\n    return k\n"),
+    "None": (BRANCH, "if", "def f(x):\n    y = x\n    if x.sum() > 0:\n        y = None\n    return y\n"),
+    "names of anything": (
+        BRANCH, "if", "def f(x, a, b):\n    if x.sum() > 0:\n        k = a\n    else:\n        k = b\n    return k(x)\n",
+    ),
+    "values and indices": (
+        BRANCH, "if", "def f(x):\n    y = x\n    if x.sum() > 0:\n        y = x.max(1)\n    else:\n        y = x.min(1)\n    return y\n",
+    ),
+    "two values": (BRANCH, "if", "def f(x):\n    if x.sum() > 0:\n        return x, 1\n    return x, 2\n"),
+    "a test that guards another": (
+        BRANCH, "if", "def f(x, m):\n    if m is not None and m.any():\n        x = x + 1\n    return x\n",
+    ),
+    "a test of anything": (BRANCH, "if", "def f(x, on):\n    if on and x.any():\n        x = x + 1\n    return x\n"),
+    "walrus": (BRANCH, "if", "def f(x):\n    if (s := x.sum()) > 0:\n        x = x + s\n    return x\n"),
+    "raise after more": (BRANCH, "if", "def f(x):\n    if x.any():\n        print(x)\n        raise ValueError\n    return x\n"),
+    "while that counts": (BRANCH, "while", "def f(x):\n    n = 0\n    while x.sum() < 9:\n        x = x + 1\n        n = n + 1\n    return n\n"),
+    "search with return": (BRANCH, "if", "def f(xs):\n    for x in xs:\n        if x.any():\n            return x\n    return None\n"),
+    "loop with else": (
+        BRANCH, "if", "def f(x):\n    for _ in range(3):\n        x = x + 1\n        if x.any():\n            break\n    else:\n        x = x * 2\n    return x\n",
+    ),
+    "a number for a size": (ITEM, "item", "def f(x):\n    n = (x > 0).sum().item()\n    return x[:n]\n"),
+    "a number returned": (ITEM, "item", "def f(x):\n    return x.sum().item()\n"),
+    "a number for math": (ITEM, "item", "def f(x):\n    return x * math.sqrt(x.sum().item())\n"),
+    "a number kept": (ITEM, "item", "def f(x, seen):\n    s = x.sum().item()\n    seen.append(s)\n    return x * s\n"),
+    "a number with numbers": (ITEM, "item", "def f(x, n):\n    return n * x.sum().item()\n"),
+    "a number for range": (ITEM, "int(", "def f(x):\n    for _ in range(int(x.max())):\n        x = x + 1\n    return x\n"),
+    "tried": (ITEM, "item", "def f(x):\n    try:\n        y = x * x.sum().item()\n    except ValueError:\n        y = x\n    return y\n"),
+    "a branch by another cause": (ITEM, "if", "def f(x):\n    if x.any(): x = x * x.sum().item()\n    return x\n"),
+    "mask of a shape unknown": (SHAPE, "return", "def f(x, m):\n    return x[m].sum()\n"),
+    "masked values": (SHAPE, "return", "def f(x):\n    return x[x > 0]\n"),
+    "masked values normed": (SHAPE, "x[m] =", "def f(x):\n    m = x > 0\n    x[m] = x[m] - x[m].mean()\n    return x\n"),
+    "masked values sorted": (SHAPE, "x[m] =", "def f(x):\n    m = x > 0\n    x[m] = x[m].sort().values\n    return x\n"),
+    "indices used twice": (
+        SHAPE, "where", "def f(x, o, c):\n    i = torch.where(c == 1)[0]\n    o[i] = x[i]\n    return o, i\n",
+    ),
+    "text over lines": (
+        BreakCause("Failed to trace builtin operator"), "print", "def f(x):\n    print('''a\n  b''', x)\n    return x\n",
+    ),
+    "two statements on a line": (BRANCH, "if", "def f(x):\n    y = x; z = y + 1 if x.any() else y\n    return z\n"),
+    "print for its value": (BreakCause("Failed to trace builtin operator"), "print", "def f(x):\n    y = print(x)\n    return y\n"),
+    "copy of anything": (
+        BreakCause("copy.deepcopy()", context="copy.deepcopy(TensorVariable())"), "deep", "def f(s):\n    return copy.deepcopy(s)\n",
+    ),
+    "another kind": (BreakCause("Something else"), "if", BRANCHES["if and else"]),
+    "not Python": (BRANCH, "if", "def f(x):\n    if x.sum() > 0:\n        y = = 2\n"),
+    "outside of functions": (BRANCH, "if", "x = torch.ones(3)\nif x.any():\n    x = x + 1\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("cause", "line", "text"), NONE.values(), ids=NONE.keys())
+def test_nothing_is_better_than_nonsense(cause, line, text):
+    assert suggestion(text, cause, line) is None
+
+
+def test_a_line_alone_is_enough_for_a_statement():
+    line = SourceLine("/elsewhere.py", 7, "f", "y = x + 1 if x.sum() > 0 else -x")
+    assert rewrite(BRANCH, Sources(), line) == Rewrite(
+        ("y = x + 1 if x.sum() > 0 else -x",),
+        ("y = torch.where(x.sum() > 0, x + 1, -x)",),
+        is_complete=True,
+        needs="both sides are computed every time and give tensors of one shape and dtype",
+    )
+
+
+@pytest.mark.parametrize("code", ["", "if x.sum() > 0:", "else:", "x = ("])
+def test_a_line_alone_is_not_enough_for_a_block(code):
+    assert rewrite(BRANCH, Sources(), SourceLine("/elsewhere.py", 7, "f", code)) is None
+
+
+def test_a_file_that_has_changed_is_not_believed():
+    text = HEAD + BRANCHES["if and else"]
+    line = next(n for n, code in enumerate(text.split("\n"), 1) if "if x" in code)
+    assert rewrite(BRANCH, Sources({FILE: text}), SourceLine(FILE, line, "f", "if y.sum() > 0:")) is None
+
+
+def test_a_file_without_torch_is_told_to_import_it():
+    text = "def f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
+    assert suggestion(text, BRANCH, "if").needs.endswith("; `import torch`")
+    assert suggestion("import torch as th\n" + text, BRANCH, "if").after == ("x = th.where(x.sum() > 0, x + 1, x)",)
+
+
+HUGE = {
+    "a line": "    y = x" + " + 1" * 250_000,
+    "a nested line": "    y = " + "(" * 150 + "x" + ")" * 150,
+    "a deep line": "    y = x" + " + x.sum().item()" * 55,
+    "a deep function": "    z = x" + " + 1" * 4_000 + "\n    y = x * x.sum().item()",
+}
+
+
+@pytest.mark.parametrize("line", HUGE.values(), ids=HUGE.keys())
+@pytest.mark.parametrize("cause", [BRANCH, ITEM, SHAPE], ids=lambda c: c.gb_type[:12])
+def test_a_huge_line_is_survived(cause, line):
+    text = f"def f(x):\n{line}\n    return y\n"
+    rewrite(cause, Sources({FILE: text}), SourceLine(FILE, text.count("\n") - 1, "f", ""))
+    rewrite(cause, Sources(), SourceLine(FILE, 1, "f", line))
+
+
+def test_a_line_of_a_megabyte_gives_nothing():
+    assert rewrite(ITEM, Sources(), SourceLine(FILE, 1, "f", "y = x * x.item()" + " + 1" * 250_000)) is None
