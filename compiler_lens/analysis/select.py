@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Protocol
 
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Kernel, Recording
 
-_SHOWN = 12
+_ROOM = 60  # characters for the names that a message lists
 
 
 class Owned(Protocol):
@@ -48,8 +49,14 @@ def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
     exact = frozenset(i for i in known if str(i) == wanted)
     found = exact or frozenset(i for i in known if str(i).rpartition("/")[0] == wanted)
     if not found:
-        raise UsageError(f"no compilation {text!r} in this recording{_instead(wanted, map(str, known))}")
+        names = map(str, sorted((i for i in known if str(i) != "-"), key=_by_number))
+        raise UsageError(f"no compilation {text!r} in this recording{_instead(wanted, names)}")
     return found
+
+
+def _by_number(compile_id: CompileId) -> tuple[int, ...]:
+    numbers = (compile_id.autograd, compile_id.frame, compile_id.recompile)
+    return (compile_id.epoch, *(-1 if number is None else number for number in numbers))
 
 
 def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> GraphStage:
@@ -79,10 +86,13 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
 
 
 def _instead(wanted: str, known: Iterable[str]) -> str:
+    """What there is, as much of it as a line holds, and what was meant most likely."""
     names = list(dict.fromkeys(known))
     if not names:
         return ": it has none"
+    ends = accumulate(len(name) + 2 for name in names)
+    shown = max(sum(end <= _ROOM for end in ends), 1)
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    listed = f": it has {', '.join(names[:shown])}{more}"
     meant = nearest(wanted, names)
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    listed = f": it has {', '.join(names[:_SHOWN])}{more}"
     return f"{listed}. Did you mean {meant}?" if meant else listed

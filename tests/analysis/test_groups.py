@@ -1,5 +1,7 @@
 """Recompiles by cause, compilations and kernels that are the same, caches, and the choice of one of them."""
 
+from dataclasses import replace
+
 import pytest
 import sample_recordings as samples
 
@@ -13,6 +15,7 @@ from compiler_lens.model import (
     CacheLayer,
     CacheOutcome,
     CacheResult,
+    CompileId,
     GraphStage,
     GuardFailure,
     KernelKind,
@@ -109,6 +112,20 @@ def test_what_is_not_there_is_an_error_that_says_what_is():
         select_stage(recording, select_ids(recording, "0/0"), "fordward")
     with pytest.raises(UsageError, match="Did you mean cpp_fused_add_mul_1"):
         select_kernels(recording, "cpp_fused_add_mul_7", None)
+
+
+def test_a_message_lists_compilations_by_number_and_no_more_names_than_a_line_holds():
+    ids = [CompileId(f, r) for f in (10, 2) for r in (11, 3)] + [CompileId(0, 0, 1), CompileId(None, None)]
+    recording = Recording(compilations=tuple(replace(samples.compilation(0), compile_id=i) for i in ids))
+    with pytest.raises(UsageError, match=r"it has 2/3, 2/11, 10/3, 10/11, 0/0@1(\.|$)"):
+        select_ids(recording, "9/9")
+    long = tuple(samples.kernel(samples.compile_id(0), f"triton_{'fused_' * 20}{n}", ()) for n in range(3))
+    with pytest.raises(UsageError, match=r"it has triton_(fused_)*0 and 2 more(\.|$)"):
+        select_kernels(Recording(kernels=long), "9", None)
+    many = tuple(replace(samples.compilation(0), compile_id=CompileId(n, 0)) for n in range(40))
+    with pytest.raises(UsageError, match=r"it has 0/0, .*, 10/0 and 29 more") as told:
+        select_ids(Recording(compilations=many), "99")
+    assert len(str(told.value)) < 140
 
 
 def test_a_stage_is_named_as_torch_or_as_a_person_writes_it():

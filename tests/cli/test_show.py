@@ -132,7 +132,7 @@ def test_a_folder_stands_for_the_only_recording_in_it(capsys, folder):
     record(folder / "runs", "a.clens")
     status, out, _ = said(capsys, "runs")
     assert status == 0
-    assert "compiler-lens show runs/a.clens frames" in out
+    assert "compiler-lens show runs/a.clens" in out
     record(folder / "runs", "new.clens", "a.clens")
     status, out, err = said(capsys, "runs", "breaks")
     assert (status, out) == (2, "")
