@@ -20,6 +20,7 @@ _INDEX = re.compile(r" mismatch at index (\d+)\.")
 _SIZE = re.compile(r"(?P<tensor>.+)\.shape\[(?P<axis>\d+)\]\Z")
 _NUMBER = re.compile(r"-?\d+\Z")
 _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf|nan)\Z")
+_BACKEND = re.compile(r"compiler='?([^',)]+)")
 _PRESENCE = re.compile(r"[\w.]+\((.+), '?([^,']+)'?\)\Z")
 _STATE = "GLOBAL_STATE changed"
 _BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
@@ -52,6 +53,8 @@ def _plain(cause: CauseClass, value: str) -> str:
     """A value as its author would write it."""
     if cause is _C.REQUIRES_GRAD:
         return {"0": "False", "1": "True"}.get(value, value)
+    if cause is _C.BACKEND and (found := _BACKEND.search(value)):
+        return found[1]
     if value.startswith("<class '") and value.endswith("'>"):
         return value[8:-2].rpartition(".")[2]
     return DTYPES.get(value, value) if cause is _C.DTYPE else value

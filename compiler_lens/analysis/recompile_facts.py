@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from compiler_lens.analysis.argument_names import Names, names_of, readable
+from compiler_lens.analysis.argument_names import Names, is_wrapper, names_of, readable
 from compiler_lens.analysis.coverage import FrameKey, FunctionName, coverage, frame_key
 from compiler_lens.analysis.failed_guards import Failed, understand
 from compiler_lens.analysis.guard_values import EntryValues, entry_values
@@ -44,6 +45,29 @@ _CHECKED_FIRST = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Lives:
+    """Which compilations belong together where torch counted from zero again, told by their order."""
+
+    places: Mapping[CompileId, int]
+    ids: Mapping[tuple[int | None, int | None, int | None], Sequence[CompileId]]
+
+    def before(self, compile_id: CompileId, frame: int | None, recompile: int) -> CompileId:
+        """The last compilation with these numbers that there was before another one."""
+        known = self.ids.get((frame, recompile, compile_id.autograd), ())
+        last = bisect_left(known, self.places.get(compile_id, 0), key=lambda one: self.places[one])
+        return known[last - 1] if last else replace(compile_id, frame=frame, recompile=recompile)
+
+    def first(self, compile_id: CompileId) -> CompileId:
+        """The first compilation of a compilation's frame."""
+        return self.before(compile_id, compile_id.frame, 0) if compile_id.recompile else compile_id
+
+    def entry(self, recompile: Recompile, failure: GuardFailure) -> CompileId:
+        """The compilation that made the entry that a failure is of."""
+        found, own = _ENTRY.search(failure.entry), recompile.compile_id
+        return self.before(own, int(found[1]), int(found[2])) if found else own
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """A recording by what its recompiles ask of it."""
 
@@ -53,11 +77,15 @@ class Facts:
     frame_homes: Mapping[FrameKey, FunctionName]
     breaks: Mapping[CompileId, Sequence[GraphBreak]]
     graphs: Mapping[CompileId, Sequence[Graph]]  # of Dynamo
-    names: Mapping[CompileId, Names]
-    values: Mapping[CompileId, EntryValues]
+    lives: Lives
+    names: Mapping[CompileId, Names] = field(default_factory=dict)  # of what took part in a recompile
+    values: Mapping[CompileId, EntryValues] = field(default_factory=dict)
 
     def home(self, compile_id: CompileId) -> FunctionName:
         """The function that a compilation belongs to."""
+        compilation = self.compilations.get(compile_id)
+        if compilation and not is_wrapper(compilation) and (home := self.homes.get(self.lives.first(compile_id))):
+            return home
         return self.homes.get(compile_id) or self.frame_homes.get(frame_key(compile_id)) or FunctionName("?")
 
 
@@ -74,15 +102,17 @@ def recompile_facts(recording: Recording) -> Facts:
     """Everything that `decide` and the stories look up."""
     homes, frame_homes = _homes(recording)
     compilations = {c.compile_id: c for c in reversed(recording.compilations)}
+    lives = _lives(recording)
     wanted = {r.compile_id for r in recording.recompiles}
-    wanted |= {entry_id(r, f) for r in recording.recompiles for f in r.failures}
+    wanted |= {lives.entry(r, f) for r in recording.recompiles for f in r.failures}
     breaks = _by_id(recording.graph_breaks, lambda b: b.compile_id)
     texts = sources(recording)
     dynamo = (g for g in recording.graphs if g.stage is GraphStage.DYNAMO)
     graphs = _by_id(dynamo, lambda g: g.compile_id)
-    names = _names(wanted, compilations, graphs, breaks, texts)
+    facts = Facts(texts, compilations, homes, frame_homes, breaks, graphs, lives)
+    names = _names(wanted, facts)
     values = entry_values(recording, frozenset(wanted), lambda i, text: readable(text, names[i]))
-    return Facts(texts, compilations, homes, frame_homes, breaks, graphs, names, values)
+    return replace(facts, names=names, values=values)
 
 
 def decide(recompile: Recompile, facts: Facts) -> Decided:
@@ -92,7 +122,7 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     those that are left the newest, since older ones were outgrown before.
     """
     newest = sorted(recompile.failures, key=_number, reverse=True)[:_COMPARED]
-    told = [(f, _understood(recompile, f, facts), entry_id(recompile, f)) for f in newest]
+    told = [(f, _understood(recompile, f, facts), facts.lives.entry(recompile, f)) for f in newest]
     if not told:
         return Decided(recompile, None, Failed(CauseClass.OTHER, "", ""))
     home = facts.home(recompile.compile_id)
@@ -104,21 +134,13 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     return Decided(recompile, failure, failed)
 
 
-def entry_id(recompile: Recompile, failure: GuardFailure) -> CompileId:
-    """The compilation that made the entry that a failure is of."""
-    found = _ENTRY.search(failure.entry)
-    return (
-        replace(recompile.compile_id, frame=int(found[1]), recompile=int(found[2])) if found else recompile.compile_id
-    )
-
-
 def _number(failure: GuardFailure) -> tuple[int, int]:
     found = _ENTRY.search(failure.entry)
     return (int(found[1]), int(found[2])) if found else (-1, -1)
 
 
 def _understood(recompile: Recompile, failure: GuardFailure, facts: Facts) -> Failed:
-    entry = facts.values.get(entry_id(recompile, failure), _UNSEEN)
+    entry = facts.values.get(facts.lives.entry(recompile, failure), _UNSEEN)
     now = facts.values.get(recompile.compile_id, _UNSEEN)
     return understand(failure, facts.names.get(recompile.compile_id, Names()), entry, now)
 
@@ -139,6 +161,21 @@ def _homes(recording: Recording) -> tuple[dict[CompileId, FunctionName], dict[Fr
     return homes, frames
 
 
+def _lives(recording: Recording) -> Lives:
+    times = {c.compile_id: c.started for c in recording.compilations}
+    last = 0.0
+    for recompile in recording.recompiles:  # they come in order; of a refused compilation a log has no start
+        last = times[recompile.compile_id] = times.get(recompile.compile_id) or last
+    order = sorted(range(len(recording.compilations)), key=lambda i: (times[recording.compilations[i].compile_id], i))
+    places: dict[CompileId, int] = {}
+    ids: dict[tuple[int | None, int | None, int | None], list[CompileId]] = defaultdict(list)
+    for place, index in enumerate(order):
+        one = recording.compilations[index].compile_id
+        if places.setdefault(one, place) == place:
+            ids[one.frame, one.recompile, one.autograd].append(one)
+    return Lives(places, ids)
+
+
 def _by_id(items: Iterable[_T], compile_id: Callable[[_T], CompileId]) -> Mapping[CompileId, Sequence[_T]]:
     found: dict[CompileId, list[_T]] = defaultdict(list)
     for item in items:
@@ -148,21 +185,19 @@ def _by_id(items: Iterable[_T], compile_id: Callable[[_T], CompileId]) -> Mappin
 
 def _names(
     wanted: Iterable[CompileId],
-    compilations: Mapping[CompileId, Compilation],
-    graphs: Mapping[CompileId, Sequence[Graph]],
-    breaks: Mapping[CompileId, Sequence[GraphBreak]],
-    texts: Sources,
+    facts: Facts,
 ) -> Mapping[CompileId, Names]:
     """Once for all compilations of a frame; but all modules share the frame of torch's wrapper."""
-    known: dict[tuple[FrameKey, str], Names] = {}
+    known: dict[tuple[CompileId, str], Names] = {}
     found: dict[CompileId, Names] = {}
     for compile_id in sorted(wanted, key=str):
-        compilation = compilations.get(compile_id)
+        compilation = facts.compilations.get(compile_id)
         if compilation is None:
             found[compile_id] = Names()
             continue
-        key = (frame_key(compile_id), compilation.module)
+        key = (facts.lives.first(compile_id), compilation.module)
         if key not in known:
-            known[key] = names_of(compilation, graphs.get(compile_id, ()), breaks.get(compile_id, ()), texts)
+            graphs, breaks = facts.graphs.get(compile_id, ()), facts.breaks.get(compile_id, ())
+            known[key] = names_of(compilation, graphs, breaks, facts.texts)
         found[compile_id] = known[key]
     return found

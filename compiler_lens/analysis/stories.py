@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from compiler_lens.analysis.argument_names import is_wrapper, phrase
-from compiler_lens.analysis.coverage import FrameKey, FunctionName, frame_key
+from compiler_lens.analysis.cards import innermost
+from compiler_lens.analysis.coverage import FunctionName
 from compiler_lens.analysis.guard_values import EntryValues
-from compiler_lens.analysis.places import innermost, innermost_own, is_own
-from compiler_lens.analysis.recompile_facts import Decided, Facts, decide, entry_id, recompile_facts
+from compiler_lens.analysis.ownership import innermost_own, is_own
+from compiler_lens.analysis.recompile_facts import Decided, Facts, decide, recompile_facts
 from compiler_lens.analysis.recompile_fixes import FIXES, CauseClass, Fix
 from compiler_lens.model import Compilation, CompileId, Graph, GraphBreak, Outcome, Recompile, Recording, SourceLine
 
@@ -26,6 +27,7 @@ class Change:
     """One recompile: what a value was and what it became; empty where neither torch nor a guard told."""
 
     decided: Decided
+    frame: CompileId  # the first compilation of its frame
     old: str = ""
     new: str = ""
 
@@ -115,8 +117,8 @@ def _story(
         names = facts.names[decided.recompile.compile_id]
         groups.setdefault((decided.failed.cause, phrase(decided.failed.subject, names)), []).append(decided)
     chapters = [_chapter(cause, subject, group, function, facts) for (cause, subject), group in groups.items()]
-    frames = {frame_key(recompile.compile_id) for recompile in recompiles}
-    ours = [c for c in members if frame_key(c.compile_id) in frames]
+    frames = {facts.lives.first(recompile.compile_id) for recompile in recompiles}
+    ours = [c for c in members if facts.lives.first(c.compile_id) in frames]
     return RecompileStory(
         function,
         tuple(sorted(chapters, key=lambda chapter: -len(chapter.changes))),
@@ -131,7 +133,7 @@ def _story(
 def _chapter(
     cause: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
 ) -> Chapter:
-    fix, changes = FIXES[cause], tuple(_changes(group))
+    fix, changes = FIXES[cause], tuple(_changes(group, facts))
     return Chapter(
         cause,
         subject,
@@ -143,26 +145,21 @@ def _chapter(
     )
 
 
-def _changes(group: Sequence[Decided]) -> Iterator[Change]:
+def _changes(group: Sequence[Decided], facts: Facts) -> Iterator[Change]:
     """What each recompile changed; a new value that was told only when it failed itself, by the recompile after it."""
     for this, after in pairwise([*group, None]):
         if this is None:
             return
-        new = this.failed.new
-        if (
-            not new
-            and after
-            and after.failure
-            and entry_id(after.recompile, after.failure) == this.recompile.compile_id
-        ):
+        own, new = this.recompile.compile_id, this.failed.new
+        if not new and after and after.failure and facts.lives.entry(after.recompile, after.failure) == own:
             new = after.failed.old
-        yield Change(this, this.failed.old, new)
+        yield Change(this, facts.lives.first(own), this.failed.old, new)
 
 
 def _by_frame(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
-    frames: dict[FrameKey, list[Change]] = {}
+    frames: dict[CompileId, list[Change]] = {}
     for change in changes:
-        frames.setdefault(frame_key(change.recompile.compile_id), []).append(change)
+        frames.setdefault(change.frame, []).append(change)
     return list(frames.values())
 
 
@@ -209,7 +206,7 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
     """Where the user's code depends on what changed: the failed guard's line, else that of the entry's guard on it."""
     if decided.failure is None:
         return None
-    entry = entry_id(decided.recompile, decided.failure)
+    entry = facts.lives.entry(decided.recompile, decided.failure)
     found = _OF_TENSOR.match(decided.failed.subject)
     guarded = facts.values.get(entry, EntryValues()).lines.get(found["tensor"] if found else decided.failed.subject)
     stack = decided.failure.user_stack
@@ -238,7 +235,7 @@ def _first_use(source: str, graphs: Sequence[Graph]) -> SourceLine | None:
 
 
 def _repeated(recompile: Recompile, facts: Facts) -> int:
-    first = {_place(b) for b in facts.breaks.get(replace(recompile.compile_id, recompile=0), ())}
+    first = {_place(b) for b in facts.breaks.get(facts.lives.first(recompile.compile_id), ())}
     return sum(_place(b) in first for b in facts.breaks.get(recompile.compile_id, ()))
 
 

@@ -1,0 +1,337 @@
+"""Stories of recompiles: classes of causes, names, values, fixes; on real torch, from files, and by hand."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sample_recordings as samples
+
+from compiler_lens import Lens, load
+from compiler_lens.analysis.recompile_fixes import FIXES, CauseClass
+from compiler_lens.analysis.stories import recompile_stories
+from compiler_lens.model import (
+    Compilation,
+    CompileId,
+    GraphStage,
+    Guard,
+    GuardFailure,
+    Outcome,
+    Recompile,
+    Recording,
+    SourceFile,
+    SourceLine,
+    Symbol,
+)
+
+torch = pytest.importorskip("torch")
+from recompile_scenes import SCENES, Encoder, compiled, plus_one, scaled  # noqa: E402
+
+every_scene = pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+BACKEND_TOLD = "backend" if torch.__version__ < "2.12" else ""  # torch 2.11 does not say which backend it was
+
+
+def recorded(run) -> Recording:
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        run()
+    return lens.recording
+
+
+def values(chapter) -> str:
+    return " -> ".join((s.value or "?") + (f" x{s.times}" if s.times > 1 else "") for s in chapter.series)
+
+
+def chapters(recording) -> list:
+    return [chapter for story in recompile_stories(recording) for chapter in story.chapters]
+
+
+def told(recording) -> list[tuple[CauseClass, str, str]]:
+    return [(chapter.cause, chapter.subject, values(chapter)) for chapter in chapters(recording)]
+
+
+# -- every class of cause, on real torch
+
+
+@every_scene
+def test_a_cause_has_its_class_its_name_and_its_values(scene):
+    recording = recorded(scene.run)
+    series = scene.series
+    if scene.name == BACKEND_TOLD:
+        series = ""
+    if scene.name == "identity" and torch.__version__ < "2.12":  # which prints the object, not its type
+        assert (scene.cause, scene.subject) in [(cause, subject) for cause, subject, _ in told(recording)]
+    elif scene.name == "callable" and torch.__version__ < "2.12":
+        assert scene.cause is told(recording)[0][0]
+    else:
+        assert (scene.cause, scene.subject, series) in told(recording)
+    assert sum(story.recompiles for story in recompile_stories(recording)) == len(recording.recompiles)
+    for chapter in chapters(recording):
+        assert "{" not in chapter.fix.change
+        assert chapter.fix.why.endswith(".")
+        assert chapter.fix.leave.endswith(".")
+
+
+@pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.mended], ids=lambda scene: scene.name)
+def test_what_a_fix_says_ends_the_recompiles(scene):
+    assert recorded(scene.mended).recompiles == ()
+
+
+def test_every_class_has_a_fix_and_all_but_other_are_provoked_here():
+    assert set(FIXES) == set(CauseClass)
+    assert set(CauseClass) - {scene.cause for scene in SCENES} == {CauseClass.OTHER}
+
+
+# -- stories
+
+
+def test_a_counter_that_reaches_the_limit_is_one_story_with_one_cause():
+    (scene,) = (s for s in SCENES if s.name == "counter")
+    (story,) = recompile_stories(recorded(scene.run))
+    assert story.function.name == "Counter.forward"
+    assert (story.compilations, story.recompiles, len(story.chapters)) == (8, 8, 1)
+    assert story.limit == CompileId(0, 8)
+    assert story.chapters[0].line.code == "self.step += 1"
+    assert not story.benign
+
+
+def test_two_causes_in_turn_are_two_chapters():
+    def run():
+        f = compiled(scaled)
+        f(torch.ones(3), 0.5)
+        f(torch.ones(4), 0.5)
+        f(torch.ones(4), 0.25)
+        f(torch.ones(4).double(), 0.25)
+
+    causes = {CauseClass.SIZE: True, CauseClass.FLOAT_ARGUMENT: True, CauseClass.DTYPE: False}
+    assert {chapter.cause: chapter.benign for chapter in chapters(recorded(run))} == causes
+
+
+def test_one_recompile_to_learn_that_a_size_varies_is_benign_and_a_second_for_one_of_one_too():
+    (story,) = recompile_stories(recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4, 2, 1)]))
+    assert [(c.cause, values(c)) for c in story.chapters] == [
+        (CauseClass.BATCH_SIZE, "8 -> 4"),
+        (CauseClass.ZERO_ONE, "4 -> 1"),
+    ]
+    assert story.benign
+
+
+def test_the_entry_that_came_closest_decides_not_the_newest():
+    """The newest entry is for no_grad and fails on that; the one for this grad mode fails on the size."""
+
+    def run():
+        f = compiled(plus_one)
+        f(torch.ones(3, 3))
+        with torch.no_grad():
+            f(torch.ones(3, 3))
+        f(torch.ones(4, 3))
+
+    assert [c.cause for c in chapters(recorded(run))] == [CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE]
+
+
+def test_an_entry_whose_wish_another_entry_fulfils_does_not_decide():
+    def run():
+        f = compiled(lambda x, mode, flag: x + len(mode) + flag)
+        f(torch.ones(3), "a", True)
+        f(torch.ones(3), "b", True)
+        f(torch.ones(3), "a", False)  # the newest wants "b", but the one for "a" is there and fails on the flag
+
+    assert [(c.cause, c.subject) for c in chapters(recorded(run))] == [
+        (CauseClass.STRING_ARGUMENT, "mode"),
+        (CauseClass.BOOL_OR_NONE, "flag"),
+    ]
+
+
+def test_breaks_that_come_again_with_each_recompile_are_counted():
+    def breaking(x, mode):
+        y = x + 1 if mode else x - 1
+        torch._dynamo.graph_break()
+        return y * 2
+
+    (story,) = recompile_stories(recorded(lambda: [compiled(breaking)(torch.ones(3), m) for m in (True, False, None)]))
+    assert (story.recompiles, story.repeats_breaks) == (2, 2)
+
+
+def test_a_rest_behind_a_break_belongs_to_its_function():
+    def breaking(x):
+        y = x + 1
+        torch._dynamo.graph_break()
+        return y * x
+
+    (story,) = recompile_stories(recorded(lambda: [compiled(breaking)(torch.ones(n, 3)) for n in (3, 4)]))
+    assert (story.parts, story.recompiles, story.compilations) == (2, 2, 4)
+    assert [(c.subject, values(c)) for c in story.chapters] == [("x.shape[0]", "3 -> 4")]
+    assert story.benign  # once for each part
+
+
+def test_the_seconds_are_those_of_the_recompiles():
+    recording = recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4)])
+    (story,) = recompile_stories(recording)
+    assert story.seconds == recording.compilations[1].seconds
+
+
+# -- names
+
+
+def test_a_librarys_module_has_the_names_of_its_forward():
+    def run():
+        model = compiled(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Dropout()))
+        for n in (5, 7):
+            model(torch.ones(n, 4))
+
+    (story,) = recompile_stories(recorded(run))
+    assert (story.function.name, story.chapters[0].subject) == ("Sequential.forward", "input.shape[0]")
+    assert "mark_dynamic(input, 0)" in story.chapters[0].fix.change
+
+
+def test_a_value_inside_of_a_librarys_layer_points_to_the_users_line():
+    (chapter,) = chapters(recorded(lambda: [compiled(Encoder())(torch.ones(2, n, 4)) for n in (5, 7)]))[:1]
+    assert chapter.line.code == "return self.lin(hidden) * (1 if mask is None else mask)"
+    assert Path(chapter.line.file).is_absolute()
+
+
+WRAPPER = "/venv/lib/python3.11/site-packages/torch/_dynamo/external_utils.py"
+MODEL = "/app/model.py"
+SOURCE = SourceFile(MODEL, "class Model:\n    def forward(self, input_ids, mask=None):\n        return input_ids + 1\n")
+
+
+def by_hand(text, source, new="7", **compilation):
+    """A recording of torch's wrapper around a module, compiled twice."""
+    fields = {"function": "inner", "file": WRAPPER, "line": 67, "outcome": Outcome.COMPILED}
+    made = [Compilation(CompileId(0, i), **(fields | compilation)) for i in (0, 1)]
+    recompile = Recompile(CompileId(0, 1), (GuardFailure("0/0", text, source, "5", new),))
+    return Recording(compilations=tuple(made), recompiles=(recompile,), sources=(SOURCE,))
+
+
+SIZE = "tensor 'args[0]' size mismatch at index 0. expected 5, actual 7"
+
+
+def test_arguments_of_the_wrapper_are_told_by_place_where_nobody_knows_their_names():
+    (chapter,) = chapters(by_hand(SIZE, "args[0]"))
+    assert chapter.subject == "shape[0] of the first argument (args[0])"
+    assert "mark_dynamic(<first argument (args[0])>, 0)" in chapter.fix.change
+
+
+def test_arguments_of_the_wrapper_have_the_names_that_were_recorded():
+    (chapter,) = chapters(by_hand(SIZE, "args[0]", parameters=("input_ids", "mask")))
+    assert chapter.subject == "input_ids.shape[0]"
+
+
+def test_arguments_of_the_wrapper_are_looked_up_at_the_line_where_the_frame_was_traced():
+    graph = replace(samples.clean().graphs[0], stage=GraphStage.DYNAMO, compile_id=CompileId(0, 0))
+    line = SourceLine(MODEL, 3, "forward", "return input_ids + 1")
+    graph = replace(graph, nodes=tuple(replace(node, source=(line,)) for node in graph.nodes))
+    recording = replace(by_hand(SIZE, "args[0]"), graphs=(graph,))
+    assert [c.subject for c in chapters(recording)] == ["input_ids.shape[0]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "subject"),
+    [
+        ("kwargs['input_ids'] is None", "kwargs['input_ids']", "input_ids"),
+        ("fn._modules['attn'].processor == 3", "fn._modules['attn'].processor", "self.attn.processor"),
+        ("fn._modules['layers']._modules['0'].index == 3", "fn._modules['layers']._modules['0'].index", "self.layers[0].index"),
+        ("fn.__dict__['_modules']['a'].x == 3", "fn.__dict__['_modules']['a'].x", "self.a.x"),
+        ("G['__import_torch_dot_nn'].x == 3", "G['__import_torch_dot_nn'].x", "global torch.nn.x"),
+        ("len(kwargs['cache']) == 3", "len(kwargs['cache'])", "len(cache)"),
+        ("2 <= args[0].size()[1]", "args[0].size()[1]", "shape[1] of the first argument (args[0])"),
+        ("list(dict.keys(kwargs['d']))[0] == 'a'", "list(dict.keys(kwargs['d']))[0]", "the keys of d"),
+        ("KeyError on kwargs['cfg']['a']", "kwargs['cfg']['a']", "cfg['a']"),
+    ],
+)  # fmt: skip
+def test_torchs_names_become_the_authors(text, source, subject):
+    assert [c.subject for c in chapters(by_hand(text, source))] == [subject]
+
+
+@pytest.mark.parametrize(
+    ("line", "subject"),
+    [
+        ("y = measure(x)", "measure(x)"),
+        ("return x.sum().item()", "the value at line 4"),
+        ("y = a * measure(x)", "the value at line 4"),
+        ("for x in xs:", "the value at line 4"),
+    ],
+)
+def test_a_value_on_the_stack_has_the_name_of_the_call_that_broke(line, subject):
+    source = SourceFile(MODEL, f"def f(x):\n    pass\n    pass\n    {line}\n")
+    recording = by_hand("___stack0 == 5", "___stack0", function="torch_dynamo_resume_in_f_at_4", file=MODEL, line=4)
+    recording = replace(recording, sources=(source,))
+    assert [c.subject for c in chapters(recording)] == [subject]
+
+
+# -- values
+
+
+def one_argument(**more):
+    return replace(by_hand("k == 5", "k", "", function="f", file=MODEL, line=1), **more)
+
+
+def test_a_new_value_comes_from_the_guard_of_the_new_entry():
+    guard = Guard(CompileId(0, 1), "EQUALS_MATCH", "L['k'] == 9", "L['k']")
+    assert told(one_argument(guards=(guard,))) == [(CauseClass.INT_ARGUMENT, "k", "5 -> 9")]
+
+
+def test_or_from_the_symbol_that_it_became():
+    symbol = Symbol(CompileId(0, 1), "s0", "L['k']", "9")
+    assert told(one_argument(symbols=(symbol,))) == [(CauseClass.INT_ARGUMENT, "k", "5 -> 9")]
+
+
+def test_a_guard_of_another_compilation_tells_nothing():
+    guard = Guard(CompileId(0, 2), "EQUALS_MATCH", "L['k'] == 9", "L['k']")
+    assert told(one_argument(guards=(guard,))) == [(CauseClass.INT_ARGUMENT, "k", "5 -> ?")]
+
+
+# -- laws
+
+
+@pytest.mark.parametrize("make", [samples.broken, samples.many, samples.hostile, samples.clean, samples.empty])
+def test_every_recompile_is_in_one_chapter_of_one_story(make):
+    recording = make()
+    inside = [change.recompile for chapter in chapters(recording) for change in chapter.changes]
+    assert sorted(map(id, inside)) == sorted(map(id, recording.recompiles))
+
+
+def test_a_recompile_without_a_reason_or_a_compilation_is_told_all_the_same():
+    (story,) = recompile_stories(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
+    assert (story.recompiles, story.chapters[0].cause, story.chapters[0].subject) == (1, CauseClass.OTHER, "")
+
+
+def test_the_work_grows_with_the_recompiles(calls_of):
+    few, many = samples.many(200), samples.many(800)
+    recompile_stories(few)
+    assert calls_of(lambda: recompile_stories(many)) < 1.3 * 4 * calls_of(lambda: recompile_stories(few))
+
+
+# -- from files
+
+SCRIPT = """
+    import sys
+    import torch
+    sys.path.insert(0, {folder!r})
+    from recompile_scenes import SCENES
+    from compiler_lens import Lens
+    with Lens({path!r}, strict=True):
+        for scene in SCENES:
+            if scene.name in {names!r}:
+                torch._dynamo.reset()
+                scene.run()
+"""
+
+
+def test_a_saved_recording_and_torchs_own_log_tell_the_same(tmp_path):
+    names = ("batch", "length", "integer", "string", "list", "cache", "counter", "grad_mode", "autocast", "stride")
+    script, path = tmp_path / "script.py", str(tmp_path / "run.clens")
+    folder = str(Path(samples.__file__).parent)
+    script.write_text(textwrap.dedent(SCRIPT).format(folder=folder, path=path, names=names))
+    environment = os.environ | {"TORCH_TRACE": str(tmp_path / "trace")}
+    subprocess.run([sys.executable, str(script)], check=True, env=environment, capture_output=True)
+    saved, log = load(path, strict=True), load(tmp_path / "trace")
+    wanted = {(s.cause, s.subject, s.series) for s in SCENES if s.name in names}
+    assert wanted <= set(told(saved))
+    assert set(told(log)) == set(told(saved))
+    assert len(log.recompiles) == len(saved.recompiles) > 20

@@ -1,0 +1,461 @@
+"""Functions that are compiled again, one for each class of cause, each beside its mended self. Needs torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from compiler_lens.analysis.recompile_fixes import CauseClass as C
+
+SCALE = 2
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What to run, what must be told of it, and the same with its fix."""
+
+    name: str
+    cause: C
+    subject: str
+    series: str  # "8 -> 4"; a question mark where nobody told
+    run: Callable[[], None]
+    mended: Callable[[], None] | None  # None: the fix is to leave it
+
+
+def compiled(function, **options):
+    return torch.compile(function, backend="eager", **options)
+
+
+# -- sizes
+
+
+def plus_one(x):
+    return x + 1
+
+
+def sizes(*batches, dynamic=None):
+    f = compiled(plus_one, dynamic=dynamic)
+    for n in batches:
+        f(torch.ones(n, 3))
+
+
+def marked_batches():
+    f = compiled(plus_one)
+    for n in (8, 4, 2):
+        x = torch.ones(n, 3)
+        torch._dynamo.mark_dynamic(x, 0)
+        f(x)
+
+
+def unbacked_batches():
+    f = compiled(plus_one)
+    for n in (8, 4, 1):
+        x = torch.ones(n, 3)
+        torch._dynamo.decorators.mark_unbacked(x, 0)
+        f(x)
+
+
+class Encoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, hidden, mask=None):
+        return self.lin(hidden) * (1 if mask is None else mask)
+
+
+def lengths(mark):
+    model = compiled(Encoder())
+    for n in (5, 7, 9):
+        hidden = torch.ones(2, n, 4)
+        if mark:
+            torch._dynamo.mark_dynamic(hidden, 1)
+        model(hidden)
+
+
+def vectors(**options):
+    f = compiled(plus_one, **options)
+    for n in (5, 7, 9):
+        f(torch.ones(n))
+
+
+def by_eight(x):
+    return x + 1 if x.shape[0] % 8 == 0 else x - 1
+
+
+def eights(*sizes):
+    f = compiled(by_eight, dynamic=True)
+    for n in sizes:
+        f(torch.ones(n))
+
+
+# -- tensors
+
+
+def tensors(*calls):
+    f = compiled(plus_one)
+    for x in calls:
+        f(x)
+
+
+class Marked(torch.Tensor):
+    pass
+
+
+def added(x, y):
+    return x + y
+
+
+def pairs(*calls):
+    f = compiled(added)
+    for x, y in calls:
+        f(x, y)
+
+
+def aliased():
+    x = torch.ones(3)
+    pairs((x, torch.ones(3)), (x, x))
+
+
+def copied():
+    x = torch.ones(3)
+    pairs((x, torch.ones(3)), (x, x.clone()))
+
+
+# -- arguments
+
+
+def scaled(x, factor):
+    return x * factor
+
+
+def by_branch(x, k):
+    return x * k if k > 2 else x - k
+
+
+def chosen(x, mode):
+    return x + 1 if mode == "train" else x - 1
+
+
+def optional(x, bias):
+    return x * 2 if bias is None else x + bias
+
+
+def with_width(x, config):
+    return x * config.width
+
+
+class Small:
+    width = 2
+
+
+class Large:
+    width = 3
+
+
+def applied(x, function):
+    return function(x)
+
+
+def called(function, *arguments):
+    f = compiled(function)
+    for argument in arguments:
+        f(torch.ones(3), argument)
+
+
+def by_keyword():
+    model = compiled(nn.Sequential(nn.ReLU()))
+    model(torch.ones(3))
+    model(input=torch.ones(3))
+
+
+def by_position():
+    model = compiled(nn.Sequential(nn.ReLU()))
+    model(torch.ones(3))
+    model(torch.ones(3))
+
+
+# -- containers
+
+
+def total(xs):
+    return sum(x.sum() for x in xs)
+
+
+def growing_list():
+    f, xs = compiled(total), []
+    for _ in range(12):
+        xs.append(torch.ones(3))
+        f(xs)
+
+
+def total_of_stack(xs, count):
+    return (xs * (torch.arange(xs.shape[0]) < count)[:, None]).sum()
+
+
+def allocated_list():
+    f, xs = compiled(total_of_stack), torch.zeros(12, 3)
+    for i in range(12):
+        xs[i] = 1
+        f(xs, torch.tensor(i + 1))
+
+
+class Layer(nn.Module):
+    def __init__(self, index):
+        super().__init__()
+        self.index = index
+        self.lin = nn.Linear(4, 4)
+
+    def forward(self, x, cache):
+        y = self.lin(x)
+        cache[self.index] = y
+        return y
+
+
+@torch.no_grad()
+def growing_cache():
+    cache, x = {}, torch.ones(2, 4)
+    for index in range(12):
+        x = compiled(Layer(index))(x, cache)
+
+
+@torch.no_grad()
+def written_outside():
+    cache, x = {}, torch.ones(2, 4)
+    layer = compiled(nn.Linear(4, 4))
+    for index in range(12):
+        cache[index] = x = layer(x)
+
+
+# -- modules
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.step = 0
+
+    def forward(self, x):
+        self.step += 1
+        return x * self.step
+
+
+class CounterInBuffer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("step", torch.tensor(0))
+
+    def forward(self, x):
+        self.step += 1
+        return x * self.step
+
+
+def twelve_calls(model):
+    model = compiled(model)
+    for _ in range(12):
+        model(torch.ones(3))
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(x)
+
+
+def train_and_eval():
+    model = Normed()
+    f = compiled(model)
+    f(torch.ones(2, 3))
+    model.eval()
+    f(torch.ones(2, 3))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = torch.relu
+
+    def forward(self, x):
+        return self.act(x)
+
+
+class Holder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.attn = Attention()
+
+    def forward(self, x):
+        return self.attn(x)
+
+
+def swapped_function():
+    model = Holder()
+    f = compiled(model)
+    for act in (torch.relu, torch.sigmoid, torch.tanh):
+        model.attn.act = act
+        f(torch.ones(3))
+
+
+def kept_function():
+    model = Holder()
+    model.attn.act = torch.tanh
+    f = compiled(model)
+    for _ in range(3):
+        f(torch.ones(3))
+
+
+def several_modules():
+    for module in (nn.ReLU(), nn.Sigmoid(), nn.Tanh()):
+        compiled(module)(torch.ones(3))
+
+
+def one_module():
+    compiled(nn.Sequential(nn.ReLU(), nn.Sigmoid(), nn.Tanh()))(torch.ones(3))
+
+
+# -- what is around
+
+
+def by_global(x):
+    return x * SCALE
+
+
+def global_changes():
+    global SCALE  # noqa: PLW0603
+    f = compiled(by_global)
+    for value in (2, 3, 4):
+        SCALE = value
+        f(torch.ones(3))
+    SCALE = 2
+
+
+def closure_changes():
+    factor = 2.0
+
+    def by_closure(x):
+        return x * factor
+
+    f = compiled(by_closure)
+    f(torch.ones(3))
+    factor = 3.0
+    f(torch.ones(3))
+
+
+def passed_as_tensor():
+    called(scaled, torch.tensor(2.0), torch.tensor(3.0), torch.tensor(4.0))
+
+
+def optimizer_steps(lr):
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight], lr=lr)
+    step = compiled(optimizer.step)
+    for i in range(4):
+        if isinstance(lr, torch.Tensor):
+            lr.fill_(0.1 / (i + 1))
+        else:
+            optimizer.param_groups[0]["lr"] = 0.1 / (i + 1)
+        weight.grad = torch.ones(3)
+        step()
+
+
+def forgotten_optimizers():
+    weight = nn.Parameter(torch.ones(3))
+    for _ in range(3):
+        optimizer = torch.optim.SGD([weight], lr=0.1)
+        weight.grad = torch.ones(3)
+        compiled(optimizer.step)()
+
+
+def one_optimizer():
+    weight = nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(3):
+        weight.grad = torch.ones(3)
+        compiled(optimizer.step)()
+
+
+def grad_modes():
+    f, x = compiled(plus_one), torch.ones(3)
+    for _ in range(2):
+        f(x)
+        with torch.no_grad():
+            f(x)
+
+
+@torch.no_grad()
+def one_grad_mode():
+    f, x = compiled(plus_one), torch.ones(3)
+    for _ in range(2):
+        f(x)
+        with torch.no_grad():
+            f(x)
+
+
+def autocast(*enabled):
+    f, x = compiled(plus_one), torch.ones(3)
+    for on in enabled:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=on):
+            f(x)
+
+
+def deterministic(*modes):
+    f, x = compiled(plus_one), torch.ones(3)
+    try:
+        for mode in modes:
+            torch.use_deterministic_algorithms(mode)
+            f(x)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def backends(*names):
+    for name in names:
+        torch.compile(plus_one, backend=name)(torch.ones(3))
+
+
+ONES = torch.ones(4, 6)
+
+SCENES = (
+    Scene("batch", C.BATCH_SIZE, "x.shape[0]", "8 -> 4", lambda: sizes(8, 4, 2), marked_batches),
+    Scene("batch_dynamic", C.BATCH_SIZE, "x.shape[0]", "8 -> 4", lambda: sizes(8, 4, 2), lambda: sizes(8, 4, 2, dynamic=True)),
+    Scene("zero_one", C.ZERO_ONE, "x.shape[0]", "8 -> 1 -> 0", lambda: sizes(8, 1, 0, dynamic=True), unbacked_batches),
+    Scene("length", C.SEQUENCE_LENGTH, "hidden.shape[1]", "5 -> 7", lambda: lengths(False), lambda: lengths(True)),
+    Scene("size", C.SIZE, "x.shape[0]", "5 -> 7", vectors, lambda: vectors(dynamic=True)),
+    Scene("expression", C.SHAPE_EXPRESSION, "(x.shape[0] % 8) == 0", "True -> False", lambda: eights(16, 15, 24), lambda: eights(16, 8, 24)),
+    Scene("rank", C.RANK, "x.dim()", "1 -> 2", lambda: tensors(torch.ones(4), torch.ones(1, 4)), lambda: tensors(torch.ones(4).unsqueeze(0), torch.ones(1, 4))),
+    Scene("stride", C.STRIDE, "x.stride(0)", "6 -> 1", lambda: tensors(ONES, torch.ones(6, 4).t()), lambda: tensors(ONES, torch.ones(6, 4).t().contiguous())),
+    Scene("dtype", C.DTYPE, "x.dtype", "float32 -> float64", lambda: tensors(ONES, ONES.double()), lambda: tensors(ONES, ONES.double().to(torch.float32))),
+    Scene("device", C.DEVICE, "x.device", "cpu -> meta", lambda: tensors(ONES, ONES.to("meta")), lambda: tensors(ONES.to("meta"), ONES.to("meta"))),
+    Scene("conjugate", C.DISPATCH_KEYS, "x", "plain -> Conjugate", lambda: tensors(ONES.cfloat(), ONES.cfloat().conj()), lambda: tensors(ONES.cfloat(), ONES.cfloat().conj().resolve_conj())),
+    Scene("requires_grad", C.REQUIRES_GRAD, "x.requires_grad", "False -> True", lambda: tensors(ONES, ONES.clone().requires_grad_()), lambda: tensors(ONES, ONES.clone().requires_grad_().detach())),
+    Scene("parameter", C.TENSOR_TYPE, "x", "Tensor -> Parameter", lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False)), lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False).detach())),
+    Scene("subclass", C.TENSOR_TYPE, "x", "Tensor -> Marked", lambda: tensors(ONES, ONES.as_subclass(Marked)), lambda: tensors(ONES, ONES.as_subclass(Marked).as_subclass(torch.Tensor))),
+    Scene("alias", C.ALIASING, "x, y", "", aliased, copied),
+    Scene("integer", C.INT_ARGUMENT, "k", "3 -> 4 -> 2", lambda: called(by_branch, 3, 4, 2), lambda: called(scaled, *map(torch.tensor, (3, 4, 2)))),
+    Scene("float", C.FLOAT_ARGUMENT, "factor", "0.5 -> 0.25", lambda: called(scaled, 0.5, 0.25, 1.5), passed_as_tensor),
+    Scene("string", C.STRING_ARGUMENT, "mode", "'train' -> 'eval' -> 'fast'", lambda: called(chosen, "train", "eval", "fast"), lambda: called(chosen, "train", "train", "train")),
+    Scene("none", C.BOOL_OR_NONE, "bias", "None -> Tensor", lambda: called(optional, None, torch.ones(3)), lambda: called(optional, torch.zeros(3), torch.ones(3))),
+    Scene("type", C.OBJECT_TYPE, "config", "Small -> Large", lambda: called(with_width, Small(), Large()), lambda: called(with_width, Small(), Small())),
+    Scene("callable", C.OBJECT_IDENTITY, "function", "a function -> builtin_function_or_method", lambda: called(applied, plus_one, torch.relu), lambda: called(applied, torch.relu, torch.relu)),
+    Scene("identity", C.OBJECT_IDENTITY, "self.attn.act", "builtin_function_or_method x3", swapped_function, kept_function),
+    Scene("style", C.CALL_STYLE, "arguments by position", "1 -> 0", by_keyword, by_position),
+    Scene("list", C.LIST_LENGTH, "len(xs)", "1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> ?", growing_list, allocated_list),
+    Scene("cache", C.DICT_KEYS, "len(cache)", "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ?", growing_cache, written_outside),
+    Scene("counter", C.MODULE_ATTRIBUTE, "self.step", "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ?", lambda: twelve_calls(Counter()), lambda: twelve_calls(CounterInBuffer())),
+    Scene("training", C.TRAINING_MODE, "self.norm.training", "True -> False", train_and_eval, None),
+    Scene("modules", C.ANOTHER_MODULE, "self", "ReLU -> Sigmoid", several_modules, one_module),
+    Scene("global", C.GLOBAL, "global SCALE", "2 -> 3 -> 4", global_changes, passed_as_tensor),
+    Scene("closure", C.CLOSURE, "factor", "2.0 -> 3.0", closure_changes, passed_as_tensor),
+    Scene("optimizer", C.OPTIMIZER, "self.param_groups[0]['lr']", "0.1 -> 0.05", lambda: optimizer_steps(0.1), lambda: optimizer_steps(torch.tensor(0.1))),
+    Scene("dead", C.DEAD_OBJECT, "self", "", forgotten_optimizers, one_optimizer),
+    Scene("grad_mode", C.GRAD_MODE, "grad mode", "True -> False", grad_modes, one_grad_mode),
+    Scene("autocast", C.AUTOCAST, "autocast", "False -> True", lambda: autocast(False, True), lambda: autocast(True, True)),
+    Scene("setting", C.OTHER_GLOBAL_STATE, "deterministic algorithms", "False -> True", lambda: deterministic(False, True), lambda: deterministic(True, True)),
+    Scene("backend", C.BACKEND, "the backend", "eager -> aot_eager", lambda: backends("eager", "aot_eager"), lambda: backends("eager", "eager")),
+)  # fmt: skip
