@@ -66,7 +66,7 @@ KERNEL_KINDS: Mapping[KernelKind, str] = {
 
 TRUST: Mapping[Trust, str] = {
     Trust.EXACT: "known from the compiler itself",
-    Trust.TEXT: "read from comments in the generated code",
+    Trust.TEXT: "approximate: read from comments in the generated code",
     Trust.UNKNOWN: "not known",
 }
 

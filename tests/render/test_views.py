@@ -8,7 +8,7 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_ids
-from compiler_lens.model import GraphStage, KernelKind, Recording, SourceLine
+from compiler_lens.model import GraphStage, KernelKind, Recording, SourceLine, Trust
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.views import VIEWS
@@ -104,6 +104,19 @@ def test_a_kernel_is_shown_with_what_it_computes_and_its_source():
     assert "model.py:12" in text
     assert "line 31: (arg0_1, buf0)  grid 64" in text
     assert 'extern "C" void cpp_fused_add_mul_1(const float* in, float* out)' in text
+
+
+def test_what_only_the_generated_code_tells_of_a_kernel_is_called_approximate():
+    exact, *others = samples.clean().kernels
+    doubtful = replace(exact, name="cpp_doubtful", trust=Trust.TEXT)
+    for kernels, told in (((doubtful,), "their ops"), ((doubtful, exact, *others), "the ops of 1")):
+        text = shown(replace(samples.clean(), kernels=kernels), "kernels", width=120)
+        assert f"  {told} are approximate: read from comments in the generated code\n" in text
+        assert text.count(", approximate: ") == 1
+        assert ", approximate: " in text.partition("cpp_doubtful\n")[2].partition("\n")[0]
+    assert "approximate" not in shown(samples.clean(), "kernels")
+    one = shown(replace(samples.clean(), kernels=(doubtful,)), "kernel", Selection(kernel="cpp_doubtful"))
+    assert re.search(r"computes \d+ ops?, approximate: read from comments in the generated code", one)
 
 
 def test_kernel_names_stand_whole_in_the_list_at_any_width():

@@ -7,7 +7,7 @@ from rich.text import Text
 from compiler_lens.analysis.kernels import fused_op_count, is_generated, kernel_kinds, launch_count
 from compiler_lens.analysis.places import innermost_own
 from compiler_lens.analysis.select import Selection, select_kernels
-from compiler_lens.model import GraphStage, Kernel, Node, Pass, Recording, SourceLine
+from compiler_lens.model import GraphStage, Kernel, Node, Pass, Recording, SourceLine, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import code_lines, language_of
 from compiler_lens.render.console.columns import Column, table
@@ -32,7 +32,7 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
     counted = f"{number(len(kernels))} with {plural(launch_count(kernels), 'launch', 'launches')}: {kinds}"
     ranked = sorted(kernels, key=lambda k: (not is_generated(k), -fused_op_count(k), k.name))
-    lines = [title("Kernels", counted)]
+    lines = [title("Kernels", counted), *_doubt(kernels, page)]
     for kernel in ranked:
         lines += _entry(kernel, page)
     return [*lines, Text(), command("source of one: ", page.show(f"kernel {ranked[0].name}"))]
@@ -46,12 +46,20 @@ def one_kernel_lines(recording: Recording, selection: Selection, page: Page) -> 
     return lines
 
 
+def _doubt(kernels: list[Kernel], page: Page) -> list[Text]:
+    """A word on what is fused, where nobody but the generated code tells it: a TORCH_TRACE log, a foreign cache."""
+    doubtful = sum(kernel.trust is Trust.TEXT for kernel in kernels)
+    whose = "their ops" if doubtful == sum(bool(kernel.nodes) for kernel in kernels) else f"the ops of {doubtful:,}"
+    return paragraph(f"{whose} are {words.TRUST[Trust.TEXT]}", page.width, 2, DIM) if doubtful else []
+
+
 def _entry(kernel: Kernel, page: Page) -> list[Text]:
     """Two lines: a name must stand there whole, to be asked for."""
     ops = ", ".join(words.op_name(op) for op in kernel.aten)
     counts = f"{plural(fused_op_count(kernel), 'op')}, {plural(len(kernel.launches), 'launch', 'launches')}"
     where = f"[{kernel.compile_id}] {words.PASSES[kernel.part]}  "
-    told = line((where, DIM), f"{words.kernel_kind(kernel)}, {counts}", (f": {ops}" if ops else "", CODE))
+    doubt = ", approximate" if kernel.trust is Trust.TEXT else ""
+    told = line((where, DIM), f"{words.kernel_kind(kernel)}, {counts}{doubt}", (f": {ops}" if ops else "", CODE))
     name = line((kernel.name, PLACE), indent=2)
     name.overflow = "ignore"
     return [name, *paragraph(told, page.width, 6, "", 2)]
