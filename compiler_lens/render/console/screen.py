@@ -245,7 +245,7 @@ def _kernels(recording: Recording, summary: Summary, page: Page, room: Room) -> 
         Column(),
     )
     lines += table(columns, rows, page.width)
-    return [*lines, *_more(len(fusing) - room.kernels, "fused kernel", "kernels", page), *_modes(recording)]
+    return [*lines, *_more(sum(len(g.kernels) for g in fusing[room.kernels :]), "fused kernel", "kernels", page), *_modes(recording)]
 
 
 def _modes(recording: Recording) -> Iterable[Text]:
