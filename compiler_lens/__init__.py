@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from compiler_lens.errors import CaptureError, LensError, PayloadError, RecordingFileError, UsageError
 
 if TYPE_CHECKING:
+    from compiler_lens.analysis.explanation import Explanation, explain
     from compiler_lens.lens import Lens
     from compiler_lens.model import Recording
     from compiler_lens.named import named_lens
@@ -23,12 +24,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaptureError",
+    "Explanation",
     "Lens",
     "LensError",
     "PayloadError",
     "Recording",
     "RecordingFileError",
     "UsageError",
+    "explain",
     "load",
     "named_lens",
 ]
@@ -36,6 +39,8 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
+    "Explanation": "compiler_lens.analysis.explanation",
+    "explain": "compiler_lens.analysis.explanation",
     "Lens": "compiler_lens.lens",
     "Recording": "compiler_lens.model",
     "load": "compiler_lens.recording_file",

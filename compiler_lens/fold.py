@@ -11,6 +11,7 @@ from compiler_lens.errors import CaptureError, PayloadError
 from compiler_lens.event import NO_ID, Event
 from compiler_lens.fold_compilations import join_compilations, link_resume_functions
 from compiler_lens.fold_cudagraphs import join_cudagraphs
+from compiler_lens.fold_definitions import name_definitions
 from compiler_lens.fold_graphs import decompositions, join_graphs
 from compiler_lens.fold_kernels import join_kernels, number_output_codes
 from compiler_lens.fold_spans import join_spans
@@ -117,7 +118,8 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
     spans = join_spans(found.of(TimedMark))
     breaks = found.of(GraphBreak)
     frame_facts = found.of(FrameStart, FrameEnd, Metrics, Failure)
-    compilations = join_compilations(frame_facts, breaks, graphs, spans)
+    files = found.of(SourceFile)
+    compilations = name_definitions(join_compilations(frame_facts, breaks, graphs, spans), files)
     environments = found.of(Environment)
     codes = number_output_codes(found.of(OutputCode))
     kernels_joined = join_kernels(found.of(Kernel), found.of(KernelNodes), found.of(TritonTuning))
@@ -136,7 +138,7 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
         cudagraphs=join_cudagraphs(_cudagraph_outcomes(found), graphs, codes, kernels_joined),
         caches=tuple(found.of(CacheOutcome)),
         spans=spans,
-        sources=tuple(found.of(SourceFile)),
+        sources=tuple(files),
         problems=(*found.problems, *found.of(CaptureProblem)),
         unavailable=tuple(found.of(Unavailable)),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,8 @@ from compiler_lens.model import CaptureProblem, Recording
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from compiler_lens.analysis.explanation import Explanation
 
 
 class Lens:
@@ -102,6 +104,12 @@ class Lens:
         from compiler_lens.render.console import report
 
         return report(self.recording, width=width, color=color, path=_as_typed(self.path) if self.path else "REC")
+
+    def explain(self, *, user_paths: Iterable[str] = ()) -> Explanation:
+        """What it means so far: coverage, graph breaks by place, recompiles, findings. See `compiler_lens.explain`."""
+        from compiler_lens.analysis.explanation import explain
+
+        return explain(self.recording, user_paths=user_paths)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""

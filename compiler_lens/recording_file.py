@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from compiler_lens.disk_sources import with_disk_sources
 from compiler_lens.errors import RecordingFileError
 from compiler_lens.fold import fold
 from compiler_lens.fold_collector import collector_paused
@@ -28,7 +29,7 @@ def load(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
             if target.is_dir():
                 target = _only_recording(target)
             if not is_journal(target) and is_torch_log(target):
-                return fold(*read_torch_log(target), strict=strict)
+                return with_disk_sources(fold(*read_torch_log(target), strict=strict))
         except OSError as error:
             raise RecordingFileError(f"cannot open {target}: {error.strerror or error}") from error
         return fold(*read_journal(target), strict=strict)

@@ -16,14 +16,16 @@ MAY_IMPORT = {
     "journal": {"errors", "event", "model"},
     "torch_log": {"errors", "event", "model"},
     "readers": {"errors", "event", "model"},
-    "fold": {"errors", "event", "model", "readers"},
-    "recording_file": {"errors", "fold", "journal", "model", "torch_log"},
-    "analysis": {"errors", "model"},
+    "source_text": set(),
+    "fold": {"errors", "event", "model", "readers", "source_text"},
+    "disk_sources": {"fold", "model", "source_text"},
+    "recording_file": {"disk_sources", "errors", "fold", "journal", "model", "torch_log"},
+    "analysis": {"errors", "model", "source_text"},
     "render": {"analysis", "errors", "model"},
     "progress": {"event"},  # and progress_words, counted with it
     "capture": {"errors", "event", "journal", "readers"},
     "named": {"capture", "lens"},
-    "lens": {"capture", "errors", "fold", "journal", "model", "progress", "render"},
+    "lens": {"analysis", "capture", "errors", "fold", "journal", "model", "progress", "render"},
 }
 THIRD_PARTY = {"torch": {"capture"}, "triton": set(), "rich": {"render", "cli", "progress"}}
 FRONT_DOORS = {"__init__", "__main__", "cli"}

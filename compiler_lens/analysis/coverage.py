@@ -1,14 +1,25 @@
-"""What became of every frame: compiled, empty, skipped, failed, over the recompile limit."""
+"""What became of every frame, and of every function that the user wrote: compiled whole, cut, or run eagerly."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
-from compiler_lens.analysis.places import innermost_own, is_own
-from compiler_lens.model import Compilation, CompileId, Outcome, Recording, SourceLine
+from compiler_lens.analysis.ownership import Ownership, innermost_own
+from compiler_lens.analysis.source import Sources, sources
+from compiler_lens.model import (
+    BreakOutcome,
+    Compilation,
+    CompileId,
+    GraphBreak,
+    GraphStage,
+    Outcome,
+    Recording,
+    SourceLine,
+)
 
 FrameKey = tuple[int | None, int, int | None]  # torch's frame number, the epoch, compiled autograd's number
 
@@ -16,6 +27,9 @@ _RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
 
 # The frame that torch compiles in place of a module's forward, in torch/_dynamo/external_utils.py (2.11 to 2.15).
 _WRAPPER_FILE = "torch/_dynamo/external_utils.py"
+
+# torch's registry of breaks on calling a function that is kept out of the compiler on purpose.
+_DISABLED = "disable()`d function"
 
 # What a frame counts as when its compilations ended differently: what hurts the user most.
 _OUTCOME_ORDER = (
@@ -26,6 +40,24 @@ _OUTCOME_ORDER = (
     Outcome.EMPTY,
     Outcome.UNFINISHED,
 )
+
+
+class Treatment(Enum):
+    """What became of a function as its author sees it."""
+
+    WHOLE = "whole"  # one graph
+    SPLIT = "split"  # several graphs, with Python in between
+    PARTLY_EAGER = "partly_eager"  # compiled up to some line, eager from there
+    EAGER = "eager"  # skipped: nothing of it is compiled
+    LIMIT = "recompile_limit"  # recompiled too often: eager since
+    FAILED = "failed"
+    EMPTY = "empty"  # nothing to compile
+    UNFINISHED = "unfinished"
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether all that can be compiled of it is."""
+        return self in {Treatment.WHOLE, Treatment.SPLIT}
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -47,7 +79,13 @@ class Frame:
     outcome: Outcome
     compilations: tuple[Compilation, ...]
     resumes_at: int | None = None  # for a resume function: the line of the break it goes on behind
-    graph_breaks: int = 0
+    breaks: tuple[GraphBreak, ...] = ()
+    graphs: int = 0  # of its first compilation: what one call runs
+
+    @property
+    def graph_breaks(self) -> int:
+        """How many breaks it has."""
+        return len(self.breaks)
 
     @property
     def reason(self) -> str:
@@ -56,11 +94,23 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
+class Lines:
+    """A stretch of lines in a file."""
+
+    file: str
+    first: int
+    last: int | None  # None: to the end of the function, wherever that is
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """What the user wrote: a frame and the resume functions that graph breaks cut from it."""
 
     name: FunctionName
     frames: tuple[Frame, ...]
+    treatment: Treatment
+    eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
+    own: bool = True  # the user's own, not a library's
 
     @property
     def outcome(self) -> Outcome:
@@ -72,6 +122,16 @@ class Function:
         """Into how many compiled pieces it fell."""
         return sum(frame.outcome is Outcome.COMPILED for frame in self.frames)
 
+    @property
+    def compile_ids(self) -> tuple[CompileId, ...]:
+        """All its compilations."""
+        return tuple(c.compile_id for frame in self.frames for c in frame.compilations)
+
+    @property
+    def reason(self) -> str:
+        """Why it, or a part of it, is not compiled; empty if it is."""
+        return next((f.reason for f in self.frames if f.outcome is not Outcome.COMPILED and f.reason), "")
+
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
@@ -80,11 +140,22 @@ class Coverage:
     frames: tuple[Frame, ...]  # the user's
     functions: tuple[Function, ...]
     library: tuple[Frame, ...]  # frames of torch and other packages that Dynamo passed over, as it should
+    disabled: tuple[SourceLine, ...] = ()  # calls of functions kept out of the compiler on purpose
 
     @property
     def counts(self) -> Mapping[Outcome, int]:
         """How many of the user's frames ended how."""
         return Counter(frame.outcome for frame in self.frames)
+
+    @property
+    def treatments(self) -> Mapping[Treatment, int]:
+        """How many functions became what."""
+        return Counter(function.treatment for function in self.functions)
+
+    def treated(self, *treatments: Treatment) -> tuple[Function, ...]:
+        """The functions of some kinds, the user's own before a library's."""
+        found = [f for f in self.functions if f.treatment in treatments]
+        return tuple(sorted(found, key=lambda f: (not f.own, treatments.index(f.treatment))))
 
 
 def frame_key(compile_id: CompileId) -> FrameKey:
@@ -93,7 +164,9 @@ def frame_key(compile_id: CompileId) -> FrameKey:
 
 
 def function_name(compilation: Compilation) -> FunctionName:
-    """What to call a compilation's frame: the module's class for torch's wrapper around a module."""
+    """What to call a compilation's frame: as its author does; the module's class where only that is known."""
+    if at := compilation.definition:
+        return FunctionName(at.function, at.file, at.line)
     resumed = compilation.resumes or _resumed(compilation.function)[0]
     if resumed:
         return FunctionName(_resumed(resumed)[0] or resumed, compilation.file, compilation.line)
@@ -108,21 +181,33 @@ def resumed_line(compilation: Compilation) -> int | None:
     return _resumed(compilation.function)[1]
 
 
-def coverage(recording: Recording) -> Coverage:
+def plain_function(function: str) -> str:
+    """A function's own name, without what torch adds where it goes on behind a graph break."""
+    return _resumed(function)[0] or function
+
+
+def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     """Group the recording's compilations into frames, and the frames into the functions that the user wrote."""
+    own = own or Ownership()
     # All modules share the code object of torch's wrapper, and so one frame number: their class tells them apart.
     groups: dict[tuple[FrameKey, str], list[Compilation]] = {}
     for compilation in recording.compilations:
         groups.setdefault((frame_key(compilation.compile_id), compilation.module), []).append(compilation)
-    broken = Counter(b.compile_id for b in recording.graph_breaks)
-    frames = [_frame(key, tuple(group), broken) for (key, _), group in groups.items()]
-    own = tuple(f for f in frames if not _passed_over(f))
-    return Coverage(own, _functions(own), tuple(f for f in frames if _passed_over(f)))
+    broken: dict[CompileId, list[GraphBreak]] = defaultdict(list)
+    for event in recording.graph_breaks:
+        broken[event.compile_id].append(event)
+    graphs = Counter(graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
+    frames = [_frame(key, tuple(group), broken, graphs) for (key, _), group in groups.items()]
+    looked_at = tuple(f for f in frames if not _passed_over(f, own))
+    functions = _functions(looked_at, own, sources(recording))
+    disabled = dict.fromkeys(
+        event.user_stack[-1] for event in recording.graph_breaks if event.user_stack and _is_disabling(event)
+    )
+    return Coverage(looked_at, functions, tuple(f for f in frames if _passed_over(f, own)), tuple(disabled))
 
 
-def plain_function(function: str) -> str:
-    """A function's own name, without what torch adds where it goes on behind a graph break."""
-    return _resumed(function)[0] or function
+def _is_disabling(event: GraphBreak) -> bool:
+    return any(cause.gb_type.endswith(_DISABLED) for cause in event.causes[:1])
 
 
 def _resumed(function: str) -> tuple[str, int | None]:
@@ -134,33 +219,84 @@ def _worst(outcomes: set[Outcome]) -> Outcome:
     return next(outcome for outcome in _OUTCOME_ORDER if outcome in outcomes)
 
 
-def _frame(key: FrameKey, compilations: tuple[Compilation, ...], broken: Mapping[CompileId, int]) -> Frame:
+def _frame(
+    key: FrameKey,
+    compilations: tuple[Compilation, ...],
+    broken: Mapping[CompileId, list[GraphBreak]],
+    graphs: Mapping[CompileId, int],
+) -> Frame:
     first = compilations[0]
-    outcome = _worst({c.outcome for c in compilations})
-    graph_breaks = sum(broken[i] for i in {c.compile_id for c in compilations})
-    return Frame(key, function_name(first), outcome, compilations, resumed_line(first), graph_breaks)
+    ids = dict.fromkeys(c.compile_id for c in compilations)
+    return Frame(
+        key,
+        function_name(first),
+        _worst({c.outcome for c in compilations}),
+        compilations,
+        resumed_line(first),
+        tuple(event for i in ids for event in broken.get(i, ())),
+        next((graphs[i] for i in ids if graphs.get(i)), 0),
+    )
 
 
-def _passed_over(frame: Frame) -> bool:
+def _passed_over(frame: Frame, own: Ownership) -> bool:
     # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
-    idle = frame.outcome in {Outcome.SKIPPED, Outcome.EMPTY} and not frame.graph_breaks
-    return idle and not frame.name.module and not is_own(frame.compilations[0].file)
+    idle = frame.outcome in {Outcome.SKIPPED, Outcome.EMPTY} and not frame.breaks
+    return idle and not frame.name.module and not own.owns(frame.compilations[0].file)
 
 
-def _functions(frames: tuple[Frame, ...]) -> tuple[Function, ...]:
+def _functions(frames: tuple[Frame, ...], own: Ownership, known: Sources) -> tuple[Function, ...]:
     members: dict[FunctionName, list[Frame]] = {f.name: [] for f in frames if f.resumes_at is None}
     starts: dict[tuple[str, str], list[FunctionName]] = {}
     for name in members:
         starts.setdefault((name.file, name.name), []).append(name)
     for frame in frames:
         members.setdefault(_home(frame, starts), []).append(frame)
-    return tuple(Function(name, tuple(group)) for name, group in members.items())
+    return tuple(_function(name, tuple(group), own, known) for name, group in members.items())
 
 
 def _home(frame: Frame, starts: Mapping[tuple[str, str], list[FunctionName]]) -> FunctionName:
     """The function that a frame is part of; of several with one name in one file, the last that starts before it."""
     at = frame.resumes_at
-    if at is None:
+    if at is None or any(c.definition for c in frame.compilations):
         return frame.name
     before = [name for name in starts.get((frame.name.file, frame.name.name), ()) if name.line <= at]
     return max(before, key=lambda name: name.line, default=frame.name)
+
+
+def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, known: Sources) -> Function:
+    around = known.function_at(name.file, name.line)
+    last = around.last if around and not name.module else None
+    lines = tuple(dict.fromkeys(line for frame in frames for line in _eager_lines(frame, last)))
+    return Function(name, frames, _treatment(frames, lines), lines, own.owns(name.file))
+
+
+def _eager_lines(frame: Frame, last: int | None) -> Iterable[Lines]:
+    """The rest of the function behind a break that nothing could resume from, and of a resume function given up."""
+    file = frame.compilations[0].file
+    if frame.resumes_at is not None and frame.outcome in {Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT}:
+        yield Lines(file, frame.resumes_at, last)
+    for event in frame.breaks:
+        at = next((at for at in reversed(event.user_stack) if at.file == file), None)
+        if event.outcome is BreakOutcome.SKIPPED_REST and at is not None:
+            yield Lines(file, at.line, last)
+
+
+def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:
+    outcomes = {frame.outcome for frame in frames}
+    if Outcome.FAILED in outcomes:
+        return Treatment.FAILED
+    if any(f.outcome is Outcome.RECOMPILE_LIMIT and f.resumes_at is None for f in frames):
+        return Treatment.LIMIT
+    graphs = sum(frame.graphs or frame.outcome is Outcome.COMPILED for frame in frames)
+    if not graphs:
+        return _without_graphs(outcomes)
+    if eager:
+        return Treatment.PARTLY_EAGER
+    is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)
+    return Treatment.SPLIT if graphs > 1 or is_cut else Treatment.WHOLE
+
+
+def _without_graphs(outcomes: set[Outcome]) -> Treatment:
+    if Outcome.SKIPPED in outcomes:
+        return Treatment.EAGER
+    return Treatment.UNFINISHED if Outcome.UNFINISHED in outcomes else Treatment.EMPTY

@@ -1,24 +1,49 @@
-"""What is worth doing next, ranked, each with its evidence."""
+"""What is worth doing next, ranked, each with its evidence and its cost."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import Enum
 
-from compiler_lens.analysis.coverage import Coverage, Frame
-from compiler_lens.analysis.places import Place
-from compiler_lens.analysis.recompiles import RecompileCause
+from compiler_lens.analysis.cards import BreakCard
+from compiler_lens.analysis.coverage import Coverage, Frame, Function, Treatment
+from compiler_lens.analysis.phases import Phase, phase_times
+from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.model import (
     BreakOutcome,
+    CacheLayer,
+    CacheOutcome,
+    CacheResult,
     Compilation,
     CudagraphOutcome,
     CudagraphState,
+    GraphStage,
     Outcome,
     Recording,
     SourceLine,
 )
 
-_DEAR = 0.2  # of all compile time
-_OFTEN = 2  # one recompile is how torch learns that a size varies
+_DOMINANT = 0.6  # of all compile time
+_LONG = 10.0  # seconds: below that nobody waits for a phase
+_TINY = 3  # ops: starting such a graph costs more than it computes
+_MANY_TINY = 3
+
+
+class Severity(Enum):
+    """How much it matters. INFO is benign: nothing to fix."""
+
+    HIGH = "high"  # something does not run compiled at all
+    MEDIUM = "medium"  # something is compiled worse, or more often, than it could be
+    LOW = "low"
+    INFO = "info"
+
+
+class Basis(Enum):
+    """How a cost is known."""
+
+    MEASURED = "measured"  # seconds in the recording
+    COUNTED = "counted"  # events in the recording; what they cost at run time is not in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,38 +56,7 @@ class FrameFailed:
     """Compiling a frame ended in an error that reached the user."""
 
     frame: Frame
-    place: Place | None = None  # where the same thing also broke graphs
-
-
-@dataclass(frozen=True, slots=True)
-class BreaksHere:
-    """A line of the user's breaks graphs."""
-
-    place: Place
-
-
-@dataclass(frozen=True, slots=True)
-class LimitHit:
-    """A frame was recompiled too often, and runs eagerly now."""
-
-    frame: Frame
-    cause: RecompileCause | None  # the most frequent one
-
-
-@dataclass(frozen=True, slots=True)
-class RunsEagerly:
-    """A frame of the user's was skipped, and not because of a graph break."""
-
-    frame: Frame
-
-
-@dataclass(frozen=True, slots=True)
-class Recompiles:
-    """One cause recompiles a function again and again, or once at a price."""
-
-    cause: RecompileCause
-    seconds: float = 0.0  # of these recompiles
-    total_seconds: float = 0.0  # of all compilations
+    card: BreakCard | None = None  # where the same thing also broke graphs
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,34 +66,107 @@ class CudagraphsSkipped:
     outcomes: tuple[CudagraphOutcome, ...]
 
 
-Finding = NothingSeen | FrameFailed | BreaksHere | LimitHit | RunsEagerly | Recompiles | CudagraphsSkipped
+@dataclass(frozen=True, slots=True)
+class CacheBypassed:
+    """A cache refused to keep a graph: every new process compiles it again."""
+
+    layer: CacheLayer
+    outcomes: tuple[CacheOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TinyGraphs:
+    """Graph breaks left graphs so small that they are hardly worth a launch."""
+
+    function: Function
+    graphs: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseDominates:
+    """Most of a long compile time went into one phase."""
+
+    phase: Phase
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class DisabledOnPurpose:
+    """A call of a function that is kept out of the compiler."""
+
+    line: SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The recording ends while a frame is compiled."""
+
+    frame: Frame
+
+
+Evidence = (
+    NothingSeen
+    | FrameFailed
+    | BreakCard
+    | RecompileStory
+    | Function
+    | CudagraphsSkipped
+    | CacheBypassed
+    | TinyGraphs
+    | PhaseDominates
+    | DisabledOnPurpose
+    | Unfinished
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know, and mostly to do."""
+
+    severity: Severity
+    evidence: Evidence
+    seconds: float | None = None  # what it costs, where the recording tells
+    basis: Basis = Basis.COUNTED
+
+    @property
+    def benign(self) -> bool:
+        """Whether nothing needs fixing."""
+        return self.severity is Severity.INFO
 
 
 def findings(
-    recording: Recording, covered: Coverage, places: tuple[Place, ...], causes: tuple[RecompileCause, ...]
+    recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], stories: tuple[RecompileStory, ...]
 ) -> tuple[Finding, ...]:
-    """Everything worth doing, what costs most first; empty if there is nothing to fix."""
+    """Everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if not covered.frames and not recording.graph_breaks:
-        return (NothingSeen(),)
-    failed = [_failed(f, places) for f in covered.frames if f.outcome is Outcome.FAILED and not _interrupted(f)]
-    left = [p for p in places if all(p is not finding.place for finding in failed)]
-    eager = [BreaksHere(p) for p in left if p.frames(BreakOutcome.SKIPPED_FRAME)]
-    limits = [_limit(f, causes) for f in covered.frames if f.outcome is Outcome.RECOMPILE_LIMIT]
-    cuts = [BreaksHere(p) for p in left if not p.frames(BreakOutcome.SKIPPED_FRAME)]
-    skipped = [RunsEagerly(f) for f in covered.frames if f.outcome is Outcome.SKIPPED and not f.graph_breaks]
-    others = [c for c in causes if all(c is not limit.cause for limit in limits)]
-    seconds = {c.compile_id: c.seconds or 0.0 for c in recording.compilations}
-    spent = {id(c): sum(seconds.get(r.compile_id, 0.0) for r in c.recompiles) for c in others}
-    total = sum(seconds.values())
-    dear = [c for c in others if len(c.recompiles) >= _OFTEN or spent[id(c)] > _DEAR * total]
-    often = [Recompiles(c, spent[id(c)], total) for c in sorted(dear, key=lambda c: -spent[id(c)])]
-    return (*failed, *eager, *limits, *cuts, *skipped, *often, *_cudagraphs(recording))
+        return (Finding(Severity.HIGH, NothingSeen()),)
+    failed = [_failed(f, cards) for f in covered.frames if f.outcome is Outcome.FAILED and not _interrupted(f)]
+    left = [card for card in cards if all(card is not failure.card for failure in failed)]
+    found = [
+        *(Finding(Severity.HIGH, failure) for failure in failed),
+        *map(_card, left),
+        *map(_story, stories),
+        *_functions(covered),
+        *_cudagraphs(recording),
+        *_bypassed(recording),
+        *_tiny(recording, covered),
+        *_phase(recording),
+    ]
+    order = list(Severity)
+    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 
-def _failed(frame: Frame, places: tuple[Place, ...]) -> FrameFailed:
+def failed_compilation(frame: Frame) -> Compilation:
+    """The first compilation of a failed frame that failed."""
+    return next(c for c in frame.compilations if c.outcome is Outcome.FAILED)
+
+
+def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> FrameFailed:
     failure, at = failed_compilation(frame).failure, failed_compilation(frame).failure_line
     same = (
-        p for p in places if failure and at and p.line and _where(p.line) == _where(at) and p.gb_type == failure.gb_type
+        c
+        for c in cards
+        if failure and at and c.place and _where(c.place) == _where(at) and c.gb_type == failure.gb_type
     )
     return FrameFailed(frame, next(same, None))
 
@@ -109,21 +176,58 @@ def _interrupted(frame: Frame) -> bool:
     return failed_compilation(frame).reason.startswith("KeyboardInterrupt")
 
 
-def failed_compilation(frame: Frame) -> Compilation:
-    """The first compilation of a failed frame that failed."""
-    return next(c for c in frame.compilations if c.outcome is Outcome.FAILED)
-
-
 def _where(line: SourceLine) -> tuple[str, int]:
     return line.file, line.line
 
 
-def _limit(frame: Frame, causes: tuple[RecompileCause, ...]) -> LimitHit:
-    return LimitHit(frame, next((c for c in causes if c.function == frame.name), None))
+def _card(card: BreakCard) -> Finding:
+    if card.disabled and card.place:
+        return Finding(Severity.INFO, DisabledOnPurpose(card.place))
+    lost = card.frames_that(BreakOutcome.SKIPPED_FRAME) or card.frames_that(BreakOutcome.SKIPPED_REST)
+    return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
 
 
-def _cudagraphs(recording: Recording) -> tuple[CudagraphsSkipped, ...]:
+def _story(story: RecompileStory) -> Finding:
+    severity = Severity.HIGH if story.limit else Severity.INFO if story.benign else Severity.MEDIUM
+    return Finding(severity, story, story.seconds, Basis.MEASURED)
+
+
+def _functions(covered: Coverage) -> Iterator[Finding]:
+    """Functions that run eagerly though nothing broke them."""
+    for function in covered.treated(Treatment.EAGER):
+        if not any(frame.breaks for frame in function.frames):
+            yield Finding(Severity.HIGH if function.own else Severity.LOW, function)
+    for function in covered.treated(Treatment.UNFINISHED):
+        yield from (Finding(Severity.INFO, Unfinished(f)) for f in function.frames if f.outcome is Outcome.UNFINISHED)
+
+
+def _cudagraphs(recording: Recording) -> Iterator[Finding]:
     # Asked for on a machine without a GPU, as max-autotune does everywhere: nobody expects them there.
     on_gpu = any(k.device not in {"", "cpu"} for k in recording.kernels)
     skipped = tuple(o for o in recording.cudagraphs if on_gpu and o.state is CudagraphState.SKIPPED)
-    return (CudagraphsSkipped(skipped),) if skipped else ()
+    if skipped:
+        yield Finding(Severity.MEDIUM, CudagraphsSkipped(skipped))
+
+
+def _bypassed(recording: Recording) -> Iterator[Finding]:
+    for layer in CacheLayer:
+        bypassed = tuple(o for o in recording.caches if o.layer is layer and o.result is CacheResult.BYPASS)
+        if bypassed:
+            yield Finding(Severity.LOW, CacheBypassed(layer, bypassed))
+
+
+def _tiny(recording: Recording, covered: Coverage) -> Iterator[Finding]:
+    tiny = {g.compile_id for g in recording.graphs if g.stage is GraphStage.DYNAMO and len(g.ops) <= _TINY}
+    for function in covered.treated(Treatment.SPLIT, Treatment.PARTLY_EAGER):
+        small = sum(any(c.compile_id in tiny for c in frame.compilations) for frame in function.frames)
+        if small >= _MANY_TINY:
+            yield Finding(Severity.LOW, TinyGraphs(function, small))
+
+
+def _phase(recording: Recording) -> Iterator[Finding]:
+    times = phase_times(recording.spans)
+    if times.total < _LONG:
+        return
+    phase, seconds = times.both[0]
+    if seconds > _DOMINANT * times.total:
+        yield Finding(Severity.INFO, PhaseDominates(phase, seconds / times.total), seconds, Basis.MEASURED)

@@ -27,6 +27,8 @@ class Selection:
     ids: frozenset[CompileId] | None = None  # None: every compilation
     stage: GraphStage | None = None
     kernel: str = ""
+    file: str = ""  # for the source view
+    user_paths: tuple[str, ...] = ()  # what counts as the user's own besides what is not installed
 
     def has(self, fact: Owned) -> bool:
         """Whether a fact belongs to what was asked for."""

@@ -1,104 +1,13 @@
-"""The user's source text: what a line says, what stands around it, which function it is in."""
+"""The source text that a recording holds."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import lru_cache
-
 from compiler_lens.model import Recording
+from compiler_lens.source_text import Definition, Excerpt, Sources
 
-_LONGEST = 2_000_000  # characters of a file that we look into
-
-
-@dataclass(frozen=True, slots=True)
-class Definition:
-    """A function or method in a file."""
-
-    name: str  # qualified: "MoE.forward", "outer.inner"
-    line: int  # of its first decorator, or of the def: what a code object calls its first line
-    first: int  # of the def itself
-    last: int
-    parameters: tuple[str, ...]  # by name, in order, without self, *args and **kwargs
-
-
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """Some lines of a file."""
-
-    first: int  # the number of the first line
-    lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """The files of a recording by name; every question has an answer, also for a file that is not there."""
-
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-    def has(self, file: str) -> bool:
-        """Whether the file's text is known."""
-        return file in self.texts
-
-    def line(self, file: str, number: int) -> str:
-        """One line without its end; empty where it is not known."""
-        lines = _lines(self.texts.get(file, ""))
-        return lines[number - 1] if 0 < number <= len(lines) else ""
-
-    def excerpt(self, file: str, number: int, around: int = 3) -> Excerpt | None:
-        """A line with the lines around it; None where the file is not known or is shorter."""
-        lines = _lines(self.texts.get(file, ""))
-        if not 0 < number <= len(lines):
-            return None
-        first = max(number - around, 1)
-        return Excerpt(first, lines[first - 1 : number + around])
-
-    def definitions(self, file: str) -> tuple[Definition, ...]:
-        """Every function of a file, outer ones before those inside of them; empty if it is not Python that we know."""
-        return _definitions(self.texts.get(file, ""))
-
-    def function_at(self, file: str, number: int) -> Definition | None:
-        """The innermost function around a line."""
-        around = [d for d in self.definitions(file) if d.line <= number <= d.last]
-        return max(around, key=lambda d: d.line, default=None)
+__all__ = ["Definition", "Excerpt", "Sources", "sources"]
 
 
 def sources(recording: Recording) -> Sources:
-    """The source text that a recording holds."""
+    """What can be asked of the files of a recording."""
     return Sources({source.file: source.text for source in recording.sources})
-
-
-@lru_cache(maxsize=64)
-def _lines(text: str) -> tuple[str, ...]:
-    # As Python counts lines: not str.splitlines, which also ends a line at a form feed.
-    return tuple(text[:_LONGEST].replace("\r\n", "\n").replace("\r", "\n").split("\n"))
-
-
-@lru_cache(maxsize=64)
-def _definitions(text: str) -> tuple[Definition, ...]:
-    if not text or len(text) > _LONGEST:
-        return ()
-    try:
-        return tuple(_defined(ast.parse(text), ""))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # another Python's syntax, a cell with magics
-        return ()
-
-
-def _defined(tree: ast.AST, outer: str) -> Iterator[Definition]:
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            name = outer + node.name
-            start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            yield Definition(name, start, node.lineno, node.end_lineno or node.lineno, _parameters(node.args))
-            yield from _defined(node, f"{name}.")
-        elif isinstance(node, ast.ClassDef):
-            yield from _defined(node, f"{outer}{node.name}.")
-        else:
-            yield from _defined(node, outer)
-
-
-def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
-    named = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-    first = 1 if named[:1] in (["self"], ["cls"]) else 0
-    return tuple(named[first:] + [a.arg for a in arguments.kwonlyargs])

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler_lens.analysis.caches import CacheSummary, cache_summary
+from compiler_lens.analysis.cards import BreakCard
 from compiler_lens.analysis.compilations import CompilationRow, compilation_rows
-from compiler_lens.analysis.coverage import Coverage, coverage
-from compiler_lens.analysis.findings import Finding, findings
+from compiler_lens.analysis.coverage import Coverage
+from compiler_lens.analysis.explanation import explain
+from compiler_lens.analysis.findings import Finding
 from compiler_lens.analysis.kernels import KernelGroup, kernel_groups
 from compiler_lens.analysis.phases import PhaseTimes, phase_times
-from compiler_lens.analysis.places import Place, break_places
-from compiler_lens.analysis.recompiles import RecompileCause, recompile_causes
+from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.model import Recording
 
 
@@ -21,8 +23,8 @@ class Summary:
     """Everything that the one-screen report shows."""
 
     coverage: Coverage
-    places: tuple[Place, ...]
-    causes: tuple[RecompileCause, ...]
+    cards: tuple[BreakCard, ...]
+    stories: tuple[RecompileStory, ...]
     rows: tuple[CompilationRow, ...]
     kernels: tuple[KernelGroup, ...]
     phases: PhaseTimes
@@ -43,20 +45,20 @@ class Summary:
         return self.phases.total if self.phases.timed else sum(known) if known else None
 
 
-def summarize(recording: Recording) -> Summary:
+def summarize(recording: Recording, user_paths: Iterable[str] = ()) -> Summary:
     """Draw a recording together for one screen."""
-    covered, places, causes = coverage(recording), break_places(recording), recompile_causes(recording)
+    explained = explain(recording, user_paths=user_paths)
     # A log that we did not write knows no backend, and so no mode either: "default" would be made up there.
     told = [c for c in recording.compilations if c.backend or c.mode != "default"]
     return Summary(
-        coverage=covered,
-        places=places,
-        causes=causes,
+        coverage=explained.coverage,
+        cards=explained.cards,
+        stories=explained.recompiles,
         rows=compilation_rows(recording),
         kernels=kernel_groups(recording.kernels),
         phases=phase_times(recording.spans),
         caches=cache_summary(recording),
-        findings=findings(recording, covered, places, causes),
+        findings=explained.findings,
         modes=tuple(mode for mode, _ in Counter(c.mode for c in told).most_common()),
         options=tuple(sorted({item for c in recording.compilations for item in c.options.items()})),
     )

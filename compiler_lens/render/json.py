@@ -14,15 +14,17 @@ from math import isfinite
 from typing import Any
 
 from compiler_lens.analysis.caches import cache_summary
+from compiler_lens.analysis.cards import BreakCard, break_cards, specific_hints
 from compiler_lens.analysis.compilations import compilation_rows
-from compiler_lens.analysis.coverage import Coverage, coverage
-from compiler_lens.analysis.findings import Finding
+from compiler_lens.analysis.coverage import Coverage, Function, coverage
+from compiler_lens.analysis.findings import Finding, FrameFailed, TinyGraphs, Unfinished
+from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.phases import PhaseTimes, phase_times
-from compiler_lens.analysis.places import Place, break_places, specific_hints
-from compiler_lens.analysis.recompiles import RecompileCause, recompile_causes
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_kernels
+from compiler_lens.analysis.stories import Chapter, RecompileStory, recompile_stories
 from compiler_lens.analysis.summary import summarize
-from compiler_lens.model import CompileId, Recording
+from compiler_lens.model import CompileId, Recompile, Recording
+from compiler_lens.render.advice import advice, effect, link, why
 
 # 1: the first.
 FORMAT = 1
@@ -59,8 +61,8 @@ def _structure(value: Any) -> Any:
     return str(value)
 
 
-def _report(recording: Recording, _: Selection) -> Data:
-    summary = summarize(recording)
+def _report(recording: Recording, selection: Selection) -> Data:
+    summary = summarize(recording, selection.user_paths)
     return {
         "environment": recording.environment,
         "modes": summary.modes,
@@ -77,39 +79,75 @@ def _report(recording: Recording, _: Selection) -> Data:
         "seconds": summary.seconds,
         "caches": _cache_counts(recording),
         "phases": _phases(summary.phases),
-        "findings": [{"kind": type(f).__name__, "evidence": _evidence(f)} for f in summary.findings],
+        "findings": [_finding(f) for f in summary.findings],
         "problems": recording.problems,
         "unavailable": recording.unavailable,
     }
 
 
-def _evidence(finding: Finding) -> Data:
-    found = {name: getattr(finding, name) for name in finding.__dataclass_fields__}
-    return {name: _told(value) for name, value in found.items()}
+def _findings(recording: Recording, selection: Selection) -> Data:
+    return {"findings": [_finding(f) for f in summarize(recording, selection.user_paths).findings]}
 
 
-def _told(value: Any) -> Any:
-    if isinstance(value, Place):
-        return _place(value)
-    return _cause(value) if isinstance(value, RecompileCause) else value
+def _finding(finding: Finding) -> Data:
+    told = advice(finding, lambda place: f"{place.file}:{place.line}")
+    return {
+        "kind": type(finding.evidence).__name__,
+        "severity": finding.severity,
+        "seconds": finding.seconds,
+        "basis": finding.basis,
+        "advice": told,
+        "evidence": _evidence(finding.evidence),
+    }
+
+
+def _evidence(evidence: Any) -> Any:  # noqa: PLR0911 -- one for each kind
+    match evidence:
+        case BreakCard():
+            return _card(evidence)
+        case RecompileStory():
+            return _story(evidence)
+        case Function(name=name):
+            return {"function": name, "treatment": evidence.treatment, "reason": evidence.reason}
+        case FrameFailed(frame, card):
+            return {"function": frame.name, "reason": frame.reason, "card": _card(card) if card else None}
+        case Unfinished(frame):
+            return {"function": frame.name}
+        case TinyGraphs(function, graphs):
+            return {"function": function.name, "graphs": graphs}
+    return evidence
 
 
 def _breaks(recording: Recording, selection: Selection) -> Data:
-    places = [p for p in break_places(recording) if any(selection.has(b) for b in p.breaks)]
-    return {"count": sum(len(p.breaks) for p in places), "places": [_place(p) | {"breaks": p.breaks} for p in places]}
-
-
-def _place(place: Place) -> Data:
+    cards = break_cards(recording, Ownership(selection.user_paths))
+    chosen = [card for card in cards if any(selection.has(event) for event in card.events)]
     return {
-        "at": place.line,
-        "own": place.own,
-        "gb_type": place.gb_type,
-        "cause": place.cause,
-        "specific_hints": specific_hints(place.cause),
-        "count": len(place.breaks),
-        "outcomes": dict(place.outcomes),
-        "compile_ids": place.compile_ids,
-        "inside": place.inside,
+        "count": sum(len(card.events) for card in chosen),
+        "cards": [_card(card) | {"events": card.events} for card in chosen],
+    }
+
+
+def _card(card: BreakCard) -> Data:
+    return {
+        "place": card.place,
+        "own": card.own,
+        "gb_type": card.gb_type,
+        "cause": card.cause,
+        "specific_hints": specific_hints(card.cause),
+        "count": len(card.events),
+        "direct": card.direct,
+        "frames": card.frames,
+        "graphs": card.graphs,
+        "outcomes": dict(card.outcomes),
+        "compile_ids": card.compile_ids,
+        "chain": card.chain,
+        "inside": card.inside,
+        "excerpt": card.excerpt,
+        "why": why(card),
+        "effect": effect(card),
+        "remedy": card.remedy,
+        "rewrite": card.rewrite,
+        "link": link(card),
     }
 
 
@@ -133,17 +171,37 @@ def _kernel(recording: Recording, selection: Selection) -> Data:
 
 
 def _recompiles(recording: Recording, selection: Selection) -> Data:
-    causes = [c for c in recompile_causes(recording) if any(selection.has(r) for r in c.recompiles)]
-    return {"count": sum(len(c.recompiles) for c in causes), "causes": [_cause(c) for c in causes]}
+    stories = [story for story in recompile_stories(recording) if any(selection.has(r) for r in _recompiles_of(story))]
+    return {"count": sum(s.recompiles for s in stories), "stories": [_story(s) for s in stories]}
 
 
-def _cause(cause: RecompileCause) -> Data:
+def _recompiles_of(story: RecompileStory) -> list[Recompile]:
+    return [change.recompile for chapter in story.chapters for change in chapter.changes]
+
+
+def _story(story: RecompileStory) -> Data:
     return {
-        "function": cause.function,
-        "failure": cause.failure,
-        "count": len(cause.recompiles),
-        "changes": [{"old": old, "new": new} for old, new in cause.changes],
-        "recompiles": cause.recompiles,
+        "function": story.function,
+        "compilations": story.compilations,
+        "seconds": story.seconds,
+        "limit": story.limit,
+        "benign": story.benign,
+        "repeats_breaks": story.repeats_breaks,
+        "chapters": [_chapter(chapter) for chapter in story.chapters],
+    }
+
+
+def _chapter(chapter: Chapter) -> Data:
+    return {
+        "cause": chapter.cause,
+        "subject": chapter.subject,
+        "count": len(chapter.changes),
+        "series": chapter.series,
+        "changes": [{"old": c.old, "new": c.new, "recompile": c.recompile} for c in chapter.changes],
+        "fix": chapter.fix,
+        "line": chapter.line,
+        "seconds": chapter.seconds,
+        "benign": chapter.benign,
     }
 
 
@@ -195,7 +253,7 @@ def _phases(phases: PhaseTimes) -> Data:
 
 
 def _frames(recording: Recording, selection: Selection) -> Data:
-    return _coverage(coverage(recording), selection)
+    return _coverage(coverage(recording, Ownership(selection.user_paths)), selection)
 
 
 def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
@@ -203,6 +261,20 @@ def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
     homes = {frame.key: function.name for function in covered.functions for frame in function.frames}
     return {
         "counts": dict(covered.counts),
+        "functions": [
+            {
+                "function": f.name,
+                "treatment": f.treatment,
+                "own": f.own,
+                "parts": f.parts,
+                "eager_lines": f.eager_lines,
+                "reason": f.reason,
+                "compile_ids": f.compile_ids,
+            }
+            for f in covered.functions
+            if any(selection.has(c) for frame in f.frames for c in frame.compilations)
+        ],
+        "disabled": covered.disabled,
         "frames": [
             {
                 "function": homes.get(f.key, f.name),
@@ -249,4 +321,5 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "autotune": _autotune,
     "cudagraphs": _cudagraphs,
     "environment": _environment,
+    "findings": _findings,
 }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compiler_lens.analysis.caches import Warmth
+from compiler_lens.analysis.coverage import Treatment
+from compiler_lens.analysis.findings import Basis, Severity
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.model import (
     BreakOutcome,
@@ -26,14 +28,37 @@ OUTCOMES: Mapping[Outcome, str] = {
     Outcome.UNFINISHED: "unfinished",
 }
 
-OUTCOMES_COUNTED: Mapping[Outcome, str] = {
-    Outcome.COMPILED: "compiled",
-    Outcome.FAILED: "failed",
-    Outcome.RECOMPILE_LIMIT: "eager since it hit the recompile limit",
-    Outcome.SKIPPED: "skipped (eager)",
-    Outcome.UNFINISHED: "unfinished",
-    Outcome.EMPTY: "with nothing to compile",
+# What is said of one function, and of several, that are not compiled whole; the worst first.
+TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
+    Treatment.FAILED: ("failed", "failed"),
+    Treatment.LIMIT: (
+        "runs eagerly since it hit the recompile limit",
+        "run eagerly since they hit the recompile limit",
+    ),
+    Treatment.EAGER: ("runs eagerly", "run eagerly"),
+    Treatment.PARTLY_EAGER: ("runs in part eagerly", "run in part eagerly"),
+    Treatment.UNFINISHED: ("unfinished", "unfinished"),
 }
+
+TREATMENTS: Mapping[Treatment, str] = {
+    Treatment.WHOLE: "compiled whole",
+    Treatment.SPLIT: "compiled in parts",
+    Treatment.PARTLY_EAGER: "partly eager",
+    Treatment.EAGER: "eager",
+    Treatment.LIMIT: "eager since the recompile limit",
+    Treatment.FAILED: "failed",
+    Treatment.EMPTY: "nothing to compile",
+    Treatment.UNFINISHED: "unfinished",
+}
+
+SEVERITIES: Mapping[Severity, str] = {
+    Severity.HIGH: "fix first",
+    Severity.MEDIUM: "worth fixing",
+    Severity.LOW: "minor",
+    Severity.INFO: "good to know",
+}
+
+BASES: Mapping[Basis, str] = {Basis.MEASURED: "as recorded", Basis.COUNTED: "estimated"}
 
 BREAK_OUTCOMES: Mapping[BreakOutcome, str] = {
     BreakOutcome.SPLIT: "splits the graph",

@@ -4,60 +4,137 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from compiler_lens.analysis.cards import BreakCard, break_cards, specific_hints
 from compiler_lens.analysis.coverage import plain_function
-from compiler_lens.analysis.places import Place, break_places, is_machinery, own_stack, specific_hints
+from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.select import Selection
-from compiler_lens.model import BreakCause, GraphBreak, Recording, SourceLine
-from compiler_lens.render import words
-from compiler_lens.render.console.page import BAD, CODE, DIM, PLACE, WARN, Page, line, paragraph, paragraphs, title
-from compiler_lens.render.text import plural, times
+from compiler_lens.model import BreakCause, Recording, SourceLine
+from compiler_lens.render.advice import effect, link, sentence, why
+from compiler_lens.render.console.page import (
+    BAD,
+    CODE,
+    DIM,
+    GOOD,
+    PLACE,
+    WARN,
+    Page,
+    line,
+    paragraph,
+    paragraphs,
+    title,
+)
+from compiler_lens.render.text import clean, plural
 
 _IDS = 8
-_DEPTH = 5  # calls shown of a stack's part in libraries
-_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
+_DEPTH = 6  # lines shown of the calls that lead to a break, and of those inside of a library
+_AROUND = 200  # characters of a line of source
 
 
 def break_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
-    """Every place with its cause, advice, effect, and the way the program came there."""
-    places = [place for place in break_places(recording) if any(selection.has(b) for b in place.breaks)]
-    if not places:
+    """Every card: the line, why it breaks, what that does, what to change, and the way the program came there."""
+    all_cards = break_cards(recording, Ownership(selection.user_paths))
+    cards = [card for card in all_cards if any(selection.has(event) for event in card.events)]
+    if not cards:
         return [line("No graph breaks.")]
-    events = sum(len(place.breaks) for place in places)
-    lines = [title("Graph breaks", f"{plural(events, 'break')} at {plural(len(places), 'place')}, the costliest first")]
-    for place in places:
-        lines += [Text(), *_card(place, page)]
+    events = sum(len(card.events) for card in cards)
+    lines = [title("Graph breaks", f"{plural(events, 'break')} at {plural(len(cards), 'place')}, the costliest first")]
+    for card in cards:
+        lines += [Text(), *card_lines(card, page)]
     return lines
 
 
-def _card(place: Place, page: Page) -> list[Text]:
-    where = page.at(place.line) if place.line else "unknown place"
-    function = f" in {plain_function(place.line.function)}" if place.line and place.line.function else ""
-    lines = [line((where, PLACE), function, (f"  {times(len(place.breaks))}", WARN), indent=2)]
-    if place.line and place.line.code.strip():
-        lines.append(line((place.line.code.strip(), CODE), indent=6))
-    for outcome, count in place.outcomes:
-        several = f" {times(count)}" if len(place.outcomes) > 1 else ""
-        lines.append(line((words.BREAK_OUTCOMES[outcome], WARN), several, indent=4))
-    lines += _cause(place.cause, page)
-    first = place.breaks[0]
-    lines += _inside(place, page)
-    for cause in first.causes[1:]:
-        lines += paragraph(line(("then: ", DIM), cause.gb_type + _id(cause)), page.width, 4)
-    return [*lines, *_way_there(first, page), *_where_seen(place)]
+def card_lines(card: BreakCard, page: Page) -> list[Text]:
+    """One card."""
+    return [
+        *_head(card, page),
+        *_excerpt(card),
+        *_words(card, page),
+        *_remedy(card, page),
+        *_torch(card, page),
+        *_way(card, page),
+        *_where_seen(card),
+    ]
 
 
-def _cause(cause: BreakCause, page: Page) -> list[Text]:
-    lines = paragraph(line((cause.gb_type, BAD), _id(cause)), page.width, 4)
-    lines += paragraphs(cause.explanation, page.width, 6)
-    hints = specific_hints(cause)
-    for hint in hints:
-        for i, part in enumerate(paragraph(hint, page.width, 8, CODE)):
-            lines.append(line("      - ", part[8:]) if i == 0 else part)
-    general = len(cause.hints) - len(hints)
-    if general:
-        lines.append(line((f"({plural(general, 'general hint')} of torch's in --json)", DIM), indent=6))
-    if cause.gbid:
-        lines.append(line((f"{_SITE}{cause.gbid.lower()}.html", DIM), indent=6))
+def _head(card: BreakCard, page: Page) -> list[Text]:
+    where = page.at(card.place) if card.place else "unknown place"
+    function = f" in {plain_function(card.place.function)}" if card.place and card.place.function else ""
+    follow = len(card.events) - card.direct
+    counted = plural(len(card.events), "break") + (f", {follow:,} of them only follow from it" if follow else "")
+    return [line((where, PLACE), function, (f"  {counted}", WARN), indent=2)]
+
+
+def _excerpt(card: BreakCard) -> list[Text]:
+    if card.place is None:
+        return []
+    if card.excerpt is None:
+        code = card.place.code.strip()
+        return (
+            [line((code, CODE), indent=6)]
+            if code
+            else [line(("its source text is not in the recording", DIM), indent=6)]
+        )
+    last = card.excerpt.first + len(card.excerpt.lines) - 1
+    digits = len(str(last))
+    lines: list[Text] = []
+    for number, text in enumerate(card.excerpt.lines, card.excerpt.first):
+        is_it = number == card.place.line
+        shown = clean(text[:_AROUND]).rstrip()
+        made = Text(f"    {'>' if is_it else ' '} {number:>{digits}} | ", style=PLACE if is_it else DIM, no_wrap=True)
+        lines.append(made.append(shown, style=CODE if is_it else DIM))
+        if is_it:
+            start = len(shown) - len(shown.lstrip())
+            marks = " " * start + "^" * len(shown.strip())
+            lines.append(Text(f"      {' ' * digits} | {marks}", style=BAD, no_wrap=True))
+    return lines
+
+
+def _labelled(label: str, text: str, page: Page, style: str = "") -> list[Text]:
+    parts = paragraph(text, page.width, 13, style)
+    return [line((f"{label:<9}", DIM), part[13:], indent=4) if i == 0 else part for i, part in enumerate(parts)]
+
+
+def _words(card: BreakCard, page: Page) -> list[Text]:
+    return [*_labelled("why", why(card), page), *_labelled("effect", sentence(effect(card)), page, WARN)]
+
+
+def _remedy(card: BreakCard, page: Page) -> list[Text]:
+    remedy, rewrite = card.remedy, card.rewrite
+    lines: list[Text] = []
+    if remedy:
+        lines += _labelled("change", remedy.change, page, GOOD)
+    for hint in specific_hints(card.cause) if not remedy else ():
+        lines += _labelled("change", hint, page, GOOD)
+    if rewrite:
+        lines.append(line(("to" if rewrite.is_complete else "along the lines of", DIM), indent=13))
+        lines += [_code(text) for text in rewrite.after]
+        lines += paragraph(f"if {rewrite.needs}" if rewrite.needs else "", page.width, 13, DIM)
+    elif remedy:
+        lines.append(line(("as in", DIM), indent=13))
+        lines += [_code(f"- {text}") for text in remedy.before.splitlines()]
+        lines += [_code(f"+ {text}", GOOD) for text in remedy.after.splitlines()]
+    if remedy and remedy.setting:
+        lines += _labelled("or set", f"{remedy.setting.name} = {remedy.setting.value}", page, CODE)
+        lines += paragraph(remedy.setting.price, page.width, 13, DIM)
+    if remedy and remedy.leave:
+        lines += _labelled("leave it", remedy.leave, page)
+    return lines
+
+
+def _code(text: str, style: str = CODE) -> Text:
+    return Text(" " * 15 + clean(text), style=style, no_wrap=True)
+
+
+def _torch(card: BreakCard, page: Page) -> list[Text]:
+    """torch's own words: whole where we have no remedy of our own."""
+    cause = card.cause
+    lines = _labelled("torch", cause.gb_type + _id(cause), page)
+    if card.remedy is None:
+        lines += paragraphs(cause.explanation, page.width, 13)
+        lines += paragraphs(cause.context, page.width, 13, DIM)
+    lines += [line((link(card), DIM), indent=13)] if link(card) else []
+    for then in card.events[0].causes[1:]:
+        lines += _labelled("then", then.gb_type + _id(then), page)
     return lines
 
 
@@ -65,40 +142,26 @@ def _id(cause: BreakCause) -> str:
     return f" ({cause.gbid})" if cause.gbid else ""
 
 
-def _inside(place: Place, page: Page) -> list[Text]:
-    """The calls below the user's own line, in libraries, innermost last."""
-    if not place.inside:
-        return []
-    stack = place.breaks[0].user_stack
-    own = [i for i, at in enumerate(stack) if place.line and (at.file, at.line) == (place.line.file, place.line.line)]
-    below = stack[own[-1] + 1 :] if own else stack
-    below = (*(at for at in below[:-1] if not is_machinery(at.file)), *below[-1:])
-    lines = [
-        line(("inside " if i == 0 else "       ", DIM), *_call(at, page), indent=4)
-        for i, at in enumerate(below[-_DEPTH:])
-    ]
-    others = len(place.inside) - 1
-    return lines + ([line((f"       and {plural(others, 'other line')} in --json", DIM), indent=4)] if others else [])
+def _way(card: BreakCard, page: Page) -> list[Text]:
+    """The calls that lead there, outermost first, and those inside of a library."""
+    above = card.chain[:-1]
+    lines = _calls("called at", above[-_DEPTH:], page)
+    lines += _calls("inside", card.inside[:_DEPTH], page)
+    hidden = max(len(above) - _DEPTH, 0) + max(len(card.inside) - _DEPTH, 0)
+    return lines + ([line((f"… and {plural(hidden, 'more line')} in --json", DIM), indent=13)] if hidden else [])
 
 
-def _way_there(event: GraphBreak, page: Page) -> list[Text]:
-    """The calls in the user's own code, outermost first; without the line of the card itself."""
-    stack = own_stack(event.user_stack)[:-1]
+def _calls(label: str, stack: tuple[SourceLine, ...], page: Page) -> list[Text]:
     return [
-        line(("called from " if i == 0 else "            ", DIM), *_call(at, page), indent=4)
+        line(
+            (f"{label if i == 0 else '':<9}", DIM), page.at(at), (f" {plain_function(at.function)}", DIM),
+            (f"  {at.code.strip()}", CODE), indent=4,
+        )
         for i, at in enumerate(stack)
-    ]
+    ]  # fmt: skip
 
 
-def _call(at: SourceLine, page: Page) -> tuple[str | tuple[str, str], ...]:
-    return (page.at(at), (f" {plain_function(at.function)}", DIM), (f"  {at.code.strip()}", CODE))
-
-
-def _where_seen(place: Place) -> list[Text]:
-    ids = [f"[{i}]" for i in place.compile_ids]
+def _where_seen(card: BreakCard) -> list[Text]:
+    ids = [f"[{i}]" for i in card.compile_ids]
     rest = f" and {len(ids) - _IDS:,} more" if len(ids) > _IDS else ""
-    lines = [line(("in compilations ", DIM), ", ".join(ids[:_IDS]), rest, indent=4)]
-    resumes = list(dict.fromkeys(b.resume_function for b in place.breaks if b.resume_function))
-    if resumes:
-        lines.append(line(("goes on in ", DIM), ", ".join(resumes[:3]), indent=4))
-    return lines
+    return [line((f"{'in':<9}", DIM), ", ".join(ids[:_IDS]), rest, indent=4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from compiler_lens.analysis.kernels import fused_op_count, is_generated, kernel_kinds, launch_count
-from compiler_lens.analysis.places import innermost_own
+from compiler_lens.analysis.ownership import innermost_own
 from compiler_lens.analysis.select import Selection, select_kernels
 from compiler_lens.model import GraphStage, Kernel, Node, Pass, Recording, SourceLine, Trust
 from compiler_lens.render import words

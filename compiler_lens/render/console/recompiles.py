@@ -1,23 +1,26 @@
-"""Words for recompiles: what changed, from which value to which."""
+"""Recompiles, one card for each function: what changed from which value to which, at what price, what to do."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import pairwise
 
 from rich.text import Text
 
 from compiler_lens.analysis.coverage import FunctionName
-from compiler_lens.analysis.places import own_stack
-from compiler_lens.analysis.recompiles import RecompileCause, deciding_failure, recompile_causes
 from compiler_lens.analysis.select import Selection
+from compiler_lens.analysis.stories import Change, Chapter, RecompileStory, Step, recompile_stories
 from compiler_lens.model import GuardFailure, Recording
-from compiler_lens.render.console.page import CODE, DIM, PLACE, WARN, Page, line, paragraph, title
-from compiler_lens.render.text import one_line, plural, times
+from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
+from compiler_lens.render.text import one_line, plural, seconds, times
 
 _SERIES = 5
-_WHOLE = 2_000
 _VALUE = 32
+_FIRST, _LAST = 5, 2  # of a long series
+_CAUSES = 2  # in a headline
+_RAW = 3  # of torch's own texts
+_DIGITS = re.compile(r"\d\.\d{6,}")
 
 
 def short_failure(failure: GuardFailure | None, limit: int = 200) -> str:
@@ -47,14 +50,15 @@ def change_series(changes: Sequence[tuple[str, str]]) -> str:
 
 
 def recompile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
-    """What `show REC recompiles [ID]` shows: every cause with its series of values, and every recompile of it."""
-    causes = [c for c in recompile_causes(recording) if any(selection.has(r) for r in c.recompiles)]
-    if not causes:
+    """What `show REC recompiles [ID]` shows: a card for every function that was compiled again."""
+    stories = [s for s in recompile_stories(recording) if _is_asked_for(s, selection)]
+    if not stories:
         return [line("No recompiles.")]
-    total = sum(len(cause.recompiles) for cause in causes)
-    lines = [title("Recompiles", f"{plural(total, 'recompile')} for {plural(len(causes), 'cause')}")]
-    for cause in causes:
-        lines += [Text(), *_cause(cause, page)]
+    total, fine = sum(story.recompiles for story in stories), sum(story.benign for story in stories)
+    told = f"{plural(total, 'recompile')} of {plural(len(stories), 'function')}"
+    lines = [title("Recompiles", f"{told}, {fine:,} of them fine as they are" if fine else told)]
+    for story in stories:
+        lines += [Text(), *_card(story, page)]
     return lines
 
 
@@ -64,20 +68,88 @@ def named(function: FunctionName, page: Page) -> Text:
     return line((function.name, PLACE), (place, DIM))
 
 
-def _cause(cause: RecompileCause, page: Page) -> list[Text]:
-    lines = [line(named(cause.function, page), (f"  {times(len(cause.recompiles))}", WARN), indent=2)]
-    lines += paragraph(short_failure(cause.failure, _WHOLE), page.width, 4)
-    if cause.changes:
-        lines.append(line(("old → new: ", DIM), (change_series(cause.changes), CODE), indent=4))
-    if cause.failure and cause.failure.hint:
-        lines += paragraph(cause.failure.hint, page.width, 4, CODE)
-    if cause.failure and cause.failure.user_stack:
-        for at in own_stack(cause.failure.user_stack):
-            lines.append(line((page.at(at), PLACE), (f"  {at.code.strip()}", CODE), indent=4))
-    for recompile in cause.recompiles:
-        failure = deciding_failure(recompile)
-        others = len(recompile.failures) - 1
-        more = f" (and {plural(others, 'older entry', 'older entries')} did not fit)" if others > 0 else ""
-        text = one_line(failure.text, 160) if failure else ""
-        lines.append(line((f"[{recompile.compile_id}] ", DIM), text, (more, DIM), indent=6))
+def _is_asked_for(story: RecompileStory, selection: Selection) -> bool:
+    return any(selection.has(change.recompile) for chapter in story.chapters for change in chapter.changes)
+
+
+def _card(story: RecompileStory, page: Page) -> list[Text]:
+    lines = paragraph(_headline(story, page), page.width, 2)
+    if story.limit is not None:
+        told = f"the recompile limit was hit at [{story.limit}]: it runs eagerly since"
+        lines += paragraph(line((told, BAD)), page.width, 4)
+    if story.repeats_breaks:
+        breaks = plural(story.repeats_breaks, "graph break")
+        lines += paragraph(f"{breaks} came again with the recompiles: they are not new places", page.width, 4, DIM)
+    for chapter in story.chapters:
+        lines += _chapter(chapter, page)
     return lines
+
+
+def _headline(story: RecompileStory, page: Page) -> Text:
+    place = f" ({page.at(story.function)})" if story.function.file else ""
+    parts = f", in {story.parts} parts" if story.parts > 1 else ""
+    changed = [_changed(chapter) for chapter in story.chapters[:_CAUSES]]
+    more = len(story.chapters) - _CAUSES
+    if more > 0:
+        changed.append(plural(more, "other cause"))
+    told = f" was compiled {plural(story.compilations, 'time')}{parts}: {'; '.join(changed)}"
+    cost = f"; {seconds(story.seconds)}" if story.seconds else ""
+    return line((story.function.name, PLACE), (place, DIM), told, (cost, WARN))
+
+
+def _changed(chapter: Chapter) -> str:
+    told = f"{chapter.subject or 'something'} changed"
+    series = series_text(chapter.series)
+    return " ".join(part for part in (told, series, f"({chapter.cause.value})") if part)
+
+
+def series_text(steps: Sequence[Step]) -> str:
+    """`8 → 4 → 1`; a long series without its middle, a question mark for a value that nobody told."""
+    told = [_value(step) for step in steps]
+    if len(told) > _FIRST + _LAST + 1:
+        told = [*told[:_FIRST], "…", *told[-_LAST:]]
+    return " → ".join(told)
+
+
+def _value(step: Step) -> str:
+    text = one_line(_DIGITS.sub(lambda m: m[0][:6], step.value), _VALUE) or "?"
+    return f"{text} {times(step.times)}" if step.times > 1 else text
+
+
+def _chapter(chapter: Chapter, page: Page) -> list[Text]:
+    count = f"  {times(len(chapter.changes))}"
+    lines = [line((chapter.subject or "unknown", CODE), (count, WARN), (f"  {chapter.cause.value}", DIM), indent=4)]
+    if chapter.line:
+        at = line((page.at(chapter.line), PLACE), (f"  {chapter.line.code.strip()}", CODE), indent=6)
+        lines.append(at)
+    lines += _labelled("why ", chapter.fix.why, page)
+    if chapter.benign:
+        lines += _labelled("fine", chapter.fix.leave, page, GOOD)
+        lines += _labelled("else", chapter.fix.change, page)
+    else:
+        lines += _labelled("fix ", chapter.fix.change, page, WARN)
+    return [*lines, *_raw(chapter.changes, page)]
+
+
+def _labelled(label: str, text: str, page: Page, style: str = DIM) -> list[Text]:
+    lines = paragraph(_with_code(text), page.width, 12)
+    for i, one in enumerate(lines):
+        lines[i] = line((f"      {label}  ", style), one[12:]) if i == 0 else one
+    return lines
+
+
+def _with_code(text: str) -> Text:
+    """Text whose backticks mark code, without them."""
+    parts = one_line(text, 2_000).split("`")
+    return Text().join(Text(part, style=CODE if i % 2 else "") for i, part in enumerate(parts))
+
+
+def _raw(changes: Sequence[Change], page: Page) -> list[Text]:
+    """Torch's own words for the first few, what was said before folded."""
+    lines: list[Text] = []
+    for change in changes[:_RAW]:
+        failure = change.decided.failure
+        text = one_line(failure.text, 200) if failure else "torch gave no reason"
+        lines += paragraph(line((f"[{change.recompile.compile_id}] {text}", DIM)), page.width, 6, limit=2)
+    rest = len(changes) - _RAW
+    return [*lines, line((f"and {rest:,} more like it in --json", DIM), indent=6)] if rest > 0 else lines

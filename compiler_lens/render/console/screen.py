@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from compiler_lens.analysis.caches import CacheSummary, Warmth
+from compiler_lens.analysis.cards import BreakCard
 from compiler_lens.analysis.compilations import CompilationRow, folded
-from compiler_lens.analysis.coverage import plain_function
+from compiler_lens.analysis.coverage import Function, Treatment, plain_function
 from compiler_lens.analysis.kernels import autotune_winners, cudagraph_states, is_generated, kernel_kinds, launch_count
-from compiler_lens.analysis.places import Place
-from compiler_lens.analysis.recompiles import RecompileCause
+from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.analysis.summary import Summary, summarize
 from compiler_lens.model import CacheLayer, CacheResult, Environment, Outcome, Recording
 from compiler_lens.render import words
+from compiler_lens.render.advice import changed, effect
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.compilations import compilation_table
 from compiler_lens.render.console.next_steps import next_steps
@@ -35,7 +36,6 @@ from compiler_lens.render.console.page import (
     paragraph,
     title,
 )
-from compiler_lens.render.console.recompiles import change_series, short_failure
 from compiler_lens.render.console.times import phase_table, total_words, worker_lines
 from compiler_lens.render.text import number, plural, seconds, times
 
@@ -63,9 +63,9 @@ _ROOMS = (
 )
 
 
-def report_lines(recording: Recording, page: Page) -> list[Text]:
+def report_lines(recording: Recording, page: Page, user_paths: tuple[str, ...] = ()) -> list[Text]:
     """All lines of the one screen: as much as it holds, and no more."""
-    summary = summarize(recording)
+    summary = summarize(recording, user_paths)
     lines: list[Text] = []
     for room in _ROOMS:
         lines = _sections(recording, summary, page, room)
@@ -94,7 +94,7 @@ def _sections(recording: Recording, summary: Summary, page: Page, room: Room) ->
 def _headline(recording: Recording, summary: Summary, page: Page) -> list[Text]:
     lines = [
         line(("compiler_lens", "bold"), (f"  {' · '.join(_setting(recording.environment, summary, page))}", DIM)),
-        *paragraph(_verdict(summary), page.width, 0),
+        *paragraph(_verdict(summary, page), page.width, 0, "", 4),
     ]
     if summary.coverage.frames or recording.graph_breaks:
         figures = Text(", ").join(line(figure) for figure in _figures(recording, summary))
@@ -116,23 +116,34 @@ def _setting(environment: Environment, summary: Summary, page: Page) -> Iterable
         yield f"options {joined([f'{name}={value}' for name, value in summary.options], 3)}"
 
 
-def _verdict(summary: Summary) -> Text:
-    counts = summary.coverage.counts
-    total, compiled, empty = len(summary.coverage.frames), counts[Outcome.COMPILED], counts[Outcome.EMPTY]
-    if not total:
+def _verdict(summary: Summary, page: Page) -> Text:
+    """`3 of 5 functions compiled; 2 run eagerly: `MoE.forward` (model.py:41), …`."""
+    covered = summary.coverage
+    counted = [f for f in covered.functions if f.treatment is not Treatment.EMPTY]
+    if not covered.frames:
         return line(("Nothing was compiled: no frame entered the compiler.", BAD))
-    ended = [(counts[outcome], word) for outcome, word in words.OUTCOMES_COUNTED.items() if counts[outcome]]
-    if not compiled:
-        told = [f"{plural(ended[0][0], 'frame')} {ended[0][1]}", *(f"{n:,} {word}" for n, word in ended[1:])]
-        return line(("Nothing was compiled", BAD), f": {', '.join(told)}.")
-    style = GOOD if compiled + empty == total else WARN
-    first = (
-        f"All {total:,} frames compiled"
+    compiled = sum(f.treatment.is_compiled for f in counted)
+    partly, total = covered.treatments.get(Treatment.PARTLY_EAGER, 0), len(counted)
+    if not counted:
+        return line(("Nothing was compiled", BAD), f": {plural(len(covered.frames), 'frame')} with nothing to compile.")
+    rest = Text()
+    for kind, told in words.TREATMENTS_COUNTED.items():
+        if found := covered.treated(kind):
+            rest.append("; ").append(_named(len(found), told, found, page))
+    if not compiled and not partly:
+        return line(("Nothing was compiled", BAD), rest, ".")
+    style = GOOD if compiled == total else WARN
+    head = (
+        f"All {total:,} functions compiled"
         if 1 < compiled == total
-        else f"{compiled:,} of {plural(total, 'frame')} compiled"
+        else f"{compiled:,} of {plural(total, 'function')} compiled"
     )
-    rest = "".join(f", {n:,} {word}" for n, word in ended[1:])
-    return line((first, f"bold {style}"), f"{rest}.")
+    return line((head, f"bold {style}"), rest, ".")
+
+
+def _named(count: int, told: tuple[str, str], functions: tuple[Function, ...], page: Page) -> Text:
+    names = [f"{f.name.name} ({page.at(f.name)})" if f.name.file else f.name.name for f in functions]
+    return line(f"{count:,} {told[count != 1]}: ", (joined(names, 3), PLACE))
 
 
 def _figures(recording: Recording, summary: Summary) -> Iterable[Part]:
@@ -154,25 +165,24 @@ def _warmth(caches: CacheSummary) -> str:
 
 
 def _breaks(summary: Summary, page: Page, room: Room) -> list[Text]:
-    if not summary.places:
+    if not summary.cards:
         return []
-    events = sum(len(place.breaks) for place in summary.places)
-    lines = [title("Graph breaks", f"{plural(events, 'break')} at {plural(len(summary.places), 'place')}")]
-    for place in summary.places[: room.places]:
-        lines += _place(place, page, room)
-    return lines + _more(len(summary.places) - room.places, "place", "breaks", page)
+    events = sum(len(card.events) for card in summary.cards)
+    lines = [title("Graph breaks", f"{plural(events, 'break')} at {plural(len(summary.cards), 'place')}")]
+    for card in summary.cards[: room.places]:
+        lines += _card(card, page, room)
+    return lines + _more(len(summary.cards) - room.places, "place", "breaks", page)
 
 
-def _place(place: Place, page: Page, room: Room) -> list[Text]:
-    effects = [words.BREAK_OUTCOMES[outcome] + _times_word(n, len(place.breaks)) for outcome, n in place.outcomes]
-    known = f" ({place.cause.gbid})" if place.cause.gbid else ""
-    where = page.at(place.line) if place.line else "unknown place"
-    function = f" in {plain_function(place.line.function)}" if place.line and place.line.function else ""
-    code = f"  {place.line.code.strip()}" if place.line else ""
-    inside = f", inside {page.at(place.inside[0])}" if place.inside else ""
-    told = line((", ".join(effects), WARN), f": {place.gb_type}{known}{inside}")
+def _card(card: BreakCard, page: Page, room: Room) -> list[Text]:
+    where = page.at(card.place) if card.place else "unknown place"
+    function = f" in {plain_function(card.place.function)}" if card.place and card.place.function else ""
+    code = f"  {card.place.code.strip()}" if card.place else ""
+    known = f" ({card.cause.gbid})" if card.cause.gbid else ""
+    inside = f", inside {page.at(card.inside[0])}" if card.inside else ""
+    told = line((effect(card), WARN), f": {card.gb_type}{known}{inside}")
     return [
-        line((f"{times(len(place.breaks)):>5}  ", WARN), (where, PLACE), function, (code, CODE)),
+        line((f"{times(len(card.events)):>5}  ", WARN), (where, PLACE), function, (code, CODE)),
         *paragraph(told, page.width, 7, "", room.wrapped),
     ]
 
@@ -182,22 +192,25 @@ def _times_word(count: int, total: int) -> str:
 
 
 def _recompiles(summary: Summary, page: Page, room: Room) -> list[Text]:
-    if not summary.causes:
+    if not summary.stories:
         return []
-    total = sum(len(cause.recompiles) for cause in summary.causes)
-    lines = [title("Recompiles", f"{plural(total, 'recompile')} for {plural(len(summary.causes), 'cause')}")]
-    for cause in summary.causes[: room.causes]:
-        lines += _cause(cause, page)
-    return lines + _more(len(summary.causes) - room.causes, "cause", "recompiles", page)
+    total = sum(story.recompiles for story in summary.stories)
+    lines = [title("Recompiles", f"{plural(total, 'recompile')} of {plural(len(summary.stories), 'function')}")]
+    for story in summary.stories[: room.causes]:
+        lines += _story(story, page, room)
+    return lines + _more(len(summary.stories) - room.causes, "function", "recompiles", page)
 
 
-def _cause(cause: RecompileCause, page: Page) -> list[Text]:
-    place = f"  {page.at(cause.function)}" if cause.function.file else ""
-    count = f"{times(len(cause.recompiles)):>5}  "
-    return [
-        line((count, WARN), (cause.function.name, PLACE), (place, DIM), (f"  {change_series(cause.changes)}", CODE)),
-        line(short_failure(cause.failure), indent=7),
-    ]
+def _story(story: RecompileStory, page: Page, room: Room) -> list[Text]:
+    place = f"  {page.at(story.function)}" if story.function.file else ""
+    price = f"  {seconds(story.seconds)}" if story.seconds else ""
+    limit = "  limit hit: eager since" if story.limit else "  as expected" if story.benign else ""
+    head = line(
+        (f"{times(story.recompiles):>5}  ", WARN), (story.function.name, PLACE), (place, DIM), price,
+        (limit, WARN if story.limit else DIM),
+    )  # fmt: skip
+    told = [line(changed(chapter), indent=7) for chapter in story.chapters[: room.wrapped]]
+    return [head, *told]
 
 
 def _graphs(summary: Summary, page: Page, room: Room) -> list[Text]:

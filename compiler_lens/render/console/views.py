@@ -14,6 +14,7 @@ from compiler_lens.render.console.frames import frame_lines
 from compiler_lens.render.console.graphs import graph_lines
 from compiler_lens.render.console.guards import guard_lines
 from compiler_lens.render.console.kernels import kernel_lines, one_kernel_lines
+from compiler_lens.render.console.next_steps import finding_lines
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.console.recompiles import recompile_lines
 from compiler_lens.render.console.times import cache_lines, time_lines
@@ -34,4 +35,5 @@ VIEWS: Mapping[str, View] = {
     "autotune": autotune_lines,
     "cudagraphs": cudagraph_lines,
     "environment": environment_lines,
+    "findings": finding_lines,
 }

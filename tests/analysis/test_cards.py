@@ -5,13 +5,8 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.places import (
-    break_places,
-    innermost_own,
-    is_own,
-    own_stack,
-    specific_hints,
-)
+from compiler_lens.analysis.cards import break_cards, specific_hints
+from compiler_lens.analysis.ownership import Ownership, innermost_own, is_own, own_stack
 from compiler_lens.model import BreakCause, BreakOutcome, Recording, SourceLine
 
 PACKAGE = SourceLine(
@@ -83,24 +78,32 @@ def test_breaks_inside_libraries_are_grouped_at_the_own_line_that_led_there():
     first = samples.graph_break(1, samples.PRINTING, 18, "log(x)", inside=PYTHON)
     second = samples.graph_break(2, samples.PRINTING, 18, "log(x)", inside=PACKAGE)
     third = samples.graph_break(3, samples.PRINTING, 18, "log(x)", inside=PACKAGE)
-    (place,) = break_places(recording(first, second, third))
-    assert (place.line.file, place.line.line, place.own) == (samples.MODEL, 18, True)
-    assert place.breaks == (first, second, third)
-    assert place.inside == (PACKAGE, PYTHON), "the most frequent first"
+    (card,) = break_cards(recording(first, second, third))
+    assert (card.place.file, card.card.place, card.own) == (samples.MODEL, 18, True)
+    assert card.events == (first, second, third)
+    assert card.inside == (PACKAGE, PYTHON), "the most frequent first"
 
 
-def test_without_a_line_of_the_users_the_innermost_line_stands_for_the_place():
+def test_without_a_line_of_the_users_the_innermost_line_that_is_not_torchs_is_the_place():
     event = replace(samples.graph_break(1, samples.PRINTING, 1, ""), user_stack=(PACKAGE, TORCH), location=TORCH)
-    (place,) = break_places(recording(event))
-    assert place.line == TORCH
-    assert not place.own
+    (card,) = break_cards(recording(event))
+    assert card.place == PACKAGE
+    assert not card.own
+
+
+def test_what_the_user_says_is_theirs_is_theirs():
+    event = replace(samples.graph_break(1, samples.PRINTING, 18, "f(x)"), user_stack=(samples.CALLED, PACKAGE, TORCH))
+    (card,) = break_cards(recording(event), Ownership(("transformers",)))
+    assert (card.place, card.own, card.inside) == (PACKAGE, True, (TORCH,))
+    assert Ownership(("/venv/lib/python3.11/site-packages/transformers",)).owns(PACKAGE.file)
+    assert not Ownership(("transform",)).owns(PACKAGE.file)
 
 
 def test_a_break_without_a_stack_is_at_its_location_and_one_without_either_nowhere():
     at = SourceLine(samples.MODEL, 7, "f", "print(x)")
     located = replace(samples.graph_break(1, samples.PRINTING, 1, ""), user_stack=(), location=at)
     lost = replace(located, location=None)
-    assert [place.line for place in break_places(recording(located, lost))] == [at, None]
+    assert [card.place for card in break_cards(recording(located, lost))] == [at, None]
 
 
 def test_one_line_with_two_causes_is_two_places():
@@ -108,7 +111,7 @@ def test_one_line_with_two_causes_is_two_places():
         samples.graph_break(1, samples.PRINTING, 18, "f(x)"),
         samples.graph_break(2, samples.BRANCHING, 18, "f(x)"),
     )
-    assert [place.gb_type for place in break_places(recording(*breaks))] == [
+    assert [card.gb_type for card in break_cards(recording(*breaks))] == [
         samples.PRINTING.gb_type,
         samples.BRANCHING.gb_type,
     ]
@@ -117,9 +120,9 @@ def test_one_line_with_two_causes_is_two_places():
 @pytest.mark.parametrize(
     "make", [samples.broken, samples.many, samples.hostile, samples.nothing_compiled, samples.empty]
 )
-def test_the_places_partition_the_events(make):
+def test_the_cards_partition_the_events(make):
     breaks = make().graph_breaks
-    grouped = [event for place in break_places(make()) for event in place.breaks]
+    grouped = [event for card in break_cards(make()) for event in card.events]
     assert len(grouped) == len(breaks)
     assert set(grouped) == set(breaks)
 
@@ -127,21 +130,21 @@ def test_the_places_partition_the_events(make):
 def test_a_place_that_makes_frames_run_eagerly_comes_before_one_that_only_splits():
     often = [samples.graph_break(i, samples.PRINTING, 18, "print()") for i in range(9)]
     once = samples.graph_break(20, samples.BRANCHING, 30, "if x:", BreakOutcome.SKIPPED_FRAME)
-    places = break_places(recording(*often, once))
-    assert [place.gb_type for place in places] == [samples.BRANCHING.gb_type, samples.PRINTING.gb_type]
-    assert places[0].frames(BreakOutcome.SKIPPED_FRAME) == 1
-    assert places[1].outcomes == ((BreakOutcome.SPLIT, 9),)
+    cards = break_cards(recording(*often, once))
+    assert [card.gb_type for card in cards] == [samples.BRANCHING.gb_type, samples.PRINTING.gb_type]
+    assert cards[0].frames_that(BreakOutcome.SKIPPED_FRAME) == 1
+    assert cards[1].outcomes == ((BreakOutcome.SPLIT, 9),)
 
 
 def test_the_cause_is_the_root_not_what_happened_while_handling_it():
-    (place,) = break_places(recording(samples.graph_break(4, samples.BRANCHING, 28, "if x:", then=(samples.IN_LOOP,))))
-    assert place.cause == samples.BRANCHING
+    (card,) = break_cards(recording(samples.graph_break(4, samples.BRANCHING, 28, "if x:", then=(samples.IN_LOOP,))))
+    assert card.cause == samples.BRANCHING
 
 
 def test_a_break_without_a_cause_is_a_break_all_the_same():
-    (place,) = break_places(recording(replace(samples.graph_break(1, samples.PRINTING, 18, "f()"), causes=())))
-    assert place.gb_type == "Graph break of unknown cause"
-    assert specific_hints(place.cause) == ()
+    (card,) = break_cards(recording(replace(samples.graph_break(1, samples.PRINTING, 18, "f()"), causes=())))
+    assert card.gb_type == "Graph break of unknown cause"
+    assert specific_hints(card.cause) == ()
 
 
 def test_hints_that_fit_any_break_are_no_advice():

@@ -1,0 +1,40 @@
+"""Everything that a recording means, as one value: what the console, the page and JSON show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from compiler_lens.analysis.cards import BreakCard, break_cards
+from compiler_lens.analysis.coverage import Coverage, coverage
+from compiler_lens.analysis.findings import Finding, findings
+from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.analysis.stories import RecompileStory, recompile_stories
+from compiler_lens.model import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What was compiled and what was not, why, and what to change."""
+
+    coverage: Coverage
+    cards: tuple[BreakCard, ...]  # graph breaks, by place in the user's code and root cause; the costliest first
+    recompiles: tuple[RecompileStory, ...]  # one for each function that was recompiled
+    findings: tuple[Finding, ...]  # all of it ranked; above INFO there is something to fix
+
+
+def explain(recording: Recording, *, user_paths: Iterable[str] = ()) -> Explanation:
+    """What a recording means, computed from it alone.
+
+        explanation = compiler_lens.explain(compiler_lens.load("run.clens"))
+        for card in explanation.cards:
+            print(card.place.file, card.place.line, card.cause.gb_type, len(card.events))
+
+    Args:
+        recording: a loaded one, or `lens.recording`.
+        user_paths: files, folders or packages to count as the user's own, where breaks are placed: by default all
+            that is not installed. `user_paths=["transformers"]` places breaks inside of that library.
+    """
+    own = Ownership(tuple(user_paths))
+    covered, cards, stories = coverage(recording, own), break_cards(recording, own), recompile_stories(recording)
+    return Explanation(covered, cards, stories, findings(recording, covered, cards, stories))
