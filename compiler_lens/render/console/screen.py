@@ -258,7 +258,8 @@ def _kernels(recording: Recording, summary: Summary, page: Page, room: Room) -> 
         Column(),
     )
     lines += table(columns, rows, page.width)
-    return [*lines, *_more(sum(len(g.kernels) for g in fusing[room.kernels :]), "fused kernel", "kernels", page), *_modes(recording)]
+    hidden = sum(len(group.kernels) for group in fusing[room.kernels :])
+    return [*lines, *_more(hidden, "fused kernel", "kernels", page), *_modes(recording)]
 
 
 def _modes(recording: Recording) -> Iterable[Text]:
