@@ -6,15 +6,15 @@ import linecache
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import NamedTuple
 
 import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.analysis.places import break_places
 from compiler_lens.analysis.rewrites import Rewrite, rewrite
 from compiler_lens.analysis.source import Sources
-from compiler_lens.model import BreakCause, SourceLine
+from compiler_lens.model import BreakCause, GraphBreak, SourceLine
 
 BRANCH = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
@@ -55,7 +55,19 @@ def places_of(text: str, *inputs: torch.Tensor):
     compiled = torch.compile(loaded(text).f, backend="eager")
     with Lens(strict=True) as lens, contextlib.redirect_stdout(io.StringIO()):
         results = [compiled(x.clone()) for x in inputs]
-    return break_places(lens.recording), results
+    return [Place(b.root, own_line(b)) for b in lens.recording.graph_breaks], results
+
+
+class Place(NamedTuple):
+    """A break at a line of the user's own."""
+
+    cause: BreakCause
+    line: SourceLine
+
+
+def own_line(event: GraphBreak) -> SourceLine:
+    lines = [line for line in (*event.user_stack, event.location) if line and line.file == FILE]
+    return lines[-1]
 
 
 def applied(text: str, found: Rewrite) -> str:
@@ -309,7 +321,10 @@ def test_a_branch_of_calls_becomes_cond(source):
 CHECKS = {
     "assert": ("def f(x):\n    assert x.sum() > -1e9, f'bad: {x}'\n    return x + 1\n", "'bad'"),
     "assert both": ("def f(x):\n    assert x.min() > -999 and x.max() < 999\n    return x + 1\n", ""),
-    "raise": ("def f(x):\n    if x.isnan().any():\n        raise ValueError('it is nan')\n    return x + 1\n", "it is nan"),
+    "raise": (
+        "def f(x):\n    if x.isnan().any():\n        raise ValueError('it is nan')\n    return x + 1\n",
+        "it is nan",
+    ),
     "raise unless": ("def f(x):\n    if not x.isfinite().all():\n        raise ValueError\n    return x + 1\n", ""),
     "raise on a comparison": ("def f(x):\n    if x.max() > 999:\n        raise ValueError(x)\n    return x + 1\n", ""),
 }
@@ -547,7 +562,9 @@ f = Model()
     assert not found.is_complete
     assert found.after == ("w = self.w",)
     assert found.needs == "`self.w = torch.nn.Parameter(torch.ones(3))` in `__init__`"
-    better = applied(text, found).replace("__init__()\n", "__init__()\n        self.w = torch.nn.Parameter(torch.ones(3))\n")
+    better = applied(text, found).replace(
+        "__init__()\n", "__init__()\n        self.w = torch.nn.Parameter(torch.ones(3))\n"
+    )
     left, (result,) = places_of(better, UP)
     assert not left
     torch.testing.assert_close(result, expected)

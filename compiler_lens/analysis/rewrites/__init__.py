@@ -44,6 +44,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Failed to mutate tensor data attribute": (data_of,),
     "Data pointer comparison": (same_memory,),
     "Builtin `operator.*` comparison with constant `self` failed": (same_memory,),
+    "UserError: DataPtrVariable() has no type": (same_memory,),  # 2.11, for `!=`
     "setattr() on Tensor.requires_grad": (requires_grad,),
     "Unsupported Tensor.requires_grad_() call": (requires_grad,),
     "requires_grad_() intermediate leaked as output": (requires_grad,),
