@@ -27,7 +27,6 @@ class CacheSummary:
     warm: int  # compilations answered from a cache
     asked: int  # compilations that asked one
     results: Mapping[tuple[CacheLayer, CacheResult], int]
-    seconds_saved: float  # as torch reckons it
 
 
 def cache_summary(recording: Recording) -> CacheSummary:
@@ -37,8 +36,7 @@ def cache_summary(recording: Recording) -> CacheSummary:
         by_id.setdefault(outcome.compile_id, []).append(outcome)
     warm = sum(_is_warm(outcomes) for outcomes in by_id.values())
     results = Counter((o.layer, o.result) for o in recording.caches)
-    saved = sum(o.seconds_saved or 0.0 for o in recording.caches)
-    return CacheSummary(_warmth(warm, len(by_id)), warm, len(by_id), results, saved)
+    return CacheSummary(_warmth(warm, len(by_id)), warm, len(by_id), results)
 
 
 def _is_warm(outcomes: list[CacheOutcome]) -> bool:

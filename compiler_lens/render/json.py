@@ -224,7 +224,6 @@ def _cache_counts(recording: Recording) -> Data:
         "warm_compilations": summary.warm,
         "asking_compilations": summary.asked,
         "results": results,
-        "seconds_saved": summary.seconds_saved,
     }
 
 

@@ -8,7 +8,16 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_ids
-from compiler_lens.model import GraphStage, KernelKind, Recording, SourceLine, Trust
+from compiler_lens.model import (
+    CacheLayer,
+    CacheOutcome,
+    CacheResult,
+    GraphStage,
+    KernelKind,
+    Recording,
+    SourceLine,
+    Trust,
+)
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.views import VIEWS
@@ -161,6 +170,21 @@ def test_autotuning_shows_the_margin_and_what_failed():
     text = shown(samples.broken(), "autotune", width=120)
     assert "the winner 1.56 times faster than the next" in text
     assert re.search(r"triton_mm_9 +template +failed +out of shared memory", text)
+
+
+def test_the_time_that_a_cache_saved_is_an_estimate_for_each_hit_and_never_a_sum():
+    owner = samples.compile_id(0)
+    hits = tuple(
+        CacheOutcome(owner, layer, CacheResult.HIT, key="k", seconds_saved=saved)
+        for layer, saved in ((CacheLayer.AOT_AUTOGRAD, 3.5), (CacheLayer.FX_GRAPH, 3.0))
+    )
+    text = shown(Recording(caches=hits), "caches")
+    assert "est. saved" in text.splitlines()[1]
+    assert re.search(r"AOTAutograd +hit +k +3\.50? s\n", text)
+    assert "these times do not add up" in " ".join(text.split())
+    assert "6.5" not in text + to_json(Recording(caches=hits), "caches")
+    without = replace(samples.empty(), caches=(replace(hits[0], seconds_saved=None),))
+    assert "add up" not in " ".join(shown(without, "caches").split())
 
 
 def test_a_compile_id_narrows_every_view():

@@ -14,12 +14,19 @@ from compiler_lens.analysis.select import Selection
 from compiler_lens.model import CacheResult, Recording, Span
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
-from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, title
+from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
 from compiler_lens.render.console.recompiles import named
 from compiler_lens.render.text import number, percent, plural, seconds
 
 _BAR = 24
 _EVENTS = 15
+
+# AOTAutogradCache and FxGraphCache each tell it of their own entry (torch/_functorch/_aot_autograd/autograd_cache.py,
+# torch/_inductor/codecache.py).
+_SAVED = (
+    "est. saved: torch's estimate for each hit, the time that compiling took when the entry was made. That of an "
+    "AOTAutograd hit includes its FX graphs, so these times do not add up."
+)
 
 _RESULT_STYLES = {CacheResult.HIT: GOOD, CacheResult.MISS: WARN, CacheResult.BYPASS: BAD}
 
@@ -80,14 +87,11 @@ def cache_lines(recording: Recording, selection: Selection, page: Page) -> list[
     if not asked:
         return [line("No cache was asked, or none told us.")]
     summary = cache_summary(recording)
-    saved = f", {seconds(summary.seconds_saved)} saved as torch reckons it" if summary.seconds_saved else ""
-    counted = (
-        f"{words.WARMTH[summary.warmth]}: {summary.warm:,} of {plural(summary.asked, 'compilation')} from cache{saved}"
-    )
+    counted = f"{words.WARMTH[summary.warmth]}: {summary.warm:,} of {plural(summary.asked, 'compilation')} from cache"
     columns = (
         Column("id", style=DIM), Column("cache", style=PLACE), Column("answer"),
         Column("key", style=DIM, flexible=True),
-        Column("saved", right=True), Column("because", flexible=True),
+        Column("est. saved", right=True), Column("because", flexible=True),
     )  # fmt: skip
     rows = [
         (
@@ -96,7 +100,8 @@ def cache_lines(recording: Recording, selection: Selection, page: Page) -> list[
         )
         for c in asked
     ]  # fmt: skip
-    return [title("Caches", counted), *table(columns, rows, page.width)]
+    note = paragraph(_SAVED, page.width, 2, DIM) if any(c.seconds_saved is not None for c in asked) else []
+    return [title("Caches", counted), *table(columns, rows, page.width), *note]
 
 
 def total_words(phases: PhaseTimes) -> str:
