@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler_lens.analysis.coverage import resumed_line
-from compiler_lens.analysis.places import is_own
+from compiler_lens.analysis.ownership import is_own
 from compiler_lens.analysis.source import Sources
 from compiler_lens.model import Compilation, Graph, GraphBreak, SourceLine
 

@@ -17,7 +17,7 @@ from compiler_lens.analysis.recompile_fixes import FIXES, CauseClass, Fix
 from compiler_lens.model import Compilation, CompileId, Graph, GraphBreak, Outcome, Recompile, Recording, SourceLine
 
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
-_UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+).*)")
+_UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+)).*")
 _NO_WORD = re.compile(r"\W+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -235,7 +235,8 @@ def _first_use(source: str, graphs: Sequence[Graph]) -> SourceLine | None:
 
 
 def _repeated(recompile: Recompile, facts: Facts) -> int:
-    first = {_place(b) for b in facts.breaks.get(facts.lives.first(recompile.compile_id), ())}
+    before = facts.lives.first(recompile.compile_id)
+    first = {_place(b) for b in facts.breaks.get(before, ())} if before != recompile.compile_id else set()
     return sum(_place(b) in first for b in facts.breaks.get(recompile.compile_id, ()))
 
 

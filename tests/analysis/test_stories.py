@@ -214,7 +214,7 @@ SIZE = "tensor 'args[0]' size mismatch at index 0. expected 5, actual 7"
 def test_arguments_of_the_wrapper_are_told_by_place_where_nobody_knows_their_names():
     (chapter,) = chapters(by_hand(SIZE, "args[0]"))
     assert chapter.subject == "shape[0] of the first argument (args[0])"
-    assert "mark_dynamic(<first argument (args[0])>, 0)" in chapter.fix.change
+    assert "mark_dynamic(<first argument>, 0)" in chapter.fix.change
 
 
 def test_arguments_of_the_wrapper_have_the_names_that_were_recorded():

@@ -157,7 +157,7 @@ def test_torchs_advice_is_kept_and_its_own_lines_are_not(version: str) -> None:
         ("x.grad is not None", ("x.grad", "not None", "")),
         ("not ___dict_contains('forward', self.__dict__)", ("___dict_contains('forward', self.__dict__)", "False", "")),
         ("KeyError on d['a']", ("d['a']", "", "")),
-        ("Cache line invalidated because self.lin got deallocated", ("", "", "")),
+        ("Cache line invalidated because self.lin got deallocated", ("self.lin", "", "")),
     ],
 )
 def test_shapes_of_guards(text: str, told: tuple[str, str, str]) -> None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from rich.text import Text
 
 from compiler_lens.analysis.coverage import FunctionName
+from compiler_lens.analysis.recompile_fixes import CauseClass
 from compiler_lens.analysis.select import Selection
 from compiler_lens.analysis.stories import Change, Chapter, RecompileStory, Step, recompile_stories
 from compiler_lens.model import GuardFailure, Recording
@@ -93,11 +94,14 @@ def _headline(story: RecompileStory, page: Page) -> Text:
     if more > 0:
         changed.append(plural(more, "other cause"))
     told = f" was compiled {plural(story.compilations, 'time')}{parts}: {'; '.join(changed)}"
+    fine = [("; nothing to do", GOOD)] if story.benign else []
     cost = f"; {seconds(story.seconds)}" if story.seconds else ""
-    return line((story.function.name, PLACE), (place, DIM), told, (cost, WARN))
+    return line((story.function.name, PLACE), (place, DIM), told, (cost, WARN), *fine)
 
 
 def _changed(chapter: Chapter) -> str:
+    if chapter.cause is CauseClass.DEAD_OBJECT:
+        return f"{chapter.subject} does not exist any more"
     told = f"{chapter.subject or 'something'} changed"
     series = series_text(chapter.series)
     return " ".join(part for part in (told, series, f"({chapter.cause.value})") if part)
@@ -105,6 +109,8 @@ def _changed(chapter: Chapter) -> str:
 
 def series_text(steps: Sequence[Step]) -> str:
     """`8 → 4 → 1`; a long series without its middle, a question mark for a value that nobody told."""
+    if len(steps) == 1:  # values that look the same, as two functions of one type do
+        return f"from one {_value(Step(steps[0].value))} to another"
     told = [_value(step) for step in steps]
     if len(told) > _FIRST + _LAST + 1:
         told = [*told[:_FIRST], "…", *told[-_LAST:]]
