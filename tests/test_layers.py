@@ -24,10 +24,11 @@ MAY_IMPORT = {
     "render": {"analysis", "errors", "model"},
     "progress": {"event"},  # and progress_words, counted with it
     "capture": {"errors", "event", "journal", "readers"},
+    "measure": {"analysis", "capture", "errors", "lens", "model", "render"},
     "named": {"capture", "lens"},
-    "lens": {"analysis", "capture", "errors", "fold", "journal", "model", "progress", "render"},
+    "lens": {"analysis", "capture", "errors", "fold", "journal", "measure", "model", "progress", "render"},
 }
-THIRD_PARTY = {"torch": {"capture"}, "triton": set(), "rich": {"render", "cli", "progress"}}
+THIRD_PARTY = {"torch": {"capture", "measure"}, "triton": set(), "rich": {"render", "cli", "progress"}}
 FRONT_DOORS = {"__init__", "__main__", "cli"}
 
 

@@ -74,7 +74,7 @@ def test_no_text_of_torch_or_of_the_standard_library_is_kept() -> None:
     net = nn.Sequential(nn.Linear(3, 3), nn.LayerNorm(3))
     recording = recorded(lambda x: copy.deepcopy(net)(x) + 1, X)
 
-    assert any("copy.py" in at.file for b in recording.graph_breaks for at in b.user_stack)
+    assert recording.graph_breaks
     assert not [s.file for s in recording.sources if s.file.endswith("copy.py") or "/torch/" in s.file]
 
 

@@ -282,6 +282,7 @@ SPECIMENS: tuple[Specimen, ...] = (
         "t5",
         hugging_face("T5Config", "T5ForConditionalGeneration", **SMALL_T5, decoder_start_token_id=0),
         once(input_ids=ids, decoder_input_ids=ids),
+        breaks=None if torch.__version__ < "2.12" else 0,  # 2.11 breaks on this transformers' mask functions
         is_slow=True,
     ),
     Specimen(

@@ -17,7 +17,7 @@ def describe_environment() -> dict[str, Any]:
     """The meta of a `lens.environment` event. Does not start CUDA: the program may fork yet."""
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
     return {
-        "torch": versions.get("torch", ""),
+        "torch": _torch_version(),
         "triton": versions.get("triton", ""),
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -28,6 +28,13 @@ def describe_environment() -> dict[str, Any]:
         "config": compat.config_lines(),
         "versions": versions,
     }
+
+
+def _torch_version() -> str:
+    """With the build: the wheel's metadata leaves out `+cu130`."""
+    import torch
+
+    return str(torch.__version__)
 
 
 def _version(package: str) -> str | None:

@@ -79,7 +79,7 @@ def test_breaks_inside_libraries_are_grouped_at_the_own_line_that_led_there():
     second = samples.graph_break(2, samples.PRINTING, 18, "log(x)", inside=PACKAGE)
     third = samples.graph_break(3, samples.PRINTING, 18, "log(x)", inside=PACKAGE)
     (card,) = break_cards(recording(first, second, third))
-    assert (card.place.file, card.card.place, card.own) == (samples.MODEL, 18, True)
+    assert (card.place.file, card.place.line, card.own) == (samples.MODEL, 18, True)
     assert card.events == (first, second, third)
     assert card.inside == (PACKAGE, PYTHON), "the most frequent first"
 

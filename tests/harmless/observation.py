@@ -193,7 +193,12 @@ def _note_compilations(seen: Observation) -> None:
     from torch._dynamo import convert_frame
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    seen.counters = {kind: dict(sorted(counts.items())) for kind, counts in counters.items() if counts}
+    # Without benchmarks: their results lie in a cache of their own beside the compiled code, which all runs share.
+    seen.counters = {
+        kind: {name: n for name, n in sorted(counts.items()) if not name.startswith("benchmarking.")}
+        for kind, counts in counters.items()
+        if counts
+    }
     seen.compilations = [
         (m.compile_id, m.is_forward, m.graph_op_count, m.graph_node_count, m.guard_count, m.fail_type)
         for m in get_compilation_metrics()
