@@ -4,14 +4,26 @@
 `matters` takes out of a result what has to be the same.
 """
 
-# ruff: noqa: N801, N805, PLW0602, PLW0603
+# ruff: noqa: N801, N805
 
+import contextlib
+import contextvars
 import copy
+import decimal
+import hashlib
+import importlib
+import json
 import logging
+import math
 import os
+import queue
 import random
+import sys
+import threading
 import time
 import warnings
+import weakref
+import zlib
 
 import numpy as np
 import torch
@@ -433,19 +445,25 @@ generator_of_noise = torch.Generator()
 
 class generator(Case):
     def broken(x):
-        return (x + torch.rand(4, generator=generator_of_noise)).shape
+        return x + torch.rand(4, generator=generator_of_noise)
 
     def mended(x):
-        return (x + torch.rand(4)).shape
+        return x + torch.rand(4)
+
+    def matters(result):
+        return result.shape
 
 
 class generator_2(Case):
     def broken(x):
         noise = torch.Generator().manual_seed(3)
-        return (x + torch.rand(4, generator=noise)).shape
+        return x + torch.rand(4, generator=noise)
 
     def mended(x):
-        return (x + torch.rand(4)).shape
+        return x + torch.rand(4)
+
+    def matters(result):
+        return result.shape
 
 
 class random_in_place(Case):
@@ -473,6 +491,8 @@ lstm = nn.LSTM(4, 4)
 cell = nn.LSTMCell(4, 4)
 cell.load_state_dict({name.removesuffix("_l0"): value for name, value in lstm.state_dict().items()})
 gru = nn.GRU(4, 4)
+gru_cell = nn.GRUCell(4, 4)
+gru_cell.load_state_dict({name.removesuffix("_l0"): value for name, value in gru.state_dict().items()})
 
 
 class rnn(Case):
@@ -490,10 +510,15 @@ class rnn(Case):
 
 class rnn_2(Case):
     def broken(x):
-        return gru(x)[0].shape
+        return gru(x)[0]
 
     def mended(x):
-        return x.shape
+        h = x.new_zeros(4)
+        out = []
+        for step in x:
+            h = gru_cell(step, h)
+            out.append(h)
+        return torch.stack(out)
 
 
 class new_parameter(Case):
@@ -509,10 +534,13 @@ class new_parameter(Case):
 
 class new_parameter_2(Case):
     def broken(x):
-        return nn.Linear(4, 4)(x).shape
+        return nn.Linear(4, 4)(x)
 
     def mended(x):
-        return linear(x).shape
+        return linear(x)
+
+    def matters(result):
+        return result.shape
 
 
 class deepcopy(Case):
@@ -706,6 +734,7 @@ class module_backward_hook(NeedsGrad):
 
 
 class forward_hook(Case):
+    versions = ("2.13", "2.15")  # 2.11 does not say of which class the attribute is: set_attribute
     hooked = copy.deepcopy(linear)
     hooked.register_forward_hook(lambda module, inputs, output: output * 2)
 
@@ -816,3 +845,611 @@ class detect_anomaly(Case):
 
     def mended(x):
         return x + 1
+
+
+# -- tensors of other kinds
+
+
+class set_data(Case):
+    def broken(x):
+        y = x * 2
+        y.data = torch.ones(5)
+        return y + 1
+
+    def mended(x):
+        y = torch.ones(5)
+        return y + 1
+
+
+class storage(Case):
+    def broken(x):
+        return x + x.untyped_storage().nbytes()
+
+    def mended(x):
+        return x + x.nbytes
+
+
+class storage_2(Case):
+    def broken(x):
+        y = x * 2
+        y.set_(x.untyped_storage(), 0, (2,))
+        return y + 1
+
+    def mended(x):
+        return x.flatten()[:2] + 1
+
+
+class share_memory(Case):
+    def broken(x):
+        y = x * 2
+        y.share_memory_()
+        return y + 1
+
+    def mended(x):
+        return x * 2 + 1
+
+
+class sparse(Case):
+    def inputs():
+        return torch.eye(3).to_sparse(), torch.ones(3, 4)
+
+    def broken(adjacency, x):
+        return (adjacency @ x) + 1
+
+    def mended(adjacency, x):
+        return x + 1
+
+
+class nested(Case):
+    rows = (torch.ones(2), torch.ones(3))
+
+    def inputs():
+        return (torch.nested.nested_tensor(list(nested.rows)),)
+
+    def broken(x):
+        return x + 1
+
+    def mended(x):
+        return x + 1
+
+    def mended_inputs():
+        return (torch.nested.nested_tensor(list(nested.rows), layout=torch.jagged),)
+
+    def matters(result):
+        return tuple(row.clone() for row in result.unbind())
+
+
+class quantized(Case):
+    def inputs():
+        return (torch.quantize_per_tensor(torch.ones(4), 0.5, 0, torch.qint8),)
+
+    def broken(x):
+        return x.dequantize() + 1
+
+    def mended(x):
+        return x + 1
+
+    def mended_inputs():
+        return (torch.ones(4),)
+
+
+class inference_mode(Case):
+    def broken(x):
+        return x + (1 if torch.is_inference_mode_enabled() else 2)
+
+    def mended(x):
+        return x + (2 if torch.is_grad_enabled() else 1)
+
+
+class inference_mode_2(Case):
+    def broken(x):
+        return x + (1 if x.is_inference() else 2)
+
+    def mended(x):
+        return x + (2 if torch.is_grad_enabled() else 1)
+
+
+LIBRARY = torch.library.Library("remedies_of_compiler_lens", "FRAGMENT")
+for operator in ("unknown_shape", "known_shape"):
+    LIBRARY.define(f"{operator}(Tensor x) -> Tensor")
+    LIBRARY.impl(operator, lambda x: x + 1, "CPU")
+torch.library.register_fake("remedies_of_compiler_lens::known_shape", torch.empty_like, lib=LIBRARY)
+
+
+class custom_op_without_shapes(Case):
+    def broken(x):
+        return torch.ops.remedies_of_compiler_lens.unknown_shape(x) * 2
+
+    def mended(x):
+        return torch.ops.remedies_of_compiler_lens.known_shape(x) * 2
+
+
+class wrong_shapes(Case):
+    def broken(x):
+        return x @ x
+
+    def mended(x):
+        return x @ x.T
+
+    answer = mended
+
+
+# -- functions handed to torch
+
+SEEN = []
+
+
+class checkpoint_side_effect(NeedsGrad):
+    def broken(x):
+        def block(x):
+            SEEN.append(x.shape)
+            return x.sin()
+
+        return checkpoint(block, x, use_reentrant=False)
+
+    def mended(x):
+        def block(x):
+            return x.sin()
+
+        y = checkpoint(block, x, use_reentrant=False)
+        SEEN.append(x.shape)
+        return y
+
+
+class branch_side_effect(Case):
+    def broken(x):
+        def up(x):
+            SEEN.append(1)
+            return x + 1
+
+        return torch.cond(x.sum() > 0, up, lambda x: x - 1, (x,))
+
+    def mended(x):
+        y = torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+        SEEN.append(1)
+        return y
+
+    def answer(x):
+        return x - 1
+
+
+class branch_changes_input(Case):
+    def broken(x):
+        return torch.cond(x.sum() > 0, lambda x: x.add_(1), lambda x: x - 1, (x.clone(),))
+
+    def mended(x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    def answer(x):
+        return x - 1
+
+
+class branch_returns_input(Case):
+    def broken(x):
+        return torch.cond(x.sum() > 0, lambda x: x, lambda x: x - 1, (x,))
+
+    def mended(x):
+        return torch.cond(x.sum() > 0, lambda x: x.clone(), lambda x: x - 1, (x,))
+
+    def answer(x):
+        return x - 1
+
+
+class branch_returns_object(Case):
+    def broken(x):
+        return torch.cond(x.sum() > 0, lambda x: (x + 1, "up"), lambda x: (x - 1, "down"), (x,))
+
+    def mended(x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x - 1, (x,))
+
+    def answer(x):
+        return x - 1
+
+
+# -- Python
+
+
+class iterator(Case):
+    def inputs():
+        return torch.ones(4), (i for i in range(3))
+
+    def broken(x, numbers):
+        for i in numbers:
+            x = x + i
+        return x
+
+    mended = broken
+
+    def mended_inputs():
+        return torch.ones(4), list(range(3))
+
+
+class iterator_2(iterator):
+    def inputs():
+        return torch.ones(4), map(int, "012")
+
+
+class iterator_3(iterator):
+    def broken(x, numbers):
+        return x + next(numbers)
+
+    def mended(x, numbers):
+        return x + numbers[0]
+
+
+class data_loader(Case):
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.ones(2, 4)))
+
+    def broken(x):
+        for (batch,) in data_loader.loader:
+            x = x + batch
+        return x
+
+    def mended(x):
+        for batch in (torch.ones(1, 4), torch.ones(1, 4)):
+            x = x + batch
+        return x
+
+
+class set_of_tensors(Case):
+    def inputs():
+        return torch.ones(4), {torch.ones(4), torch.ones(4)}
+
+    def broken(x, others):
+        for other in others:
+            x = x + other
+        return x
+
+    mended = broken
+
+    def mended_inputs():
+        return torch.ones(4), [torch.ones(4), torch.ones(4)]
+
+
+class address(Case):
+    def broken(x):
+        return x + 1 if x.data_ptr() % 2 == 0 else x
+
+    def mended(x):
+        return x + 1
+
+
+class address_2(Case):
+    def broken(x):
+        y = x * 2
+        return y + id(y) % 1
+
+    def mended(x):
+        return x * 2
+
+
+class exception(Case):
+    def broken(x):
+        if x.dim() != 3:
+            raise ValueError("want 3 dimensions")
+        return x + 1
+
+    def mended(x):
+        return x + 1
+
+    answer = mended
+
+
+class threads(Case):
+    lock = threading.Lock()
+
+    def broken(x):
+        with threads.lock:
+            return x + 1
+
+    def mended(x):
+        return x + 1
+
+
+class threads_2(Case):
+    def broken(x):
+        threads.lock.acquire()
+        x = x + 1
+        threads.lock.release()
+        return x
+
+    def mended(x):
+        return x + 1
+
+
+class context_variable(Case):
+    mode = contextvars.ContextVar("mode", default=1)
+
+    def broken(x):
+        token = context_variable.mode.set(2)
+        x = x + 1
+        context_variable.mode.reset(token)
+        return x
+
+    def mended(x):
+        return x + 1
+
+
+class context_manager(Case):
+    def broken(x):
+        with contextlib.redirect_stdout(None):
+            return x + 1
+
+    def mended(x):
+        return x + 1
+
+
+class Timer:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+class break_in_context(Case):
+    effect = True
+
+    def broken(x):
+        with Timer():
+            y = x + 1
+            print("here")
+            return y * 2
+
+    def mended(x):
+        with Timer():
+            y = x + 1
+            return y * 2
+
+
+class break_in_loop(Case):
+    effect = True
+
+    def broken(x):
+        for _ in range(3):
+            x = x + 1
+            print("here")
+        return x
+
+    def mended(x):
+        for _ in range(3):
+            x = x + 1
+        return x
+
+
+def helper(x):
+    return x + 1
+
+
+class disabled(Case):
+    helper = torch.compiler.disable(helper)
+
+    def broken(x):
+        return disabled.helper(x) * 2
+
+    def mended(x):
+        return helper(x) * 2
+
+
+class call_of_disable(Case):
+    def broken(x):
+        return torch.compiler.disable(helper)(x) * 2
+
+    def mended(x):
+        return helper(x) * 2
+
+
+class call_of_the_compiler(Case):
+    def broken(x):
+        torch.compiler.cudagraph_mark_step_begin()
+        return x + 1
+
+    def mended(x):
+        return x + 1
+
+
+class asked_for(Case):
+    def broken(x):
+        x = x + 1
+        torch._dynamo.graph_break()
+        return x * 2
+
+    def mended(x):
+        x = x + 1
+        return x * 2
+
+
+class numpy_function(Case):
+    def broken(x):
+        return x + float(np.nansum(x.numpy())) * 0
+
+    def mended(x):
+        return x + torch.nansum(x) * 0
+
+
+class numpy_objects(Case):
+    def inputs():
+        return torch.ones(4), np.array(["a", "b"])
+
+    def broken(x, labels):
+        return x + len(labels)
+
+    mended = broken
+
+    def mended_inputs():
+        return torch.ones(4), ["a", "b"]
+
+
+class serialize(Case):
+    length = len(json.dumps({"a": 1}))
+
+    def broken(x):
+        return x + len(json.dumps({"a": 1}))
+
+    def mended(x):
+        return x + serialize.length
+
+
+class serialize_2(Case):
+    length = len(hashlib.sha256(b"a").hexdigest())
+
+    def broken(x):
+        return x + len(hashlib.sha256(b"a").hexdigest())
+
+    def mended(x):
+        return x + serialize_2.length
+
+
+SCALE = 3
+
+
+class namespace(Case):
+    def broken(x):
+        return x * globals()["SCALE"]
+
+    def mended(x):
+        return x * SCALE
+
+
+class frames(Case):
+    def broken(x):
+        return x + sys._getframe().f_lineno * 0
+
+    def mended(x):
+        return x + 0
+
+
+class weak_reference(Case):
+    cache = weakref.WeakValueDictionary()
+
+    def broken(x):
+        weak_reference.cache["helper"] = linear
+        return x + len(weak_reference.cache)
+
+    def mended(x):
+        cache = {}
+        cache["helper"] = linear
+        return x + len(cache)
+
+
+class Options:
+    scale = 2
+
+
+class class_definition(Case):
+    def broken(x):
+        class Local:
+            scale = 2
+
+        return x * Local.scale
+
+    def mended(x):
+        return x * Options.scale
+
+
+class Watched:
+    def __init__(self):
+        self.scale = 2
+
+    def __getattribute__(self, name):
+        return object.__getattribute__(self, name)
+
+
+class getattribute(Case):
+    versions = ("2.11", "2.13")
+    watched = Watched()
+    plain = Options()
+
+    def broken(x):
+        return x * getattribute.watched.scale
+
+    def mended(x):
+        return x * getattribute.plain.scale
+
+
+class set_attribute(Case):
+    versions = ("2.11", "2.13")  # 2.15 compiles it
+    state = Options()
+
+    def broken(x):
+        helper.calls = 1
+        return helper(x)
+
+    def mended(x):
+        set_attribute.state.calls = 1
+        return helper(x)
+
+
+class foreign_argument(Case):
+    def broken(x):
+        return x.apply_(lambda v: v + 1)
+
+    def mended(x):
+        return x + 1
+
+
+class Counter(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.n = 0
+        self.register_buffer("count", torch.tensor(0))
+
+
+class recompile_limit(Case):
+    calls = 12
+    counter = Counter()
+
+    def broken(x):
+        recompile_limit.counter.n += 1
+        return x + (recompile_limit.counter.n > 0)
+
+    def mended(x):
+        recompile_limit.counter.count.add_(1)
+        return x + (recompile_limit.counter.count > 0)
+
+
+class builtin(Case):
+    def broken(x):
+        return x + len(memoryview(b"abc"))
+
+    def mended(x):
+        return x + len(b"abc")
+
+
+class method(Case):
+    queue = queue.SimpleQueue()
+
+    def broken(x):
+        return x + method.queue.qsize()
+
+    def mended(x):
+        return x + 0
+
+
+class function(Case):
+    rate = float(decimal.Decimal("1.5"))
+
+    def broken(x):
+        decimal.Decimal("1.5")
+        return x * 1.5
+
+    def mended(x):
+        return x * function.rate
+
+
+class c_function(Case):
+    key = zlib.crc32(b"name") % 7
+
+    def broken(x):
+        return x + zlib.crc32(b"name") % 7
+
+    def mended(x):
+        return x + c_function.key
+
+
+class skipped_function(Case):
+    def broken(x):
+        return x * importlib.import_module("math").pi
+
+    def mended(x):
+        return x * math.pi
