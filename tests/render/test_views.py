@@ -152,7 +152,7 @@ def test_source_of_a_megabyte_line_is_whole_and_highlighted_code_is_the_same_cod
 
 
 def test_recompiles_tell_the_values_as_a_series():
-    assert "old → new: 0 → 1 → 2 → 3 → 4 → 5 → …" in shown(samples.broken(), "recompiles")
+    assert "lr.shape[0] changed 2 → 3 → 4 → 5 → 6 → 7 → 8 (size)" in shown(samples.broken(), "recompiles", width=120)
 
 
 def test_guards_stand_beside_the_line_that_asked_for_them():
