@@ -104,6 +104,12 @@ def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues
     return _C.SIZE
 
 
+def role(name: str, values: EntryValues) -> CauseClass:
+    """What a value that may vary is for: a batch, a sequence, another size, or a number."""
+    found = _SIZE.match(name)
+    return _dimension(found, values, values) if found else _C.INT_ARGUMENT
+
+
 def _keys(tensor: str, failure: GuardFailure) -> Failed:
     old, new = (
         text.removeprefix("DispatchKeySet(").removesuffix(")").split(", ") for text in (failure.old, failure.new)

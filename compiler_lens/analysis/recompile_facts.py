@@ -13,6 +13,7 @@ from compiler_lens.analysis.argument_names import Names, is_wrapper, names_of, r
 from compiler_lens.analysis.coverage import FrameKey, FunctionName, coverage, frame_key
 from compiler_lens.analysis.failed_guards import Failed, understand
 from compiler_lens.analysis.guard_values import EntryValues, entry_values
+from compiler_lens.analysis.ownership import is_own
 from compiler_lens.analysis.recompile_fixes import CauseClass
 from compiler_lens.analysis.source import Sources, sources
 from compiler_lens.model import (
@@ -24,6 +25,7 @@ from compiler_lens.model import (
     GuardFailure,
     Recompile,
     Recording,
+    SourceLine,
 )
 
 _ENTRY = re.compile(r"(\d+)/(\d+)\Z")
@@ -98,12 +100,12 @@ class Decided:
     failed: Failed
 
 
-def recompile_facts(recording: Recording) -> Facts:
-    """Everything that `decide` and the stories look up."""
+def recompile_facts(recording: Recording, also: Iterable[CompileId] = ()) -> Facts:
+    """Everything that `decide` and the stories look up; names and values also of some other compilations."""
     homes, frame_homes = _homes(recording)
     compilations = {c.compile_id: c for c in reversed(recording.compilations)}
     lives = _lives(recording)
-    wanted = {r.compile_id for r in recording.recompiles}
+    wanted = {r.compile_id for r in recording.recompiles} | set(also)
     wanted |= {lives.entry(r, f) for r in recording.recompiles for f in r.failures}
     breaks = _by_id(recording.graph_breaks, lambda b: b.compile_id)
     texts = sources(recording)
@@ -132,6 +134,33 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     closest = (one for one in left if not any(key != one[1].key and _passes(v, one[1]) for key, v in values))
     failure, failed, _ = next(closest, left[0])
     return Decided(recompile, failure, failed)
+
+
+def author_name(compilation: Compilation, facts: Facts) -> FunctionName:
+    """The function as its author names it: `Model.forward`; for torch's wrapper the forward behind it."""
+    home = facts.home(compilation.compile_id)
+    told = compilation.definition
+    if is_wrapper(compilation):
+        name = told.function if told else f"{home.name}.forward" if compilation.module else home.name
+        return replace(home, name=name)
+    if told:
+        return FunctionName(told.function, told.file, told.line)
+    defined = facts.texts.function_at(compilation.file, compilation.line)
+    if defined and compilation.line in {defined.line, defined.first}:
+        return replace(home, name=defined.name)
+    return replace(home, name=f"{compilation.module}.{home.name}") if compilation.module else home
+
+
+def whole_line(at: SourceLine, entry: CompileId, facts: Facts) -> SourceLine | None:
+    """A line of the user's with its whole path: of a guard's line, torch tells the path's end."""
+    if at.file.startswith(("/", "<")):
+        return at if is_own(at.file) else None
+    compilation = facts.compilations.get(entry)
+    if compilation and compilation.file.endswith(at.file) and is_own(compilation.file):
+        return replace(at, file=compilation.file)
+    files = (s.file for graph in facts.graphs.get(entry, ()) for node in graph.nodes for s in node.source)
+    file = next((file for file in files if file.endswith(at.file) and is_own(file)), None)
+    return replace(at, file=file) if file else None
 
 
 def _number(failure: GuardFailure) -> tuple[int, int]:

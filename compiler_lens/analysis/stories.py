@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from compiler_lens.analysis.argument_names import is_wrapper, phrase
+from compiler_lens.analysis.argument_names import phrase
 from compiler_lens.analysis.cards import innermost
 from compiler_lens.analysis.coverage import FunctionName
 from compiler_lens.analysis.guard_values import EntryValues
-from compiler_lens.analysis.ownership import innermost_own, is_own
-from compiler_lens.analysis.recompile_facts import Decided, Facts, decide, recompile_facts
+from compiler_lens.analysis.ownership import innermost_own
+from compiler_lens.analysis.recompile_facts import Decided, Facts, author_name, decide, recompile_facts, whole_line
 from compiler_lens.analysis.recompile_fixes import FIXES, CauseClass, Fix
 from compiler_lens.model import Compilation, CompileId, Graph, GraphBreak, Outcome, Recompile, Recording, SourceLine
 
@@ -111,7 +111,7 @@ def recompile_stories(recording: Recording) -> tuple[RecompileStory, ...]:
 def _story(
     home: FunctionName, recompiles: Sequence[Recompile], members: Sequence[Compilation], facts: Facts
 ) -> RecompileStory:
-    function = next((_named(c, home, facts) for c in members if not c.resumes), home)
+    function = next((author_name(c, facts) for c in members if not c.resumes), home)
     groups: dict[tuple[CauseClass, str], list[Decided]] = {}
     for decided in (decide(recompile, facts) for recompile in recompiles):
         names = facts.names[decided.recompile.compile_id]
@@ -186,19 +186,6 @@ def _seconds(compilation: Compilation | None) -> float:
     return (compilation.seconds or 0.0) + (compilation.backward_seconds or 0.0) if compilation else 0.0
 
 
-def _named(compilation: Compilation, home: FunctionName, facts: Facts) -> FunctionName:
-    told = compilation.definition
-    if is_wrapper(compilation):
-        name = told.function if told else f"{home.name}.forward" if compilation.module else home.name
-        return replace(home, name=name)
-    if told:
-        return FunctionName(told.function, told.file, told.line)
-    defined = facts.texts.function_at(compilation.file, compilation.line)
-    if defined and compilation.line in {defined.line, defined.first}:
-        return replace(home, name=defined.name)
-    return replace(home, name=f"{compilation.module}.{home.name}") if compilation.module else home
-
-
 # -- lines
 
 
@@ -211,20 +198,8 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
     guarded = facts.values.get(entry, EntryValues()).lines.get(found["tensor"] if found else decided.failed.subject)
     stack = decided.failure.user_stack
     at = innermost_own(stack) if len(stack) > 1 else (stack[0] if stack else guarded)
-    own = _whole(at, entry, facts) if at else None
+    own = whole_line(at, entry, facts) if at else None
     return own or _first_use(decided.failure.source, facts.graphs.get(entry, ()))
-
-
-def _whole(at: SourceLine, entry: CompileId, facts: Facts) -> SourceLine | None:
-    """A line of the user's with its whole path: of a guard's line, torch tells the path's end."""
-    if at.file.startswith(("/", "<")):
-        return at if is_own(at.file) else None
-    compilation = facts.compilations.get(entry)
-    if compilation and compilation.file.endswith(at.file) and is_own(compilation.file):
-        return replace(at, file=compilation.file)
-    files = (s.file for graph in facts.graphs.get(entry, ()) for node in graph.nodes for s in node.source)
-    file = next((file for file in files if file.endswith(at.file) and is_own(file)), None)
-    return replace(at, file=file) if file else None
 
 
 def _first_use(source: str, graphs: Sequence[Graph]) -> SourceLine | None:

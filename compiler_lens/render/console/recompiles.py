@@ -9,6 +9,7 @@ from itertools import pairwise
 from rich.text import Text
 
 from compiler_lens.analysis.coverage import FunctionName
+from compiler_lens.analysis.dimensions import Dimension, dimensions
 from compiler_lens.analysis.recompile_fixes import CauseClass
 from compiler_lens.analysis.select import Selection
 from compiler_lens.analysis.stories import Change, Chapter, RecompileStory, Step, recompile_stories
@@ -53,14 +54,15 @@ def change_series(changes: Sequence[tuple[str, str]]) -> str:
 def recompile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC recompiles [ID]` shows: a card for every function that was compiled again."""
     stories = [s for s in recompile_stories(recording) if _is_asked_for(s, selection)]
+    sizes = _pinned(dimensions(recording), selection, page)
     if not stories:
-        return [line("No recompiles.")]
+        return [line("No recompiles."), *sizes]
     total, fine = sum(story.recompiles for story in stories), sum(story.benign for story in stories)
     told = f"{plural(total, 'recompile')} of {plural(len(stories), 'function')}"
     lines = [title("Recompiles", f"{told}, {fine:,} of them fine as they are" if fine else told)]
     for story in stories:
         lines += [Text(), *_card(story, page)]
-    return lines
+    return lines + sizes
 
 
 def named(function: FunctionName, page: Page) -> Text:
@@ -71,6 +73,22 @@ def named(function: FunctionName, page: Page) -> Text:
 
 def _is_asked_for(story: RecompileStory, selection: Selection) -> bool:
     return any(selection.has(change.recompile) for chapter in story.chapters for change in chapter.changes)
+
+
+def _pinned(every: Sequence[Dimension], selection: Selection, page: Page) -> list[Text]:
+    """Sizes that could vary and may not: torch made a symbol of each, and a line of the user's took it back."""
+    found = [d for d in every if d.pinned and any(selection.has(pin) for pin in d.pins)]
+    if not found:
+        return []
+    lines = [Text(), title("Pinned sizes", "were free to vary until a line needed one value; others compile again")]
+    for dimension in found:
+        place = f" ({page.at(dimension.function)})" if dimension.function.file else ""
+        told = line((dimension.function.name, PLACE), (place, DIM), f": {dimension.name} is {dimension.low} only")
+        lines += paragraph(told, page.width, 2)
+        at = dimension.pins[-1].line
+        if at is not None:
+            lines.append(line((page.at(at), PLACE), (f"  {at.code.strip()}", CODE), indent=6))
+    return lines
 
 
 def _card(story: RecompileStory, page: Page) -> list[Text]:
