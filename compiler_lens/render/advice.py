@@ -69,7 +69,7 @@ def advice(finding: Finding, at: At) -> Advice:
             return Advice(_function(evidence, at), what=f"runs eagerly, whole: {why}.")
         case NothingSeen():
             return Advice(
-                "Nothing entered the compiler",
+                "Nothing entered the compiler:",
                 what="no call of a compiled function was recorded.",
                 change="Compile with `backend=lens`, or open the lens as a `with` block, and call the model meanwhile.",
             )
@@ -136,7 +136,9 @@ def changed(chapter: Chapter) -> str:
     """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
     values = series(chapter)
     kind = "" if chapter.cause is CauseClass.OTHER else f" ({chapter.cause.value})"
-    subject = f"`{one_line(chapter.subject, 80)}` changed" if chapter.subject else "torch gave no reason"
+    name = one_line(chapter.subject, 80)
+    is_code = " of the " not in name
+    subject = f"{f'`{name}`' if is_code else name} changed" if name else "torch gave no reason"
     return f"{subject}{kind if chapter.subject else ''}{': ' + values if values else ''}"
 
 

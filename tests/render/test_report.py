@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.model import Recording
+from compiler_lens.model import BreakCause, Recording
 from compiler_lens.render.console import html_fragment, report
 
 GOLD = Path(__file__).parent.parent / "gold"
@@ -90,8 +90,8 @@ def test_commands_name_the_recording_so_that_a_shell_can_read_it():
 
 
 def test_where_some_frames_run_eagerly_the_headline_says_so():
-    assert "4 of 8 frames compiled, 1 failed, 1 eager since it hit the recompile limit, 1" in shown("broken")
-    assert "Nothing was compiled: 1 frame skipped (eager)." in shown("nothing_compiled")
+    assert "3 of 6 functions compiled; 1 failed: strict (model.py:16); 1 runs eagerly since\nit hit" in shown("broken")
+    assert "Nothing was compiled; 1 runs eagerly: LSTM (train.py:34)." in shown("nothing_compiled")
     assert "Nothing was compiled: no frame entered the compiler." in shown("empty")
     assert "Nothing to fix" not in shown("nothing_compiled")
 
@@ -101,11 +101,18 @@ def test_breaks_are_counted_as_torch_raised_them():
     assert "3 breaks at 2 places" in shown("broken")
 
 
-def test_first_advice_is_torchs_first_specific_hint():
+def test_a_step_is_the_line_why_it_breaks_and_what_to_change():
     step = shown("broken", width=120).partition("Next\n")[2]
-    assert "2. Fix model.py:28: `if x.sum() > i:` makes 1 frame run eagerly (data-dependent branching)." in step
-    assert "Use `torch.cond` to express dynamic control flow." in step
+    assert "2. model.py:28  if x.sum() > i:\n     The branch depends on a tensor's value" in step
+    assert "Compute both sides and choose with `torch.where`" in step
     assert "fundamental" not in step
+
+
+def test_where_we_have_no_advice_torchs_first_specific_hint_is_given():
+    cause = BreakCause("Never heard of", explanation="It broke.", hints=(samples.FUNDAMENTAL, "Do this.", "Or that."))
+    recording = Recording(graph_breaks=(samples.graph_break(0, cause, 7, "f(x)"),))
+    step = report(recording, width=80, color=False).partition("Next\n")[2]
+    assert "1. model.py:7  f(x)\n     It broke. 1 function is cut.\n     Do this.\n" in step
 
 
 def test_gaps_in_the_recording_are_never_silent():

@@ -61,13 +61,14 @@ def test_breaks_have_cause_advice_link_and_the_way_there():
     for part in (
         "model.py:28 in search",
         "if x.sum() > i:",
-        "Detected data-dependent branching",
-        "- Use `torch.cond` to express dynamic control flow.",
+        "why      The branch depends on a tensor's value",
+        "effect   1 function runs eagerly, whole.",
+        "change   Compute both sides and choose with `torch.where`",
         "gb/gb0170.html",
-        "then: graph break in loop (GB7000)",
-        "called from train.py:34 main  loss = compiled(batch).sum()",
-        "inside logging/__init__.py:2087 info  root.info(msg)",
-        "in compilations [2/0], [1/0]",
+        "then     graph break in loop (GB7000)",
+        "called   train.py:34 main  loss = compiled(batch).sum()",
+        "inside   logging/__init__.py:2087 info  root.info(msg)",
+        "in       [2/0], [1/0]",
     ):
         assert part in text
 
@@ -87,8 +88,7 @@ def test_the_way_through_libraries_is_told_without_torchs_machinery():
     event = replace(samples.graph_break(0, samples.PRINTING, 1, ""), user_stack=stack)
     text = shown(Recording(graph_breaks=(event,)), "breaks", width=120)
     assert "train.py:34 in main" in text
-    assert "inside transformers/…/modeling_gpt2.py:700 forward" in text
-    assert "transformers/modeling_utils.py:4769 loss_function" in text
+    assert "inside   transformers/modeling_utils.py:4769 loss_function" in text
     assert "_call_impl" not in text
     assert "hooked" not in text
 
@@ -206,7 +206,7 @@ def test_every_view_is_json_that_names_its_format(name, make, selection):
 
 def test_json_keeps_every_raw_break():
     document = json.loads(to_json(samples.many(100), "breaks"))
-    assert document["count"] == sum(len(place["breaks"]) for place in document["places"]) == 100
+    assert document["count"] == sum(len(card["events"]) for card in document["cards"]) == 100
 
 
 def test_json_has_the_facts_that_the_screen_folds():
@@ -216,7 +216,7 @@ def test_json_has_the_facts_that_the_screen_folds():
     assert kernel["launches"][0]["arguments"] == ["arg0_1", "buf0"]
     report = json.loads(to_json(samples.broken()))
     assert report["coverage"]["counts"] == {"compiled": 4, "skipped": 1, "recompile_limit": 1, "failed": 1, "empty": 1}
-    assert [finding["kind"] for finding in report["findings"]][:2] == ["FrameFailed", "BreaksHere"]
+    assert [finding["kind"] for finding in report["findings"]][:2] == ["FrameFailed", "BreakCard"]
 
 
 def test_numbers_that_json_cannot_write_are_null():

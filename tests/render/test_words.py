@@ -3,6 +3,8 @@
 import pytest
 
 from compiler_lens.analysis.caches import Warmth
+from compiler_lens.analysis.coverage import Treatment
+from compiler_lens.analysis.findings import Basis, Severity
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.model import BreakOutcome, CudagraphState, GraphStage, KernelKind, Outcome, Pass, Trust
 from compiler_lens.render import words
@@ -12,7 +14,9 @@ from compiler_lens.render import words
     ("kind", "table"),
     [
         (Outcome, words.OUTCOMES),
-        (Outcome, words.OUTCOMES_COUNTED),
+        (Treatment, words.TREATMENTS),
+        (Severity, words.SEVERITIES),
+        (Basis, words.BASES),
         (BreakOutcome, words.BREAK_OUTCOMES),
         (GraphStage, words.STAGES),
         (Pass, words.PASSES),

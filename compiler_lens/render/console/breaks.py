@@ -132,7 +132,7 @@ def _torch(card: BreakCard, page: Page) -> list[Text]:
     if card.remedy is None:
         lines += paragraphs(cause.explanation, page.width, 13)
         lines += paragraphs(cause.context, page.width, 13, DIM)
-    lines += [line((link(card), DIM), indent=13)] if link(card) else []
+    lines += [command(link(card), "", indent=13)] if link(card) else []
     for then in card.events[0].causes[1:]:
         lines += _labelled("then", then.gb_type + _id(then), page)
     return lines
@@ -145,7 +145,7 @@ def _id(cause: BreakCause) -> str:
 def _way(card: BreakCard, page: Page) -> list[Text]:
     """The calls that lead there, outermost first, and those inside of a library."""
     above = card.chain[:-1]
-    lines = _calls("called at", above[-_DEPTH:], page)
+    lines = _calls("called", above[-_DEPTH:], page)
     lines += _calls("inside", card.inside[:_DEPTH], page)
     hidden = max(len(above) - _DEPTH, 0) + max(len(card.inside) - _DEPTH, 0)
     return lines + ([line((f"… and {plural(hidden, 'more line')} in --json", DIM), indent=13)] if hidden else [])
@@ -154,7 +154,7 @@ def _way(card: BreakCard, page: Page) -> list[Text]:
 def _calls(label: str, stack: tuple[SourceLine, ...], page: Page) -> list[Text]:
     return [
         line(
-            (f"{label if i == 0 else '':<9}", DIM), page.at(at), (f" {plain_function(at.function)}", DIM),
+            (f"{label if i == 0 else '':<9} "[: max(9, len(label) + 1)], DIM), page.at(at), (f" {plain_function(at.function)}", DIM),
             (f"  {at.code.strip()}", CODE), indent=4,
         )
         for i, at in enumerate(stack)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rich.text import Text
 
 from compiler_lens.analysis.cards import BreakCard
@@ -36,12 +38,13 @@ def next_steps(recording: Recording, summary: Summary, page: Page, hints: int) -
     if not worth:
         return _nothing_to_fix(recording, summary, page)
     lines = [title("Next")]
-    given: set[tuple[str, tuple[str, ...]]] = set()
+    given: set[str] = set()
     for i, finding in enumerate(worth[:_MOST], 1):
         told = advice(finding, page.at)
-        is_new = (told.change, told.instead) not in given
-        lines += _step(i, told, page, change=i <= hints and is_new)
-        given.add((told.change, told.instead))
+        if told.change in given:  # said once, it need not be said for each line
+            told = replace(told, change="", setting="")
+        lines += _step(i, told, page, change=i <= hints)
+        given.add(told.change)
     hidden = len(worth) - _MOST
     if hidden > 0:
         return [*lines, command(f"{plural(hidden, 'more finding')}: ", page.show("findings"))]
