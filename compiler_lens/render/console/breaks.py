@@ -18,6 +18,7 @@ from compiler_lens.render.console.page import (
     PLACE,
     WARN,
     Page,
+    command,
     line,
     paragraph,
     paragraphs,
@@ -154,7 +155,7 @@ def _way(card: BreakCard, page: Page) -> list[Text]:
 def _calls(label: str, stack: tuple[SourceLine, ...], page: Page) -> list[Text]:
     return [
         line(
-            (f"{label if i == 0 else '':<9} "[: max(9, len(label) + 1)], DIM), page.at(at), (f" {plain_function(at.function)}", DIM),
+            (f"{label if i == 0 else '':<9}", DIM), page.at(at), (f" {plain_function(at.function)}", DIM),
             (f"  {at.code.strip()}", CODE), indent=4,
         )
         for i, at in enumerate(stack)
