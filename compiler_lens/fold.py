@@ -34,6 +34,7 @@ from compiler_lens.model import (
     Unavailable,
 )
 from compiler_lens.readers import (
+    BYTECODE_SUFFIX,
     caches,
     cudagraphs,
     environment,
@@ -191,7 +192,7 @@ def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict
 
 
 def _reader(name: str) -> Reader | None:
-    return frames.read_bytecode_name if name.endswith("_ORIGINAL_BYTECODE") else READERS.get(name)
+    return frames.read_bytecode_name if name.endswith(BYTECODE_SUFFIX) else READERS.get(name)
 
 
 def _problem(event: Event, compile_id: CompileId | None, error: Exception, *, strict: bool) -> CaptureProblem:

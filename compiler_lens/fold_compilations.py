@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from compiler_lens.event import RESUME_PREFIX
 from compiler_lens.model import BreakOutcome, Compilation, CompileId, Graph, GraphBreak, GraphStage, Outcome, Span
 from compiler_lens.readers.facts import Failure, FrameEnd, FrameStart, Metrics, ResumeName
-
-RESUME_PREFIX = "torch_dynamo_resume_in_"
 
 
 @dataclass(slots=True)

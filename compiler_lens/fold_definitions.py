@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from compiler_lens.event import WRAPPER_FILE
 from compiler_lens.model import Compilation, SourceFile, SourceLine
 from compiler_lens.source_text import Sources
-
-# Where torch wraps a module's forward in a function of its own: its place says nothing of the module.
-_WRAPPER_FILE = "torch/_dynamo/external_utils.py"
 
 
 def name_definitions(compilations: Sequence[Compilation], files: Iterable[SourceFile]) -> tuple[Compilation, ...]:
@@ -24,7 +22,7 @@ def name_definitions(compilations: Sequence[Compilation], files: Iterable[Source
 
 
 def _from_source(compilation: Compilation, texts: Sources) -> Compilation:
-    if compilation.resumes or compilation.file.replace("\\", "/").endswith(_WRAPPER_FILE):
+    if compilation.resumes or compilation.file.replace("\\", "/").endswith(WRAPPER_FILE):
         return compilation
     found = next((d for d in texts.definitions(compilation.file) if d.line == compilation.line), None)
     if found is None:

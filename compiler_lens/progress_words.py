@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from compiler_lens.event import RESUME_PREFIX, WRAPPER_FILE
+
 # torch's timed spans, in a user's words. A span that is not here belongs to the one around it.
 PHASES: Mapping[str, str] = {
     "dynamo": "tracing",
@@ -36,9 +38,7 @@ PHASES: Mapping[str, str] = {
 # Autotuning an op of the user's: mm_template_autotuning (AlgorithmSelectorCache in _inductor/select_algorithm.py).
 _PHASE_ENDINGS = (("_template_precompiling", "compiling choices for "), ("_template_autotuning", "autotuning "))
 
-_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_\d+$")
-# The frame that torch compiles in place of a module's forward (2.11 to 2.15).
-_WRAPPER_FILE = "torch/_dynamo/external_utils.py"
+_RESUME = re.compile(rf"{RESUME_PREFIX}(.+)_at_\d+$")
 _WRAPPER = "a module"
 
 
@@ -54,7 +54,7 @@ def frame_label(meta: Mapping[str, Any]) -> str:
     """A frame, from what `lens.frame_start` tells of it: `step (train.py:41)`."""
     file = meta.get("file") or ""
     function = meta.get("module") or meta.get("function") or "a function"
-    if file.endswith(_WRAPPER_FILE):
+    if file.endswith(WRAPPER_FILE):
         return str(meta.get("module") or _WRAPPER)
     rest = _RESUME.match(function)
     return _placed(f"rest of {rest[1]}" if rest else function, file, meta.get("line"))

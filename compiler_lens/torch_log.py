@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from compiler_lens.errors import RecordingFileError
-from compiler_lens.event import Event, TorchId
+from compiler_lens.event import RECORD_CONTEXT, Event, TorchId
 from compiler_lens.model import CaptureProblem, CompileId
 
 _HEADER = re.compile(
@@ -30,10 +30,6 @@ _HEADER = re.compile(
     re.MULTILINE,
 )
 _BOUNDARY = re.compile(rb"\n(?=[^\t])")
-# What `trace_structured` adds to a record beside its name; torch reserves these words.
-_CONTEXT = frozenset(
-    {"frame_id", "frame_compile_id", "compiled_autograd_id", "attempt", "rank", "stack", "has_payload", "subgraph_name"}
-)
 # The first word of a compilation is the start of one of these spans, then comes dynamo_start: once in its life each.
 _FIRST_SPAN = re.compile(rb'\t\{\n\t"name": "(dynamo|compiled_autograd)",\n.*^\t"ph": "B"', re.DOTALL | re.MULTILINE)
 _SPAN_TIME = re.compile(rb'\{"chromium_event": [^\n]*\n(?:\t[^\n]*\n)*?\t"ts": (\d+(?:\.\d+)?)')
@@ -202,7 +198,7 @@ class _Reader:
             _number(record, "frame_compile_id"),
             _number(record, "compiled_autograd_id"),
         )
-        key = next((key for key in record if key not in _CONTEXT), "")
+        key = next((key for key in record if key not in RECORD_CONTEXT), "")
         name, meta = _name_and_meta(key, record)
         life = self._life(match["pid"], torch_id, _beginning(key, record, body))
         payload = body[1:].replace(b"\n\t", b"\n") if body and self._is_wanted(name) else None

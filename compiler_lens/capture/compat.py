@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from compiler_lens.event import WRAPPER_FILE
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -147,7 +149,7 @@ def wrapped_module(frame: Any) -> Any:
     """The module that torch compiles through a wrapper of its own, inner(fn) in external_utils.py; or None."""
     import torch
 
-    if not frame.f_code.co_filename.endswith("torch/_dynamo/external_utils.py"):
+    if not frame.f_code.co_filename.endswith(WRAPPER_FILE):
         return None
     value = frame.f_locals.get("fn")
     value = getattr(value, "__self__", value)
@@ -210,6 +212,11 @@ def cache_folder() -> str:
     from torch._inductor.runtime.runtime_utils import cache_dir
 
     return str(cache_dir())
+
+
+def fx_cache_key(compiled: Any) -> Any:
+    """What a CompiledFxGraph, or what stands for one, says of its entry in the FX graph cache."""
+    return getattr(compiled, "_fx_graph_cache_key", None) or getattr(compiled, "cache_key", None)
 
 
 def config_lines() -> dict[str, str]:

@@ -25,7 +25,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 def cache_key(compiled: Any) -> str | None:
     """The key of a compiled graph's entry in the FX graph cache; None where it is in no cache."""
-    key = getattr(compiled, "_fx_graph_cache_key", None) or getattr(compiled, "cache_key", None)
+    key = compat.fx_cache_key(compiled)
     return key if isinstance(key, str) and _KEY.fullmatch(key) else None
 
 

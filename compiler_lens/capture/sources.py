@@ -13,14 +13,13 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from compiler_lens.capture import compat
-from compiler_lens.event import Event
+from compiler_lens.event import RESUME_PREFIX, Event
 
 _LONGEST = 1_000_000  # characters: nobody wrote more than that by hand
 _NAMED = re.compile(r'File \\?"([^"\\\n]+)\\?", line \d')  # in a stack as Python prints it, also inside of JSON
 _PACKAGES = ("site-packages", "dist-packages")
 _OURS = str(Path(__file__).parents[1]) + os.sep
 _DEEPEST = 20  # decorators round one function
-_RESUMED = "torch_dynamo_resume_in_"
 
 
 def files_named(text: str | None) -> set[str]:
@@ -47,7 +46,7 @@ def is_kept(file: str) -> bool:
 def definition(frame: Any) -> dict[str, Any]:
     """What the author calls a frame's function, where it stands, and its parameters; empty for a resume function."""
     code = frame.f_code
-    if code.co_name.startswith(_RESUMED):
+    if code.co_name.startswith(RESUME_PREFIX):
         return {}
     function = _module_forward(frame)
     name = function.__qualname__ if function is not None else getattr(code, "co_qualname", code.co_name)

@@ -12,14 +12,11 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from compiler_lens.readers import WANTED
+from compiler_lens.event import RECORD_CONTEXT
+from compiler_lens.readers import BYTECODE_SUFFIX, WANTED
 
 # name, metadata, payload
 Sink = Callable[[str, Any, str | None], None]
-
-_NOT_NAMES = frozenset(
-    ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "stack", "has_payload", "subgraph_name")
-)
 
 
 class TraceHandler(logging.Handler):
@@ -34,7 +31,7 @@ class TraceHandler(logging.Handler):
         metadata = getattr(record, "metadata", None)
         if not isinstance(metadata, dict):  # somebody else's message
             return True
-        name = next((key for key in metadata if key not in _NOT_NAMES), None)
+        name = next((key for key in metadata if key not in RECORD_CONTEXT), None)
         if name is None:
             return True
         value = metadata[name]
@@ -47,7 +44,7 @@ class TraceHandler(logging.Handler):
 
 def wanted_suffix(name: str) -> bool:
     """Whether it is the bytecode of a resume function: its name carries the function's, so it is in no table."""
-    return name.endswith("_ORIGINAL_BYTECODE")
+    return name.endswith(BYTECODE_SUFFIX)
 
 
 class WantedOnly(list[logging.Handler]):

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
+from compiler_lens.event import RESUME_PREFIX, Event
 from compiler_lens.model import CompileId, SourceLine
+from compiler_lens.readers import BYTECODE_SUFFIX
 from compiler_lens.readers.facts import FrameEnd, FrameStart, Metrics, ResumeName
 from compiler_lens.readers.stacks import read_stack
-
-RESUME_PREFIX = "torch_dynamo_resume_in_"
-_BYTECODE = "_ORIGINAL_BYTECODE"
 
 # Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
 # for every node, and stacks that `dynamo_start` and `dynamo_error` tell better.
@@ -84,6 +82,6 @@ def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
 def read_bytecode_name(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[ResumeName, ...]:
     """A resume function's name, from the artifact that holds its bytecode (torch 2.12 and later)."""
     name = event.name
-    if not (name.startswith(RESUME_PREFIX) and name.endswith(_BYTECODE)):
+    if not (name.startswith(RESUME_PREFIX) and name.endswith(BYTECODE_SUFFIX)):
         return ()
-    return (ResumeName(compile_id, name.removesuffix(_BYTECODE)),)
+    return (ResumeName(compile_id, name.removesuffix(BYTECODE_SUFFIX)),)
