@@ -133,7 +133,7 @@ def _torch(card: BreakCard, page: Page) -> list[Text]:
     if card.remedy is None:
         lines += paragraphs(cause.explanation, page.width, 13)
         lines += paragraphs(cause.context, page.width, 13, DIM)
-    lines += [command(link(card), "", indent=13)] if link(card) else []
+    lines += [command(link(card), "", indent=4)] if link(card) else []
     for then in card.events[0].causes[1:]:
         lines += _labelled("then", then.gb_type + _id(then), page)
     return lines
