@@ -142,7 +142,7 @@ def site_at(sources: Sources, at: SourceLine) -> Site | None:
     known = sources.line(at.file, at.line)
     if len(known) > _LONGEST_LINE or len(at.code) > _LONGEST_LINE:
         return None
-    if known and (not at.code or at.code.strip() == known.strip()):
+    if known.strip() and (not at.code or at.code.strip().startswith(known.strip())):  # torch may join several lines
         return _in_file(sources.texts[at.file], at.line)
     tree = _parsed(at.code.strip())
     if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], SIMPLE):
