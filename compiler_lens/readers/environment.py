@@ -11,6 +11,9 @@ from compiler_lens.model import CaptureProblem, Compilation, CompileId, Environm
 from compiler_lens.readers.facts import TimedMark
 from compiler_lens.readers.frames import read_definition
 
+# ConvertFrameAssert.__call__() in torch/_dynamo/convert_frame.py: what has no tensors has nothing to compile.
+_NOTHING_IN_IT = frozenset(("no tensor-related objects found in frame",))
+
 _NOWHERE = CompileId(None, None)
 
 
@@ -53,7 +56,7 @@ def read_skipped_frame(event: Event, compile_id: CompileId, _files: Mapping[int,
             function=meta["function"],
             file=meta["file"],
             line=meta["line"],
-            outcome=Outcome.SKIPPED,
+            outcome=Outcome.EMPTY if meta["reason"] in _NOTHING_IN_IT else Outcome.SKIPPED,
             reason=meta["reason"],
             backend=meta["backend"],
             mode=meta["mode"],
