@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from compiler_lens.analysis.explanation import Explanation
+    from compiler_lens.measure.what_if import Result
 
 
 class Lens:
@@ -110,6 +111,13 @@ class Lens:
         from compiler_lens.analysis.explanation import explain
 
         return explain(self.recording, user_paths=user_paths)
+
+    @staticmethod
+    def what_if(model: Callable[..., Any], *inputs: Any, **options: Any) -> Result:
+        """Try the settings that could matter on a model, see `compiler_lens.what_if`. No lens records the trials."""
+        from compiler_lens.measure.what_if import what_if
+
+        return what_if(model, *inputs, **options)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""

@@ -40,6 +40,7 @@ class _Local(threading.local):
         self.outside = FrameRecord(None, (), {})
         self.is_ours = False  # our own code is running
         self.import_seconds = 0.0  # importing parts of torch early
+        self.alone: Session | None = None  # the only session that hears of this thread
 
 
 class Attribution:

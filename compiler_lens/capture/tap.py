@@ -11,7 +11,7 @@ import functools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from compiler_lens.capture import compat, inductor
@@ -150,11 +150,26 @@ class Tap(TraceHandler):
 
     # -- frames
 
+    @contextlib.contextmanager
+    def alone(self, session: Session) -> Iterator[None]:
+        """What this thread compiles in the block is recorded by this session and by no other."""
+        before, self.local.alone = self.local.alone, session
+        try:
+            yield
+        finally:
+            self.local.alone = before
+
+    def _hearers(self) -> tuple[Session, ...]:
+        return self.sessions if self.local.alone is None else (self.local.alone,)
+
+    def _recorders(self, owner: Session | None = None) -> tuple[Session, ...]:
+        return tuple(s for s in self._hearers() if s is owner or s is self.local.alone or s.everything)
+
     def enter(self, facts: Mapping[str, Any], owner: Session | None, *, is_inductor: bool) -> FrameRecord:
         """A frame enters the compiler."""
         self._stay_subscribed()
         self.here()  # the compilation around it, if any, must not take this frame for its own
-        sessions = tuple(s for s in self.sessions if s is owner or s.everything)
+        sessions = self._recorders(owner)
         record = self.attribution.enter(sessions, facts)
         if sessions:  # Dynamo's own for those whose module was half imported when the lens opened
             self.install((*DYNAMO_HOOKS, *INDUCTOR_HOOKS) if is_inductor else DYNAMO_HOOKS)
@@ -193,12 +208,12 @@ class Tap(TraceHandler):
         message = type(error).__name__
         try:
             message = f"{message}: {_words(error)}"
-            for session in self.sessions:
+            for session in self._hearers():
                 session.problem(where, message)
         except Exception:  # noqa: BLE001 -- a RecursionError leaves no room for a call of ours
-            for session in self.sessions:
+            for session in self._hearers():
                 session.unwritten.append((where, message))
-        if any(session.strict for session in self.sessions):
+        if any(session.strict for session in self._hearers()):
             raise _StrictError(f"{where}: {message}") from error
 
     def _take_record(self, name: str, meta: Any, text: str | None) -> None:
@@ -263,8 +278,8 @@ class Tap(TraceHandler):
 
     def _all_seeing(self) -> tuple[Session, ...]:
         if self._patches.get(compat.FRAME) is None:  # nobody tells whose frame it is
-            return self.sessions
-        return tuple(session for session in self.sessions if session.everything)
+            return self._hearers()
+        return self._recorders()
 
     def _give(self, sessions: tuple[Session, ...], event: Event) -> None:
         for session in sessions:

@@ -18,6 +18,7 @@ start here:
   compiler-lens run -o run.clens train.py     record a script as it is
   compiler-lens show run.clens                one screen: what happened, what to do next
   compiler-lens show run.clens breaks         every graph break, with torch's advice
+  compiler-lens what-if model.py:make         which setting of torch.compile would help
 
 Or in Python: lens = compiler_lens.Lens(); torch.compile(model, backend=lens);
 call the model; print(lens.report()).
@@ -36,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import run, show
+    from compiler_lens.cli import run, show, what_if
 
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
@@ -46,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (run, show):
+    for command in (run, show, what_if):
         command.add_parser(commands)
     return parser
 

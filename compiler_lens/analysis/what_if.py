@@ -1,0 +1,112 @@
+"""What settings of torch.compile do with a program, in the figures of every other view; and which is best."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler_lens.analysis.cards import break_cards
+from compiler_lens.analysis.coverage import coverage
+from compiler_lens.model import CaptureProblem, GraphStage, Outcome, Recording, SourceLine
+
+_EAGER = (Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT, Outcome.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How a program was compiled."""
+
+    graphs: int
+    breaks: int  # graph break events
+    eager_frames: int  # frames that run eagerly: skipped, or over the recompile limit
+    compilations: int
+    recompiles: int
+    seconds: float  # of Dynamo: nothing was generated
+
+    @property
+    def cost(self) -> tuple[int, int, int, int]:
+        """What hurts most first: of two configurations, the one with less of it is better."""
+        return self.eager_frames, self.breaks, self.recompiles, self.graphs
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A place that breaks graphs."""
+
+    gb_type: str
+    line: SourceLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration, tried on the program."""
+
+    name: str
+    code: tuple[str, ...]  # what to write to get it, a line each
+    price: str  # what it costs, in words
+    before: Counts | None  # as the program is; None: that raised
+    after: Counts | None  # None: it raised
+    error: str = ""  # what it raised, in one line
+    error_line: SourceLine | None = None  # the user's line where it raised
+    left: tuple[Left, ...] = ()  # what still breaks graphs, the costliest first
+    problems: tuple[CaptureProblem, ...] = ()  # what could not be recorded: the figures may be too low
+
+    @property
+    def helps(self) -> bool:
+        """Whether the program is compiled better than it is now."""
+        return self.after is not None and (self.before is None or self.after.cost < self.before.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class NotTried:
+    """A configuration that was not tried, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What every configuration that could matter does with a program. The first trial is the program as it is."""
+
+    trials: tuple[Trial, ...]
+    not_tried: tuple[NotTried, ...] = ()
+    calls: int = 1  # made in each trial
+
+    @property
+    def baseline(self) -> Trial:
+        """The program as it is."""
+        return self.trials[0]
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial that helps most; of several, the one with the least to write."""
+        helping = [trial for trial in self.trials[1:] if trial.helps]
+        return min(helping, key=_rank, default=None)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there was nothing to try: no breaks, no recompiles, nothing runs eagerly."""
+        counts = self.baseline.after
+        return counts is not None and not any(counts.cost[:-1])
+
+
+def _rank(trial: Trial) -> tuple[tuple[int, int, int, int], int]:
+    return (trial.after.cost if trial.after else (0, 0, 0, 0)), len(trial.code)
+
+
+def count(recording: Recording) -> Counts:
+    """The figures of a recording."""
+    outcomes = coverage(recording).counts
+    return Counts(
+        graphs=sum(graph.stage is GraphStage.DYNAMO for graph in recording.graphs),
+        breaks=len(recording.graph_breaks),
+        eager_frames=sum(outcomes.get(outcome, 0) for outcome in _EAGER),
+        compilations=len(recording.compilations),
+        recompiles=len(recording.recompiles),
+        seconds=sum(c.seconds or 0.0 for c in recording.compilations),
+    )
+
+
+def breaks_left(recording: Recording) -> tuple[Left, ...]:
+    """What breaks graphs in a recording, each place once, the costliest first."""
+    return tuple(Left(card.gb_type, card.place) for card in break_cards(recording))

@@ -1,0 +1,270 @@
+"""What a call of the user's program may change, kept and put back, bit for bit.
+
+Everything that can be reached from the program and its inputs is kept: tensors, attributes, lists and dicts, variables
+of closures, global names that the user's own functions mention. Not reached are attributes of classes, objects with
+`__slots__`, and whatever lives outside of Python.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from compiler_lens.analysis.ownership import is_own
+
+_ATOMS = (str, bytes, int, float, complex, bool, type(None), type, ModuleType, BuiltinFunctionType, CodeType)
+
+
+class State:
+    """A state to come back to."""
+
+    def __init__(self, *roots: Any) -> None:
+        self._values = _reached(roots)
+        self._undo = [undo for value in self._values if (undo := _keep(value)) is not None]
+        tensors = [value for value in self._values if isinstance(value, torch.Tensor)]
+        self._tensors = [_Tensor(tensor) for tensor in tensors]
+        self._memory = list(_memory(tensors))
+
+    def restore(self) -> None:
+        """Put everything back that has changed."""
+        for undo in self._undo:
+            undo()
+        for tensor in self._tensors:
+            tensor.restore()
+        for here, kept in self._memory:
+            if not torch.equal(here, kept.to(here.device)):
+                here.copy_(kept)
+        for tensor in self._tensors:
+            tensor.restore_version()
+
+
+# -- what is reached
+
+
+def _reached(roots: Iterable[Any]) -> list[Any]:
+    """Every value that holds state, once; the roots themselves first."""
+    seen: dict[int, Any] = {}
+    todo: deque[Any] = deque(roots)
+    while todo:
+        value = todo.popleft()
+        if isinstance(value, _ATOMS) or id(value) in seen:
+            continue
+        seen[id(value)] = value
+        todo.extend(_children(value))
+    return list(seen.values())
+
+
+def _children(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        yield from list(value.values())
+    elif isinstance(value, (list, tuple, set, frozenset, deque)):
+        yield from value
+    elif isinstance(value, CellType):
+        yield from _contents(value)
+    elif isinstance(value, FunctionType):
+        yield from _of_function(value)
+    elif isinstance(value, MethodType):
+        yield from (value.__self__, value.__func__)
+    elif isinstance(value, functools.partial):
+        yield from (value.func, value.args, value.keywords)
+    elif isinstance(value, torch.Tensor):
+        yield from _of_tensor(value)
+    if _is_open(value):
+        yield vars(value)
+        yield from (getattr(type(value), name, None) for name in ("forward", "__call__"))
+
+
+def _contents(cell: CellType) -> Iterator[Any]:
+    with contextlib.suppress(ValueError):  # empty
+        yield cell.cell_contents
+
+
+def _of_function(function: FunctionType) -> Iterator[Any]:
+    yield vars(function)  # what a decorator wraps is in there too
+    if not is_own(function.__code__.co_filename):
+        return
+    yield from (function.__closure__ or (), function.__defaults__, function.__kwdefaults__)
+    yield _Globals(function)
+    yield from _globals(function).values()
+
+
+def _globals(function: FunctionType) -> dict[str, Any]:
+    return {name: function.__globals__[name] for name in _names(function.__code__) if name in function.__globals__}
+
+
+def _names(code: CodeType) -> set[str]:
+    """Every global name, and attribute, that code mentions, in the functions inside of it too."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= _names(constant)
+    return names
+
+
+def _of_tensor(tensor: torch.Tensor) -> Iterator[Any]:
+    yield vars(tensor)
+    if tensor.is_leaf or tensor.retains_grad:
+        yield tensor.grad
+    if is_traceable_wrapper_subclass(tensor):
+        yield from (getattr(tensor, name) for name in tensor.__tensor_flatten__()[0])
+
+
+def _is_open(value: Any) -> bool:
+    """Whether it is an object whose attributes are part of the program: a module, an optimizer, one of the user's."""
+    if isinstance(value, torch.jit.ScriptModule) or not isinstance(getattr(value, "__dict__", None), dict):
+        return False
+    if isinstance(value, (torch.nn.Module, torch.optim.Optimizer)):
+        return True
+    package = type(value).__module__.partition(".")[0]
+    return package not in sys.stdlib_module_names and package not in {"torch", "compiler_lens", "numpy"}
+
+
+class _Globals:
+    """The global names that a function mentions."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.table, self.values = function.__globals__, _globals(function)
+
+    def restore(self) -> None:
+        for name, value in self.values.items():
+            if self.table.get(name, self) is not value:
+                self.table[name] = value
+
+
+# -- how a value is kept
+
+
+def _keep(value: Any) -> Callable[[], object] | None:
+    """A function that puts a value's content back; None for what has none, or is kept as a tensor."""
+    if isinstance(value, _Globals):
+        return value.restore
+    if isinstance(value, torch.Generator):
+        return functools.partial(value.set_state, value.get_state())
+    if (type(value).__module__, type(value).__name__) == ("numpy", "ndarray"):
+        return functools.partial(_restore_array, value, value.copy())
+    if isinstance(value, dict):
+        return functools.partial(_restore_dict, value, dict(value))
+    restore = next((restore for kind, restore in _RESTORERS if isinstance(value, kind)), None)
+    return restore and functools.partial(restore, value, list(_children(value)))
+
+
+def _same(now: Iterable[Any], then: Iterable[Any]) -> bool:
+    now, then = list(now), list(then)
+    return len(now) == len(then) and all(a is b for a, b in zip(now, then, strict=True))
+
+
+def _restore_dict(value: dict[Any, Any], kept: dict[Any, Any]) -> None:
+    if not (_same(value, kept) and _same(value.values(), kept.values())):
+        value.clear()
+        value.update(kept)
+
+
+def _restore_list(value: list[Any], kept: list[Any]) -> None:
+    if not _same(value, kept):
+        value[:] = kept
+
+
+def _restore_collection(value: Any, kept: list[Any]) -> None:
+    if not _same(value, kept):
+        value.clear()
+        (value.extend if isinstance(value, deque) else value.update)(kept)
+
+
+def _restore_cell(cell: CellType, kept: list[Any]) -> None:
+    if not _same(_contents(cell), kept):
+        del cell.cell_contents
+        for content in kept:
+            cell.cell_contents = content
+
+
+def _restore_array(value: Any, kept: Any) -> None:
+    if value.flags.writeable:
+        value[...] = kept
+
+
+_RESTORERS = (
+    (list, _restore_list),
+    (set, _restore_collection),
+    (deque, _restore_collection),
+    (CellType, _restore_cell),
+)
+
+# -- tensors
+
+
+class _Tensor:
+    """A tensor's own properties; its bytes are kept apart, several tensors may share them."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self._alias = tensor.detach()
+        self._is_leaf, self._requires_grad = tensor.is_leaf, tensor.requires_grad
+        self._has_grad = tensor.is_leaf or tensor.retains_grad
+        self._grad = tensor.grad if self._has_grad else None
+        self._version = None if tensor.is_inference() else tensor._version  # noqa: SLF001 -- has no other name
+
+    def restore(self) -> None:
+        tensor = self._tensor
+        if self._is_leaf and not tensor.is_leaf:  # changed in place, by what needs a gradient
+            with contextlib.suppress(RuntimeError):  # a view
+                tensor.detach_()
+        if _layout(tensor) != _layout(self._alias):
+            tensor.data = self._alias
+        if self._is_leaf and tensor.is_leaf and tensor.requires_grad is not self._requires_grad:
+            tensor.requires_grad_(self._requires_grad)
+        if self._has_grad and tensor.grad is not self._grad:
+            tensor.grad = self._grad
+
+    def restore_version(self) -> None:
+        """Autograd counts changes in place: a backward of the user's own may come yet, and must find none."""
+        if self._version is not None and self._tensor._version != self._version:  # noqa: SLF001
+            torch._C._autograd._unsafe_set_version_counter((self._tensor,), (self._version,))  # noqa: SLF001
+
+
+def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:
+    try:
+        return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+    except (RuntimeError, NotImplementedError):  # sparse, a wrapper
+        return (tensor.shape, tensor.dtype)
+
+
+def _memory(tensors: Iterable[torch.Tensor]) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """The bytes that tensors lie in, each stretch once, with a copy."""
+    seen: set[tuple[Any, ...]] = set()
+    for tensor in tensors:
+        here = _bytes(tensor)
+        if here is None or (key := (str(here.device), here.data_ptr(), here.numel())) in seen:
+            continue
+        seen.add(key)
+        yield here, _copy(here)
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor | None:
+    """The stretch of memory from a tensor's first element to its last, as a tensor of bytes."""
+    if tensor.device.type == "meta" or is_traceable_wrapper_subclass(tensor) or not tensor.numel():
+        return None
+    try:
+        width = tensor.element_size()
+        extent = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+        storage, start = tensor.untyped_storage(), tensor.storage_offset() * width
+        if storage.nbytes() < start + extent * width:
+            return None
+        empty = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+        return empty.set_(storage, start, (extent * width,), (1,))
+    except (RuntimeError, NotImplementedError):  # sparse and opaque tensors have no storage
+        return None
+
+
+def _copy(here: torch.Tensor) -> torch.Tensor:
+    try:
+        return here.clone()
+    except torch.OutOfMemoryError:
+        return here.cpu()

@@ -1,0 +1,144 @@
+"""One trial: the program's calls under some changes, compiled as far as Dynamo goes, and what was recorded of it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from compiler_lens.analysis.ownership import innermost_own
+from compiler_lens.errors import UsageError
+from compiler_lens.lens import Lens
+from compiler_lens.measure.calls import Call, mark
+from compiler_lens.measure.changes import Change
+from compiler_lens.model import Recording, SourceLine
+
+# A trial must not teach later processes what it saw of sizes, see torch/_dynamo/pgo.py.
+_KEEP_OFF_DISK = ("automatic_dynamic_local_pgo", "automatic_dynamic_remote_pgo")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the user wants compiled, and how it is called."""
+
+    function: Callable[..., Any]
+    calls: tuple[Call, ...]
+    training: bool = False
+    dynamic: bool | None = None  # as the user compiled it
+
+    def run(self, function: Callable[..., Any]) -> None:
+        """Make all calls, of the function as it is or compiled."""
+        for call in self.calls:
+            if self.training:
+                args, kwargs = pytree.tree_map_only(torch.Tensor, _cut, (call.args, dict(call.kwargs)))
+                _loss(function(*args, **kwargs)).backward()
+            else:
+                function(*call.args, **call.kwargs)
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What a trial showed."""
+
+    recording: Recording
+    error: str = ""
+    error_line: SourceLine | None = None
+
+
+def observe(program: Program, changes: Sequence[Change]) -> Observed:
+    """Compile the program under the changes, with a backend that generates nothing, and make its calls."""
+    dynamic = next((change.dynamic for change in changes if change.dynamic is not None), program.dynamic)
+    torch._dynamo.reset_code_caches()  # noqa: SLF001 -- each trial begins without compiled code
+    with contextlib.closing(Lens(progress=False)) as lens, _settings(changes), _recorded_alone(lens):
+        for change in changes:
+            mark(change, program.calls)
+        error, line = "", None
+        try:
+            program.run(torch.compile(program.function, backend=captured, dynamic=dynamic))
+        except UsageError:
+            raise
+        except Exception as raised:  # noqa: BLE001 -- whatever the program raises is this trial's result
+            error, line = described(raised)
+        return Observed(lens.recording, error, line)
+
+
+def warm_up() -> None:
+    """Have torch import what it compiles with: that time is not the first trial's."""
+    observe(Program(_tiny, (Call((torch.zeros(3),), {}), Call((torch.zeros(4),), {}))), ())
+
+
+def _tiny(x: torch.Tensor) -> torch.Tensor:
+    return x * x.shape[0]
+
+
+def captured(graph_module: Any, _inputs: Any) -> Any:
+    """A backend that generates nothing: the graph runs as torch captured it."""
+    return graph_module.forward
+
+
+def has_setting(name: str) -> bool:
+    """Whether this torch has a setting of Dynamo."""
+    return hasattr(torch._dynamo.config, name)  # noqa: SLF001
+
+
+def is_set(change: Change) -> bool:
+    """Whether the settings of a change are in force already."""
+    return bool(change.config) and all(
+        _setting(name, value) == getattr(torch._dynamo.config, name)  # noqa: SLF001
+        for name, value in change.config.items()
+    )
+
+
+def described(error: BaseException) -> tuple[str, SourceLine | None]:
+    """An exception in one line, and the user's line where it came from."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    message = next((line for line in lines if line), "")
+    stack = getattr(error, "real_stack", None) or ()
+    places = [SourceLine(s.filename, s.lineno or 0, s.name, s.line or "") for s in stack]
+    return f"{type(error).__name__}: {message}"[:400], innermost_own(places) or innermost_own(_traceback(error))
+
+
+def _traceback(error: BaseException) -> list[SourceLine]:
+    import traceback
+
+    found = traceback.extract_tb(error.__traceback__)
+    return [SourceLine(s.filename, s.lineno or 0, s.name, s.line or "") for s in found]
+
+
+@contextlib.contextmanager
+def _recorded_alone(lens: Lens) -> Any:
+    """Only this lens hears of the trial, and no piece of the program compiled by itself reaches Inductor."""
+    tap, session = lens._tap, lens._session  # noqa: SLF001 -- no user of a lens needs this
+    with tap.alone(session), torch.compiler.set_stance("default", force_backend=captured):
+        yield
+
+
+def _settings(changes: Sequence[Change]) -> Any:
+    config: Any = torch._dynamo.config  # noqa: SLF001
+    values: dict[str, Any] = {name: False for name in _KEEP_OFF_DISK if hasattr(config, name)}
+    for change in changes:
+        values |= {name: _setting(name, value) for name, value in change.config.items()}
+    return config.patch(values)
+
+
+def _setting(name: str, value: object) -> object:
+    if isinstance(value, frozenset):
+        return {*getattr(torch._dynamo.config, name), *value}  # noqa: SLF001
+    return value
+
+
+def _cut(tensor: torch.Tensor) -> torch.Tensor:
+    """An input without the graph that it came from: a backward must not run into what the user computed before."""
+    return tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+def _loss(result: Any) -> torch.Tensor:
+    named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+    found = [v for v in (named, *pytree.tree_leaves(result)) if isinstance(v, torch.Tensor) and v.requires_grad]
+    if not found:
+        raise UsageError("training: nothing that the call returns needs a gradient, so there is no backward to run")
+    return found[0].sum()
