@@ -73,3 +73,47 @@ def test_export_is_recorded_with_its_environment() -> None:
         torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),), strict=True)
 
     assert lens.recording.environment.torch == torch.__version__
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lin = torch.nn.Linear(2, 2)
+
+    def forward(this, x: torch.Tensor) -> torch.Tensor:  # noqa: N805 -- what this is about
+        y = this.lin(x)
+        print(end="")
+        return this.lin(y)
+
+
+model = torch.nn.ModuleDict({"block": Block()})
+
+
+def call_global(x: torch.Tensor) -> torch.Tensor:
+    return model["block"].lin(x)  # type: ignore[no-any-return, operator]
+
+
+def call_argument(net: Block, x: torch.Tensor) -> torch.Tensor:
+    return net.lin(x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "paths"),
+    [
+        (Block(), (), ["lin", "lin"]),  # the second behind the graph break
+        (Block().forward, (), ["lin", "lin"]),
+        (torch.nn.Sequential(torch.nn.Linear(2, 2)), (), ["0"]),
+        (call_global, (), ["model.block.lin"]),
+        (call_argument, (Block(),), ["net.lin"]),
+    ],
+)
+def test_a_module_is_called_as_its_author_calls_it(
+    function: object, arguments: tuple[object], paths: list[str]
+) -> None:
+    torch._dynamo.reset()
+    with compiler_lens.Lens(strict=True, progress=False) as lens:
+        torch.compile(function, backend="eager")(*arguments, torch.ones(2, 2))
+    torch._dynamo.reset()
+    assert [n.module for g in lens.recording.graphs for n in g.nodes if "linear" in n.target] == paths
+    if isinstance(function, torch.nn.Module):
+        assert {c.module for c in lens.recording.compilations} == {type(function).__name__}

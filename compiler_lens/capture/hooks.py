@@ -7,6 +7,7 @@ them, so each is hooked when the compilation at hand is about to import it.
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from compiler_lens.capture import compat, graphs, inductor, sidecar, sources
 from compiler_lens.capture.compat import Place
 from compiler_lens.capture.patches import as_if_it_were, observe_after, observe_before
-from compiler_lens.event import Event
+from compiler_lens.event import WRAPPER_FILE, Event
 
 if TYPE_CHECKING:
     from compiler_lens.capture.attribution import FrameRecord
@@ -115,18 +116,30 @@ def _frame_facts(frame: Any, backend: Any, compiler: Any) -> dict[str, Any]:
         "options": {str(key): repr(value)[:200] for key, value in options.items()},
         "dynamic": getattr(backend, "dynamic", None),
         "module": _module_name(frame),
+        "receiver": _receiver_name(frame),
         **sources.definition(frame),
     }
 
 
 def _module_name(frame: Any) -> str:
-    """The class of the module whose frame it is. torch wraps a module of its own in external_utils.py: inner(fn)."""
-    name = "fn" if frame.f_code.co_filename.endswith("external_utils.py") else "self"
-    return (
-        compat.module_class(frame.f_locals.get(name))
-        if name in frame.f_code.co_varnames + frame.f_code.co_freevars
-        else ""
-    )
+    """The class of the module whose frame it is."""
+    name = _receiver_name(frame) or "self"
+    is_there = name in frame.f_code.co_varnames + frame.f_code.co_freevars
+    return compat.module_class(frame.f_locals.get(name)) if is_there else ""
+
+
+def _receiver_name(frame: Any) -> str:
+    """What a method calls its object, `self` as a rule; `fn` in torch's wrapper around a module; else empty."""
+    code = frame.f_code
+    if code.co_filename.endswith(WRAPPER_FILE):
+        return "fn"
+    method = sources.plain_name(code.co_name)
+    for name in code.co_varnames[: code.co_argcount]:  # a resume function has its values of the stack before them
+        found = inspect.getattr_static(type(frame.f_locals.get(name)), method, None)
+        theirs = getattr(getattr(found, "__wrapped__", found), "__code__", None)
+        if theirs is not None and theirs.co_varnames[: min(theirs.co_argcount, 1)] == (name,):
+            return str(name)
+    return ""
 
 
 def _backend_name(backend: Any, compiler: Any) -> str:
@@ -142,7 +155,8 @@ def _note_graph(tap: Tap, stage: str, graph_module: Any, *, with_stacks: bool = 
     if not record.sessions:
         return
     text = graphs.node_facts(graph_module, with_stacks=with_stacks)
-    event = tap.note("lens.node_facts", {"stage": stage, "program": record.program, **meta}, text)
+    receiver = {"receiver": record.facts["receiver"]} if "receiver" in record.facts else {}
+    event = tap.note("lens.node_facts", {"stage": stage, "program": record.program, **receiver, **meta}, text)
     if with_stacks:
         tap.tell_sources(sources.files_named(text))
     if stage != "dynamo":  # Dynamo runs on a warm cache too

@@ -43,6 +43,13 @@ def is_kept(file: str) -> bool:
     return inside == file or any(package in inside for package in _PACKAGES)
 
 
+def plain_name(function: str) -> str:
+    """A function's own name, also where it goes on behind a graph break."""
+    return (
+        function.removeprefix(RESUME_PREFIX).rpartition("_at_")[0] if function.startswith(RESUME_PREFIX) else function
+    )
+
+
 def definition(frame: Any) -> dict[str, Any]:
     """What the author calls a frame's function, where it stands, and its parameters; empty for a resume function."""
     code = frame.f_code

@@ -16,10 +16,10 @@ from compiler_lens.readers.stacks import read_traceback
 # torch/fx/traceback.py, GRADIENT_ACC_SPECIAL_STACK: a sum of gradients carries the number of whichever forward op
 # came last, so the number says nothing.
 _GRADIENT_SUM = "Gradient addition node due to multiple use"
-# Dynamo names a module by where it found it; the compiled module itself is `self`, or `fn` in a wrapper of its own
-# (torch/_dynamo/external_utils.py, `wrap_inline`).
+# Dynamo names a module by where it found it. The compiled module itself is what its forward calls it, `self` as a
+# rule, or `fn` in a wrapper of torch's own (torch/_dynamo/external_utils.py, `wrap_inline`).
 _ROOT = re.compile(r"[LG]\['(\w+)'\]\.?")
-_OWN_ROOTS = frozenset({"self", "fn"})
+_UNTOLD = frozenset({"self", "fn"})
 _ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
 
 
@@ -27,14 +27,16 @@ def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, st
     """Modules, stacks and origins of all nodes of one graph."""
     try:
         values = json.loads(event.text or "")
-        stage, facts = event.meta["stage"], tuple(_facts(values))
+        receiver = event.meta.get("receiver")
+        own = _UNTOLD if receiver is None else frozenset({receiver or "self"})
+        stage, facts = event.meta["stage"], tuple(_facts(values, own))
     except (ValueError, LookupError, TypeError) as error:
         raise PayloadError(f"{event.name}: {error!r}") from error
     return (NodeFacts(compile_id, stage, facts, event.cached, event.attempt),)
 
 
-def _facts(values: Mapping[str, Any]) -> list[NodeFact]:
-    modules: list[tuple[str, str]] = [(module_path(path), kind) for path, kind in values["modules"]]
+def _facts(values: Mapping[str, Any], own: frozenset[str]) -> list[NodeFact]:
+    modules: list[tuple[str, str]] = [(module_path(path, own), kind) for path, kind in values["modules"]]
     stacks = [read_traceback(text) for text in values["stacks"]]
     sums = {number for number, text in enumerate(values["stacks"]) if _GRADIENT_SUM in text}
     modules.append(("", ""))  # what the index -1 finds
@@ -47,7 +49,7 @@ def _facts(values: Mapping[str, Any]) -> list[NodeFact]:
     return facts
 
 
-def module_path(name: str) -> str:
-    """`L['self'].layers.0` as the user writes it: `layers.0`; empty for the compiled module itself."""
-    path = _ROOT.sub(lambda m: "" if m[1] in _OWN_ROOTS else f"{m[1]}.", name, count=1)
+def module_path(name: str, own: frozenset[str] = _UNTOLD) -> str:
+    """`L['self'].layers.0` as the user writes it: `layers.0`; empty for the compiled module itself, one of *own*."""
+    path = _ROOT.sub(lambda m: "" if m[1] in own else f"{m[1]}.", name, count=1)
     return _ITEM.sub(r".\1", path).strip(".")

@@ -67,6 +67,24 @@ def test_a_module_is_called_as_the_user_calls_it(name, path):
     assert module_path(name) == path
 
 
+@pytest.mark.parametrize(
+    ("receiver", "paths"),
+    [
+        ({"receiver": "me"}, ["block.lin", "self.lin", "model.block"]),
+        ({"receiver": "fn"}, ["me.block.lin", "self.lin", "model.block"]),
+        ({"receiver": ""}, ["me.block.lin", "lin", "model.block"]),
+        ({}, ["me.block.lin", "lin", "model.block"]),
+    ],
+)
+def test_what_a_method_calls_its_module_is_no_part_of_the_path(receiver, paths):
+    names = ["L['me'].block.lin", "L['self'].lin", "G['model'].block"]
+    values = {"modules": [[name, "Linear"] for name in names], "stacks": []}
+    text = json.dumps(values | {"nodes": [[f"n{i}", [], i, "", None, -1] for i in range(len(names))]})
+    event = Event("lens.node_facts", 0.0, meta={"stage": "dynamo"} | receiver, text=text)
+    (facts,) = read_node_facts(event, CompileId(0, 0), {})
+    assert [fact.module for fact in facts.facts] == paths
+
+
 @pytest.mark.parametrize("version", ["2.11", "2.13", "2.15"])
 def test_real_facts_know_every_module_of_the_program(version):
     facts = read((PAYLOADS / version / "graphs/train.dynamo.facts.json").read_text(), stage="dynamo")
