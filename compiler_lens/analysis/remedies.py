@@ -183,8 +183,8 @@ _VALUES = (
     ),
     Remedy(
         name="text_of_tensor",
-        gb_types=(_BUILTIN, "repr() on tensor", "Attempted to call repr() method implemented in C/C++"),
-        about=r"builtin (str|repr|ascii|format) \[.*Tensor|repr\(\) on tensor|Tensor",
+        gb_types=(_BUILTIN, "repr() on tensor"),
+        about=r"builtin (str|repr|ascii|format) \[.*Tensor|repr\(\) on tensor",
         why="The text shows a tensor's values, which are known only when the code runs.",
         change="Return the tensor and make the text outside of the compiled function.",
         before="name = str(x.sum())",
@@ -295,6 +295,11 @@ _TELLING = (
         change="Remove it, log outside of the compiled function, or log only while not compiling.",
         before='logger.info("shape %s", x.shape)',
         after='if not torch.compiler.is_compiling():\n    logger.info("shape %s", x.shape)',
+        setting=Setting(
+            "torch._dynamo.config.ignore_logging_functions",
+            "{logging.Logger.info, logging.info}",
+            "What is named here is not logged from compiled code; name every function and method that you use.",
+        ),
     ),
     Remedy(
         name="warn",
@@ -462,6 +467,11 @@ _MODULES = (
         before="def forward(self, x):\n    return nn.Linear(4, 4)(x)",
         after="def __init__(self):\n    super().__init__()\n    self.linear = nn.Linear(4, 4)\n\n"
         "def forward(self, x):\n    return self.linear(x)",
+        setting=Setting(
+            "torch._dynamo.config.graph_break_on_nn_param_ctor",
+            "False",
+            "The parameter is made in the graph: where it is used, gradients and module state may differ from eager.",
+        ),
     ),
     Remedy(
         name="deepcopy",
@@ -540,6 +550,7 @@ _GRADIENTS = (
         change="Compile the forward and the loss only, and call `backward()` on what it returns.",
         before="def step(x):\n    loss = model(x).sum()\n    loss.backward()\n    return loss",
         after="def loss_of(x):\n    return model(x).sum()\n\nloss = compiled(loss_of)(x)\nloss.backward()",
+        setting=_AUTOGRAD,
         leave="Both halves are compiled anyway: this break between them costs little.",
     ),
     Remedy(
@@ -592,7 +603,7 @@ _GRADIENTS = (
         ),
         about=r"RemovableHandle|hook",
         why="The handle of a hook that was registered in the compiled function cannot leave it.",
-        change="Do not keep the handle, or register the hook outside, on a tensor that the compiled function returns.",
+        change="Register the hook without keeping its handle: a hook that stays is compiled with the rest.",
         before="handles.append(y.register_hook(fix))",
         after="y.register_hook(fix)",
     ),
@@ -601,8 +612,8 @@ _GRADIENTS = (
         gb_types=("Module-level backwards hooks require compiled autograd.",),
         why="A backward hook of a module is called in the middle of the backward, which the compiler makes as a whole.",
         change="Use a hook on a parameter, or a tensor hook on the module's output: `y.register_hook`.",
-        before="layer.register_full_backward_hook(watch)",
-        after="layer.weight.register_hook(watch)",
+        before="layer.register_full_backward_hook(watch)\ny = layer(x)",
+        after="y = layer(x)\ny.register_hook(watch_output)",
         setting=Setting(
             "torch._dynamo.config.compiled_autograd",
             "True",
@@ -622,9 +633,9 @@ _GRADIENTS = (
         name="retain_grad",
         gb_types=("Tensor.retain_grad() with AOTDispatcher",),
         why="A tensor between two operations of a graph does not exist by itself when the backward runs.",
-        change="Return the tensor and call `retain_grad()` outside, or take its gradient with a tensor hook.",
+        change="Split the function at that tensor: compile the part before and the part after, and keep its gradient between.",
         before="y = x * 2\ny.retain_grad()\nz = y * 2",
-        after="grads = []\ny = x * 2\ny.register_hook(grads.append)\nz = y * 2",
+        after="y = first(x)  # both compiled\ny.retain_grad()\nz = second(y)",
     ),
     Remedy(
         name="grad_fn",
@@ -701,7 +712,7 @@ _TENSORS = (
     Remedy(
         name="storage",
         gb_types=(_METHOD, "Unsupported Tensor.set_() call"),
-        about=r"UntypedStorage|set_",
+        about=r"UntypedStorage|Tensor\.set_\(",
         why="The call looks at or replaces the memory behind a tensor, which is not fixed while compiling.",
         change="Use the tensor itself: `x.nbytes`, views and slices, `copy_`; do what needs the memory outside.",
         before="size = x.untyped_storage().nbytes()",
@@ -889,7 +900,7 @@ _PYTHON = (
         name="exception",
         gb_types=("Observed exception", "Observed exception (EXCEPT_HANDLER)"),
         why="An exception leaves the compiled function, and a graph cannot raise one.",
-        change="If eager raises it too, fix its cause; to check arguments, do so before the compiled function.",
+        change="Fix its cause, or check arguments before the compiled function; if eager raises nothing, update torch.",
         before='def step(x):\n    if x.dim() != 3:\n        raise ValueError("want 3 dimensions")\n    return x + 1',
         after="def step(x):\n    return x + 1  # the caller has checked x.dim()",
         leave="Where the exception is an error that ends the program, there is nothing to gain.",
@@ -1114,8 +1125,13 @@ _PYTHON = (
     ),
     Remedy(
         name="c_function",
-        gb_types=_SKIPPED,
-        about=r"builtin|C/C\+\+",
+        gb_types=(
+            *_SKIPPED,
+            "can't handle functions not implemented in python ",
+            "Untraceable C tp_hash",
+            "Untraceable C tp_richcompare",
+        ),
+        about=r"builtin|C/C\+\+|implemented in python|Untraceable C",
         why="The function is not written in Python, so the compiler cannot see what it does.",
         change="Call it outside and pass the result in; wrap code that computes tensors in a `torch.library.custom_op`.",
         before="y = x + zlib.crc32(name) % 7",

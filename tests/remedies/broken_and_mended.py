@@ -4,7 +4,8 @@
 `matters` takes out of a result what has to be the same.
 """
 
-# ruff: noqa: N801, N805
+# What breaks is often what a linter would not have either.
+# ruff: noqa: FURB192, LOG015, N801, N805, N812, NPY002, PTH110, PTH123, RUF012, T100
 
 import contextlib
 import contextvars
@@ -266,6 +267,16 @@ class print_(Case):
         return y * 2
 
 
+class print_2(Case):
+    def broken(x):
+        y = x + 1
+        print(y.sum())
+        return y * 2
+
+    def mended(x):
+        return (x + 1) * 2
+
+
 class logging_(Case):
     def broken(x):
         y = x + 1
@@ -421,6 +432,8 @@ class random_state(Case):
 
 
 class random_state_2(Case):
+    versions = ("2.11", "2.13")  # 2.15 stops at a question about CUDA devices inside of it: machine_state
+
     def broken(x):
         with torch.random.fork_rng():
             return x + torch.rand(4)
@@ -755,9 +768,7 @@ class retain_grad(NeedsGrad):
         return y * 2
 
     def mended(x):
-        y = x * 2
-        y.register_hook(lambda grad: None)
-        return y * 2
+        return x * 2 * 2
 
 
 class grad_fn(NeedsGrad):
