@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from compiler_lens.analysis.places import innermost_own
+from compiler_lens.analysis.ownership import innermost_own
 from compiler_lens.model import Environment, Recording, SourceLine
 from compiler_lens.render.text import one_line
 
