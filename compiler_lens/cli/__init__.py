@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import run, show, what_if
+    from compiler_lens.cli import run, show, source, what_if
 
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (run, show, what_if):
+    for command in (run, show, source, what_if):
         command.add_parser(commands)
     return parser
 

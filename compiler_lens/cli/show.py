@@ -20,15 +20,17 @@ _REPORT = "report"
 _LISTED = 20  # recordings of a folder that a message names
 
 _VIEWS: Mapping[str, str] = {
-    "breaks": "graph breaks by place in your code, with torch's advice",
+    "findings": "everything worth knowing, ranked: severity, cost, what to change",
+    "breaks": "graph breaks by place in your code: why, and what to change",
     "graphs": "compilations; with ID its graphs, with ID STAGE the code of one",
     "kernels": "every kernel and the ops that it fuses",
     "kernel": "one kernel by NAME: what it computes, launches, configs, source",
-    "recompiles": "what changed from one compilation of a function to the next",
+    "recompiles": "what changed from one compilation of a function to the next, and what to do",
     "guards": "the conditions for reusing compiled code; with ID every one",
     "caches": "hit, miss or bypass, for every question to torch's caches",
     "times": "compile time by phase, by compilation, by torch's own events",
     "frames": "what became of every function: compiled, skipped, failed",
+    "source": "your file line by line: compiled, broken, eager; with FILE[:LINE] that one",
     "autotune": "what max-autotune tried for each op, and what won",
     "cudagraphs": "which graphs run as CUDA graphs, and why not the others",
     "environment": "versions, device, changed settings, gaps in the recording",
@@ -55,7 +57,7 @@ _INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 _PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 # What a terminal without Unicode shows instead.
-_ASCII = str.maketrans({"…": "...", "·": "|", "→": "->", "×": "x", "█": "#", "µ": "u", "–": "-"})  # noqa: RUF001
+_ASCII = str.maketrans({"…": "...", "⋮": ":", "·": "|", "→": "->", "×": "x", "█": "#", "µ": "u", "–": "-"})  # noqa: RUF001
 
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -63,7 +65,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "show",
         help="show a recording, or a TORCH_TRACE log",
-        usage="compiler-lens show REC [VIEW] [ID] [STAGE] [--json] [--width N] [--no-color]",
+        usage="compiler-lens show REC [VIEW] [ID] [STAGE] [--user-path P] [--json] [--width N] [--no-color]",
         description="Show a recording: without a view, one screen that ends with what to do next.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -75,6 +77,12 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("view", metavar="VIEW", nargs="?", default=_REPORT, help="what to look at, see below")
     parser.add_argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name")
     parser.add_argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name")
+    parser.add_argument(
+        "--user-path",
+        metavar="P",
+        action="append",
+        help="a file, folder or package to count as your own code, where breaks are placed; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
     parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
     parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
@@ -161,7 +169,7 @@ def _text(args: argparse.Namespace) -> str:
 
     color = False if args.no_color else None
     if args.view == _REPORT:
-        return report(recording, width=args.width, color=color, path=args.recording)
+        return report(recording, width=args.width, color=color, path=args.recording, user_paths=selection.user_paths)
     page = page_for(recording, width=args.width, color=color, path=args.recording)
     return view(recording, args.view, page, selection)
 
@@ -173,9 +181,12 @@ def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
         ids = select_ids(recording, args.id) if args.id else None
         select_kernels(recording, args.what[0], ids)
         return Selection(ids=ids, kernel=args.what[0])
+    own = tuple(args.user_path or ())
+    if args.view == "source":
+        return Selection(file=args.what[0] if args.what else "", user_paths=own)
     ids = select_ids(recording, args.what[0]) if args.what else None
     stage = select_stage(recording, ids, args.what[1]) if ids and len(args.what) > 1 else None
-    return Selection(ids=ids, stage=stage)
+    return Selection(ids=ids, stage=stage, user_paths=own)
 
 
 def _write(text: str) -> None:

@@ -21,6 +21,7 @@ from compiler_lens.analysis.findings import Finding, FrameFailed, TinyGraphs, Un
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.phases import PhaseTimes, phase_times
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_kernels
+from compiler_lens.analysis.source_view import FileView, select_file, source_view
 from compiler_lens.analysis.stories import Chapter, RecompileStory, recompile_stories
 from compiler_lens.analysis.summary import summarize
 from compiler_lens.model import CompileId, Recompile, Recording
@@ -289,6 +290,39 @@ def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
     }
 
 
+def _source(recording: Recording, selection: Selection) -> Data:
+    views = source_view(recording, Ownership(selection.user_paths))
+    number = None
+    if selection.file:
+        view, number = select_file(views, selection.file)
+        views = (view,)
+    return {"line": number, "files": [_file(view) for view in views if view.facts or selection.file]}
+
+
+def _file(view: FileView) -> Data:
+    return {
+        "file": view.file,
+        "own": view.own,
+        "has_text": bool(view.text),
+        "breaks": view.breaks,
+        "functions": [{"name": d.name, "first": d.first, "last": d.last} for d in view.seen],
+        "lines": [
+            {
+                "line": one.number,
+                "code": view.text[one.number - 1] if one.number <= len(view.text) else one.code,
+                "graphs": one.graphs,
+                "calls": one.calls,
+                "cards": [card.number for card in one.cards],
+                "calls_break": one.calls_break,
+                "failures": one.failures,
+                "uncompiled": one.uncompiled,
+                "guards": [chapter.subject for chapter in one.guards],
+            }
+            for one in view.facts.values()
+        ],
+    }
+
+
 def _autotune(recording: Recording, selection: Selection) -> Data:
     results = [r for r in recording.autotunes if selection.has(r)]
     return {"results": [plain(r) | {"winner": plain(r.winner), "margin": plain(r.margin)} for r in results]}
@@ -317,6 +351,7 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "caches": _caches,
     "times": _times,
     "frames": _frames,
+    "source": _source,
     "autotune": _autotune,
     "cudagraphs": _cudagraphs,
     "environment": _environment,

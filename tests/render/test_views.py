@@ -9,12 +9,16 @@ import sample_recordings as samples
 
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_ids
 from compiler_lens.model import (
+    BreakCause,
+    BreakOutcome,
     CacheLayer,
     CacheOutcome,
     CacheResult,
     GraphStage,
     KernelKind,
+    Outcome,
     Recording,
+    SourceFile,
     SourceLine,
     Trust,
 )
@@ -161,9 +165,58 @@ def test_guards_stand_beside_the_line_that_asked_for_them():
 
 def test_a_function_is_shown_with_the_parts_it_fell_into():
     text = shown(samples.broken(), "frames")
-    assert "step  model.py:11  compiled in 2 parts" in text
-    assert re.search(r"\[3/0\] +after line 18 +compiled", text)
+    assert re.search(r"\n  step +model.py:11 +compiled in 2 parts\n", text)
+    assert re.search(r"\n      \[1/0\] +from its start +compiled +1 graph break\n", text)
+    assert re.search(r"\n      \[3/0\] +after line 18 +compiled\n", text)
     assert "Passed over  1 frame of libraries" in text
+
+
+def test_functions_stand_the_worst_first_each_with_why_it_is_not_compiled():
+    text = shown(samples.broken(), "frames")
+    assert re.findall(r"\n  (\w+) +model.py:\d+", text) == [
+        "strict", "schedule", "search", "step", "helper", "constants",
+    ]  # fmt: skip
+    assert re.search(r"strict +model.py:16 +failed +\[6/0\]\n +model.py:71: Failed to trace", text)
+    assert re.search(r"schedule .* since the recompile limit +\[5/0\] .9\n +recompiled 8 times: `lr.shape", text)
+    assert re.search(r"search .* eager +\[4/0\]\n +break 1: The branch depends on a tensor's value", text)
+    assert re.search(r"constants .* nothing to compile +\[7/0\]\n\n", text)
+
+
+def test_functions_of_one_reason_name_it_once_and_library_functions_come_last():
+    both = [
+        samples.compilation(1, function="search", outcome=Outcome.SKIPPED),
+        samples.compilation(2, function="again", line=30, outcome=Outcome.SKIPPED),
+        samples.compilation(
+            3, function="forward", file="/v/site-packages/timm/levit.py", line=3, outcome=Outcome.FAILED
+        ),
+    ]
+    events = [
+        samples.graph_break(i, samples.BRANCHING, 28, "if x:", BreakOutcome.SKIPPED_FRAME, function="search")
+        for i in (1, 2)
+    ]
+    text = shown(Recording(compilations=tuple(both), graph_breaks=tuple(events)), "frames")
+    assert text.count("The branch depends on") == 1
+    assert "      break 1, as above\n" in text
+    assert text.index("again") < text.index("Functions of libraries") < text.index("forward")
+
+
+def test_what_runs_eagerly_of_a_function_is_told_by_its_lines():
+    body = "\n".join(["def search(x):", *("    x = x + 1" for _ in range(30)), ""])
+    event = samples.graph_break(1, samples.BRANCHING, 28, "if x:", BreakOutcome.SKIPPED_REST, function="search")
+    recording = Recording(
+        compilations=(samples.compilation(1, function="search", line=1),),
+        graph_breaks=(event,),
+        sources=(SourceFile(samples.MODEL, body),),
+    )
+    assert "partly eager: lines 28-31" in shown(recording, "frames")
+    assert "partly eager: lines 28 on" in shown(replace(recording, sources=()), "frames")
+
+
+def test_calls_of_what_is_disabled_on_purpose_are_listed_with_their_code():
+    cause = BreakCause("Skip calling `torch.compiler.disable()`d function", explanation="it is disabled")
+    event = samples.graph_break(1, cause, 28, "y = plot(x)", function="search")
+    text = shown(Recording(compilations=(samples.compilation(1, function="search"),), graph_breaks=(event,)), "frames")
+    assert re.search(r"Disabled on purpose  1 call .*\n  model.py:28  y = plot\(x\)\n", text)
 
 
 def test_autotuning_shows_the_margin_and_what_failed():

@@ -17,6 +17,7 @@ from compiler_lens.render.console.kernels import kernel_lines, one_kernel_lines
 from compiler_lens.render.console.next_steps import finding_lines
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.console.recompiles import recompile_lines
+from compiler_lens.render.console.source import source_lines
 from compiler_lens.render.console.times import cache_lines, time_lines
 from compiler_lens.render.console.tuning import autotune_lines, cudagraph_lines
 
@@ -32,6 +33,7 @@ VIEWS: Mapping[str, View] = {
     "caches": cache_lines,
     "times": time_lines,
     "frames": frame_lines,
+    "source": source_lines,
     "autotune": autotune_lines,
     "cudagraphs": cudagraph_lines,
     "environment": environment_lines,
