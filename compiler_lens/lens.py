@@ -100,11 +100,12 @@ class Lens:
         """Seconds that our own code took inside of compilations, in this process, for all open lenses."""
         return self._tap.seconds
 
-    def report(self, *, width: int | None = None, color: bool | None = None) -> str:
+    def report(self, *, width: int | None = None, color: bool | None = None, user_paths: Iterable[str] = ()) -> str:
         """One screen that says what was compiled, what was not, and what to do next."""
         from compiler_lens.render.console import report
 
-        return report(self.recording, width=width, color=color, path=_as_typed(self.path) if self.path else "REC")
+        path = _as_typed(self.path) if self.path else "REC"
+        return report(self.recording, width=width, color=color, path=path, user_paths=tuple(user_paths))
 
     def explain(self, *, user_paths: Iterable[str] = ()) -> Explanation:
         """What it means so far: coverage, graph breaks by place, recompiles, findings. See `compiler_lens.explain`."""

@@ -13,18 +13,25 @@ if TYPE_CHECKING:
 __all__ = ["html_fragment", "report", "view"]
 
 
-def report(recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> str:
+def report(
+    recording: Recording,
+    *,
+    width: int | None = None,
+    color: bool | None = None,
+    path: str = "REC",
+    user_paths: tuple[str, ...] = (),
+) -> str:
     """One screen that says what was compiled, what was not, and what to do next.
 
     `width` and `color` default to what standard output can show; `path` is the recording's file, for the commands
-    that the report suggests.
+    that the report suggests; `user_paths` are the user's own besides what is not installed.
     """
     from compiler_lens.render.console.open_page import page_for
     from compiler_lens.render.console.page import render
     from compiler_lens.render.console.screen import report_lines
 
     page = page_for(recording, width=width, color=color, path=path)
-    return render(report_lines(recording, page), page)
+    return render(report_lines(recording, page, user_paths), page)
 
 
 def view(recording: Recording, name: str, page: Page, selection: Selection = EVERYTHING) -> str:
