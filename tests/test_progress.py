@@ -202,13 +202,13 @@ def test_a_short_compilation_shows_nothing(progress, terminal, clock):
 
 
 def test_the_line_is_erased_at_once_and_not_at_the_next_drawing(monkeypatch, progress, terminal, clock):
-    monkeypatch.setattr("compiler_lens.progress._DRAWINGS_PER_SECOND", 0.15)
+    monkeypatch.setattr("compiler_lens.progress._DRAWINGS_PER_SECOND", 0.05)
     progress.event(start())
     wait_until(drawing_threads)
     clock.now += 2
     terminal.wait_for("compiling")
     progress.event(end())
-    assert terminal.wait_for(ERASE, 5.0)  # the next drawing is almost seven seconds away
+    assert terminal.wait_for(ERASE, 15.0)  # the next drawing is twenty seconds away
 
 
 def test_the_line_goes_with_the_compilation_and_the_thread_soon_after(progress, terminal, clock):

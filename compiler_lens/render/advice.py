@@ -21,6 +21,7 @@ from compiler_lens.analysis.findings import (
     failed_compilation,
 )
 from compiler_lens.analysis.recompile_fixes import CauseClass
+from compiler_lens.analysis.remedies import remedy_for
 from compiler_lens.analysis.stories import Chapter, RecompileStory
 from compiler_lens.model import BreakOutcome
 from compiler_lens.render import words
@@ -180,13 +181,14 @@ def _failed(finding: FrameFailed, at: At) -> Advice:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
         return Advice("No C++ compiler", what=what, change="Install a C++ compiler such as g++.")
     card, place = finding.card, failed.failure_line
+    remedy = remedy_for(failed.failure) if failed.failure else None
     hints = specific_hints(failed.failure) if failed.failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
     return Advice(
         at(place or finding.frame.name),
         one_line(place.code, 120) if place else "",
         f"compiling {name} failed: {sentence(one_line(reason, 200))}{also}",
-        card.remedy.change if card and card.remedy else one_line(hints[0], 600) if hints else "",
+        remedy.change if remedy else one_line(hints[0], 600) if hints else "",
         card.rewrite.after if card and card.rewrite else (),
     )
 

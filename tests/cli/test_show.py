@@ -38,8 +38,8 @@ def said(capsys, *args):
 def test_without_a_view_it_is_the_report_for_this_file(capsys):
     status, out, err = said(capsys, "run.clens")
     assert (status, err) == (0, "")
-    assert "4 of 8 frames compiled" in out
-    assert "compiler-lens show run.clens frames" in out.splitlines()[-1]
+    assert "3 of 6 functions compiled" in out
+    assert "compiler-lens show run.clens findings" in out.splitlines()[-1]
     assert "\x1b" not in out, "no colours without a terminal"
 
 
@@ -81,7 +81,7 @@ def test_each_view_is_json_on_demand(capsys, args):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["kernals"], "no view 'kernals'. Did you mean kernels? There are breaks, graphs,"),
+        (["kernals"], "no view 'kernals'. Did you mean kernels? There are findings, breaks,"),
         (["graphs", "9/9"], "no compilation '9/9' in this recording: it has 0/0, 0/1,"),
         (["graphs", "0/0", "foward"], "Did you mean forward?"),
         (["kernel", "cpp_fused_add_mul_2"], "Did you mean cpp_fused_add_mul_1?"),
