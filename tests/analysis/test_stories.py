@@ -134,17 +134,28 @@ def test_the_entry_that_came_closest_decides_not_the_newest():
     assert [c.cause for c in chapters(recorded(run))] == [CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE]
 
 
-def test_an_entry_whose_wish_another_entry_fulfils_does_not_decide():
-    def run():
-        f = compiled(lambda x, mode, flag: x + len(mode) + flag)
-        f(torch.ones(3), "a", True)
-        f(torch.ones(3), "b", True)
-        f(torch.ones(3), "a", False)  # the newest wants "b", but the one for "a" is there and fails on the flag
-
-    assert [(c.cause, c.subject) for c in chapters(recorded(run))] == [
-        (CauseClass.STRING_ARGUMENT, "mode"),
-        (CauseClass.BOOL_OR_NONE, "flag"),
+def deciding(failures, *guards, modules=("", "", "")):
+    """The subject of the third compilation of a frame, which two entries did not fit."""
+    made = [
+        Compilation(CompileId(0, i), "inner", WRAPPER, 67, Outcome.COMPILED, module=module)
+        for i, module in enumerate(modules)
     ]
+    told = tuple(GuardFailure(f"0/{i}", f"{name} == {old}", name, old) for i, name, old in failures)
+    held = tuple(Guard(CompileId(0, i), "EQUALS_MATCH", f"L['{n}'] == {v}", f"L['{n}']") for i, n, v in guards)
+    recording = Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(0, 2), told),), guards=held)
+    return [chapter.subject for chapter in chapters(recording)]
+
+
+def test_an_entry_whose_wish_another_entry_fulfils_does_not_decide():
+    """The newest wants 'b', but the entry for 'a' is there and fails on the flag."""
+    failures = [(1, "mode", "'b'"), (0, "flag", "True")]
+    assert deciding(failures) == ["mode"]
+    assert deciding(failures, (2, "mode", "'a'"), (2, "flag", "False"), (0, "mode", "'a'")) == ["flag"]
+
+
+def test_an_entry_of_another_module_does_not_decide():
+    failures = [(1, "mode", "'b'"), (0, "flag", "True")]
+    assert deciding(failures, modules=("A", "B", "A")) == ["flag"]
 
 
 def test_breaks_that_come_again_with_each_recompile_are_counted():
