@@ -79,7 +79,8 @@ def _as_it_was(program: Program) -> Iterator[Callable[[], None]]:
     """Quiet, and with nothing changed when the block ends. Gives a function that goes back to the start."""
     dynamo: Any = torch._dynamo  # noqa: SLF001
     with quiet(), kept_settings() as settings:
-        state = State(program.function, program.calls, dynamo.utils.counters, dynamo.utils.graph_break_reasons)
+        inputs = [(call.args, call.kwargs) for call in program.calls]
+        state = State(program.function, inputs, dynamo.utils.counters, dynamo.utils.graph_break_reasons)
 
         def restore() -> None:
             state.restore()

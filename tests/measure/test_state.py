@@ -1,0 +1,243 @@
+"""After it, everything is as it was before: bit for bit, whatever the trials did."""
+
+import random
+from collections import deque
+
+import numpy as np
+import programs
+import pytest
+import torch
+
+import compiler_lens
+from compiler_lens.measure.state import State
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_a_model_that_changes_everything_is_as_before(training: bool) -> None:
+    module, x = programs.Busy(), torch.randn(6, 4)
+    module.norm.eval()
+    (module.linear(x).sum() * 2).backward()  # gradients from before
+    gradient, seen, before, inputs = module.linear.weight.grad, module.seen, programs.state_of(module), x.clone()
+    random_states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    result = compiler_lens.what_if(module, calls=[((x,), {})], training=training)
+    assert len(result.trials) > 1
+    programs.assert_same(programs.state_of(module), before)
+    assert module.linear.weight.grad is gradient
+    assert module.seen is seen
+    assert torch.equal(x, inputs)
+    assert torch.equal(torch.get_rng_state(), random_states[0])
+    assert random.getstate() == random_states[1]
+    assert np.random.get_state()[1].tolist() == random_states[2]
+
+
+def test_each_trial_starts_from_the_same_state() -> None:
+    seen = []
+
+    class Noted(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.step = torch.nn.Parameter(torch.zeros(1), requires_grad=False)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen_by_python(self.step, x)
+            self.step.add_(1)
+            x.mul_(2)
+            return x * x.sum().item()
+
+    @torch.compiler.disable
+    def seen_by_python(step: torch.Tensor, x: torch.Tensor) -> None:
+        seen_outside.append((step.item(), x.sum().item(), torch.rand(1).item()))
+
+    seen_outside = Outside(seen)
+    compiler_lens.what_if(Noted(), torch.ones(2))
+    assert len(seen) >= 4
+    assert seen[0::2] == [seen[0]] * (len(seen) // 2)
+    assert seen[1::2] == [seen[1]] * (len(seen) // 2)
+    assert seen[0][0] == 0
+    assert seen[1][0] == 1
+
+
+class Outside:
+    """Notes what no trial takes back."""
+
+    __slots__ = ("_into",)
+
+    def __init__(self, into: list[object]) -> None:
+        self._into = into
+
+    def append(self, value: object) -> None:
+        self._into.append(value)
+
+
+def test_a_trial_that_raises_leaves_nothing() -> None:
+    class Failing(programs.Busy):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            torch.set_grad_enabled(False)
+            super().forward(x)
+            return programs.needs_a_bound(x * 0 + 1)
+
+    module, x = Failing(), torch.ones(2, 4)
+    before = programs.state_of(module)
+    result = compiler_lens.what_if(module, calls=[((x,), {})])
+    assert any(trial.error for trial in result.trials)
+    assert torch.is_grad_enabled()
+    programs.assert_same(programs.state_of(module), before)
+    assert torch.equal(x, torch.ones(2, 4))
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, SystemExit])
+def test_an_interruption_leaves_nothing(stop: type[BaseException]) -> None:
+    class Interrupted(programs.Busy):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            result = super().forward(x)
+            torch._dynamo.config.capture_scalar_outputs = True
+            random.random()
+            raise_it(stop)
+            return result
+
+    module, x = Interrupted(), torch.ones(2, 4)
+    before, state = programs.state_of(module), random.getstate()
+    with compiler_lens.Lens(progress=False, strict=True) as lens:
+        with pytest.raises(stop):
+            compiler_lens.what_if(module, x)
+        torch.compile(programs.printing, backend="eager")(torch.randn(3))
+        assert len(lens.recording.graph_breaks) == 1, "the lens around it hears again"
+    programs.assert_same(programs.state_of(module), before)
+    assert random.getstate() == state
+    assert not torch._dynamo.config.capture_scalar_outputs
+    assert torch._dynamo.eval_frame._stance.backend is None
+
+
+@torch.compiler.disable
+def raise_it(kind: type[BaseException]) -> None:
+    raise kind
+
+
+def test_switches_are_as_before() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        switch()
+        return x * x.sum().item()
+
+    @torch.compiler.disable
+    def switch() -> None:
+        torch.set_grad_enabled(False)
+        torch.set_autocast_enabled("cpu", True)
+        torch.set_default_dtype(torch.float64)
+        np.random.seed(3)
+        torch.manual_seed(3)
+
+    with torch.enable_grad():
+        compiler_lens.what_if(program, torch.randn(3))
+        assert torch.is_grad_enabled()
+    assert not torch.is_autocast_enabled("cpu")
+    assert torch.get_default_dtype() is torch.float32
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_it_runs_under_the_mode_around_it(mode: type) -> None:
+    module = programs.Busy()
+    with mode():
+        x = torch.randn(6, 4)
+        kept = x.clone()
+        assert compiler_lens.what_if(module, calls=[((x,), {})]).best is not None
+        assert torch.equal(x, kept)
+
+
+def test_a_backward_that_is_still_to_come_works() -> None:
+    """Parameters and inputs must not look changed to autograd."""
+    module, x = programs.Busy(), torch.randn(6, 4)
+    loss = (module.linear(x) ** 2).sum()
+    compiler_lens.what_if(module, calls=[((x,), {})], training=True)
+    loss.backward()
+    earlier = torch.randn(6, 4, requires_grad=True)
+    middle = earlier * 2
+    outer = (middle**2).sum()
+    compiler_lens.what_if(torch.nn.Linear(4, 4), middle, training=True)
+    assert earlier.grad is None, "no trial runs into the graph of the inputs"
+    outer.backward()
+    assert torch.allclose(earlier.grad, 8 * earlier)
+
+
+def test_what_a_function_reaches_is_put_back() -> None:
+    total, table, model = 0, {"a": torch.zeros(2)}, torch.nn.BatchNorm1d(3)
+    queue: deque[int] = deque([1], maxlen=2)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        nonlocal total
+        total += 1
+        table["b"] = x
+        table["a"].add_(1)
+        queue.append(2)
+        return model(x) * x.sum().item()
+
+    mean = model.running_mean.clone()
+    compiler_lens.what_if(program, torch.randn(4, 3))
+    assert total == 0
+    assert list(table) == ["a"]
+    assert torch.equal(table["a"], torch.zeros(2))
+    assert torch.equal(model.running_mean, mean)
+    assert list(queue) == [1]
+
+
+def test_a_tensor_replaced_or_made_to_need_a_gradient() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    plain, moved = torch.ones(2), torch.nn.Parameter(torch.ones(2))
+    state = State({"weight": weight, "plain": plain, "moved": moved})
+    plain.mul_(weight)
+    moved.data = torch.zeros(5)
+    state.restore()
+    assert plain.is_leaf
+    assert not plain.requires_grad
+    assert torch.equal(plain, torch.ones(2))
+    assert torch.equal(moved, torch.ones(2))
+    assert plain._version == 0
+
+
+def test_a_view_of_much_keeps_little() -> None:
+    whole = torch.zeros(1000, 10)
+    state = State(whole[5:7])
+    whole[5:8] = 1
+    state.restore()
+    assert sum(kept.numel() for _, kept in state._memory) == 2 * 10 * 4
+    assert torch.equal(whole[5:7], torch.zeros(2, 10))
+    assert torch.equal(whole[7], torch.ones(10)), "what it was not given is not its business"
+
+
+def test_strange_tensors_and_arrays() -> None:
+    array = np.zeros(3)
+    values = [
+        torch.randn(3).to_sparse(),
+        torch.zeros(2, 3, device="meta"),
+        torch.zeros(1).expand(4),
+        torch.zeros(0),
+        torch.zeros(3, dtype=torch.complex64).conj(),
+        array,
+    ]
+    state = State(values)
+    values[2].untyped_storage().fill_(1)
+    array += 1
+    values.append(torch.ones(1))
+    state.restore()
+    assert len(values) == 6
+    assert torch.equal(values[2], torch.zeros(4))
+    assert not array.any()
+
+
+def test_torch_still_knows_which_sizes_vary() -> None:
+    """What was compiled is dropped; but a size that torch has learned to vary is not learned anew."""
+    compiled = torch.compile(programs.by_size, backend="eager")
+    for size in (8, 4):
+        compiled(torch.randn(size, 3))
+    compiler_lens.what_if(programs.item, torch.randn(4))
+    with compiler_lens.Lens(progress=False, strict=True) as lens:
+        for size in (8, 4, 5):
+            compiled(torch.randn(size, 3))
+    assert len(lens.recording.compilations) == 1
+
+
+def test_torchs_own_counters_are_as_before() -> None:
+    torch._dynamo.utils.counters["mine"]["count"] += 1
+    before = {name: dict(counter) for name, counter in torch._dynamo.utils.counters.items()}
+    compiler_lens.what_if(programs.item, torch.randn(4))
+    assert {name: dict(counter) for name, counter in torch._dynamo.utils.counters.items()} == before
+    del torch._dynamo.utils.counters["mine"]

@@ -1,0 +1,279 @@
+"""What each setting does to a program, measured: the figures, the choice of trials, the advice."""
+
+import logging
+from collections.abc import Callable
+
+import programs
+import pytest
+import torch
+
+import compiler_lens
+from compiler_lens.analysis.what_if import Trial, WhatIf
+from compiler_lens.measure.changes import CHANGES
+from compiler_lens.measure.trial import has_setting
+
+Find = Callable[[WhatIf, str], Trial]
+
+
+def names(result: WhatIf) -> list[str]:
+    return [trial.name for trial in result.trials]
+
+
+def cost(trial: Trial) -> tuple[int, int, int, int]:
+    """Frames that run eagerly, breaks, recompiles, graphs."""
+    assert trial.after is not None, trial.error
+    return trial.after.cost
+
+
+def test_item_is_captured(trial: Find) -> None:
+    result = compiler_lens.what_if(programs.item, torch.randn(4))
+    assert cost(result.baseline) == (0, 2, 0, 3)
+    assert cost(trial(result, "capture_scalar_outputs")) == (0, 0, 0, 1)
+    assert result.best is trial(result, "capture_scalar_outputs")
+    assert result.best.code == ("torch._dynamo.config.capture_scalar_outputs = True",)
+    assert result.best.before == result.baseline.after
+
+
+def test_the_figures_are_those_of_a_lens() -> None:
+    with compiler_lens.Lens(progress=False, strict=True) as lens:
+        compiled, x = torch.compile(programs.item, backend="eager"), torch.randn(4)
+        for _ in range(2):
+            compiled(x)
+    counts = compiler_lens.what_if(programs.item, x).baseline.after
+    recording = lens.recording
+    assert counts is not None
+    assert counts.breaks == len(recording.graph_breaks)
+    assert counts.graphs == sum(graph.stage.value == "dynamo" for graph in recording.graphs)
+    assert counts.compilations == len(recording.compilations)
+    assert counts.seconds > 0
+
+
+def test_nonzero_gets_a_size_unknown_at_compile_time(trial: Find) -> None:
+    result = compiler_lens.what_if(programs.rows, torch.randn(4, 4))
+    assert cost(result.baseline) == (0, 1, 0, 2)
+    assert cost(trial(result, "capture_dynamic_output_shape_ops")) == (0, 0, 0, 1)
+    assert result.best is trial(result, "capture_dynamic_output_shape_ops")
+
+
+def test_a_break_below_a_call_is_one_break_with_nested_graph_breaks(trial: Find) -> None:
+    result = compiler_lens.what_if(programs.calls_printing, torch.randn(4))
+    assert cost(result.baseline)[1] == 2
+    if has_setting("nested_graph_breaks"):
+        assert cost(trial(result, "nested_graph_breaks")) == (0, 1, 0, 2)
+    assert cost(trial(result, "reorderable_logging_functions")) == (0, 0, 0, 1)
+    assert result.best is trial(result, "reorderable_logging_functions")
+
+
+def test_logging_is_left_out(trial: Find) -> None:
+    result = compiler_lens.what_if(programs.logging_function, torch.randn(4))
+    assert cost(result.baseline) == (0, 1, 0, 2)
+    assert cost(trial(result, "ignore_logging_functions")) == (0, 0, 0, 1)
+
+
+def test_an_lstm_is_compiled(trial: Find) -> None:
+    result = compiler_lens.what_if(programs.Tagger(), torch.randn(3, 2, 4))
+    assert cost(result.baseline)[1] > 0
+    assert cost(trial(result, "allow_rnn")) == (0, 0, 0, 1)
+    assert result.best is trial(result, "allow_rnn")
+
+
+def test_a_growing_batch_is_compiled_once_with_dynamic_sizes(trial: Find) -> None:
+    calls = [((torch.randn(size, 3),), {}) for size in (8, 4, 5)]
+    result = compiler_lens.what_if(programs.by_size, calls=calls)
+    assert result.calls == 3
+    assert cost(result.baseline) == (0, 0, 1, 2)
+    assert cost(trial(result, "dynamic=True")) == (0, 0, 0, 1)
+    assert cost(trial(result, "mark_dynamic")) == (0, 0, 0, 1)
+    assert trial(result, "mark_dynamic").code == ("torch._dynamo.mark_dynamic(x, 0)",)
+    assert cost(trial(result, "assume_static_by_default")) == (0, 0, 0, 1)
+
+
+def test_marks_leave_no_trace_on_the_inputs() -> None:
+    inputs = [torch.randn(size, 3) for size in (8, 4, 1)]
+    inputs[0].mine = "kept"
+    result = compiler_lens.what_if(programs.by_size, calls=[((x,), {}) for x in inputs])
+    assert "mark_dynamic" in names(result)
+    assert [vars(x) for x in inputs] == [{"mine": "kept"}, {}, {}]
+
+
+def test_marks_name_arguments_as_the_user_does(trial: Find) -> None:
+    def program(pair: list[torch.Tensor], *, mask: torch.Tensor) -> torch.Tensor:
+        return pair[1].sin() + mask.sum() + pair[0].sum()
+
+    calls = [(([torch.randn(2), torch.randn(size)],), {"mask": torch.randn(3, size)}) for size in (8, 4)]
+    result = compiler_lens.what_if(program, calls=calls)
+    assert trial(result, "mark_dynamic").code == (
+        "torch._dynamo.mark_dynamic(pair[1], 0)",
+        "torch._dynamo.mark_dynamic(mask, 1)",
+    )
+
+
+def test_a_counter_in_a_module(trial: Find) -> None:
+    module = programs.Counting()
+    result = compiler_lens.what_if(module, calls=[((torch.randn(4),), {})] * 12)
+    assert cost(result.baseline)[0] == 1, "over the recompile limit"
+    assert cost(result.baseline)[2] == 8
+    assert cost(trial(result, "allow_unspec_int_on_nn_module")) == (0, 0, 1, 2)
+    assert module.step == 0
+
+
+def test_experts_by_hand_need_the_op_captured(trial: Find) -> None:
+    result = compiler_lens.what_if(programs.BranchFree(), torch.randn(6, 8))
+    assert cost(result.baseline)[1] > 0
+    assert cost(trial(result, "capture_dynamic_output_shape_ops")) == (0, 0, 0, 1)
+
+
+def test_experts_with_a_branch_need_a_change_in_the_code() -> None:
+    result = compiler_lens.what_if(programs.Experts(), torch.randn(6, 8))
+    assert result.best is None
+    report = result.report(width=100)
+    assert "Nothing tried here helps: the breaks need a change in the code" in report
+    assert "programs.py:" in report
+    assert "Data-dependent branching" in report, "what would break next"
+
+
+def test_two_that_help_are_tried_together(trial: Find) -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return programs.rows(x) * x.sum().item()
+
+    result = compiler_lens.what_if(program, torch.randn(4, 4))
+    both = trial(result, "capture_scalar_outputs + capture_dynamic_output_shape_ops")
+    assert cost(both) == (0, 0, 0, 1)
+    assert result.best is both
+    assert len(both.code) == 2
+
+
+def test_what_is_asked_for_only_behind_another_change_is_followed(trial: Find) -> None:
+    """The first break hides the second in a frame that is skipped."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        for _ in range(2):
+            x = x[x > 0]
+            x = x * x.sum().item()
+        return x
+
+    result = compiler_lens.what_if(program, torch.rand(6))
+    assert cost(trial(result, "capture_scalar_outputs + capture_dynamic_output_shape_ops")) == (0, 0, 0, 1)
+
+
+def test_nothing_that_torch_does_not_ask_for_is_tried() -> None:
+    result = compiler_lens.what_if(programs.branching, torch.randn(4))
+    assert names(result) == ["as it is"]
+    assert {one.name for one in result.not_tried} == {change.name for change in CHANGES}
+    assert all(one.reason for one in result.not_tried)
+    assert "No setting could help: the breaks need a change in the code" in str(result)
+
+
+def test_a_clean_program() -> None:
+    result = compiler_lens.what_if(torch.nn.Linear(4, 4), torch.randn(2, 4))
+    assert names(result) == ["as it is"]
+    assert str(result) == "Nothing to try: 1 graph, no breaks, no recompiles"
+
+
+def test_what_is_in_force_already_is_not_tried() -> None:
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        result = compiler_lens.what_if(programs.rows, torch.randn(4, 4))
+    assert "capture_scalar_outputs" not in names(result)
+    assert {n.name: n.reason for n in result.not_tried}["capture_scalar_outputs"] == "set already"
+
+
+def test_a_trial_that_raises_is_a_row(trial: Find) -> None:
+    result = compiler_lens.what_if(programs.needs_a_bound, torch.full((2,), 1.5))
+    row = trial(result, "capture_scalar_outputs")
+    assert row.after is None
+    assert not row.helps
+    assert "\n" not in row.error
+    assert row.error_line is not None
+    assert row.error_line.file == programs.__file__
+    assert f"programs.py:{row.error_line.line}" in result.report(width=100)
+
+
+def test_a_program_that_fails_without_torch_compile_is_the_users_error() -> None:
+    def program(x: torch.Tensor) -> torch.Tensor:
+        raise ValueError("no such day")
+
+    with pytest.raises(compiler_lens.UsageError, match="fails without torch.compile, too: ValueError: no such day"):
+        compiler_lens.what_if(program, torch.randn(3))
+
+
+def test_a_compiled_model_is_tried_as_it_was_written(trial: Find) -> None:
+    compiled = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4)), backend="aot_eager")
+    assert cost(compiler_lens.what_if(compiled, torch.randn(2, 4)).baseline) == (0, 0, 0, 1)
+    function = torch.compile(programs.item, backend="aot_eager")
+    assert cost(trial(compiler_lens.what_if(function, torch.randn(4)), "capture_scalar_outputs")) == (0, 0, 0, 1)
+
+
+def test_nothing_is_generated_for_a_piece_compiled_by_itself() -> None:
+    """Behind a graph break the inner model is compiled for itself, by the backend that it names."""
+    reached = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., object]:
+        reached.append(graph)
+        return graph.forward
+
+    inner = torch.compile(torch.nn.Linear(4, 4), backend=backend)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        print("a break")
+        return inner(x).sin()
+
+    compiler_lens.what_if(program, torch.randn(2, 4))
+    assert not reached
+
+
+def test_outer_lenses_see_nothing(trial: Find) -> None:
+    lens = compiler_lens.Lens(progress=False, strict=True)
+    with compiler_lens.Lens(progress=False, strict=True) as everything:
+        result = everything.what_if(programs.item, torch.randn(4))
+        assert lens.what_if(programs.item, torch.randn(4)).best is not None
+        assert not everything.recording.compilations
+        assert not everything.recording.graph_breaks
+        assert not everything.recording.problems
+        torch.compile(programs.printing, backend="eager")(torch.randn(3))
+        assert len(everything.recording.graph_breaks) == 1, "it goes on recording"
+    assert not lens.recording.compilations
+    lens.close()
+    assert result.best is trial(result, "capture_scalar_outputs")
+
+
+def test_torch_is_quiet_and_its_loggers_are_as_before(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    levels = [logging.getLogger(name).level for name in ("torch", "torch._dynamo", "torch.fx")]
+    compiler_lens.what_if(programs.Counting(), calls=[((torch.randn(4),), {})] * 10)
+    compiler_lens.what_if(programs.calls_printing, torch.randn(4))
+    assert capfd.readouterr() == ("", "")
+    assert levels == [logging.getLogger(name).level for name in ("torch", "torch._dynamo", "torch.fx")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"calls": []}, "calls is a list"),
+        ({"calls": 3}, "calls is a list"),
+        ({"calls": [1], "x": 2}, "not both"),
+    ],
+)
+def test_calls_that_cannot_be_meant(arguments: dict[str, object], said: str) -> None:
+    with pytest.raises(compiler_lens.UsageError, match=said):
+        compiler_lens.what_if(programs.item, **arguments)
+
+
+def test_what_is_no_model() -> None:
+    with pytest.raises(compiler_lens.UsageError, match="needs a model or a function"):
+        compiler_lens.what_if(3, torch.randn(4))
+    with pytest.raises(compiler_lens.UsageError, match="without a shape"):
+        compiler_lens.what_if(torch.nn.LazyLinear(4), torch.randn(4))
+
+
+def test_a_backward_runs_only_if_asked_for() -> None:
+    module = torch.nn.Linear(4, 4)
+    ran = []
+    module.weight.register_hook(lambda _: ran.append(True))
+    compiler_lens.what_if(module, torch.randn(2, 4))
+    assert not ran
+    compiler_lens.what_if(module, torch.randn(2, 4), training=True)
+    assert ran
+    assert module.weight.grad is None
+    with pytest.raises(compiler_lens.UsageError, match="nothing that the call returns needs a gradient"):
+        compiler_lens.what_if(programs.item, torch.randn(2), training=True)
