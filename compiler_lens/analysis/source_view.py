@@ -37,6 +37,7 @@ class LineFacts:
     graphs: tuple[CompileId, ...] = ()  # of the Dynamo graphs with an op of this very line
     calls: tuple[CompileId, ...] = ()  # of those with an op of something that was called on this line
     cards: tuple[NumberedCard, ...] = ()  # that break here
+    follows: tuple[int, ...] = ()  # numbers of the cards that a break here only follows from
     calls_break: tuple[int, ...] = ()  # numbers of the cards that break inside of what is called here
     failures: tuple[str, ...] = ()  # what made a compilation fail here, in torch's words
     uncompiled: Treatment | None = None  # partly or wholly eager, since the recompile limit, failed: its function's
@@ -144,6 +145,7 @@ class _Line:
     graphs: dict[CompileId, None] = field(default_factory=dict)
     calls: dict[CompileId, None] = field(default_factory=dict)
     cards: list[NumberedCard] = field(default_factory=list)
+    follows: dict[int, None] = field(default_factory=dict)
     calls_break: dict[int, None] = field(default_factory=dict)
     failures: dict[str, None] = field(default_factory=dict)
     guards: list[Chapter] = field(default_factory=list)
@@ -158,7 +160,8 @@ class _Line:
             tuple(self.graphs),
             calls,
             tuple(self.cards),
-            tuple(self.calls_break),
+            tuple(self.follows),
+            tuple(n for n in self.calls_break if n not in self.follows),
             tuple(self.failures),
             self.uncompiled,
             tuple(self.guards),
@@ -220,10 +223,12 @@ def _note_breaks(recording: Recording, own: Ownership, at: Callable[[SourceLine]
     for number, card in enumerate(break_cards(recording, own), 1):
         if card.place is not None:
             at(card.place).cards.append(NumberedCard(number, card))
-        for place in (place for event in card.events for place in around.compiled(event)):
-            is_it = card.place and (place.file, place.line) == (card.place.file, card.place.line)
-            if not is_it and not is_machinery(place.file):
-                at(place).calls_break[number] = None
+        for event in card.events:
+            stack = [place for place in around.compiled(event) if not is_machinery(place.file)]
+            inner = own.innermost(stack) or (stack[-1] if stack else None)
+            for place in stack:
+                if card.place is None or (place.file, place.line) != (card.place.file, card.place.line):
+                    (at(place).follows if place is inner else at(place).calls_break)[number] = None
     for compilation in recording.compilations:
         # A skipped frame has one too; what that says is on its card.
         if compilation.outcome is Outcome.FAILED and compilation.failure and compilation.failure_line:

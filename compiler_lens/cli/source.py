@@ -22,13 +22,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "source",
         help="your file line by line: compiled, broken, eager",
-        usage="compiler-lens source REC [FILE[:LINE]] [--json] [--width N] [--no-color]",
+        usage="compiler-lens source REC [FILE[:LINE]] [--user-path P] [--json] [--width N] [--no-color]",
         description="Show a file of yours with what became of each of its lines; the same as show REC source.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("recording", metavar="REC", nargs="?", help="a recording, or a folder with one")
     parser.add_argument("what", metavar="FILE[:LINE]", nargs="*", help="the file; with a line, what is around it")
+    parser.add_argument(
+        "--user-path", metavar="P", action="append", help="a file, folder or package to count as your own code"
+    )
     parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
     parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
     parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")

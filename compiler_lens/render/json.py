@@ -313,6 +313,7 @@ def _file(view: FileView) -> Data:
                 "graphs": one.graphs,
                 "calls": one.calls,
                 "cards": [card.number for card in one.cards],
+                "follows": one.follows,
                 "calls_break": one.calls_break,
                 "failures": one.failures,
                 "uncompiled": one.uncompiled,

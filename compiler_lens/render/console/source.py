@@ -46,8 +46,8 @@ def source_lines(recording: Recording, selection: Selection, page: Page) -> list
     happened = [view for view in views if view.facts]
     chosen = [view for view in happened if view.own] or [view for view in happened if view.cards]
     if not chosen:
-        there = f" Files of libraries have some: {page.show('source FILE')}" if happened else ""
-        return [line(f"No line of your files was compiled, and none broke a graph.{there}")]
+        none = line("No line of your files was compiled, and none broke a graph.")
+        return [none, Text(), *_files(happened, page, "of libraries")] if happened else [none]
     if len(chosen) == 1:
         return [*file_lines(chosen[0], page)]
     return [*_files(chosen, page), Text(), *file_lines(chosen[0], page)]
@@ -79,18 +79,20 @@ def file_lines(view: FileView, page: Page, number: int | None = None) -> list[Te
 
 
 def _next(view: FileView, shown: Sequence[int], page: Page) -> list[Text]:
-    if not any(view.facts[n].cards or view.facts[n].calls_break for n in shown if n in view.facts):
+    if not any(
+        view.facts[n].cards or view.facts[n].follows or view.facts[n].calls_break for n in shown if n in view.facts
+    ):
         return []
     return [Text(), command("what to change, break by break: ", page.show("breaks"))]
 
 
-def _files(views: Sequence[FileView], page: Page) -> list[Text]:
+def _files(views: Sequence[FileView], page: Page, whose: str = "") -> list[Text]:
     rows = [(page.path(v.file), *map(_counted, (v.breaks, v.compiled_lines, v.uncompiled_lines))) for v in views]
     columns = (
         Column("file", flexible=True, middle=True, style=PLACE),
         *(Column(name, right=True) for name in ("breaks", "lines compiled", "not compiled")),
     )
-    lines = [title("Source", f"{plural(len(views), 'file')}, the most broken first")]
+    lines = [title("Source", f"{plural(len(views), 'file')}{whose and f' {whose}'}, the most broken first")]
     lines += table(columns, rows[:_TABLE], page.width)
     more = f"… {len(rows) - _TABLE:,} more with --json" if len(rows) > _TABLE else ""
     return [*lines, *([line(more, indent=2)] if more else []), command("one of them: ", page.show("source FILE"))]
@@ -121,7 +123,11 @@ def _marks(facts: LineFacts) -> str:
         state = _BOTH if facts.compiled else _EAGER
     else:
         state = _COMPILED if facts.compiled else " "
-    return state + (_BREAK if facts.cards else _CALLS if facts.calls_break else " ") + (_GUARD if facts.guards else " ")
+    return (
+        state
+        + (_BREAK if facts.cards or facts.follows else _CALLS if facts.calls_break else " ")
+        + (_GUARD if facts.guards else " ")
+    )
 
 
 # -- which lines
@@ -210,6 +216,8 @@ def _told(facts: LineFacts | None, digits: int, page: Page) -> Iterator[Text]:
         told = paragraph(why(each.card), page.width, indent + len(head), limit=2)
         yield line((head, BAD), told[0][indent + len(head) :], indent=indent)
         yield from told[1:]
+    for number in facts.follows:
+        yield line((f"{_BREAK} follows", WARN), (f" from break {number}", DIM), indent=indent)
     for number in facts.calls_break:
         yield line((f"{_CALLS} break {number}", WARN), (" is in what is called here", DIM), indent=indent)
     for failure in facts.failures:
