@@ -18,6 +18,8 @@ def _no_trace_left() -> Iterator[None]:
 
     torch._dynamo.reset()
     gc.collect()
+    if not gc.get_freeze_count():  # torch itself is a million objects, which need not be looked at after every test
+        gc.freeze()
     left = [h for h in logging.getLogger("torch.__trace").handlers if type(h).__module__.startswith("compiler_lens")]
     assert not left, "a lens is still open: close it, or use it as a context manager"
     assert not hasattr(torch._dynamo.convert_frame.CatchErrorsWrapper.__call__, "__wrapped__"), "a hook is still there"
