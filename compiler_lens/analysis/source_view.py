@@ -245,7 +245,8 @@ def _note_functions(functions: Iterable[Function], files: dict[str, _File], know
     named = [function for function in functions if not function.name.module]
     for function in named:
         file = files.get(function.name.file) or files.setdefault(function.name.file, _file(function.name.file, known))
-        if definition := file.owners.get(function.name.line):
+        definition = file.owners.get(function.name.line)
+        if definition and _last_name(definition.name) == _last_name(function.name.name):
             file.entered[definition] = None
     for function in named:
         for part in _uncompiled(function):
@@ -262,15 +263,21 @@ def _uncompiled(function: Function) -> tuple[Lines, ...]:
 
 def _numbers(part: Lines, function: Function, file: _File) -> Iterator[int]:
     """The lines of code in a part of a function, without functions inside of it that were compiled by themselves."""
-    home = file.owners.get(part.first)
+    home, name = file.owners.get(part.first), _last_name(function.name.name)
     if home is None:  # without the text, what is known to be of this function
-        name = function.name.name.rpartition(".")[2]
         yield from [n for n, line in file.lines.items() if n >= part.first and line.function == name]
+        return
+    if _last_name(home.name) != name:  # a lambda or a comprehension: how far it goes is not known
+        yield part.first
         return
     for number in range(max(part.first, home.first), (part.last or home.last) + 1):
         owner, text = file.owners.get(number), file.text[number - 1].strip()
         if text and not text.startswith("#") and (owner == home or owner not in file.entered):
             yield number
+
+
+def _last_name(qualified: str) -> str:
+    return qualified.rpartition(".")[2]
 
 
 def _worst_first(view: FileView) -> tuple[bool, int, int, int]:

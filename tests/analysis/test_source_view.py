@@ -101,6 +101,14 @@ def nested(x):  #: E
     return inner(x)  #: E
 
 
+def with_lambda(x):
+    y = x + 1  #: C
+
+    step = lambda z: [i for i in range(4) if z.sum() > i]  #: E B
+
+    return step(y)  #: V
+
+
 def never(x):
     return x + 1
 

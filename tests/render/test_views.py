@@ -212,6 +212,33 @@ def test_what_runs_eagerly_of_a_function_is_told_by_its_lines():
     assert "partly eager: lines 28 on" in shown(replace(recording, sources=()), "frames")
 
 
+def test_the_eager_lines_of_several_breaks_are_told_as_the_stretches_that_they_make():
+    compilation = samples.compilation(1, function="search", line=1)
+    body = "\n".join(["def search(x):", *("    x = x + 1" for _ in range(9)), ""])
+    events = [
+        samples.graph_break(1, samples.BRANCHING, line, "if x:", BreakOutcome.SKIPPED_REST, function="search")
+        for line in (8, 4)
+    ]
+    made = Recording(
+        compilations=(compilation,), graph_breaks=tuple(events), sources=(SourceFile(samples.MODEL, body),)
+    )
+    assert "partly eager: lines 4-10\n" in re.sub(r" +\[1/0\]", "", shown(made, "frames"))
+    assert "partly eager: lines 4 on\n" in re.sub(r" +\[1/0\]", "", shown(replace(made, sources=()), "frames"))
+
+
+def test_a_function_with_nothing_to_compile_needs_no_reason_and_a_skipped_one_has_its_card():
+    empty = samples.compilation(1, function="constants", outcome=Outcome.EMPTY, reason="No ops traced")
+    assert "No ops traced" not in shown(Recording(compilations=(empty,)), "frames")
+    at = SourceLine(samples.MODEL, 28, "search", "if x:")
+    skipped = samples.compilation(
+        2, function="search", outcome=Outcome.SKIPPED, failure=samples.IN_LOOP, failure_line=at
+    )
+    event = samples.graph_break(2, samples.BRANCHING, 28, "if x:", BreakOutcome.SKIPPED_FRAME, function="search")
+    text = shown(Recording(compilations=(skipped,), graph_breaks=(event,)), "frames")
+    assert "break 1: The branch depends" in text
+    assert "graph break in loop" not in text
+
+
 def test_calls_of_what_is_disabled_on_purpose_are_listed_with_their_code():
     cause = BreakCause("Skip calling `torch.compiler.disable()`d function", explanation="it is disabled")
     event = samples.graph_break(1, cause, 28, "y = plot(x)", function="search")

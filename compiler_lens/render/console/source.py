@@ -43,7 +43,7 @@ def source_lines(recording: Recording, selection: Selection, page: Page) -> list
     if selection.file:
         view, number = select_file(views, selection.file)
         return [*file_lines(view, page, number)]
-    happened = [view for view in views if view.facts]
+    happened = [view for view in views if view.breaks or view.compiled_lines or view.uncompiled_lines]
     chosen = [view for view in happened if view.own] or [view for view in happened if view.cards]
     if not chosen:
         none = line("No line of your files was compiled, and none broke a graph.")
