@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from compiler_lens.errors import CaptureError, PayloadError
-from compiler_lens.event import NO_ID, Event
+from compiler_lens.event import NO_ID, Event, TorchId
 from compiler_lens.fold_compilations import join_compilations, link_resume_functions
 from compiler_lens.fold_cudagraphs import join_cudagraphs
 from compiler_lens.fold_definitions import name_definitions
@@ -203,11 +203,17 @@ def _problem(event: Event, compile_id: CompileId | None, error: Exception, *, st
 
 
 class _CompileIds:
-    """Tells apart the compilations that share a torch id: those of later lives, after a reset."""
+    """Tells apart the compilations that share a torch id.
+
+    torch counts from zero again after a reset: an id that this life of the process had already begins the next one.
+    What torch passed over has no id at all, and is only counted.
+    """
 
     def __init__(self) -> None:
         self._known: dict[Any, CompileId] = {}
-        self._lives: dict[Any, int] = defaultdict(int)
+        self._begun: set[TorchId] = set()  # in this life
+        self._life = 0
+        self._nameless = 0
 
     def of(self, event: Event) -> CompileId:
         if event.run is None and event.torch_id == NO_ID:
@@ -216,7 +222,15 @@ class _CompileIds:
         known = self._known.get(key)
         if known is None:
             frame, recompile, autograd = event.torch_id
-            known = CompileId(frame, recompile, self._lives[event.torch_id], autograd)
-            self._lives[event.torch_id] += 1
-            self._known[key] = known
+            known = self._known[key] = CompileId(frame, recompile, self._epoch(event.torch_id), autograd)
         return known
+
+    def _epoch(self, torch_id: TorchId) -> int:
+        if torch_id == NO_ID:
+            self._nameless += 1
+            return self._nameless - 1
+        if torch_id in self._begun:
+            self._life += 1
+            self._begun.clear()
+        self._begun.add(torch_id)
+        return self._life
