@@ -201,6 +201,7 @@ FIXES: Mapping[CauseClass, Fix] = {
         '(`self.register_buffer("{attribute}", torch.tensor(0))`), or set '
         "`torch._dynamo.config.allow_unspec_int_on_nn_module = True` for an int of a module.",
         "A value that changes once, between training and inference, is one more compilation.",
+        free=1,
     ),
     CauseClass.TRAINING_MODE: Fix(
         "Training and evaluation are compiled apart: dropout and batch norm differ.",

@@ -1,4 +1,4 @@
-"""Recompiles by cause, compilations and kernels that are the same, caches, and the choice of one of them."""
+"""Compilations and kernels that are the same, caches, and the choice of one of them."""
 
 from dataclasses import replace
 
@@ -8,7 +8,6 @@ import sample_recordings as samples
 from compiler_lens.analysis.caches import Warmth, cache_summary
 from compiler_lens.analysis.compilations import compilation_rows, folded
 from compiler_lens.analysis.kernels import kernel_groups, kernel_kinds, launch_count
-from compiler_lens.analysis.recompiles import deciding_failure, recompile_causes
 from compiler_lens.analysis.select import select_ids, select_kernels, select_stage
 from compiler_lens.errors import UsageError
 from compiler_lens.model import (
@@ -17,36 +16,11 @@ from compiler_lens.model import (
     CacheResult,
     CompileId,
     GraphStage,
-    GuardFailure,
     KernelKind,
-    Recompile,
     Recording,
 )
 
 HIT, MISS, BYPASS = CacheResult.HIT, CacheResult.MISS, CacheResult.BYPASS
-
-
-def test_recompiles_that_differ_in_values_only_have_one_cause_with_a_series():
-    (often, once) = recompile_causes(samples.broken())
-    assert len(often.recompiles) == 8
-    assert often.function.name == "schedule"
-    assert often.changes == tuple((str(i - 1), str(i)) for i in range(1, 9))
-    assert once.function.name == "GPT"
-
-
-@pytest.mark.parametrize("make", [samples.broken, samples.many, samples.hostile, samples.empty])
-def test_the_causes_partition_the_recompiles(make):
-    assert sum(len(cause.recompiles) for cause in recompile_causes(make())) == len(make().recompiles)
-
-
-def test_of_several_entries_that_did_not_fit_the_newest_tells_the_cause():
-    older, newer = GuardFailure("0/0", "size mismatch"), GuardFailure("0/10", "2 <= size")
-    assert deciding_failure(Recompile(samples.compile_id(0, 11), (GuardFailure("0/9", "z"), newer, older))) is newer
-
-
-def test_a_recompile_without_a_reason_is_counted_all_the_same():
-    (cause,) = recompile_causes(Recording(recompiles=(Recompile(samples.compile_id(0, 1), ()),)))
-    assert cause.failure is None
 
 
 def test_a_row_counts_the_ops_of_each_graph_of_its_compilation():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 
 from rich.text import Text
 
@@ -13,7 +12,7 @@ from compiler_lens.analysis.dimensions import Dimension, dimensions
 from compiler_lens.analysis.recompile_fixes import CauseClass
 from compiler_lens.analysis.select import Selection
 from compiler_lens.analysis.stories import Change, Chapter, RecompileStory, Step, recompile_stories
-from compiler_lens.model import GuardFailure, Recording
+from compiler_lens.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
 from compiler_lens.render.text import one_line, plural, seconds, times
 
@@ -23,32 +22,6 @@ _FIRST, _LAST = 5, 2  # of a long series
 _CAUSES = 2  # in a headline
 _RAW = 3  # of torch's own texts
 _DIGITS = re.compile(r"\d\.\d{6,}")
-
-
-def short_failure(failure: GuardFailure | None, limit: int = 200) -> str:
-    """The guard that failed, without the values: those are told as a series."""
-    if failure is None:
-        return "torch gave no reason"
-    text = one_line(failure.text, limit)
-    head, expected, _ = text.partition(". expected ")
-    return head if expected and (failure.old or failure.new) else text
-
-
-def change_series(changes: Sequence[tuple[str, str]]) -> str:
-    """`8 → 4 → 1`, or `8 → 4, 8 → 2` where each began from the same value; cut after a few."""
-    if not changes:
-        return ""
-    changes = [(one_line(old, _VALUE), one_line(new, _VALUE)) for old, new in changes]
-    if not any(new for _, new in changes):  # torch tells what a value was, and not always what it became
-        olds = list(dict.fromkeys(old for old, _ in changes))
-        return "was " + ", ".join(olds[:_SERIES]) + (", …" if len(olds) > _SERIES else "")
-    told = [changes[0][0], changes[0][1]]
-    chained = all(after[0] == before[1] for before, after in pairwise(changes))
-    if chained:
-        told += [new for _, new in changes[1:]]
-        return " → ".join(told[: _SERIES + 1]) + (" → …" if len(told) > _SERIES + 1 else "")
-    pairs = list(dict.fromkeys(f"{old} → {new}" for old, new in changes))
-    return ", ".join(pairs[:_SERIES]) + (", …" if len(pairs) > _SERIES else "")
 
 
 def recompile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
