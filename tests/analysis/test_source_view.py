@@ -23,7 +23,7 @@ from compiler_lens.model import Graph, GraphStage, Node, Recording, SourceFile, 
 torch = pytest.importorskip("torch")
 
 # The expected marks stand behind each line: C compiled, E eager, L eager since the limit, P eager rest, F failed,
-# B broken, V calls what breaks, W a break that follows, G recompiled for it, X failed here. A line without a remark is one without marks.
+# B broken, V calls what breaks, G recompiled for it, X failed here. A line without a remark is one without marks.
 PROGRAM = """\
 import torch
 
@@ -43,7 +43,7 @@ def rest(x):
     y = x * 2  #: C
     i = y.nonzero()  #: B P
     for k in i:  #: P
-        if k.sum() > 0:  #: W P
+        if k.sum() > 0:  #: B P
             y = y + 1  #: P
     return y  #: P
 
@@ -168,12 +168,12 @@ def marks(facts: LineFacts) -> set[str]:
     found = {UNCOMPILED[facts.uncompiled]} if facts.uncompiled else set()
     told = (
         (facts.compiled, "C"),
-        (facts.cards, "B"),
-        (facts.follows, "W"),
+        (facts.cards or facts.follows, "B"),
         (facts.calls_break, "V"),
         (facts.guards, "G"),
         (facts.failures, "X"),
     )
+    # Which breaks only follow from others is for cards to say.
     return found | {mark for some, mark in told if some}
 
 
@@ -272,7 +272,7 @@ def test_without_its_text_a_file_has_the_lines_that_torch_told(tmp_path):
     view = view_of(recorded(compiled(scope["rest"], (X,))), "gone.py")
     assert (view.text, view.seen) == ((), ())
     found = {n: marks(facts) for n, facts in view.facts.items()}
-    assert [n for n, some in found.items() if "B" in some] == [17, 19]  # torch told no value that 19 stands on
+    assert [n for n, some in found.items() if "B" in some] == [17, 19]
     assert all("P" in some for n, some in found.items() if n >= 17)
     assert found[16] == {"C"}
 

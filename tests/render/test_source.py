@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
+from compiler_lens.analysis import cards
 from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import BreakOutcome, Graph, GraphStage, Node, Outcome, Recording, SourceFile, SourceLine
+from compiler_lens.model import Graph, GraphStage, Node, Outcome, Recording, SourceFile, SourceLine
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.json import to_json
@@ -227,13 +228,26 @@ def test_json_has_the_same_lines_with_their_facts():
     assert (asked["line"], len(asked["files"])) == (14, 1)
 
 
-def test_a_break_that_only_follows_says_from_which():
+def test_a_break_that_only_follows_says_from_which(monkeypatch):
+    monkeypatch.setattr(
+        cards, "fallout_of", lambda events, places, keys, around, known: dict.fromkeys(keys[1:], keys[0])
+    )
     made = recording()
     follows = replace(
         made.graph_breaks[0],
         causes=(samples.IN_LOOP,),
         user_stack=(SourceLine(samples.MODEL, 15, "forward", "return x * 2"),),
-        outcome=BreakOutcome.SKIPPED_REST,
     )
     text = shown(replace(made, graph_breaks=(*made.graph_breaks, follows)))
-    assert re.search(r"  15 .!.*\n      ! follows from break 1\n", text)
+    assert re.search(r"  15 \+!.*\n      ! follows from break 1\n", text)
+    assert text.count("break 1:") == 1
+
+
+def test_a_line_that_calls_what_breaks_says_which():
+    made = recording()
+    inner = SourceLine(samples.MODEL, 14, "forward", "print(x)")
+    outer = SourceLine(samples.MODEL, 48, "search", "x = net(x)")
+    event = replace(made.graph_breaks[0], user_stack=(outer, inner))
+    text = shown(replace(made, graph_breaks=(event,)))
+    assert re.search(r"  48 -\| .*\n      \| break 1 is in what is called here\n", text)
+    assert "| calls what breaks" in text
