@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+
+from compiler_lens.source_flow import Arms, arms, lines_on_rows
 
 _LONGEST = 2_000_000  # characters of a file that we look into
 
@@ -61,9 +63,13 @@ class Sources:
         around = [d for d in self.definitions(file) if d.line <= number <= d.last]
         return max(around, key=lambda d: d.line, default=None)
 
-    def loop_lines(self, file: str, function: Definition, number: int) -> frozenset[int]:
-        """The lines that use the variable of a loop over what a statement of the function assigned."""
-        return _loop_lines(self.texts.get(file, ""), function.first, number)
+    def arms(self, file: str, number: int) -> Arms | None:
+        """The branches, loop bodies and handlers around a line; None where the file is not known."""
+        return _arms(self.texts[file]).get(number) if file in self.texts else None
+
+    def lines_on_rows(self, file: str, function: Definition, number: int) -> frozenset[int]:
+        """The lines that only ask for the value of a row number, in a loop over those that a line made."""
+        return _lines_on_rows(self.texts.get(file, ""), function.first, number)
 
 
 @lru_cache(maxsize=64)
@@ -78,34 +84,23 @@ def _definitions(text: str) -> tuple[Definition, ...]:
     return tuple(_defined(tree, "")) if tree else ()
 
 
-@lru_cache(maxsize=256)
-def _loop_lines(text: str, first: int, number: int) -> frozenset[int]:
+@lru_cache(maxsize=64)
+def _arms(text: str) -> Mapping[int, Arms]:
     tree = _parsed(text)
-    functions = (n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))) if tree else ()
-    function = next((f for f in functions if f.lineno == first), None)
-    if function is None:
-        return frozenset()
-    assigned = _names(n for n in ast.walk(function) if isinstance(n, ast.Assign) and n.lineno <= number <= _end(n))
-    loops = [n for n in ast.walk(function) if isinstance(n, ast.For) and n.lineno > number]
-    over = [n for n in loops if assigned & {m.id for m in ast.walk(n.iter) if isinstance(m, ast.Name)}]
-    return frozenset(line for loop in over for line in _uses(loop))
+    return arms(tree) if tree else {}
 
 
-def _names(assignments: Iterable[ast.Assign]) -> set[str]:
-    targets = (target for assignment in assignments for target in assignment.targets)
-    return {name.id for target in targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+@lru_cache(maxsize=256)
+def _lines_on_rows(text: str, first: int, number: int) -> frozenset[int]:
+    function = _functions(text).get(first)
+    return lines_on_rows(function, number) if function else frozenset()
 
 
-def _uses(loop: ast.For) -> Iterator[int]:
-    own = {name.id for name in ast.walk(loop.target) if isinstance(name, ast.Name)}
-    for statement in loop.body:
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in own:
-                yield node.lineno
-
-
-def _end(node: ast.stmt) -> int:
-    return node.end_lineno or node.lineno
+@lru_cache(maxsize=64)
+def _functions(text: str) -> Mapping[int, ast.AST]:
+    tree = _parsed(text)
+    nodes = ast.walk(tree) if tree else ()
+    return {n.lineno: n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
 
 def _parsed(text: str) -> ast.Module | None:

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
-from compiler_lens.analysis.coverage import plain_function
+from compiler_lens.analysis.coverage import plain_function, resumed_line
+from compiler_lens.analysis.ownership import is_machinery
 from compiler_lens.analysis.source import Definition, Sources
-from compiler_lens.model import Compilation, CompileId, GraphBreak, GraphStage, Recording, SourceLine
+from compiler_lens.model import BreakOutcome, Compilation, CompileId, GraphBreak, GraphStage, Recording, SourceLine
 
 Key = TypeVar("Key", bound=Hashable)
 _Call = tuple[str, str]  # a file and a function's own name
-_EARLIER = "This graph break may have been caused by an earlier graph break."  # CAUSED_BY_EARLIER_GRAPH_BREAK
+
+# Types of break, alike in 2.11 to 2.15, that a value in a tensor brings about.
+_ON_A_VALUE = (
+    "Data-dependent branching",
+    "Data dependent operator",
+    "Unsupported Tensor.item() call",
+)
+_OF_ROWS = "Dynamic shape operator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +34,27 @@ class Regions:
     def compiled(self, event: GraphBreak) -> tuple[SourceLine, ...]:
         """The part of a break's stack that a compiled function leads to: outside of it nothing is compiled."""
         stack = event.user_stack
-        start = next((i for i, at in enumerate(stack) if _call(at) in self.calls), 0)
-        return stack[start:]
+        start = next((i for i, at in enumerate(stack) if _call(at) in self.calls), None)
+        frame = self.frames.get(event.compile_id)
+        if start is not None or frame is None or not frame.stack:
+            return stack[start or 0 :]
+        # What torch runs in the frame's stead, when it rebuilds a value, stands on the stack in the frame's place.
+        return frame.stack[-1:] + stack[len(frame.stack) - 1 :]
 
-    def depth(self, event: GraphBreak) -> int:
-        """Where in a break's stack the frame stands that was being compiled."""
+    def depth(self, event: GraphBreak) -> int | None:
+        """Where in a break's stack the frame stands that was being compiled; None if it is not there."""
         frame = self.frames.get(event.compile_id)
         if frame is None:
-            return 0
+            return None
         wanted = (frame.file, plain_function(frame.function))
         found = [i for i, at in enumerate(event.user_stack) if _call(at) == wanted]
         expected = len(frame.stack) - 1
-        return expected if expected in found else found[-1] if found else 0
+        return expected if expected in found else found[-1] if found else None
+
+    def resumes_at(self, event: GraphBreak) -> int:
+        """The line behind which the frame begins: 0 but for a resume function."""
+        frame = self.frames.get(event.compile_id)
+        return (resumed_line(frame) or 0) if frame else 0
 
     def functions(self, events: Iterable[GraphBreak]) -> set[_Call]:
         """The functions whose frames broke."""
@@ -82,22 +99,21 @@ def fallout_of(
 ) -> Mapping[Key, Key]:
     """For each group of breaks (by key) that only follows from another, that other's key; never in a circle.
 
-    A group follows from an earlier one if all its breaks do: because the frame around them had been traced past
-    this point until the other broke it, because they stand on a value that came out of the other, or because torch
-    says that something earlier is to blame.
+    A group follows from an earlier one if all its breaks do: because the same call had been traced past this point
+    until the other broke it, because torch was still at work on the other, or because they ask for a number that the
+    other brought out. What is not sure is a root of its own: a card too many is read, a hidden cause is not.
     """
-    passed = _Passed()
+    history: _History[Key] = _History(around, known)
     firsts: dict[Key, int] = {}
     blamed: dict[Key, list[Key | None]] = defaultdict(list)
-    for number, event in enumerate(events):
-        key = keys[number]
+    for number, (event, key) in enumerate(zip(events, keys, strict=True)):
         firsts.setdefault(key, number)
-        depth = around.depth(event)
-        before = keys[number - 1] if number else None
-        blamed[key].append(passed.by(event, depth, key) or _earlier(event, before, key))
-        passed.note(event, depth, key)
+        # Nobody traced the call that a recompile is for. But where the line broke by itself and not within the call
+        # around it, it will not break again once that call is compiled whole.
+        blamed[key].append(blamed[key][0] if event.compile_id.recompile and blamed[key] else history.root(event, key))
+        history.note(event, key)
     roots = {key: found[0] for key, found in blamed.items() if found[0] is not None and None not in found}
-    roots |= _derived({k: n for k, n in firsts.items() if k not in roots}, places, known)
+    roots |= _derived({k: n for k, n in firsts.items() if k not in roots}, events, places, known)
     return {key: _last(key, roots, firsts) for key in roots}
 
 
@@ -112,45 +128,95 @@ def _call(at: SourceLine) -> _Call:
     return at.file, plain_function(at.function)
 
 
-def _earlier(event: GraphBreak, before: Key | None, key: Key) -> Key | None:
-    told = any(hint.startswith(_EARLIER) for cause in event.causes[:1] for hint in cause.hints)
-    return before if told and before != key else None
+@dataclass(frozen=True, slots=True)
+class _Reached(Generic[Key]):
+    """How far a call had been traced when something broke it."""
+
+    after: int  # a resume function begins behind this line
+    line: int
+    key: Key
 
 
-class _Passed:
-    """How far tracing had come in each call of each frame when something broke it."""
+class _History(Generic[Key]):
+    """What had broken, and where, when something else did."""
 
-    def __init__(self) -> None:
-        self._furthest: dict[tuple[object, ...], dict[int, tuple[int, Hashable]]] = {}
+    def __init__(self, around: Regions, known: Sources) -> None:
+        self._around = around
+        self._known = known
+        self._reached: dict[tuple[object, ...], dict[int, _Reached[Key]]] = {}
+        self._before: dict[CompileId, tuple[GraphBreak, Key]] = {}
 
-    def note(self, event: GraphBreak, depth: int, key: Hashable) -> None:
-        """A frame was traced up to this break: every line before it, in all calls under way, went well."""
-        for place, at in _steps(event)[depth:]:
-            by_depth = self._furthest.setdefault(place, {})
-            if at.line > by_depth.get(depth, (0, key))[0]:
-                by_depth[depth] = at.line, key
+    def note(self, event: GraphBreak, key: Key) -> None:
+        """Each call on the way to a break was traced up to it, by the frame that was being compiled."""
+        self._before[event.compile_id] = event, key
+        depth = self._around.depth(event)
+        if depth is None:
+            return
+        for i, (call, at) in enumerate(_calls(event)[depth:]):
+            if i == 0 and event.outcome is BreakOutcome.SPLIT:
+                continue  # what the frame itself did before the break is compiled, and stays so
+            after = self._around.resumes_at(event) if i == 0 else 0
+            by_depth = self._reached.setdefault(call, {})
+            if depth not in by_depth or by_depth[depth].line < at.line:
+                by_depth[depth] = _Reached(after, at.line, key)
 
-    def by(self, event: GraphBreak, depth: int, key: Hashable) -> Any:
-        """What broke a frame around this one's further on than where this break stands: else it had not happened."""
-        for place, at in _steps(event):
-            for outer, (line, found) in self._furthest.get(place, {}).items():
-                if outer < depth and at.line < line and found != key:
-                    return found
+    def root(self, event: GraphBreak, key: Key) -> Key | None:
+        """What an event follows from."""
+        found = self._at_work_on(event) or self._passed_before(event, key)
+        return None if found == key else found
+
+    def _at_work_on(self, event: GraphBreak) -> Key | None:
+        """The break that torch was splitting the frame at when that failed as well: there it gave up on the frame."""
+        before, key = self._before.get(event.compile_id, (None, None))
+        if before is None or event.outcome is not BreakOutcome.SKIPPED_FRAME or event.attempt <= before.attempt:
+            return None
+        at, now = self._line(before), self._line(event)
+        return key if at is None or now is None or at <= now else None
+
+    def _line(self, event: GraphBreak) -> int | None:
+        depth = self._around.depth(event)
+        return None if depth is None else event.user_stack[depth].line
+
+    def _passed_before(self, event: GraphBreak, key: Key) -> Key | None:
+        """What broke a call around this frame further on than where this break stands: else the frame were part of it.
+
+        Sure only of the frame's first compilation, and where the way to the frame has no branch that the other
+        break's has not: then the frame is called as it was traced.
+        """
+        depth = self._around.depth(event)
+        if depth is None or event.compile_id.recompile != 0:
+            return None
+        for i, (call, at) in enumerate(_calls(event)):
+            for outer, reached in self._reached.get(call, {}).items():
+                if outer >= depth or reached.key == key or not reached.after <= at.line < reached.line:
+                    continue
+                if self._always(at, reached.line) and all(map(self._straight, event.user_stack[i + 1 : depth])):
+                    return reached.key
         return None
 
+    def _always(self, at: SourceLine, line: int) -> bool:
+        """Whether who reaches a line has also passed another one of the same function."""
+        arms, there = self._known.arms(at.file, at.line), self._known.arms(at.file, line)
+        return arms is not None and there is not None and arms <= there
 
-def _steps(event: GraphBreak) -> list[tuple[tuple[object, ...], SourceLine]]:
+    def _straight(self, at: SourceLine) -> bool:
+        return is_machinery(at.file) or self._known.arms(at.file, at.line) == frozenset()
+
+
+def _calls(event: GraphBreak) -> list[tuple[tuple[object, ...], SourceLine]]:
     """Each call of a stack, with what identifies it: the way there and the function."""
-    steps: list[tuple[tuple[object, ...], SourceLine]] = []
+    calls: list[tuple[tuple[object, ...], SourceLine]] = []
     way = 0
     for at in event.user_stack:
-        steps.append(((way, *_call(at)), at))
+        calls.append(((way, *_call(at)), at))
         way = hash((way, at.file, at.line))
-    return steps
+    return calls
 
 
-def _derived(firsts: Mapping[Key, int], places: Sequence[SourceLine | None], known: Sources) -> Mapping[Key, Key]:
-    """Breaks on the values of a loop over what an earlier break of the same function brought out."""
+def _derived(
+    firsts: Mapping[Key, int], events: Sequence[GraphBreak], places: Sequence[SourceLine | None], known: Sources
+) -> Mapping[Key, Key]:
+    """Breaks on a row number, in a loop over those that an earlier break of the same function brought out."""
     functions: dict[tuple[str, Definition], list[tuple[SourceLine, Key]]] = defaultdict(list)
     for key, number in firsts.items():
         place = places[number]
@@ -159,7 +225,13 @@ def _derived(firsts: Mapping[Key, int], places: Sequence[SourceLine | None], kno
             functions[place.file, around].append((place, key))
     found: dict[Key, Key] = {}
     for (file, function), members in functions.items():
-        for place, root in members if len(members) > 1 else ():
-            lines = known.loop_lines(file, function, place.line)
-            found |= {key: root for at, key in members if at.line in lines and key != root}
+        made = [(place, key) for place, key in members if _type(events[firsts[key]]).startswith(_OF_ROWS)]
+        asking = [(place, key) for place, key in members if _type(events[firsts[key]]).startswith(_ON_A_VALUE)]
+        for place, root in made if asking else ():
+            lines = known.lines_on_rows(file, function, place.line)
+            found |= {key: root for at, key in asking if at.line in lines}
     return found
+
+
+def _type(event: GraphBreak) -> str:
+    return event.causes[0].gb_type if event.causes else ""
