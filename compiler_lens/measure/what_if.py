@@ -89,7 +89,7 @@ def _as_it_was(program: Program) -> Iterator[Callable[[], None]]:
         try:
             yield restore
         finally:
-            state.restore()
+            state.restore()  # once more: Ctrl-C may come while a trial's state is put back
             dynamo.reset_code_caches()
 
 

@@ -48,6 +48,21 @@ def by_size(x: torch.Tensor) -> torch.Tensor:
     return x.sin() * x.shape[0]
 
 
+TOTALS = {"calls": 0}
+last_input: Any = None
+
+
+def with_globals(x: torch.Tensor) -> torch.Tensor:
+    global last_input  # noqa: PLW0603
+    last_input = x
+    noted()
+    return x * x.sum().item()
+
+
+def noted() -> None:
+    TOTALS["calls"] += 1
+
+
 class Experts(torch.nn.Module):
     """A mixture of experts by hand: a branch in a loop, on how many rows an expert gets."""
 

@@ -131,7 +131,7 @@ def test_names_from_the_program_do_nothing_to_a_terminal() -> None:
     left = (Left("a \x1b]0;title\x07break", SourceLine("/a/\x1b[2Jm.py", 3)),)
     told = what_if_report(made(("as it is", counts(0, 1, 0, 2)), left=left), width=80, color=False)
     assert "\x1b" not in told
-    assert "break" in told
+    assert "m.py:3  a break" in told
 
 
 def test_figures_that_cannot_be_trusted_say_so() -> None:

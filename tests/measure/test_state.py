@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import compiler_lens
+from compiler_lens.measure.settings import kept_settings
 from compiler_lens.measure.state import State
 
 
@@ -18,7 +19,7 @@ def test_a_model_that_changes_everything_is_as_before(training: bool) -> None:
     module.norm.eval()
     (module.linear(x).sum() * 2).backward()  # gradients from before
     gradient, seen, before, inputs = module.linear.weight.grad, module.seen, programs.state_of(module), x.clone()
-    random_states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()
+    random_states = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
     result = compiler_lens.what_if(module, calls=[((x,), {})], training=training)
     assert len(result.trials) > 1
     programs.assert_same(programs.state_of(module), before)
@@ -27,7 +28,7 @@ def test_a_model_that_changes_everything_is_as_before(training: bool) -> None:
     assert torch.equal(x, inputs)
     assert torch.equal(torch.get_rng_state(), random_states[0])
     assert random.getstate() == random_states[1]
-    assert np.random.get_state()[1].tolist() == random_states[2]
+    assert np.random.get_state()[1].tolist() == random_states[2]  # noqa: NPY002
 
 
 def test_each_trial_starts_from_the_same_state() -> None:
@@ -123,7 +124,7 @@ def test_switches_are_as_before() -> None:
         torch.set_grad_enabled(False)
         torch.set_autocast_enabled("cpu", True)
         torch.set_default_dtype(torch.float64)
-        np.random.seed(3)
+        np.random.seed(3)  # noqa: NPY002
         torch.manual_seed(3)
 
     with torch.enable_grad():
@@ -131,6 +132,23 @@ def test_switches_are_as_before() -> None:
         assert torch.is_grad_enabled()
     assert not torch.is_autocast_enabled("cpu")
     assert torch.get_default_dtype() is torch.float32
+
+
+def test_settings_themselves_are_put_back() -> None:
+    """Dynamo puts some of them back by itself; a program that runs eagerly has nobody to do so."""
+    state = np.random.get_state()[1].tolist()  # noqa: NPY002
+    with kept_settings():
+        torch.set_autocast_enabled("cpu", True)
+        torch.set_autocast_dtype("cpu", torch.float16)
+        torch.set_autocast_cache_enabled(False)
+        torch.use_deterministic_algorithms(True)
+        torch._dynamo.config.recompile_limit = 3
+        np.random.rand()  # noqa: NPY002
+    assert not torch.is_autocast_enabled("cpu")
+    assert torch.get_autocast_dtype("cpu") is torch.bfloat16
+    assert torch.is_autocast_cache_enabled()
+    assert not torch.are_deterministic_algorithms_enabled()
+    assert np.random.get_state()[1].tolist() == state  # noqa: NPY002
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
@@ -177,6 +195,21 @@ def test_what_a_function_reaches_is_put_back() -> None:
     assert torch.equal(table["a"], torch.zeros(2))
     assert torch.equal(model.running_mean, mean)
     assert list(queue) == [1]
+
+
+def test_global_names_are_put_back() -> None:
+    compiler_lens.what_if(programs.with_globals, torch.randn(3))
+    assert programs.last_input is None
+    assert programs.TOTALS == {"calls": 0}
+
+
+def test_a_generator_goes_on_where_it_was() -> None:
+    generator = torch.Generator().manual_seed(3)
+    before = generator.get_state()
+    state = State({"generator": generator})
+    torch.rand(3, generator=generator)
+    state.restore()
+    assert torch.equal(generator.get_state(), before)
 
 
 def test_a_tensor_replaced_or_made_to_need_a_gradient() -> None:
