@@ -10,6 +10,8 @@ import pytest
 import zoo
 from observation import Folders, Observation, observe, run
 
+from compiler_lens import explain
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -120,6 +122,18 @@ class Harmless:
         assert len(seen.recording.graph_breaks) == seen.breaks == runs.plain.breaks
         if runs.specimen.breaks is not None:
             assert seen.breaks == runs.specimen.breaks
+
+    @pytest.mark.parametrize("name", ["lens", "lens_again", "open_lens"])
+    def test_every_break_is_on_one_card_and_a_clean_model_has_nothing_to_fix(self, runs: Runs, name: str) -> None:
+        """Compiled by Inductor, cold and warm."""
+        recording = getattr(runs, name).recording
+        explained = explain(recording)
+        assert sorted(map(id, (e for card in explained.cards for e in card.events))) == sorted(
+            map(id, recording.graph_breaks)
+        )
+        if runs.specimen.breaks == 0:
+            left = [f for f in explained.findings if not f.benign]
+            assert left == [] or runs.specimen.name == "flagged"
 
     @pytest.mark.parametrize("name", ["lens", "lens_again", "open_lens"])
     def test_nothing_went_wrong(self, runs: Runs, name: str) -> None:
