@@ -34,20 +34,20 @@ _AROUND = 200  # characters of a line of source
 def break_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """Every card: the line, why it breaks, what that does, what to change, and the way the program came there."""
     all_cards = break_cards(recording, Ownership(selection.user_paths))
-    cards = [card for card in all_cards if any(selection.has(event) for event in card.events)]
+    cards = [(n, c) for n, c in enumerate(all_cards, 1) if any(selection.has(event) for event in c.events)]
     if not cards:
         return [line("No graph breaks.")]
-    events = sum(len(card.events) for card in cards)
+    events = sum(len(card.events) for _, card in cards)
     lines = [title("Graph breaks", f"{plural(events, 'break')} at {plural(len(cards), 'place')}, the costliest first")]
-    for card in cards:
-        lines += [Text(), *card_lines(card, page)]
+    for number, card in cards:
+        lines += [Text(), *card_lines(card, page, number)]
     return lines
 
 
-def card_lines(card: BreakCard, page: Page) -> list[Text]:
-    """One card."""
+def card_lines(card: BreakCard, page: Page, number: int) -> list[Text]:
+    """One card, with the number that other views call it by."""
     return [
-        *_head(card, page),
+        *_head(card, page, number),
         *_excerpt(card),
         *_words(card, page),
         *_remedy(card, page),
@@ -57,12 +57,12 @@ def card_lines(card: BreakCard, page: Page) -> list[Text]:
     ]
 
 
-def _head(card: BreakCard, page: Page) -> list[Text]:
+def _head(card: BreakCard, page: Page, number: int) -> list[Text]:
     where = page.at(card.place) if card.place else "unknown place"
     function = f" in {plain_function(card.place.function)}" if card.place and card.place.function else ""
     follow = len(card.events) - card.direct
     counted = plural(len(card.events), "break") + (f", {follow:,} of them only follow from it" if follow else "")
-    return [line((where, PLACE), function, (f"  {counted}", WARN), indent=2)]
+    return [line((f"{number}. ", DIM), (where, PLACE), function, (f"  {counted}", WARN), indent=2)]
 
 
 def _excerpt(card: BreakCard) -> list[Text]:
