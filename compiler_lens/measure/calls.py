@@ -78,10 +78,9 @@ def _places(
     tables: Sequence[Mapping[str, tuple[Any, torch.Tensor]]], found: Mapping[str, tuple[int, ...]]
 ) -> Iterator[tuple[int, int, int]]:
     for call, table in enumerate(tables):
-        for position, (key, (_, tensor)) in enumerate(table.items()):
+        for position, key in enumerate(table):
             for dim in found.get(key, ()):
-                if tensor.shape[dim] > 1:  # torch compiles sizes 0 and 1 as constants, and refuses the mark
-                    yield call, position, dim
+                yield call, position, dim
 
 
 def mark(change: Change, calls: Sequence[Call]) -> None:
