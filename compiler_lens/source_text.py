@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -60,8 +61,9 @@ class Sources:
 
     def function_at(self, file: str, number: int) -> Definition | None:
         """The innermost function around a line."""
-        around = [d for d in self.definitions(file) if d.line <= number <= d.last]
-        return max(around, key=lambda d: d.line, default=None)
+        stretches = _stretches(self.texts.get(file, ""))
+        at = bisect_right(stretches, number, key=lambda stretch: stretch[0]) - 1
+        return stretches[at][1] if at >= 0 else None
 
     def arms(self, file: str, number: int) -> Arms | None:
         """The branches, loop bodies and handlers around a line; None where the file is not known."""
@@ -82,6 +84,26 @@ def _lines(text: str) -> tuple[str, ...]:
 def _definitions(text: str) -> tuple[Definition, ...]:
     tree = _parsed(text)
     return tuple(_defined(tree, "")) if tree else ()
+
+
+@lru_cache(maxsize=64)
+def _stretches(text: str) -> tuple[tuple[int, Definition | None], ...]:
+    """From which line on one is in which function."""
+    edges: list[tuple[int, Definition | None]] = []
+    around: list[Definition] = []
+
+    def leave() -> None:
+        left = around.pop()
+        edges.append((left.last + 1, around[-1] if around else None))
+
+    for function in sorted(_definitions(text), key=lambda d: (d.line, -d.last)):
+        while around and around[-1].last < function.line:
+            leave()
+        around.append(function)
+        edges.append((function.line, function))
+    while around:
+        leave()
+    return tuple(edges)
 
 
 @lru_cache(maxsize=64)

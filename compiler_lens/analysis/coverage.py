@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler_lens.analysis.ownership import Ownership, innermost_own
@@ -99,7 +99,7 @@ class Lines:
 
     file: str
     first: int
-    last: int | None  # None: to the end of the function, wherever that is
+    last: int | None = None  # None: to the end of the function, wherever that is
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,21 +264,23 @@ def _home(frame: Frame, starts: Mapping[tuple[str, str], list[FunctionName]]) ->
 
 
 def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, known: Sources) -> Function:
-    around = known.function_at(name.file, name.line)
-    last = around.last if around and not name.module else None
-    lines = tuple(dict.fromkeys(line for frame in frames for line in _eager_lines(frame, last)))
+    lines = tuple(dict.fromkeys(line for frame in frames for line in _eager_lines(frame)))
+    if lines:  # only now: to find where a function ends, its file must be parsed
+        around = known.function_at(name.file, name.line)
+        is_it = around is not None and not name.module and name.line in {around.line, around.first}
+        lines = tuple(replace(line, last=around.last) for line in lines) if around and is_it else lines
     return Function(name, frames, _treatment(frames, lines), lines, own.owns(name.file))
 
 
-def _eager_lines(frame: Frame, last: int | None) -> Iterable[Lines]:
+def _eager_lines(frame: Frame) -> Iterable[Lines]:
     """The rest of the function behind a break that nothing could resume from, and of a resume function given up."""
     file = frame.compilations[0].file
     if frame.resumes_at is not None and frame.outcome in {Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT}:
-        yield Lines(file, frame.resumes_at, last)
+        yield Lines(file, frame.resumes_at)
     for event in frame.breaks:
         at = next((at for at in reversed(event.user_stack) if at.file == file), None)
         if event.outcome is BreakOutcome.SKIPPED_REST and at is not None:
-            yield Lines(file, at.line, last)
+            yield Lines(file, at.line)
 
 
 def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:
