@@ -56,6 +56,18 @@ def _arms(node: ast.AST) -> Iterator[Iterable[ast.AST]]:
         yield [*([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]), *node.generators[1:]]
 
 
+def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function yields, itself and not a function inside of it."""
+    waiting: list[ast.AST] = [*function.body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
+    return False
+
+
 def lines_on_rows(function: ast.AST, number: int) -> frozenset[int]:
     """The lines that ask for nothing but the value of a row number, in a loop over those that line `number` made.
 

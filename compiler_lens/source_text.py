@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from compiler_lens.source_flow import Arms, arms, lines_on_rows
+from compiler_lens.source_flow import Arms, arms, is_generator, lines_on_rows
 
 _LONGEST = 2_000_000  # characters of a file that we look into
 
@@ -22,6 +22,7 @@ class Definition:
     first: int  # of the def itself
     last: int
     parameters: tuple[str, ...]  # by name, in order, without self, *args and **kwargs
+    generator: bool = False  # it has a `yield`
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +140,8 @@ def _defined(tree: ast.AST, outer: str) -> Iterator[Definition]:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             name = outer + node.name
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-            yield Definition(name, start, node.lineno, node.end_lineno or node.lineno, _parameters(node.args))
+            last = node.end_lineno or node.lineno
+            yield Definition(name, start, node.lineno, last, _parameters(node.args), is_generator(node))
             yield from _defined(node, f"{name}.")
         elif isinstance(node, ast.ClassDef):
             yield from _defined(node, f"{outer}{node.name}.")

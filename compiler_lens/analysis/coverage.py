@@ -111,6 +111,7 @@ class Function:
     treatment: Treatment
     eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
     own: bool = True  # the user's own, not a library's
+    generator: bool = False  # by itself it is never compiled, only within a function
 
     @property
     def outcome(self) -> Outcome:
@@ -269,7 +270,10 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
         around = known.function_at(name.file, name.line)
         is_it = around is not None and not name.module and name.line in {around.line, around.first}
         lines = tuple(replace(line, last=around.last) for line in lines) if around and is_it else lines
-    return Function(name, frames, _treatment(frames, lines), lines, own.owns(name.file))
+    refused = all(frame.key[0] is None and frame.outcome is Outcome.SKIPPED for frame in frames)
+    found = known.function_at(name.file, name.line) if refused and not name.module else None
+    is_generator = found is not None and found.generator
+    return Function(name, frames, _treatment(frames, lines), lines, own.owns(name.file), is_generator)
 
 
 def _eager_lines(frame: Frame) -> Iterable[Lines]:

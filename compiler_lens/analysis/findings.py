@@ -196,7 +196,8 @@ def _functions(covered: Coverage) -> Iterator[Finding]:
     """Functions that run eagerly though nothing broke them."""
     for function in covered.treated(Treatment.EAGER):
         if not any(frame.breaks for frame in function.frames):
-            yield Finding(Severity.HIGH if function.own else Severity.LOW, function)
+            is_heavy = function.own and not function.generator
+            yield Finding(Severity.HIGH if is_heavy else Severity.LOW, function)
     for function in covered.treated(Treatment.UNFINISHED):
         yield from (Finding(Severity.INFO, Unfinished(f)) for f in function.frames if f.outcome is Outcome.UNFINISHED)
 
