@@ -92,7 +92,7 @@ def break_cards(recording: Recording, own: Ownership | None = None) -> tuple[Bre
     around, known = regions(recording), sources(recording)
     places = [_place(event, around, own) for event in recording.graph_breaks]
     keys = [_key(event, place) for event, place in zip(recording.graph_breaks, places, strict=True)]
-    roots = fallout_of(recording.graph_breaks, places, keys, around, known)
+    roots = fallout_of(recording.graph_breaks, keys, around, known)
     groups: dict[_Key, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
         groups[roots.get(key, key)].append(number)

@@ -90,13 +90,7 @@ def regions(recording: Recording) -> Regions:
     return Regions({c.compile_id: c for c in own}, frozenset((c.file, plain_function(c.function)) for c in own))
 
 
-def fallout_of(
-    events: Sequence[GraphBreak],
-    places: Sequence[SourceLine | None],
-    keys: Sequence[Key],
-    around: Regions,
-    known: Sources,
-) -> Mapping[Key, Key]:
+def fallout_of(events: Sequence[GraphBreak], keys: Sequence[Key], around: Regions, known: Sources) -> Mapping[Key, Key]:
     """For each group of breaks (by key) that only follows from another, that other's key; never in a circle.
 
     A group follows from an earlier one if all its breaks do: because the same call had been traced past this point
@@ -113,7 +107,11 @@ def fallout_of(
         blamed[key].append(blamed[key][0] if event.compile_id.recompile and blamed[key] else history.root(event, key))
         history.note(event, key)
     roots = {key: found[0] for key, found in blamed.items() if found[0] is not None and None not in found}
-    roots |= _derived({k: n for k, n in firsts.items() if k not in roots}, events, places, known)
+    groups: dict[Key, list[GraphBreak]] = defaultdict(list)
+    for event, key in zip(events, keys, strict=True):
+        if key not in roots:
+            groups[key].append(event)
+    roots |= _derived(groups, known)
     return {key: _last(key, roots, firsts) for key in roots}
 
 
@@ -213,24 +211,30 @@ def _calls(event: GraphBreak) -> list[tuple[tuple[object, ...], SourceLine]]:
     return calls
 
 
-def _derived(
-    firsts: Mapping[Key, int], events: Sequence[GraphBreak], places: Sequence[SourceLine | None], known: Sources
-) -> Mapping[Key, Key]:
-    """Breaks on a row number, in a loop over those that an earlier break of the same function brought out."""
-    functions: dict[tuple[str, Definition], list[tuple[SourceLine, Key]]] = defaultdict(list)
-    for key, number in firsts.items():
-        place = places[number]
-        around = known.function_at(place.file, place.line) if place else None
-        if place and around:
-            functions[place.file, around].append((place, key))
+def _derived(groups: Mapping[Key, Sequence[GraphBreak]], known: Sources) -> Mapping[Key, Key]:
+    """Groups that only ask for a row number, in a loop over those that another group's line brought out."""
+    made: dict[tuple[str, Definition], dict[int, Key]] = defaultdict(dict)
+    for key, events in groups.items():
+        for file, line in _lines_of(events) if _type(events[0]).startswith(_OF_ROWS) else ():
+            if around := known.function_at(file, line):
+                made[file, around].setdefault(line, key)
     found: dict[Key, Key] = {}
-    for (file, function), members in functions.items():
-        made = [(place, key) for place, key in members if _type(events[firsts[key]]).startswith(_OF_ROWS)]
-        asking = [(place, key) for place, key in members if _type(events[firsts[key]]).startswith(_ON_A_VALUE)]
-        for place, root in made if asking else ():
-            lines = known.lines_on_rows(file, function, place.line)
-            found |= {key: root for at, key in asking if at.line in lines}
+    for key, events in groups.items() if made else ():
+        if not _type(events[0]).startswith(_ON_A_VALUE):
+            continue
+        asking = _lines_of(events)
+        file, line = asking[0] if asking else ("", 0)
+        around = known.function_at(file, line)
+        for start, root in made.get((file, around), {}).items() if around else ():
+            if around and set(asking) <= {(file, n) for n in known.lines_on_rows(file, around, start)}:
+                found[key] = root
     return found
+
+
+def _lines_of(events: Iterable[GraphBreak]) -> list[tuple[str, int]]:
+    """Where breaks happened, be it in a library."""
+    inner = (next((at for at in reversed(e.user_stack) if not is_machinery(at.file)), None) for e in events)
+    return [(at.file, at.line) for at in dict.fromkeys(inner) if at]
 
 
 def _type(event: GraphBreak) -> str:

@@ -50,8 +50,9 @@ def _of(function: Callable[..., Any], *codes: str) -> Callable[[], Counter[tuple
     import inspect
 
     def found() -> Counter[tuple[str, int]]:
-        lines, first = inspect.getsourcelines(function)
-        file = inspect.getsourcefile(function) or ""
+        inner = inspect.unwrap(function)
+        lines, first = inspect.getsourcelines(inner)
+        file = inspect.getsourcefile(inner) or ""
         return Counter((file, n) for n, line in enumerate(lines, first) if any(code in line for code in codes))
 
     return found
@@ -177,12 +178,25 @@ def test_every_card_is_something_to_fix(model, seen):
     assert all(card.remedy for card in found.cards)
 
 
-def test_the_same_breaks_are_found_whoevers_the_library_is(seen):
-    """With `user_paths` naming a library, the place moves into it; the events stay."""
-    model = next(model for model in BROKEN if model.name == "stack")
-    recording = seen(model).recording
-    mine = {card.place.function for card in explain(recording).cards}
-    assert mine == {"forward"}
+def test_naming_a_library_moves_the_places_into_it():
+    model = _specimen("mixtral_eager_experts").make()
+    torch.manual_seed(0)
+
+    def classify(tokens: torch.Tensor) -> torch.Tensor:
+        return model(tokens).logits.argmax(-1)
+
+    seen = observe(classify, [(zoo.ids(),)])
+    (mine,) = seen.explanation.cards  # also the branch on what nonzero() gave, deep inside
+    theirs = explain(seen.recording, user_paths=["transformers"]).cards
+    (place,) = _of(_mixtral_forward(), ".nonzero()")()
+    assert (mine.place.file, mine.own, mine.place.code.strip()) == (
+        __file__,
+        True,
+        "return model(tokens).logits.argmax(-1)",
+    )
+    assert place in [(at.file, at.line) for at in mine.inside]
+    assert [(card.place.file, card.place.line, card.own) for card in theirs] == [(*place, True)]
+    assert Counter(map(id, mine.events)) == Counter(id(event) for card in theirs for event in card.events)
 
 
 def test_marks_are_found_where_they_stand():

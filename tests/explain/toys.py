@@ -427,8 +427,6 @@ def decorated(x: torch.Tensor) -> torch.Tensor:
     return x.cos()
 
 
-
-
 TOYS = (
     # one break, and torch goes on behind it
     Toy(printing, {"printing": SPLIT}),
