@@ -54,12 +54,13 @@ class MendedExperts(Experts):
 
 class MendedScaled(Scaled):
     def normalize(self, x: torch.Tensor) -> torch.Tensor:
-        return x / x.abs().max()  # the scale stays a tensor; what is to be printed is printed outside
+        return x / x.abs().max()  # the scale stays a tensor; whoever wants to print does so outside
 
 
 if __name__ == "__main__":
     x = torch.randn(16, 32)
     for name, models in ("graph_breaks", (Experts(), Scaled())), ("mended", (MendedExperts(), MendedScaled())):
+        torch.compiler.reset()  # as in a new process
         with compiler_lens.Lens(f"{name}.clens") as lens:
             for model in models:
                 torch.compile(model, backend="eager")(x)  # breaks are Dynamo's: nothing need be generated, no g++

@@ -1,0 +1,81 @@
+"""The examples run, and print what the documentation quotes of them."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STORIES = ("graph_breaks", "recompiles", "coverage")
+_BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_TIME = re.compile(r"\b\d+(\.\d+)? (s|ms)\b")
+
+
+def _run(command: str, folder: Path) -> str:
+    """What a command of the documentation prints, 80 columns wide."""
+    program, *args = command.split()
+    if program == "python":
+        args[0] = str(ROOT / args[0])
+    words = [sys.executable, *(["-m", "compiler_lens"] if program == "compiler-lens" else ["-W", "ignore"]), *args]
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
+    env.pop("TORCH_TRACE", None)
+    ran = subprocess.run(words, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=300, check=False)
+    assert ran.returncode == 0, f"{command}: {ran.stderr[-2000:]}"
+    return ran.stdout
+
+
+def _quotes(page: Path) -> Iterator[tuple[str, str]]:
+    """Each stretch of quoted output with the last command above it; `…` on a line of its own leaves something out."""
+    for block in _BLOCK.findall(page.read_text(encoding="utf-8")):
+        commands = re.findall(r"^\$ (.*)$", block, re.MULTILINE)
+        quoted = re.sub(r"^\$ .*\n", "", block, flags=re.MULTILINE)
+        yield from ((commands[-1], part) for part in re.split(r"^…$", quoted, flags=re.MULTILINE) if part.strip())
+
+
+def _plain(text: str) -> str:
+    """Without times, and without the line breaks that come to stand elsewhere when a time is longer."""
+    return " ".join(_TIME.sub("T", " ".join(text.split())).split())
+
+
+@pytest.fixture(scope="module", params=STORIES)
+def story(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path, str]:
+    """An example that was run: its name, the folder with its recordings, what it printed."""
+    folder = tmp_path_factory.mktemp(request.param)
+    return request.param, folder, _run(f"python examples/{request.param}.py", folder)
+
+
+def test_an_example_prints_what_its_page_quotes(story: tuple[str, Path, str]) -> None:
+    name, folder, printed = story
+    outputs = {f"python examples/{name}.py": printed}
+    quotes = list(_quotes(ROOT / "docs" / f"{name}.md"))
+    assert len(quotes) >= 3, "the page quotes nothing"
+    for command, quoted in quotes:
+        if command not in outputs:
+            outputs[command] = _run(command, folder)
+        assert _plain(quoted) in _plain(outputs[command]), f"`{command}` does not print\n{quoted}"
+
+
+def test_an_example_is_short_and_leaves_a_recording(story: tuple[str, Path, str]) -> None:
+    name, folder, _ = story
+    assert len((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").splitlines()) < 70
+    assert (folder / f"{name}.clens").stat().st_size > 0
+
+
+@pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]), ids=lambda p: p.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)\)", page.read_text(encoding="utf-8")):
+        assert "://" in target or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_quotes_what_is_printed(tmp_path: Path) -> None:
+    outputs: dict[str, str] = {}
+    for command, quoted in _quotes(ROOT / "README.md"):
+        if not outputs:
+            _run("python examples/graph_breaks.py", tmp_path)
+        outputs[command] = outputs.get(command) or _run(command, tmp_path)
+        assert _plain(quoted) in _plain(outputs[command]), f"`{command}` does not print\n{quoted}"
+    assert outputs
