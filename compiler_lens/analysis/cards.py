@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from compiler_lens.analysis.fallout import Regions, fallout_of, graphs_around, regions
 from compiler_lens.analysis.ownership import Ownership, is_machinery
@@ -46,6 +46,7 @@ class BreakCard:
     inside: tuple[SourceLine, ...]  # where in a library it broke, most frequent first; empty if at the place itself
     frames: int  # frames that broke
     graphs: int  # graphs that these frames, and all that is called from them, fell into
+    functions: Mapping[BreakOutcome, int] = field(default_factory=dict)  # how many have a frame that ended so
     excerpt: Excerpt | None = None  # the lines around the place, where the source is known
     remedy: Remedy | None = None  # our advice on this kind of break
     rewrite: Rewrite | None = None  # what to write instead of this very line, where that is sure
@@ -70,6 +71,10 @@ class BreakCard:
         """How many breaks ended how, the worst first."""
         counts = Counter(event.outcome for event in self.events)
         return tuple((outcome, counts[outcome]) for outcome in _SEVERITY if counts[outcome])
+
+    def functions_that(self, outcome: BreakOutcome) -> int:
+        """How many functions have a frame that ended this way; as many as frames, where nobody told their names."""
+        return self.functions.get(outcome) or self.frames_that(outcome)
 
     def frames_that(self, outcome: BreakOutcome) -> int:
         """How many frames ended this way."""
@@ -107,6 +112,7 @@ def break_cards(recording: Recording, own: Ownership | None = None) -> tuple[Bre
             replace(
                 card,
                 graphs=graphs.through(around.functions(events)),
+                functions={o: len(around.functions(e for e in events if e.outcome is o)) for o in BreakOutcome},
                 excerpt=known.excerpt(key.file, key.line) if place else None,
                 remedy=remedy_for(card.cause),
                 rewrite=rewrite(card.cause, known, place) if place else None,

@@ -103,8 +103,8 @@ def why(card: BreakCard) -> str:
 
 def effect(card: BreakCard) -> str:
     """What the breaks of a card do, counted."""
-    skipped, rest = card.frames_that(BreakOutcome.SKIPPED_FRAME), card.frames_that(BreakOutcome.SKIPPED_REST)
-    cut = card.frames_that(BreakOutcome.SPLIT)
+    skipped, rest = card.functions_that(BreakOutcome.SKIPPED_FRAME), card.functions_that(BreakOutcome.SKIPPED_REST)
+    cut = card.functions_that(BreakOutcome.SPLIT)
     parts = []
     if skipped:
         parts.append(f"{plural(skipped, 'function')} {'runs' if skipped == 1 else 'run'} eagerly, whole")
