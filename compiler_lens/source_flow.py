@@ -76,7 +76,7 @@ def lines_on_rows(function: ast.AST, number: int) -> frozenset[int]:
     made = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and n.lineno <= number <= (n.end_lineno or 0)]
     rows = {name for n in made if _makes_rows(n.value) for target in n.targets for name in _targets(target)}
     later = [n for n in ast.walk(function) if isinstance(n, ast.For) and n.lineno > number] if rows else []
-    return frozenset(line for loop in later for line in _asking(loop.body, _loop_names(loop, rows)))
+    return frozenset(line for loop in later for line in _asking(loop.body, _names_over(loop.target, loop.iter, rows)))
 
 
 def _makes_rows(value: ast.expr) -> bool:
@@ -91,17 +91,15 @@ def _targets(target: ast.AST) -> Iterator[str]:
     return (n.id for n in ast.walk(target) if isinstance(n, ast.Name))
 
 
-def _loop_names(loop: ast.For, rows: set[str]) -> set[str]:
+def _names_over(target: ast.expr, over: ast.expr, rows: set[str]) -> set[str]:
     """The variables of a loop that stand for row numbers, through `zip` and `enumerate`."""
-    if isinstance(loop.iter, ast.Name):
-        return set(_targets(loop.target)) if loop.iter.id in rows else set()
-    if not (isinstance(loop.iter, ast.Call) and isinstance(loop.target, ast.Tuple)):
+    if isinstance(over, ast.Name):
+        return set(_targets(target)) if over.id in rows else set()
+    shift = {"zip": 0, "enumerate": 1}.get(_called(over)) if isinstance(over, ast.Call) else None
+    if shift is None or not isinstance(over, ast.Call) or not isinstance(target, ast.Tuple):
         return set()
-    shift = {"zip": 0, "enumerate": 1}.get(_called(loop.iter))
-    if shift is None:
-        return set()
-    pairs = zip(loop.target.elts[shift:], loop.iter.args, strict=False)
-    return {name for target, over in pairs if getattr(over, "id", "") in rows for name in _targets(target)}
+    pairs = zip(target.elts[shift:], over.args, strict=False)
+    return {name for part, argument in pairs for name in _names_over(part, argument, rows)}
 
 
 def _asking(body: Iterable[ast.stmt], rows: set[str]) -> Iterator[int]:

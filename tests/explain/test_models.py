@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,7 +74,7 @@ BROKEN = (
         "mixtral_eager_experts",
         _specimen("mixtral_eager_experts").make,
         _specimen("mixtral_eager_experts").calls,
-        lambda: _of(_mixtral_forward(), ".nonzero()")(),
+        lambda: _of(_mixtral_forward(), ".nonzero()")(),  # noqa: PLW0108 -- transformers is imported late
         {"MixtralExperts.forward": "partly_eager"},
         None if OLD else 13,
     ),
@@ -148,7 +149,7 @@ def test_what_compiles_whole_is_covered_whole(model, seen):
         assert "compiled" in seen(model).report.splitlines()[1]
 
 
-@pytest.mark.parametrize("model", (*CLEAN, *BROKEN), ids=lambda model: model.name)
+@pytest.mark.parametrize("model", [*CLEAN, *BROKEN], ids=lambda model: model.name)
 def test_every_break_that_torch_raised_is_on_exactly_one_card(model, seen):
     events = seen(model).recording.graph_breaks
     assert len(events) == seen(model).breaks
@@ -200,4 +201,4 @@ def test_naming_a_library_moves_the_places_into_it():
 
 
 def test_marks_are_found_where_they_stand():
-    assert all(MARK in open(file).read().splitlines()[line - 1] for file, line in marks(Recurrent))
+    assert all(MARK in Path(file).read_text().splitlines()[line - 1] for file, line in marks(Recurrent))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -33,7 +32,7 @@ def structure(explanation: Any) -> dict[str, Any]:
     """What must be the same wherever it comes from."""
     cards = [
         {
-            "place": [os.path.basename(card.place.file), card.place.line],
+            "place": [Path(card.place.file).name, card.place.line],
             "gb_type": card.gb_type,
             "events": len(card.events),
             "direct": card.direct,

@@ -19,6 +19,7 @@ from torch import nn
 
 LOGGER = logging.getLogger("explain.toys")
 LINEAR = nn.Linear(4, 4)
+NEW = torch.__version__ > "2.12"  # 2.11 tells nothing of the generators that it refuses
 MARK = "# breaks here"
 SPLIT, WHOLE, EAGER, PARTLY = "split", "whole", "eager", "partly_eager"
 
@@ -32,6 +33,7 @@ class Toy:
     parts: tuple[Any, ...] = ()  # other functions and classes that it consists of
     follow: int = 0  # events that are only the fall-out of others
     flags: tuple[tuple[bool, ...], ...] = ((), ())  # of each call, what it passes after the tensor
+    since: str = "2.11"  # the first torch that breaks there
     on_purpose: bool = False  # nothing to fix
 
     @property
@@ -201,7 +203,7 @@ def context_manager(x: torch.Tensor) -> torch.Tensor:
     with Region():
         y = y.cos()
         print("inside")  # breaks here
-        y = y.sin()
+        y += 1
     return y
 
 
@@ -210,7 +212,7 @@ def generator_context(x: torch.Tensor) -> torch.Tensor:
     with labelled():
         y = y.cos()
         print("inside")  # breaks here
-        y = y.sin()
+        y += 1
     return y
 
 
@@ -427,7 +429,7 @@ def decorated(x: torch.Tensor) -> torch.Tensor:
     return x.cos()
 
 
-TOYS = (
+_ALL = (
     # one break, and torch goes on behind it
     Toy(printing, {"printing": SPLIT}),
     Toy(branching, {"branching": SPLIT}),
@@ -445,12 +447,12 @@ TOYS = (
     Toy(disabled, {"disabled": SPLIT}, on_purpose=True),
     Toy(saving, {"saving": SPLIT}),
     Toy(over_lines, {"over_lines": SPLIT}),
-    Toy(data_pointer, {"data_pointer": SPLIT}),
+    Toy(data_pointer, {"data_pointer": SPLIT}, since="2.12"),
     # torch gives up on the whole function
     Toy(loop_with_branch, {"loop_with_branch": EAGER}),
     Toy(item_in_try, {"item_in_try": EAGER}),
     Toy(context_manager, {"context_manager": EAGER}),
-    Toy(generator_context, {"generator_context": EAGER, "labelled": EAGER}),
+    Toy(generator_context, {"generator_context": EAGER} | ({"labelled": EAGER} if NEW else {})),
     Toy(prints_in_loop, {"prints_in_loop": EAGER}),
     # one break, seen from each function around it
     Toy(nested, {"nested": SPLIT, "middle": SPLIT, "innermost": SPLIT}, (innermost,)),
@@ -475,3 +477,5 @@ TOYS = (
     Toy(skipped_around_take, {"skipped_around_take": EAGER, "take": SPLIT}, follow=1),
     Toy(rows_in_loop, {"rows_in_loop": PARTLY}, follow=1),
 )
+
+TOYS = tuple(toy for toy in _ALL if torch.__version__ >= toy.since)

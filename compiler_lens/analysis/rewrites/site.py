@@ -199,6 +199,7 @@ def _local(function: Function) -> frozenset[str]:
     return frozenset(stores.union(parameters(function)))
 
 
+@lru_cache(maxsize=16)
 def _torch_name(tree: ast.Module) -> str:
     imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names)
     return next((a.asname or "torch" for a in imports if a.name == "torch" or a.name.startswith("torch.")), "")
