@@ -134,3 +134,31 @@ def test_a_forward_put_on_an_instance() -> None:
     model.forward = lambda hidden: hidden + 1  # type: ignore[method-assign,assignment]
 
     assert first(recorded(model, X)).parameters == ("hidden",)
+
+
+class Poisoned:
+    """An object that must not be asked anything while somebody compiles."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise KeyError(name)
+
+    @property
+    def __class__(self) -> Any:  # type: ignore[override]
+        raise RuntimeError("asked for its class")
+
+
+def test_objects_of_the_users_are_asked_nothing() -> None:
+    class Odd:
+        forward = Poisoned()
+
+    def forward(odd: Any, x: Tensor) -> Tensor:
+        return x + 1
+
+    def takes(poisoned: Any, x: Tensor) -> Tensor:
+        return x + 1
+
+    assert first(recorded(forward, Odd(), X)).function == "forward"
+    torch._dynamo.reset()
+    with Lens(strict=True, progress=False) as lens:
+        torch.compile(takes, backend="eager")(Poisoned, X)
+    assert first(lens.recording).function == "takes"

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MethodType
 from typing import Any
 
 from compiler_lens.event import WRAPPER_FILE
@@ -142,18 +143,17 @@ def module_class(value: Any) -> str:
     """The class name of a module, empty for anything else."""
     import torch
 
-    return type(value).__name__ if isinstance(value, torch.nn.Module) else ""
+    # Not isinstance: a value's own `__class__` may be a property of the user's.
+    return type(value).__name__ if issubclass(type(value), torch.nn.Module) else ""
 
 
 def wrapped_module(frame: Any) -> Any:
     """The module that torch compiles through a wrapper of its own, inner(fn) in external_utils.py; or None."""
-    import torch
-
     if not frame.f_code.co_filename.endswith(WRAPPER_FILE):
         return None
     value = frame.f_locals.get("fn")
-    value = getattr(value, "__self__", value)
-    return value if isinstance(value, torch.nn.Module) else None
+    value = value.__self__ if type(value) is MethodType else value
+    return value if module_class(value) else None
 
 
 def torch_folder() -> str:

@@ -49,9 +49,9 @@ def _frame_hook(tap: Tap, original: Function) -> Function:
             nonlocal record
             backend = compat.innermost_backend(self)
             compiler = getattr(backend, "compiler_fn", backend)
-            record = tap.enter(
-                _frame_facts(frame, backend, compiler), owner_of(compiler), is_inductor=_is_inductor(backend, compiler)
-            )
+            facts = _frame_facts(frame, backend, compiler)
+            record = tap.enter(facts, owner_of(compiler), is_inductor=_is_inductor(backend, compiler))
+            tap.safely("names", lambda: facts.update(_names(frame)))  # apart: a frame without a name is a frame
 
         try:
             if tap.sessions:  # else somebody wrapped this hook, and it could not be taken out
@@ -115,10 +115,12 @@ def _frame_facts(frame: Any, backend: Any, compiler: Any) -> dict[str, Any]:
         "mode": mode,
         "options": {str(key): repr(value)[:200] for key, value in options.items()},
         "dynamic": getattr(backend, "dynamic", None),
-        "module": _module_name(frame),
-        "receiver": _receiver_name(frame),
-        **sources.definition(frame),
     }
+
+
+def _names(frame: Any) -> dict[str, Any]:
+    """What the author calls it."""
+    return {"module": _module_name(frame), "receiver": _receiver_name(frame), **sources.definition(frame)}
 
 
 def _module_name(frame: Any) -> str:
@@ -135,8 +137,8 @@ def _receiver_name(frame: Any) -> str:
         return "fn"
     method = sources.plain_name(code.co_name)
     for name in code.co_varnames[: code.co_argcount]:  # a resume function has its values of the stack before them
-        found = inspect.getattr_static(type(frame.f_locals.get(name)), method, None)
-        theirs = getattr(getattr(found, "__wrapped__", found), "__code__", None)
+        chain = sources.decorated(inspect.getattr_static(type(frame.f_locals.get(name)), method, None))
+        theirs = chain[-1].__code__ if chain else None
         if theirs is not None and theirs.co_varnames[: min(theirs.co_argcount, 1)] == (name,):
             return str(name)
     return ""

@@ -9,7 +9,7 @@ import re
 import sysconfig
 import time
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from compiler_lens.capture import compat
@@ -19,6 +19,7 @@ _LONGEST = 1_000_000  # characters: nobody wrote more than that by hand
 _NAMED = re.compile(r'File \\?"([^"\\\n]+)\\?", line \d')  # in a stack as Python prints it, also inside of JSON
 _PACKAGES = ("site-packages", "dist-packages")
 _OURS = str(Path(__file__).parents[1]) + os.sep
+_BOUND = (staticmethod, classmethod, MethodType)
 _DEEPEST = 20  # decorators round one function
 
 
@@ -83,11 +84,19 @@ def _forwards(module: Any) -> list[FunctionType]:
     """A module's forward and what its decorators wrap, innermost last. Looks it up without running the user's code."""
     if not compat.module_class(module):
         return []
-    found = vars(module).get("forward") or inspect.getattr_static(type(module), "forward", None)
+    return decorated(inspect.getattr_static(module, "forward", None))
+
+
+def decorated(found: Any) -> list[FunctionType]:
+    """A function and what its decorators wrap, innermost last; empty for any other object, which is asked nothing."""
     chain: list[FunctionType] = []
-    while isinstance(function := getattr(found, "__func__", found), FunctionType) and len(chain) < _DEEPEST:
-        chain.append(function)
-        found = vars(function).get("__wrapped__")
+    while len(chain) < _DEEPEST:
+        if type(found) in _BOUND:
+            found = found.__func__
+        if type(found) is not FunctionType:
+            break
+        chain.append(found)
+        found = vars(found).get("__wrapped__")
     return chain
 
 
