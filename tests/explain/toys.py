@@ -33,7 +33,7 @@ class Toy:
     parts: tuple[Any, ...] = ()  # other functions and classes that it consists of
     follow: int = 0  # events that are only the fall-out of others
     flags: tuple[tuple[bool, ...], ...] = ((), ())  # of each call, what it passes after the tensor
-    since: str = "2.11"  # the first torch that breaks there
+    torches: tuple[str, str] = ("2.11", "3")  # from which torch on, and until which, it breaks there
     on_purpose: bool = False  # nothing to fix
 
     @property
@@ -441,13 +441,13 @@ _ALL = (
     Toy(nonzero, {"nonzero": SPLIT}),
     Toy(mask_index, {"mask_index": SPLIT}),
     Toy(clock, {"clock": SPLIT}),
-    Toy(chance, {"chance": SPLIT}),
+    Toy(chance, {"chance": SPLIT}, torches=("2.11", "2.14")),
     Toy(seeding, {"seeding": SPLIT}),
     Toy(backward_inside, {"backward_inside": SPLIT}),
     Toy(disabled, {"disabled": SPLIT}, on_purpose=True),
     Toy(saving, {"saving": SPLIT}),
     Toy(over_lines, {"over_lines": SPLIT}),
-    Toy(data_pointer, {"data_pointer": SPLIT}, since="2.12"),
+    Toy(data_pointer, {"data_pointer": SPLIT}, torches=("2.12", "3")),
     # torch gives up on the whole function
     Toy(loop_with_branch, {"loop_with_branch": EAGER}),
     Toy(item_in_try, {"item_in_try": EAGER}),
@@ -478,4 +478,4 @@ _ALL = (
     Toy(rows_in_loop, {"rows_in_loop": PARTLY}, follow=1),
 )
 
-TOYS = tuple(toy for toy in _ALL if torch.__version__ >= toy.since)
+TOYS = tuple(toy for toy in _ALL if toy.torches[0] <= torch.__version__ < toy.torches[1])

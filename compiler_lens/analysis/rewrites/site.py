@@ -88,7 +88,7 @@ class Site:
 
     def _lines(self, last: ast.stmt) -> tuple[str, ...] | None:
         first, indent = self.statement, self.statement.col_offset
-        lines = self.text.split("\n")[first.lineno - 1 : last.end_lineno]
+        lines = _split(self.text)[first.lineno - 1 : last.end_lineno]
         tail = lines[-1].encode()[last.end_col_offset or 0 :].decode().strip()
         between = [first, *(s for s in self.following if s.lineno <= last.lineno)]
         if (
@@ -215,6 +215,11 @@ def _spans_lines(node: ast.AST) -> bool:
 def _extent(node: ast.AST, starts: tuple[int, ...]) -> tuple[int, int]:
     first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
     return starts[first - 1] + getattr(node, "col_offset", 0), starts[last - 1] + getattr(node, "end_col_offset", 0)
+
+
+@lru_cache(maxsize=16)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n"))
 
 
 @lru_cache(maxsize=16)
