@@ -6,17 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from compiler_lens.event import WRAPPER_FILE
-from compiler_lens.model import Compilation, Outcome, SourceFile, SourceLine
+from compiler_lens.model import Compilation, SourceFile, SourceLine
 from compiler_lens.source_text import Sources
-
-# torch's own words for "Attempt to trace generator" (GB0003) in ConvertFrameAssert.__call__(), 2.11 to 2.15.
-_GENERATOR = "Generators cannot be compiled directly with `torch.compile`."
 
 
 def name_definitions(compilations: Sequence[Compilation], files: Iterable[SourceFile]) -> tuple[Compilation, ...]:
     """The compilations with `definition` and `parameters`, as far as anybody knows them."""
     texts = Sources({source.file: source.text for source in files})
-    named = [_explained(c if c.definition else _from_source(c, texts), texts) for c in compilations]
+    named = [c if c.definition else _from_source(c, texts) for c in compilations]
     known: dict[tuple[str, str], list[Compilation]] = {}
     for c in named:
         if c.definition:
@@ -32,14 +29,6 @@ def _from_source(compilation: Compilation, texts: Sources) -> Compilation:
         return compilation
     at = SourceLine(compilation.file, compilation.line, found.name)
     return replace(compilation, definition=at, parameters=found.parameters)
-
-
-def _explained(compilation: Compilation, texts: Sources) -> Compilation:
-    """torch refuses a generator before it counts it, and says no more than that an error was suppressed."""
-    if compilation.compile_id.frame is not None or compilation.outcome is not Outcome.SKIPPED:
-        return compilation
-    found = next((d for d in texts.definitions(compilation.file) if d.line == compilation.line), None)
-    return replace(compilation, reason=_GENERATOR) if found and found.generator else compilation
 
 
 def _resumed(compilation: Compilation, known: Mapping[tuple[str, str], list[Compilation]]) -> Compilation:

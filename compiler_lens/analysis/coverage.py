@@ -31,6 +31,9 @@ _WRAPPER_FILE = "torch/_dynamo/external_utils.py"
 # torch's registry of breaks on calling a function that is kept out of the compiler on purpose.
 _DISABLED = "disable()`d function"
 
+# torch's own words in ConvertFrameAssert.__call__(), 2.11 to 2.15; all that comes out is "an error was suppressed".
+_GENERATOR = "Generators cannot be compiled directly with `torch.compile`."
+
 # What a frame counts as when its compilations ended differently: what hurts the user most.
 _OUTCOME_ORDER = (
     Outcome.FAILED,
@@ -131,6 +134,8 @@ class Function:
     @property
     def reason(self) -> str:
         """Why it, or a part of it, is not compiled; empty if it is."""
+        if self.generator:
+            return _GENERATOR
         return next((f.reason for f in self.frames if f.outcome is not Outcome.COMPILED and f.reason), "")
 
 
