@@ -7,11 +7,13 @@ import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from compiler_lens.fold_definitions import name_definitions
 from compiler_lens.model import Recording, SourceFile, SourceLine, Unavailable
 from compiler_lens.source_text import Sources
 
+_LONGEST = 2_000_000  # bytes of a file
 _FACT = "source text"
 _OTHER = "some files were changed since this log was written, or are not on this machine"
 
@@ -53,6 +55,9 @@ def _is_wanted(file: str) -> bool:
 
 def _text(file: str) -> str:
     try:
+        path = Path(file)
+        if not path.is_file() or path.stat().st_size > _LONGEST:  # a log may name a pipe, which would never end
+            return ""
         with tokenize.open(file) as stream:
             return stream.read()
     except (OSError, SyntaxError, ValueError):  # not there; not Python; a name that no file can have
@@ -63,4 +68,9 @@ def _agrees(file: str, known: Iterable[SourceLine], texts: Mapping[str, str]) ->
     """Whether each line of which the log has text begins as the file's line does."""
     source = Sources(texts)
     told = {(at.line, at.code.strip()) for at in known if at.line and at.code.strip()}
-    return bool(told) and all(code.startswith(source.line(file, line).strip()[:40]) for line, code in told)
+    return bool(told) and all(_is_line(code, source.line(file, line).strip()) for line, code in told)
+
+
+def _is_line(code: str, line: str) -> bool:
+    # The log has the whole statement, which the line may only begin.
+    return bool(line) and code.startswith(line[:40])

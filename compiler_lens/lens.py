@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from compiler_lens.analysis.explanation import Explanation
+    from compiler_lens.analysis.ownership import UserPaths
     from compiler_lens.measure.what_if import Result
 
 
@@ -100,14 +101,14 @@ class Lens:
         """Seconds that our own code took inside of compilations, in this process, for all open lenses."""
         return self._tap.seconds
 
-    def report(self, *, width: int | None = None, color: bool | None = None, user_paths: Iterable[str] = ()) -> str:
+    def report(self, *, width: int | None = None, color: bool | None = None, user_paths: UserPaths = ()) -> str:
         """One screen that says what was compiled, what was not, and what to do next."""
         from compiler_lens.render.console import report
 
         path = _as_typed(self.path) if self.path else "REC"
-        return report(self.recording, width=width, color=color, path=path, user_paths=tuple(user_paths))
+        return report(self.recording, width=width, color=color, path=path, user_paths=user_paths)
 
-    def explain(self, *, user_paths: Iterable[str] = ()) -> Explanation:
+    def explain(self, *, user_paths: UserPaths = ()) -> Explanation:
         """What it means so far: coverage, graph breaks by place, recompiles, findings. See `compiler_lens.explain`."""
         from compiler_lens.analysis.explanation import explain
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler_lens.analysis.cards import BreakCard, break_cards
 from compiler_lens.analysis.coverage import Coverage, coverage
 from compiler_lens.analysis.findings import Finding, findings
-from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.analysis.ownership import Ownership, UserPaths
 from compiler_lens.analysis.stories import RecompileStory, recompile_stories
 from compiler_lens.model import Recording
 
@@ -23,7 +22,7 @@ class Explanation:
     findings: tuple[Finding, ...]  # all of it ranked; above INFO there is something to fix
 
 
-def explain(recording: Recording, *, user_paths: Iterable[str] = ()) -> Explanation:
+def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:
     """What a recording means, computed from it alone.
 
         explanation = compiler_lens.explain(compiler_lens.load("run.clens"))
@@ -35,6 +34,6 @@ def explain(recording: Recording, *, user_paths: Iterable[str] = ()) -> Explanat
         user_paths: files, folders or packages to count as the user's own, where breaks are placed: by default all
             that is not installed. `user_paths=["transformers"]` places breaks inside of that library.
     """
-    own = Ownership(tuple(user_paths))
+    own = Ownership.of(user_paths)
     covered, cards, stories = coverage(recording, own), break_cards(recording, own), recompile_stories(recording)
     return Explanation(covered, cards, stories, findings(recording, covered, cards, stories))

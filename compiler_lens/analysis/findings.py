@@ -146,7 +146,7 @@ def findings(
         *(Finding(Severity.HIGH, failure) for failure in failed),
         *map(_card, left),
         *map(_story, stories),
-        *_functions(covered),
+        *_functions(covered, stories),
         *_cudagraphs(recording),
         *_bypassed(recording),
         *_tiny(recording, covered),
@@ -181,9 +181,9 @@ def _where(line: SourceLine) -> tuple[str, int]:
 
 
 def _card(card: BreakCard) -> Finding:
-    if card.disabled and card.place:
-        return Finding(Severity.INFO, DisabledOnPurpose(card.place))
     lost = card.frames_that(BreakOutcome.SKIPPED_FRAME) or card.frames_that(BreakOutcome.SKIPPED_REST)
+    if card.disabled and card.place and not lost and card.direct == len(card.events):
+        return Finding(Severity.INFO, DisabledOnPurpose(card.place))
     return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
 
 
@@ -192,8 +192,11 @@ def _story(story: RecompileStory) -> Finding:
     return Finding(severity, story, story.seconds, Basis.MEASURED)
 
 
-def _functions(covered: Coverage) -> Iterator[Finding]:
-    """Functions that run eagerly though nothing broke them."""
+def _functions(covered: Coverage, stories: tuple[RecompileStory, ...]) -> Iterator[Finding]:
+    """Functions that run eagerly though nothing broke them, or hit a limit that no recompile was recorded of."""
+    told = any(story.limit for story in stories)
+    for function in () if told else covered.treated(Treatment.LIMIT):
+        yield Finding(Severity.HIGH, function)
     for function in covered.treated(Treatment.EAGER):
         if not any(frame.breaks for frame in function.frames):
             is_heavy = function.own and not function.generator

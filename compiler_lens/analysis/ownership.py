@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from compiler_lens.model import SourceLine
+
+UserPaths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 # Files that nobody who uses torch.compile wrote: installed packages, the standard library, a source checkout of torch,
 # code that torch generated, code without a file. `<stdin>` and `<ipython-input-3-…>` are the user's.
@@ -31,6 +35,13 @@ class Ownership:
     """
 
     paths: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, paths: UserPaths = ()) -> Ownership:
+        """From what a user gives: one path or several, as text or as `Path`; `.` is the working directory."""
+        several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+        texts = [os.fspath(path) for path in several]
+        return cls(tuple(str(Path(text).absolute()) if text.startswith(".") else text for text in texts if text))
 
     def owns(self, file: str) -> bool:
         """Whether a file is the user's own."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
 
+from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Kernel, Recording
 
@@ -28,7 +29,7 @@ class Selection:
     stage: GraphStage | None = None
     kernel: str = ""
     file: str = ""  # for the source view
-    user_paths: tuple[str, ...] = ()  # what counts as the user's own besides what is not installed
+    user_paths: UserPaths = ()  # what counts as the user's own besides what is not installed
 
     def has(self, fact: Owned) -> bool:
         """Whether a fact belongs to what was asked for."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler_lens.analysis.caches import CacheSummary, cache_summary
@@ -13,6 +12,7 @@ from compiler_lens.analysis.coverage import Coverage
 from compiler_lens.analysis.explanation import explain
 from compiler_lens.analysis.findings import Finding
 from compiler_lens.analysis.kernels import KernelGroup, kernel_groups
+from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.analysis.phases import PhaseTimes, phase_times
 from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.model import Recording
@@ -45,7 +45,7 @@ class Summary:
         return self.phases.total if self.phases.timed else sum(known) if known else None
 
 
-def summarize(recording: Recording, user_paths: Iterable[str] = ()) -> Summary:
+def summarize(recording: Recording, user_paths: UserPaths = ()) -> Summary:
     """Draw a recording together for one screen."""
     explained = explain(recording, user_paths=user_paths)
     # A log that we did not write knows no backend, and so no mode either: "default" would be made up there.

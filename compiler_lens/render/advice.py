@@ -126,12 +126,14 @@ def story_advice(story: RecompileStory, at: At) -> Advice:
     chapter = story.chapters[0]
     others = len(story.chapters) - 1
     more = f"; and for {plural(others, 'other reason')}" if others else ""
-    limit = " It hit the recompile limit and runs eagerly since." if story.limit else ""
+    limit = " It hit the recompile limit: calls that fit no compilation so far run eagerly." if story.limit else ""
     price = f" {seconds(story.seconds)} of recompiling." if story.seconds else ""
     what = f"was recompiled {often(story.recompiles)}: {changed(chapter)}{more}.{price}{limit}"
-    again = f" {sentence(plural(story.repeats_breaks, 'graph break') + ' came again with that')}" if (
-        story.repeats_breaks
-    ) else ""
+    again = (
+        f" {sentence(plural(story.repeats_breaks, 'graph break') + ' came again with that')}"
+        if (story.repeats_breaks)
+        else ""
+    )
     what += again
     name = f"`{story.function.name}`" + (f" ({at(story.function)})" if story.function.file else "")
     return Advice(name, what=what, change=chapter.fix.leave if story.benign else chapter.fix.change)

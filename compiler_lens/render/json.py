@@ -120,7 +120,7 @@ def _evidence(evidence: Any) -> Any:  # noqa: PLR0911 -- one for each kind
 
 
 def _breaks(recording: Recording, selection: Selection) -> Data:
-    cards = break_cards(recording, Ownership(selection.user_paths))
+    cards = break_cards(recording, Ownership.of(selection.user_paths))
     chosen = [card for card in cards if any(selection.has(event) for event in card.events)]
     return {
         "count": sum(len(card.events) for card in chosen),
@@ -253,7 +253,7 @@ def _phases(phases: PhaseTimes) -> Data:
 
 
 def _frames(recording: Recording, selection: Selection) -> Data:
-    return _coverage(coverage(recording, Ownership(selection.user_paths)), selection)
+    return _coverage(coverage(recording, Ownership.of(selection.user_paths)), selection)
 
 
 def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
@@ -291,7 +291,7 @@ def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
 
 
 def _source(recording: Recording, selection: Selection) -> Data:
-    views = source_view(recording, Ownership(selection.user_paths))
+    views = source_view(recording, Ownership.of(selection.user_paths))
     number = None
     if selection.file:
         view, number = select_file(views, selection.file)

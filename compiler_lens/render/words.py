@@ -32,8 +32,8 @@ OUTCOMES: Mapping[Outcome, str] = {
 TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
     Treatment.FAILED: ("failed", "failed"),
     Treatment.LIMIT: (
-        "runs eagerly since it hit the recompile limit",
-        "run eagerly since they hit the recompile limit",
+        "hit the recompile limit, and runs eagerly for anything new",
+        "hit the recompile limit, and run eagerly for anything new",
     ),
     Treatment.EAGER: ("runs eagerly", "run eagerly"),
     Treatment.PARTLY_EAGER: ("runs in part eagerly", "run in part eagerly"),
@@ -45,7 +45,7 @@ TREATMENTS: Mapping[Treatment, str] = {
     Treatment.SPLIT: "compiled in parts",
     Treatment.PARTLY_EAGER: "partly eager",
     Treatment.EAGER: "eager",
-    Treatment.LIMIT: "eager since the recompile limit",
+    Treatment.LIMIT: "recompile limit hit: eager for anything new",
     Treatment.FAILED: "failed",
     Treatment.EMPTY: "nothing to compile",
     Treatment.UNFINISHED: "unfinished",

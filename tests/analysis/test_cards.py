@@ -1,6 +1,7 @@
 """Graph breaks belong to lines of the user's own code."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import sample_recordings as samples
@@ -97,6 +98,12 @@ def test_what_the_user_says_is_theirs_is_theirs():
     assert (card.place, card.own, card.inside) == (PACKAGE, True, (TORCH,))
     assert Ownership(("/venv/lib/python3.11/site-packages/transformers",)).owns(PACKAGE.file)
     assert not Ownership(("transform",)).owns(PACKAGE.file)
+
+
+def test_paths_come_as_people_write_them():
+    assert Ownership.of("transformers") == Ownership.of(["transformers"]) == Ownership(("transformers",))
+    assert Ownership.of([Path("/opt/lib/site-packages/mine"), ""]) == Ownership(("/opt/lib/site-packages/mine",))
+    assert Ownership.of(".").owns(str(Path.cwd() / "site-packages" / "x.py"))
 
 
 def test_a_break_without_a_stack_is_at_its_location_and_one_without_either_nowhere():

@@ -21,6 +21,7 @@ from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.analysis.summary import summarize
 from compiler_lens.model import (
     BreakCause,
+    BreakOutcome,
     CacheLayer,
     CacheOutcome,
     CacheResult,
@@ -93,6 +94,19 @@ def test_a_call_that_is_disabled_on_purpose_is_benign():
     )
     assert kinds(recording) == []
     assert [type(evidence) for evidence in benign(recording)] == [DisabledOnPurpose]
+
+
+def test_a_disabled_call_that_costs_the_whole_function_is_not_benign():
+    cause = BreakCause("Skip calling `torch.compiler.disable()`d function")
+    lost = samples.graph_break(0, cause, 7, "f(x)", BreakOutcome.SKIPPED_FRAME)
+    recording = Recording(compilations=(samples.compilation(0, outcome=Outcome.SKIPPED),), graph_breaks=(lost,))
+    (finding,) = summarize(recording).findings
+    assert (finding.severity, type(finding.evidence)) == (Severity.HIGH, BreakCard)
+
+
+def test_a_limit_that_no_recompile_was_recorded_of_is_a_finding_all_the_same():
+    hit = samples.compilation(0, 8, outcome=Outcome.RECOMPILE_LIMIT, reason="recompile_limit reached")
+    assert kinds(Recording(compilations=(hit,))) == [Function]
 
 
 def test_a_cache_that_refuses_a_graph_is_a_minor_finding_with_its_reason():

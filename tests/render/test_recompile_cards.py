@@ -71,7 +71,7 @@ def test_the_headline_says_what_changed_what_it_cost_and_what_runs_now():
         in text
     )
     assert "; 4.00 s" in text
-    assert "the recompile limit was hit at [0/8]: it runs eagerly since" in text
+    assert "the recompile limit was hit at [0/8]: calls that fit none of these run eagerly" in text
     assert "nothing to do" not in text
 
 

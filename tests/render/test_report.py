@@ -90,7 +90,7 @@ def test_commands_name_the_recording_so_that_a_shell_can_read_it():
 
 
 def test_where_some_frames_run_eagerly_the_headline_says_so():
-    assert "3 of 6 functions compiled; 1 failed: strict (model.py:16); 1 runs eagerly since\nit hit" in shown("broken")
+    assert "3 of 6 functions compiled; 1 failed: strict (model.py:16); 1 hit the" in shown("broken")
     assert "Nothing was compiled; 1 runs eagerly: LSTM (train.py:34)." in shown("nothing_compiled")
     assert "Nothing was compiled: no frame entered the compiler." in shown("empty")
     assert "Nothing to fix" not in shown("nothing_compiled")

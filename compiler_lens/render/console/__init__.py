@@ -8,6 +8,7 @@ from compiler_lens.analysis.select import EVERYTHING, Selection
 from compiler_lens.model import Recording
 
 if TYPE_CHECKING:
+    from compiler_lens.analysis.ownership import UserPaths
     from compiler_lens.render.console.page import Page  # rich is imported when something is rendered
 
 __all__ = ["html_fragment", "report", "view"]
@@ -19,7 +20,7 @@ def report(
     width: int | None = None,
     color: bool | None = None,
     path: str = "REC",
-    user_paths: tuple[str, ...] = (),
+    user_paths: UserPaths = (),
 ) -> str:
     """One screen that says what was compiled, what was not, and what to do next.
 

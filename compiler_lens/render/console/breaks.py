@@ -33,7 +33,7 @@ _AROUND = 200  # characters of a line of source
 
 def break_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """Every card: the line, why it breaks, what that does, what to change, and the way the program came there."""
-    all_cards = break_cards(recording, Ownership(selection.user_paths))
+    all_cards = break_cards(recording, Ownership.of(selection.user_paths))
     cards = [(n, c) for n, c in enumerate(all_cards, 1) if any(selection.has(event) for event in c.events)]
     if not cards:
         return [line("No graph breaks.")]

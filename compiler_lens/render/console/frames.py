@@ -34,7 +34,7 @@ Reasons = Mapping[CompileId, str]  # why something of a compilation runs eagerly
 
 def frame_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC frames [ID]` shows."""
-    own = Ownership(selection.user_paths)
+    own = Ownership.of(selection.user_paths)
     covered = coverage(recording, own)
     functions = [f for f in covered.functions if any(_chosen(frame, selection) for frame in f.frames)]
     library = [frame for frame in covered.library if _chosen(frame, selection)]

@@ -67,7 +67,7 @@ def _pinned(every: Sequence[Dimension], selection: Selection, page: Page) -> lis
 def _card(story: RecompileStory, page: Page) -> list[Text]:
     lines = paragraph(_headline(story, page), page.width, 2)
     if story.limit is not None:
-        told = f"the recompile limit was hit at [{story.limit}]: it runs eagerly since"
+        told = f"the recompile limit was hit at [{story.limit}]: calls that fit none of these run eagerly"
         lines += paragraph(line((told, BAD)), page.width, 4)
     if story.repeats_breaks:
         breaks = plural(story.repeats_breaks, "graph break")

@@ -13,6 +13,7 @@ from compiler_lens.analysis.cards import BreakCard
 from compiler_lens.analysis.compilations import CompilationRow, folded
 from compiler_lens.analysis.coverage import Function, Treatment, plain_function
 from compiler_lens.analysis.kernels import autotune_winners, cudagraph_states, is_generated, kernel_kinds, launch_count
+from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.analysis.summary import Summary, summarize
 from compiler_lens.model import CacheLayer, CacheResult, Environment, Outcome, Recording
@@ -65,7 +66,7 @@ _ROOMS = (
 )
 
 
-def report_lines(recording: Recording, page: Page, user_paths: tuple[str, ...] = ()) -> list[Text]:
+def report_lines(recording: Recording, page: Page, user_paths: UserPaths = ()) -> list[Text]:
     """All lines of the one screen: as much as it holds, and no more."""
     summary = summarize(recording, user_paths)
     lines: list[Text] = []
@@ -206,7 +207,7 @@ def _recompiles(summary: Summary, page: Page, room: Room) -> list[Text]:
 def _story(story: RecompileStory, page: Page, room: Room) -> list[Text]:
     place = f"  {page.at(story.function)}" if story.function.file else ""
     price = f"  {seconds(story.seconds)}" if story.seconds else ""
-    limit = "  limit hit: eager since" if story.limit else "  as expected" if story.benign else ""
+    limit = "  limit hit: eager for anything new" if story.limit else "  as expected" if story.benign else ""
     head = line(
         (f"{times(story.recompiles):>5}  ", WARN), (story.function.name, PLACE), (place, DIM), price,
         (limit, WARN if story.limit else DIM),

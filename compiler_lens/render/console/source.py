@@ -39,7 +39,7 @@ _LEGEND = {
 
 def source_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `source REC [FILE[:LINE]]` shows."""
-    views = source_view(recording, Ownership(selection.user_paths))
+    views = source_view(recording, Ownership.of(selection.user_paths))
     if selection.file:
         view, number = select_file(views, selection.file)
         return [*file_lines(view, page, number)]
