@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -12,6 +13,9 @@ from toys import NEW, TOYS, Toy
 
 from compiler_lens.analysis.coverage import Function
 from compiler_lens.analysis.findings import DisabledOnPurpose, FrameFailed, Severity
+from compiler_lens.model import BreakCause
+from compiler_lens.render.console import view
+from compiler_lens.render.console.page import Page
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +90,16 @@ def test_a_generator_that_an_eager_function_calls_is_no_thing_to_fix_first(seen)
     (found,) = (f for f in seen(toy).explanation.findings if isinstance(f.evidence, Function))
     assert (found.evidence.name.name, found.severity) == ("labelled", Severity.LOW)
     assert found.evidence.reason.startswith("Generators cannot be compiled directly")
+
+
+def test_where_we_have_no_advice_torchs_words_are_shown_in_full(seen):
+    toy = next(toy for toy in TOYS if toy.name == "saving")
+    recording = seen(toy).recording
+    (event,) = recording.graph_breaks
+    unknown = BreakCause(
+        "A type of tomorrow", None, "It is explained at length. " * 20, ("Do that.",), "context=<tomorrow>"
+    )
+    changed = replace(recording, graph_breaks=(replace(event, causes=(unknown,)),))
+    shown = "".join(view(changed, "breaks", Page(width=100)).split())
+    for words in (unknown.gb_type, unknown.explanation, unknown.context, unknown.hints[0]):
+        assert "".join(words.split()) in shown
