@@ -619,6 +619,13 @@ NONE = {
     "loop with else": (
         BRANCH, "if", "def f(x):\n    for _ in range(3):\n        x = x + 1\n        if x.any():\n            break\n    else:\n        x = x * 2\n    return x\n",
     ),
+    "loop whose number is read": (
+        BRANCH, "if", "def f(x):\n    for i in range(3):\n        x = x + 1\n        if x.sum() > 9:\n            break\n    return x, i\n",
+    ),
+    "loop that counts by an attribute": (
+        BRANCH, "if",
+        "def f(self, x):\n    for self.i in range(3):\n        x = x + 1\n        if x.sum() > 9:\n            break\n    return x\n",
+    ),
     "a number for a size": (ITEM, "item", "def f(x):\n    n = (x > 0).sum().item()\n    return x[:n]\n"),
     "a number returned": (ITEM, "item", "def f(x):\n    return x.sum().item()\n"),
     "a number for math": (ITEM, "item", "def f(x):\n    return x * math.sqrt(x.sum().item())\n"),
@@ -642,6 +649,13 @@ NONE = {
     "copy of anything": (
         BreakCause("copy.deepcopy()", context="copy.deepcopy(TensorVariable())"), "deep", "def f(s):\n    return copy.deepcopy(s)\n",
     ),
+    "not of a Python bool": (
+        BRANCH, "assert", "def f(x, n):\n    assert not (n > 3) or (x > 0).all()\n    return x\n",
+    ),
+    "not of a bool of a Python bool": (
+        BRANCH, "if", "def f(x, n):\n    if not bool(n > 3) or x.any():\n        x = x + 1\n    return x\n",
+    ),
+    "an assertion by another cause": (ITEM, "assert", "def f(x, n):\n    assert n > 3, x.item()\n    return x\n"),
     "another kind": (BreakCause("Something else"), "if", BRANCHES["if and else"]),
     "not Python": (BRANCH, "if", "def f(x):\n    if x.sum() > 0:\n        y = = 2\n"),
     "outside of functions": (BRANCH, "if", "x = torch.ones(3)\nif x.any():\n    x = x + 1\n"),

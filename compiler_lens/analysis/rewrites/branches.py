@@ -32,7 +32,7 @@ def branching(site: Site, cause: BreakCause) -> Rewrite | None:
     if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
         return None
     if isinstance(statement, ast.Assert):
-        return _assertion(site, statement)
+        return _assertion(site, statement) if _is_asked_by(cause, statement.test) else None
     if isinstance(statement, (ast.If, ast.While)):
         test = condition(site, statement.test)
         if test is None or not _is_asked_by(cause, statement.test):

@@ -9,10 +9,14 @@ from compiler_lens.analysis.rewrites.site import Change, Site
 from compiler_lens.analysis.rewrites.syntax import BOOLEAN, called, dotted, is_pure_call, of_torch
 
 
+_OF_A_TENSOR = frozenset({"equal", "allclose", "item"})  # calls that `condition` makes tensors again
+
+
 def condition(site: Site, node: ast.expr) -> str | None:
     """A test as an expression that is a bool tensor; None if it may be something else."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        inner = condition(site, node.operand)
+        # `~` of a Python bool is a number: -1 and -2 are both true
+        inner = condition(site, node.operand) if _is_surely_tensor(site, node.operand) else None
         return inner and f"~({inner})"
     if isinstance(node, ast.BoolOp):
         parts = [condition(site, value) for value in node.values]
@@ -27,6 +31,16 @@ def condition(site: Site, node: ast.expr) -> str | None:
     if value is not None and is_boolean(value):
         return text
     return f"{text} != 0" if site.is_tensor(node) else None
+
+
+def _is_surely_tensor(site: Site, node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _is_surely_tensor(site, node.operand)
+    if isinstance(node, ast.BoolOp):
+        return any(_is_surely_tensor(site, value) for value in node.values)
+    if called(node) == "bool" and isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
+        return _is_surely_tensor(site, node.args[0])
+    return site.is_tensor(node) or any(True for _ in _python_numbers(site, node)) or called(node) in _OF_A_TENSOR
 
 
 def is_boolean(node: ast.expr) -> bool:

@@ -14,6 +14,7 @@ from compiler_lens.analysis.rewrites.assignments import (
     runs_in_cond,
 )
 from compiler_lens.analysis.rewrites.site import Rewrite, Site
+from compiler_lens.analysis.rewrites.syntax import loads
 
 
 def search(site: Site, node: ast.If, test: str) -> Rewrite | None:
@@ -31,7 +32,7 @@ def search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     done = site.free("done")
     device = next((f", device={a.name}.device" for a in both if a.name in site.tensors), "")
     head = site.head(loop)
-    if not head:
+    if not head or _is_read_elsewhere(site, loop):
         return None
     lines = [f"{done} = {site.torch}.zeros((), dtype={site.torch}.bool{device})", *head]
     lines += [f"    {_torch_where(site, done, a)}" for a in before]
@@ -39,6 +40,16 @@ def search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     lines += [f"    {_torch_where(site, done, a)}" for a in after]
     return site.at(loop).rewrite(
         lines, "the loop then always runs to its end, and what it changes keeps its shape and dtype"
+    )
+
+
+def _is_read_elsewhere(site: Site, loop: ast.For) -> bool:
+    """Whether what the loop counts by may be read after it: it then has another value, as the loop does not stop."""
+    names = [n for n in ast.walk(loop.target) if not isinstance(n, (ast.Tuple, ast.List, ast.expr_context))]
+    if not all(isinstance(n, ast.Name) for n in names):
+        return True
+    return any(
+        len(loads(site.function or loop, n.id)) > len(loads(loop, n.id)) for n in names if isinstance(n, ast.Name)
     )
 
 
