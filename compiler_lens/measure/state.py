@@ -1,18 +1,30 @@
 """What a call of the user's program may change, kept and put back, bit for bit.
 
 Everything that can be reached from the program and its inputs is kept: tensors, attributes, lists and dicts, variables
-of closures, global names that the user's own functions mention. Not reached are attributes of classes, objects with
-`__slots__`, and whatever lives outside of Python.
+of closures, global names that the user's own functions mention, plain attributes of the user's own classes, random
+generators. Not reached are other objects of libraries, global names that only methods other than `forward` and
+`__call__` mention, and whatever lives outside of Python.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
+import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    CodeType,
+    FunctionType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    SimpleNamespace,
+)
 from typing import Any
 
 import torch
@@ -20,7 +32,15 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from compiler_lens.analysis.ownership import is_own
 
-_ATOMS = (str, bytes, int, float, complex, bool, type(None), type, ModuleType, BuiltinFunctionType, CodeType)
+_ATOMS = (str, bytes, int, float, complex, bool, type(None), ModuleType, BuiltinFunctionType, CodeType)
+
+# What is kept of a class: functions, properties and other descriptors are its code.
+_PLAIN = (str, bytes, int, float, complex, bool, type(None), tuple, list, dict, set, deque, bytearray, torch.Tensor)
+
+# Objects with state whose classes are torch's or the standard library's.
+_OPEN = (torch.nn.Module, torch.optim.Optimizer, SimpleNamespace, argparse.Namespace)
+
+_MISSING = object()
 
 
 class State:
@@ -63,7 +83,9 @@ def _reached(roots: Iterable[Any]) -> list[Any]:
 
 
 def _children(value: Any) -> Iterator[Any]:
-    if isinstance(value, Mapping):
+    if isinstance(value, type):
+        yield from _of_class(value)
+    elif isinstance(value, Mapping):
         yield from list(value.values())
     elif isinstance(value, (list, tuple, set, frozenset, deque)):
         yield from value
@@ -77,9 +99,8 @@ def _children(value: Any) -> Iterator[Any]:
         yield from (value.func, value.args, value.keywords)
     elif isinstance(value, torch.Tensor):
         yield from _of_tensor(value)
-    if _is_open(value):
-        yield vars(value)
-        yield from (getattr(type(value), name, None) for name in ("forward", "__call__"))
+    if not isinstance(value, type) and _is_open(value):
+        yield from _of_object(value)
 
 
 def _contents(cell: CellType) -> Iterator[Any]:
@@ -109,6 +130,33 @@ def _names(code: CodeType) -> set[str]:
     return names
 
 
+def _of_object(value: Any) -> Iterator[Any]:
+    kind, slots = type(value), _Slots(value)
+    if isinstance(getattr(value, "__dict__", None), dict):
+        yield vars(value)
+    yield slots
+    yield from slots.values.values()
+    yield kind
+    yield from (getattr(kind, name, None) for name in ("forward", "__call__"))
+
+
+def _of_class(kind: type) -> Iterator[Any]:
+    """What a class of the user's has of its own, and its bases."""
+    if _is_own_class(kind):
+        yield _Class(kind)
+        yield from _plain(kind).values()
+        yield from kind.__bases__
+
+
+def _plain(kind: type) -> dict[str, Any]:
+    """The attributes of a class that are no code; `_name_` is Python's own, or an enumeration's."""
+    return {name: v for name, v in _named(kind).items() if isinstance(v, _PLAIN)}
+
+
+def _named(kind: type) -> dict[str, Any]:
+    return {name: v for name, v in vars(kind).items() if not (name.startswith("_") and name.endswith("_"))}
+
+
 def _of_tensor(tensor: torch.Tensor) -> Iterator[Any]:
     yield vars(tensor)
     if tensor.is_leaf or tensor.retains_grad:
@@ -119,12 +167,21 @@ def _of_tensor(tensor: torch.Tensor) -> Iterator[Any]:
 
 def _is_open(value: Any) -> bool:
     """Whether it is an object whose attributes are part of the program: a module, an optimizer, one of the user's."""
-    if isinstance(value, torch.jit.ScriptModule) or not isinstance(getattr(value, "__dict__", None), dict):
+    if isinstance(value, torch.jit.ScriptModule):
         return False
-    if isinstance(value, (torch.nn.Module, torch.optim.Optimizer)):
-        return True
-    package = type(value).__module__.partition(".")[0]
+    return isinstance(value, _OPEN) or _is_foreign(type(value))
+
+
+def _is_foreign(kind: type) -> bool:
+    """Whether a class is not the standard library's, torch's, numpy's or ours."""
+    package = str(kind.__module__).partition(".")[0]
     return package not in sys.stdlib_module_names and package not in {"torch", "compiler_lens", "numpy"}
+
+
+def _is_own_class(kind: type) -> bool:
+    # What is typed at a prompt or in a notebook has a module without a file.
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None) or "<stdin>"
+    return _is_foreign(kind) and is_own(file)
 
 
 class _Globals:
@@ -139,21 +196,79 @@ class _Globals:
                 self.table[name] = value
 
 
+class _Slots:
+    """The attributes of an object that are not in a `__dict__`."""
+
+    def __init__(self, value: Any) -> None:
+        kinds = [kind for kind in type(value).__mro__ if "__slots__" in vars(kind)]
+        members = [m for kind in kinds for m in vars(kind).values() if isinstance(m, MemberDescriptorType)]
+        self._value, self._members = value, members
+        self.values = self._now()
+
+    def _now(self) -> dict[MemberDescriptorType, Any]:
+        found: dict[MemberDescriptorType, Any] = {}
+        for member in self._members:
+            with contextlib.suppress(AttributeError):  # empty
+                found[member] = member.__get__(self._value)
+        return found
+
+    def restore(self) -> None:
+        # By the descriptors: a frozen dataclass refuses to be set.
+        now = self._now()
+        for member in self._members:
+            if member not in self.values and member in now:
+                member.__delete__(self._value)
+            elif now.get(member, _MISSING) is not self.values.get(member, _MISSING):
+                member.__set__(self._value, self.values[member])
+
+
+class _Class:
+    """The plain attributes of a class."""
+
+    def __init__(self, kind: type) -> None:
+        self._kind, self._names, self._plain = kind, frozenset(vars(kind)), _plain(kind)
+
+    def restore(self) -> None:
+        now = _named(self._kind)
+        for name in now.keys() - self._names:
+            type.__delattr__(self._kind, name)
+        for name, value in self._plain.items():
+            if now.get(name, self) is not value:
+                type.__setattr__(self._kind, name, value)
+
+
 # -- how a value is kept
 
 
 def _keep(value: Any) -> Callable[[], object] | None:
     """A function that puts a value's content back; None for what has none, or is kept as a tensor."""
-    if isinstance(value, _Globals):
+    if isinstance(value, (_Globals, _Slots, _Class)):
         return value.restore
-    if isinstance(value, torch.Generator):
-        return functools.partial(value.set_state, value.get_state())
+    if undo := _keep_generator(value):
+        return undo
+    if isinstance(value, bytearray):
+        return functools.partial(_restore_bytes, value, bytes(value))
     if (type(value).__module__, type(value).__name__) == ("numpy", "ndarray"):
         return functools.partial(_restore_array, value, value.copy())
     if isinstance(value, dict):
         return functools.partial(_restore_dict, value, dict(value))
     restore = next((restore for kind, restore in _RESTORERS if isinstance(value, kind)), None)
     return restore and functools.partial(restore, value, list(_children(value)))
+
+
+def _keep_generator(value: Any) -> Callable[[], object] | None:
+    """The same for a source of random numbers."""
+    numpy = sys.modules.get("numpy.random")
+    if isinstance(value, torch.Generator):
+        return functools.partial(value.set_state, value.get_state())
+    if isinstance(value, random.Random) and not isinstance(value, random.SystemRandom):
+        return functools.partial(value.setstate, value.getstate())
+    if numpy and isinstance(value, (numpy.Generator, numpy.BitGenerator)):
+        bits = getattr(value, "bit_generator", value)
+        return functools.partial(setattr, bits, "state", bits.state)
+    if numpy and isinstance(value, numpy.RandomState):
+        return functools.partial(value.set_state, value.get_state(legacy=False))
+    return None
 
 
 def _same(now: Iterable[Any], then: Iterable[Any]) -> bool:
@@ -183,6 +298,11 @@ def _restore_cell(cell: CellType, kept: list[Any]) -> None:
         del cell.cell_contents
         for content in kept:
             cell.cell_contents = content
+
+
+def _restore_bytes(value: bytearray, kept: bytes) -> None:
+    if value != kept:
+        value[:] = kept
 
 
 def _restore_array(value: Any, kept: Any) -> None:

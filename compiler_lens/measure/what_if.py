@@ -54,7 +54,9 @@ def what_if(
         print(compiler_lens.what_if(model, calls=[((x,), {}), ((longer,), {})]))
 
     Nothing is generated: graphs run as Dynamo captured them. One set of inputs is called twice. What a call may
-    change (parameters, buffers, gradients, attributes, random states, inputs) is afterwards as it was before.
+    change (parameters, buffers, gradients, attributes, random states, inputs) is afterwards as it was before. Not put
+    back: other objects of libraries (iterators, `array.array`, locks), global names that only methods other than
+    `forward` and `__call__` mention, sparse tensors that are changed in place, and what is outside of Python.
 
     torch keeps compiled code per process and cannot set it aside: what the process has compiled before is dropped,
     and compiles again when it is next called (quickly, from warm caches). Call this before you train, or beside it.

@@ -1,7 +1,11 @@
 """After it, everything is as it was before: bit for bit, whatever the trials did."""
 
+import argparse
 import random
 from collections import deque
+from dataclasses import dataclass
+from enum import Flag
+from types import SimpleNamespace
 
 import numpy as np
 import programs
@@ -47,27 +51,15 @@ def test_each_trial_starts_from_the_same_state() -> None:
 
     @torch.compiler.disable
     def seen_by_python(step: torch.Tensor, x: torch.Tensor) -> None:
-        seen_outside.append((step.item(), x.sum().item(), torch.rand(1).item()))
+        note((step.item(), x.sum().item(), torch.rand(1).item()))
 
-    seen_outside = Outside(seen)
+    note = seen.append  # a built-in method: no trial takes back what it notes
     compiler_lens.what_if(Noted(), torch.ones(2))
     assert len(seen) >= 4
     assert seen[0::2] == [seen[0]] * (len(seen) // 2)
     assert seen[1::2] == [seen[1]] * (len(seen) // 2)
     assert seen[0][0] == 0
     assert seen[1][0] == 1
-
-
-class Outside:
-    """Notes what no trial takes back."""
-
-    __slots__ = ("_into",)
-
-    def __init__(self, into: list[object]) -> None:
-        self._into = into
-
-    def append(self, value: object) -> None:
-        self._into.append(value)
 
 
 def test_a_trial_that_raises_leaves_nothing() -> None:
@@ -274,3 +266,127 @@ def test_torchs_own_counters_are_as_before() -> None:
     compiler_lens.what_if(programs.item, torch.randn(4))
     assert {name: dict(counter) for name, counter in torch._dynamo.utils.counters.items()} == before
     del torch._dynamo.utils.counters["mine"]
+
+
+class Tally:
+    """Counts in its class, in slots, and in the class above."""
+
+    __slots__ = ("__hidden", "empty", "slot")
+    calls, names, table, cache = 0, [], torch.zeros(2), None
+
+    def __init__(self) -> None:
+        self.slot, self.__hidden = 0, [0]
+
+    def count(self) -> None:
+        Tally.calls += 1
+        Tally.cache = torch.ones(1)
+        Tally.added = 1
+        self.names.append("one")
+        self.table.add_(1)
+        self.slot += 1
+        self.__hidden[0] += 1
+        self.empty = 1
+
+    def counted(self) -> tuple[object, ...]:
+        filled = hasattr(self, "empty"), hasattr(Tally, "added")
+        return self.calls, list(self.names), self.table.tolist(), self.cache, self.slot, self.__hidden[0], *filled
+
+
+class LaterTally(Tally):
+    """Has a `__dict__` besides the slots above."""
+
+    def count(self) -> None:
+        super().count()
+        self.more = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """Refuses to be set."""
+
+    at: int = 0
+
+
+class Color(Flag):
+    """Python itself writes to this class."""
+
+    RED, BLUE = 1, 2
+
+
+def test_every_kind_of_holder_is_put_back() -> None:
+    space, options, data = SimpleNamespace(n=0), argparse.Namespace(n=0), bytearray(b"abc")
+    tally, frozen = LaterTally(), Frozen()
+
+    @torch.compiler.disable
+    def count() -> None:
+        space.n += 1
+        options.n += 1
+        options.new = 1
+        data.extend(b"d")
+        tally.count()
+        object.__setattr__(frozen, "at", frozen.at + 1)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        count()
+        return x * x.sum().item()
+
+    before = tally.counted()
+    compiler_lens.what_if(program, torch.randn(3))
+    assert (vars(space), vars(options), data) == ({"n": 0}, {"n": 0}, b"abc")
+    assert tally.counted() == before == (0, [], [0, 0], None, 0, 0, False, False)
+    assert not vars(tally)
+    assert frozen.at == 0
+
+
+def test_counters_in_classes_of_models_and_in_classes_alone() -> None:
+    class Counter:
+        calls = 0
+
+    class Base(torch.nn.Module):
+        calls, training_steps = 0, {"all": 0}
+
+    class Model(Base):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            count(self)
+            return x * x.sum().item()
+
+    @torch.compiler.disable
+    def count(module: Base) -> None:
+        Base.calls += 1
+        Counter.calls += 1
+        type(module).calls = 5
+        module.training_steps["all"] += 1
+
+    compiler_lens.what_if(Model(), torch.randn(3))
+    assert (Base.calls, Model.calls, Counter.calls) == (0, 0, 0)
+    assert "calls" not in vars(Model)
+    assert Base.training_steps == {"all": 0}
+
+
+@pytest.mark.parametrize(
+    ("generator", "draw"),
+    [
+        (random.Random(3), lambda g: g.gauss(0, 1)),
+        (np.random.default_rng(3), lambda g: g.random(dtype="float32")),
+        (np.random.Generator(np.random.MT19937(3)), lambda g: g.normal()),
+        (np.random.RandomState(3), lambda g: g.normal()),
+        (np.random.RandomState(np.random.PCG64(3)), lambda g: g.normal()),
+        (np.random.PCG64(3), lambda g: g.random_raw()),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_random_generators_go_on_where_they_were(generator: object, draw: object) -> None:
+    draw(generator)
+    state = State({"g": generator})
+    first = [draw(generator) for _ in range(3)]
+    state.restore()
+    assert [draw(generator) for _ in range(3)] == first
+    state.restore()
+    assert draw(generator) == first[0], "as often as one likes"
+
+
+def test_what_cannot_be_put_back_is_left_alone() -> None:
+    state = State(random.SystemRandom(), Color.RED, Color, torch.nn.Linear, type)
+    both = Color.RED | Color.BLUE
+    state.restore()
+    assert both is Color.RED | Color.BLUE
