@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from compiler_lens.analysis.cards import break_cards
+from compiler_lens.analysis.cards import break_cards, innermost
 from compiler_lens.analysis.coverage import coverage
-from compiler_lens.model import CaptureProblem, GraphStage, Outcome, Recording, SourceLine
+from compiler_lens.analysis.ownership import innermost_own
+from compiler_lens.analysis.stories import recompile_stories
+from compiler_lens.model import CaptureProblem, CompileId, GraphBreak, GraphStage, Outcome, Recording, SourceLine
 
 _EAGER = (Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT, Outcome.FAILED)
 
@@ -21,11 +24,19 @@ class Counts:
     compilations: int
     recompiles: int
     seconds: float  # of Dynamo: nothing was generated
+    benign_graphs: int = 0  # of the graphs, breaks and recompiles: those of recompiles that are as they should be
+    benign_breaks: int = 0
+    benign_recompiles: int = 0
 
     @property
     def cost(self) -> tuple[int, int, int, int]:
         """What hurts most first: of two configurations, the one with less of it is better."""
-        return self.eager_frames, self.breaks, self.recompiles, self.graphs
+        return (
+            self.eager_frames,
+            self.breaks - self.benign_breaks,
+            self.recompiles - self.benign_recompiles,
+            self.graphs - self.benign_graphs,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +96,7 @@ class WhatIf:
 
     @property
     def is_clean(self) -> bool:
-        """Whether there was nothing to try: no breaks, no recompiles, nothing runs eagerly."""
+        """Whether there was nothing to try: no breaks, no recompiles but benign ones, nothing runs eagerly."""
         counts = self.baseline.after
         return counts is not None and not any(counts.cost[:-1])
 
@@ -97,14 +108,36 @@ def _rank(trial: Trial) -> tuple[tuple[int, int, int, int], int]:
 def count(recording: Recording) -> Counts:
     """The figures of a recording."""
     outcomes = coverage(recording).counts
+    captured = [graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO]
+    benign = _benign(recording)
     return Counts(
-        graphs=sum(graph.stage is GraphStage.DYNAMO for graph in recording.graphs),
+        graphs=len(captured),
         breaks=len(recording.graph_breaks),
         eager_frames=sum(outcomes.get(outcome, 0) for outcome in _EAGER),
         compilations=len(recording.compilations),
         recompiles=len(recording.recompiles),
         seconds=sum(c.seconds or 0.0 for c in recording.compilations),
+        benign_graphs=sum(compile_id in benign for compile_id in captured),
+        benign_breaks=_repeated(recording.graph_breaks, benign),
+        benign_recompiles=sum(recompile.compile_id in benign for recompile in recording.recompiles),
     )
+
+
+def _benign(recording: Recording) -> set[CompileId]:
+    """The recompiles with which there is nothing to do."""
+    chapters = [chapter for story in recompile_stories(recording) if story.benign for chapter in story.chapters]
+    return {change.recompile.compile_id for chapter in chapters for change in chapter.changes}
+
+
+def _repeated(breaks: Sequence[GraphBreak], benign: Collection[CompileId]) -> int:
+    """Breaks of benign recompiles at lines that break without them, too."""
+    others = {_place(event) for event in breaks if event.compile_id not in benign}
+    return sum(event.compile_id in benign and _place(event) in others for event in breaks)
+
+
+def _place(event: GraphBreak) -> tuple[str, int] | None:
+    at = innermost_own(event.user_stack) or innermost(event)
+    return (at.file, at.line) if at else None
 
 
 def breaks_left(recording: Recording) -> tuple[Left, ...]:

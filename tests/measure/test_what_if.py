@@ -21,8 +21,9 @@ def names(result: WhatIf) -> list[str]:
 
 def cost(trial: Trial) -> tuple[int, int, int, int]:
     """Frames that run eagerly, breaks, recompiles, graphs."""
-    assert trial.after is not None, trial.error
-    return trial.after.cost
+    after = trial.after
+    assert after is not None, trial.error
+    return after.eager_frames, after.breaks, after.recompiles, after.graphs
 
 
 def test_item_is_captured(trial: Find) -> None:
@@ -87,6 +88,39 @@ def test_a_growing_batch_is_compiled_once_with_dynamic_sizes(trial: Find) -> Non
     assert trial(result, "mark_dynamic").code == ("torch._dynamo.mark_dynamic(x, 0)",)
     assert cost(trial(result, "assume_static_by_default")) == (0, 0, 0, 1)
     assert not any(" + " in name for name in names(result)), "three ways to one thing"
+
+
+def test_a_size_that_changed_once_is_nothing_to_try() -> None:
+    calls = [((torch.randn(size, 3),), {}) for size in (8, 4)]
+    result = compiler_lens.what_if(programs.by_size, calls=calls)
+    assert cost(result.baseline) == (0, 0, 1, 2)
+    assert not any(trial.helps for trial in result.trials)
+    assert result.best is None
+    assert str(result) == "Nothing to try: 2 graphs, no breaks, 1 recompile, as expected"
+
+
+def test_where_graphs_break_a_benign_recompile_is_no_gain(trial: Find) -> None:
+    """The lines that break, break again when a size changes: to have that once is no better program."""
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return programs.by_size(x) * x.sum().item()
+
+    result = compiler_lens.what_if(program, calls=[((torch.randn(size, 3),), {}) for size in (8, 4)])
+    assert result.baseline.after is not None
+    assert result.baseline.after.breaks == 2
+    assert result.baseline.after.benign_breaks == 1
+    assert cost(trial(result, "dynamic=True"))[1] == 1
+    assert not trial(result, "dynamic=True").helps
+    assert result.best is trial(result, "capture_scalar_outputs")
+
+
+def test_a_recompile_too_many_is_worth_a_setting(trial: Find) -> None:
+    with torch._dynamo.config.patch(automatic_dynamic_shapes=False):
+        calls = [((torch.randn(size, 3),), {}) for size in (8, 4, 5)]
+        result = compiler_lens.what_if(programs.by_size, calls=calls)
+    assert cost(result.baseline) == (0, 0, 2, 3)
+    assert not result.is_clean
+    assert result.best is trial(result, "dynamic=True")
 
 
 def test_marks_leave_no_trace_on_the_inputs(trial: Find) -> None:

@@ -78,7 +78,9 @@ def _lines(result: WhatIf, page: Page) -> Iterator[Text]:
 def _clean(counts: Counts | None) -> str:
     if counts is None or not counts.graphs:
         return "nothing was compiled, there are no tensor ops"
-    return f"{plural(counts.graphs, 'graph')}, no breaks, no recompiles"
+    benign = counts.benign_recompiles
+    recompiles = f"{plural(benign, 'recompile')}, as expected" if benign else "no recompiles"
+    return f"{plural(counts.graphs, 'graph')}, no breaks, {recompiles}"
 
 
 def _problems(result: WhatIf, page: Page) -> Iterator[Text]:
