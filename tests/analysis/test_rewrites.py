@@ -619,6 +619,41 @@ NONE = {
     "loop with else": (
         BRANCH, "if", "def f(x):\n    for _ in range(3):\n        x = x + 1\n        if x.any():\n            break\n    else:\n        x = x * 2\n    return x\n",
     ),
+    "a division that the test guards": (BRANCH, "if", "def f(x, n):\n    if n > 0:\n        x = x / n\n    return x.exp()\n"),
+    "a division by what the test is made of": (
+        BRANCH, "if", "def f(x):\n    n = x.sum()\n    if x.any():\n        x = x / n\n    return x\n",
+    ),
+    "a division in place": (BRANCH, "if", "def f(x, n):\n    x = x.exp()\n    if n > 0:\n        x //= n\n    return x\n"),
+    "a guarded root": (BRANCH, "if", "def f(x):\n    if x.min() > 0:\n        return x.sqrt()\n    return x\n"),
+    "a guarded log": (BRANCH, "return", "def f(x):\n    return x.log() if x.min() > 0 else x\n"),
+    "a guarded power": (BRANCH, "if", "def f(x):\n    y = x + 1\n    if x.min() > 0:\n        y = x ** 0.5\n    return y\n"),
+    "a guarded selection": (
+        BRANCH, "if", "def f(x, m):\n    y = x.sum()\n    if m.any():\n        y = x[m].max()\n    return y\n",
+    ),
+    "a guarded division in a loop": (
+        BRANCH, "if",
+        "def f(x, n):\n    for _ in range(3):\n        n = n - 1\n        if n == 0:\n            break\n        x = x.exp() / n\n    return x\n",
+    ),
+    "a test of the size before": (
+        BRANCH, "if", "def f(x):\n    if x.numel() > 0 and x.max() > 5:\n        x = x + 1\n    return x\n",
+    ),
+    "a test of the length before": (
+        BRANCH, "if", "def f(x, xs):\n    if len(xs) == 0 or x.max() > 5:\n        x = x + 1\n    return x\n",
+    ),
+    "a test of the shape before": (
+        BRANCH, "if", "def f(x):\n    if x.shape[0] and x.max() > 5:\n        x = x + 1\n    return x\n",
+    ),
+    "a test of the divisor before": (
+        BRANCH, "if", "def f(x, n):\n    if n > 0 and (x.max() // n) > 5:\n        x = x + 1\n    return x\n",
+    ),
+    "a count": (BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n += 1\n    return x[:n]\n"),
+    "a count written out": (BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n = n + 1\n    return x[:n]\n"),
+    "a count on both sides": (
+        BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n += 1\n    else:\n        n -= 1\n    return x[:n]\n",
+    ),
+    "a count in a loop": (
+        BRANCH, "if", "def f(x, n):\n    for _ in range(3):\n        n += 1\n        if x.sum() > 9:\n            break\n    return x[:n]\n",
+    ),
     "loop whose number is read": (
         BRANCH, "if", "def f(x):\n    for i in range(3):\n        x = x + 1\n        if x.sum() > 9:\n            break\n    return x, i\n",
     ),

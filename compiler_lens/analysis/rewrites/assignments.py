@@ -23,6 +23,9 @@ _EFFECTS = frozenset({
 # fmt: on
 
 
+_MOST_NAMES = 50
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     name: str
@@ -57,6 +60,50 @@ def is_simple_value(node: ast.expr) -> bool:
     if isinstance(node, ast.Subscript):
         return is_simple_value(node.value) and not any(isinstance(n, (ast.Call, ast.Compare)) for n in ast.walk(node))
     return bool(dotted(node))
+
+
+# Functions that give no number, or an error, for some arguments: a test in front of them may be there for that.
+_PARTIAL = frozenset({
+    "div", "log", "log1p", "masked_select", "pow", "reciprocal", "rsqrt", "sqrt", "norm", "std", "acos", "asin", "tan",
+})  # fmt: skip
+_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+
+
+def is_guarded(site: Site, test: ast.expr, values: Sequence[ast.expr | Assignment]) -> bool:
+    """Whether a test may be there so that a value is not computed: it asks for what that divides by, or selects by."""
+    asked = _made_of(site, [test])
+    return any(_made_of(site, _risks(value)) & asked for value in values)
+
+
+def _risks(value: ast.expr | Assignment) -> list[ast.AST]:
+    """What a value is not computed for whatever it is."""
+    found: list[ast.AST] = []
+    if isinstance(value, Assignment):
+        if value.operator in _DIVISIONS:
+            found += [ast.Name(value.name), value.value] if value.operator is ast.Pow else [value.value]
+        value = value.value
+    for node in ast.walk(value):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS):
+            found += [node.left, node.right] if isinstance(node.op, ast.Pow) else [node.right]
+        elif isinstance(node, ast.Subscript):
+            found += [node.slice]
+        elif called(node) in _PARTIAL:
+            found += [node]
+    return found
+
+
+def _made_of(site: Site, nodes: Sequence[ast.AST]) -> set[str]:
+    """The names in some expressions, and in what these names are assigned."""
+    found: set[str] = set()
+    left = [n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)]
+    while left and len(found) < _MOST_NAMES:
+        name = left.pop()
+        if name in found or name in ("torch", site.torch, "F"):
+            continue
+        found.add(name)
+        value = site.value_of(name)
+        left += [n.id for n in ast.walk(value) if isinstance(n, ast.Name)] if value else []
+    return found
 
 
 def _is_setting(node: ast.expr) -> bool:

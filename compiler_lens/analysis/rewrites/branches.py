@@ -10,6 +10,7 @@ from compiler_lens.analysis.rewrites.assignments import (
     as_function,
     as_tuple,
     assignments,
+    is_guarded,
     is_simple_value,
     new_value,
     runs_in_cond,
@@ -73,10 +74,14 @@ def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
 def _chosen(site: Site, test: str, first: list[Assignment], second: list[Assignment]) -> Rewrite | None:
     """The same targets on either side: torch.where if both sides may be computed, else torch.cond."""
     if all(is_simple_value(a.value) for a in (*first, *second)):
-        if not _are_values(site, first, second):
+        if is_guarded(site, _test(site), [*first, *second]) or not _are_values(site, first, second):
             return None
         return site.rewrite(_as_elif(site, _selected(site, test, first, second)), _needs(first, second))
     return _cond(site, test, first, second)
+
+
+def _test(site: Site) -> ast.expr:
+    return site.statement.test if isinstance(site.statement, ast.If) else ast.Constant(value=None)
 
 
 def _raise(site: Site, node: ast.Raise, test: str) -> Rewrite | None:
@@ -121,7 +126,7 @@ def _returns(site: Site, node: ast.If, test: str) -> Rewrite | None:
     if first is None or second is None or (last and site.edited(node).startswith("elif")):
         return None
     if is_simple_value(first) and is_simple_value(second):
-        if not _alike(site, first, second):
+        if is_guarded(site, node.test, [first, second]) or not _alike(site, first, second):
             return None
         lines = _where(site, "return ", test, site.source(first), site.source(second))
         return site.rewrite(_as_elif(site, lines), _SAME_SHAPE, last=last)
@@ -136,11 +141,20 @@ def _same_targets(site: Site, first: list[Assignment], second: list[Assignment])
 
 
 def _are_values(site: Site, first: list[Assignment], second: list[Assignment]) -> bool:
-    if second:
-        return all(
-            a.operator or b.operator or _alike(site, a.value, b.value) for a, b in zip(first, second, strict=True)
-        )
-    return all(a.operator or _alike(site, a.value, ast.Name(a.name)) for a in first)
+    if not all(_stays_tensor(site, a) for a in (*first, *second)):
+        return False
+    others = [b.value for b in second] or [ast.Name(a.name) for a in first]
+    operators = [b.operator for b in second] or [None for _ in first]
+    return all(
+        a.operator or operator or _alike(site, a.value, other)
+        for a, other, operator in zip(first, others, operators, strict=True)
+    )
+
+
+def _stays_tensor(site: Site, one: Assignment) -> bool:
+    """Whether a count in Python, such as `n += 1`, does not become a tensor."""
+    counts = one.operator or any(n.id == one.name for n in ast.walk(one.value) if isinstance(n, ast.Name))
+    return not counts or site.is_tensor(ast.Name(one.name))
 
 
 def _alike(site: Site, one: ast.expr, other: ast.expr) -> bool:
@@ -224,6 +238,8 @@ def _conditional_expression(site: Site) -> Rewrite | None:
         return None
     test = condition(site, found[0].test)
     if test is None or not _alike(site, found[0].body, found[0].orelse):
+        return None
+    if is_guarded(site, found[0].test, [found[0].body, found[0].orelse]):
         return None
     a, b = site.source(found[0].body), site.source(found[0].orelse)
     new = f"{site.torch}.where({test}, {a}, {b})"

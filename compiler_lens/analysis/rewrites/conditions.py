@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from compiler_lens.analysis.rewrites.site import Change, Site
 from compiler_lens.analysis.rewrites.syntax import BOOLEAN, called, dotted, is_pure_call, of_torch
 
-
 _OF_A_TENSOR = frozenset({"equal", "allclose", "item"})  # calls that `condition` makes tensors again
 
 
@@ -19,9 +18,7 @@ def condition(site: Site, node: ast.expr) -> str | None:
         inner = condition(site, node.operand) if _is_surely_tensor(site, node.operand) else None
         return inner and f"~({inner})"
     if isinstance(node, ast.BoolOp):
-        parts = [condition(site, value) for value in node.values]
-        sign = " & " if isinstance(node.op, ast.And) else " | "
-        return None if None in parts else sign.join(f"({part})" for part in parts)
+        return _joined(site, node)
     if isinstance(node, ast.Compare):
         return _comparison(site, node)
     if isinstance(node, ast.Call):
@@ -31,6 +28,24 @@ def condition(site: Site, node: ast.expr) -> str | None:
     if value is not None and is_boolean(value):
         return text
     return f"{text} != 0" if site.is_tensor(node) else None
+
+
+def _joined(site: Site, node: ast.BoolOp) -> str | None:
+    parts = [condition(site, value) for value in node.values]
+    sign = " & " if isinstance(node.op, ast.And) else " | "
+    return None if None in parts or _guards_itself(node) else sign.join(f"({part})" for part in parts)
+
+
+_SIZES = frozenset({"numel", "nelement", "len", "size", "shape", "dim", "ndim", "hasattr", "isinstance"})
+
+
+def _guards_itself(node: ast.BoolOp) -> bool:
+    """Whether a later part of `and` and `or` may be an error where an earlier one has decided."""
+    asked = [n for value in node.values[:-1] for n in ast.walk(value)]
+    later = [n for value in node.values[1:] for n in ast.walk(value)]
+    sizes = any(getattr(n, "attr", "") in _SIZES or getattr(n, "id", "") in _SIZES for n in asked)
+    risky = (ast.Subscript, ast.Div, ast.FloorDiv, ast.Mod)
+    return sizes or any(isinstance(n, risky) or called(n) in ("masked_select", "div", "reciprocal") for n in later)
 
 
 def _is_surely_tensor(site: Site, node: ast.expr) -> bool:

@@ -9,6 +9,7 @@ from compiler_lens.analysis.rewrites.assignments import (
     as_function,
     as_tuple,
     assignments,
+    is_guarded,
     is_simple_value,
     new_value,
     runs_in_cond,
@@ -27,6 +28,8 @@ def search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     if before is None or after is None or not all(is_simple_value(a.value) for a in (*before, *after)):
         return None
     both = [*before, *after]
+    if is_guarded(site, node.test, both) or any(a.operator and a.name not in site.tensors for a in both):
+        return None
     if len({a.name for a in both}) != len(both) or not both or not all(_defined(site, loop, a.name) for a in both):
         return None
     done = site.free("done")

@@ -147,9 +147,12 @@ _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp,
 
 
 def _used_as_tensor(call: ast.Call) -> str:
-    if not isinstance(call.func, ast.Attribute) or not isinstance(call.func.value, ast.Name):
+    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if isinstance(owner, ast.Compare) and all(is_number(n) for n in owner.comparators):  # (x > 3).any()
+        owner = owner.left
+    if not isinstance(call.func, ast.Attribute) or not isinstance(owner, ast.Name):
         return ""
-    return call.func.value.id if call.func.attr in (PURE | {"item", "nonzero", "numel"}) - _SHARED else ""
+    return owner.id if call.func.attr in (PURE | {"item", "nonzero", "numel"}) - _SHARED else ""
 
 
 def is_tensor(node: ast.expr, names: frozenset[str]) -> bool:
