@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from compiler_lens.cli.output import check_width, printed
 from compiler_lens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -53,12 +52,6 @@ examples:
 """
 )
 
-_INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
-_PIPE_CLOSED = 141  # 128 + SIGPIPE
-
-# What a terminal without Unicode shows instead.
-_ASCII = str.maketrans({"…": "...", "⋮": ":", "·": "|", "→": "->", "×": "x", "█": "#", "µ": "u", "–": "-"})  # noqa: RUF001
-
 
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
@@ -90,18 +83,10 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print one view. A closed pipe and Ctrl-C end it without a word."""
+    """Print one view."""
     args.recording = _named(args)
     _check(args)
-    try:
-        _write(_text(args))
-    except BrokenPipeError:
-        # Python flushes standard output once more when it exits, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    return 0
+    return printed(lambda: _text(args))
 
 
 def _named(args: argparse.Namespace) -> str:
@@ -143,16 +128,9 @@ def _check(args: argparse.Namespace) -> None:
     most = {_REPORT: 0, "graphs": 2}.get(args.view, 1)
     if len(args.what) > most:
         raise UsageError(f"too much: {' '.join(args.what[most:])} (view {args.view} takes {most} of ID or NAME)")
-    if args.width is not None and args.width < _narrowest():
-        raise UsageError(f"--width {args.width} is too narrow: {_narrowest()} columns or more")
+    check_width(args.width)
     if args.id and args.view != "kernel":
         raise UsageError(f"--id goes with `kernel`; here: compiler-lens show REC {args.view} {args.id}")
-
-
-def _narrowest() -> int:
-    from compiler_lens.render.console.page import MIN_WIDTH
-
-    return MIN_WIDTH
 
 
 def _text(args: argparse.Namespace) -> str:
@@ -187,11 +165,3 @@ def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
     ids = select_ids(recording, args.what[0]) if args.what else None
     stage = select_stage(recording, ids, args.what[1]) if ids and len(args.what) > 1 else None
     return Selection(ids=ids, stage=stage, user_paths=own)
-
-
-def _write(text: str) -> None:
-    encoding = sys.stdout.encoding or "utf-8"
-    if not encoding.lower().replace("-", "").startswith("utf"):
-        text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
-    sys.stdout.write(text)
-    sys.stdout.flush()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.util
-import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
@@ -13,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compiler_lens.cli.show import _INTERRUPTED, _PIPE_CLOSED, _narrowest, _write
+from compiler_lens.cli.output import check_width, printed
 from compiler_lens.errors import UsageError
 
 _DESCRIPTION = """\
@@ -57,21 +56,16 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 def run(args: argparse.Namespace) -> int:
     """Make the model, try, print the table."""
-    if args.width is not None and args.width < _narrowest():
-        raise UsageError(f"--width {args.width} is too narrow: {_narrowest()} columns or more")
+    check_width(args.width)
     file, name = _target(args.target)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
-            model, calls = _made(_factory(file, name), f"{name}() in {file}")
-            result = _what_if()(model, calls=calls, training=args.training)
-        text = result.to_json() + "\n" if args.json else result.report(**_look(args))
-        _write(text)
-    except KeyboardInterrupt:
-        return _INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _PIPE_CLOSED
-    return 0
+    return printed(lambda: _text(args, file, name))
+
+
+def _text(args: argparse.Namespace, file: Path, name: str) -> str:
+    with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
+        model, calls = _made(_factory(file, name), f"{name}() in {file}")
+        result = _what_if()(model, calls=calls, training=args.training)
+    return str(result.to_json() + "\n" if args.json else result.report(**_look(args)))
 
 
 def _look(args: argparse.Namespace) -> dict[str, Any]:

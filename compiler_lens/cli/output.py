@@ -1,0 +1,45 @@
+"""What the commands share that print something: the text for this terminal, its width, and how they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from compiler_lens.errors import UsageError
+
+INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
+PIPE_CLOSED = 141  # 128 + SIGPIPE
+
+# What a terminal without Unicode shows instead.
+_ASCII = str.maketrans({"…": "...", "⋮": ":", "·": "|", "→": "->", "×": "x", "█": "#", "µ": "u", "–": "-"})  # noqa: RUF001
+
+
+def printed(text: Callable[[], str]) -> int:
+    """Print what a command has to say; its exit status. A closed pipe and Ctrl-C end it without a word."""
+    try:
+        write(text())
+    except BrokenPipeError:
+        # Python flushes standard output once more when it exits, and would complain then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def write(text: str) -> None:
+    """Write to the standard output, with what its encoding has."""
+    encoding = sys.stdout.encoding or "utf-8"
+    if not encoding.lower().replace("-", "").startswith("utf"):
+        text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def check_width(width: int | None) -> None:
+    """Raise `UsageError` for a width that nothing fits in."""
+    from compiler_lens.render.console.page import MIN_WIDTH
+
+    if width is not None and width < MIN_WIDTH:
+        raise UsageError(f"--width {width} is too narrow: {MIN_WIDTH} columns or more")
