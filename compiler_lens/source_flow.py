@@ -35,6 +35,28 @@ def arms(tree: ast.AST) -> Mapping[int, Arms]:
     return found
 
 
+def repeated(tree: ast.AST) -> frozenset[int]:
+    """The lines that one call of their function may run several times: what stands in loops and comprehensions."""
+    found: set[int] = set()
+    waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while waiting:
+        node, is_inside = waiting.pop()
+        if is_inside and (line := getattr(node, "lineno", None)) is not None:
+            found.add(line)
+        again = {id(child) for child in _again(node)}
+        fresh = is_inside and not isinstance(node, _FUNCTIONS)
+        waiting += [(child, fresh or id(child) in again) for child in ast.iter_child_nodes(node)]
+    return frozenset(found)
+
+
+def _again(node: ast.AST) -> list[ast.AST]:
+    if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+        return [*node.body]
+    if isinstance(node, _COMPREHENSIONS):
+        return [*([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]), *node.generators[1:]]
+    return []
+
+
 def _arms(node: ast.AST) -> Iterator[Iterable[ast.AST]]:
     """The parts of a node that do not run each time that it does."""
     if isinstance(node, (ast.If, ast.For, ast.AsyncFor, ast.While)):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from compiler_lens.source_flow import Arms, arms, is_generator, lines_on_rows
+from compiler_lens.source_flow import Arms, arms, is_generator, lines_on_rows, repeated
 
 _LONGEST = 2_000_000  # characters of a file that we look into
 
@@ -66,6 +66,11 @@ class Sources:
         at = bisect_right(stretches, number, key=lambda stretch: stretch[0]) - 1
         return stretches[at][1] if at >= 0 else None
 
+    def repeats(self, file: str, number: int) -> bool:
+        """Whether one call may run a line several times; so, where the file is not known."""
+        text = self.texts.get(file, "")
+        return not text or number in _repeated(text)
+
     def arms(self, file: str, number: int) -> Arms | None:
         """The branches, loop bodies and handlers around a line; None where the file is not known."""
         return _arms(self.texts[file]).get(number) if file in self.texts else None
@@ -105,6 +110,12 @@ def _stretches(text: str) -> tuple[tuple[int, Definition | None], ...]:
     while around:
         leave()
     return tuple(edges)
+
+
+@lru_cache(maxsize=64)
+def _repeated(text: str) -> frozenset[int]:
+    tree = _parsed(text)
+    return repeated(tree) if tree else frozenset(range(1, len(_lines(text)) + 1))
 
 
 @lru_cache(maxsize=64)

@@ -184,7 +184,10 @@ class _History(Generic[Key]):
         depth = self._around.depth(event)
         if depth is None or event.compile_id.recompile != 0:
             return None
+        start = len(event.user_stack) - len(self._around.compiled(event))
         for i, (call, at) in enumerate(_calls(event)):
+            if i >= start and self._repeats(at):
+                break  # from here on it may be another round of a loop, with other objects
             for outer, reached in self._reached.get(call, {}).items():
                 if outer >= depth or reached.key == key or not reached.after <= at.line < reached.line:
                     continue
@@ -196,6 +199,9 @@ class _History(Generic[Key]):
         """Whether who reaches a line has also passed another one of the same function."""
         arms, there = self._known.arms(at.file, at.line), self._known.arms(at.file, line)
         return arms is not None and there is not None and arms <= there
+
+    def _repeats(self, at: SourceLine) -> bool:
+        return not is_machinery(at.file) and self._known.repeats(at.file, at.line)
 
     def _straight(self, at: SourceLine) -> bool:
         return is_machinery(at.file) or self._known.arms(at.file, at.line) == frozenset()

@@ -283,7 +283,7 @@ os.wait()
 def test_the_report_of_a_lens_by_name_comes_once_and_not_from_a_child() -> None:
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", NAMED], capture_output=True, text=True, check=True)
 
-    assert done.stderr.count("1 of 1 frame compiled") == 1
+    assert done.stderr.count("1 of 1 function compiled") == 1
     assert "Traceback" not in done.stderr + done.stdout
 
 
