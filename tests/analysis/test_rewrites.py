@@ -336,6 +336,7 @@ def test_a_check_becomes_an_asynchronous_one(source, words):
     assert found.after[0].startswith("torch._assert_async(")
     assert words in found.after[0]
     assert "RuntimeError" in found.needs
+    assert "CUDA context" in found.needs
 
 
 @pytest.mark.parametrize("name", ["assert", "raise", "raise unless", "raise on a comparison"])
@@ -409,6 +410,24 @@ def test_a_python_number_stays_a_tensor(source):
     proven(source)
 
 
+FLOATS = {
+    "times": "def f(x, n):\n    return x.abs() * float(n.sum())\n",
+    "negative": "def f(x, n):\n    return x.abs() - -float(n.sum())\n",
+    "divided": "def f(x, n):\n    return x.abs() / float(n.sum())\n",
+    "in two steps": "def f(x, n):\n    s = float(n.sum())\n    return x.abs() + s\n",
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64, torch.float16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("source", FLOATS.values(), ids=FLOATS.keys())
+def test_a_float_of_any_tensor_keeps_the_dtype(source, dtype):
+    found = suggestion(HEAD + source, ITEM, "float(")
+    old, new = loaded(HEAD + source).f, loaded(applied(HEAD + source, found)).f
+    for number in (torch.tensor([3, 4]), torch.tensor([0.5, 1.25])):
+        x = torch.tensor([1, 2, 3]).to(dtype)
+        torch.testing.assert_close(new(x, number), old(x, number))
+
+
 def test_a_number_takes_no_gradient_and_its_rewrite_neither():
     text = HEAD + NUMBERS["item"]
     found = suggestion(text, ITEM, "item()")
@@ -465,6 +484,32 @@ def test_a_mask_keeps_the_shape(source):
     proven(source)
 
 
+FILLS = {
+    "a float": "def f(x):\n    x[x > 2] = 2.5\n    return x\n",
+    "a negative float": "def f(x):\n    x[x > 2] = -2.5\n    return x\n",
+    "an int": "def f(x):\n    x[x > 2] = 0\n    return x\n",
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.float16, torch.float64], ids=str)
+@pytest.mark.parametrize("source", FILLS.values(), ids=FILLS.keys())
+def test_a_write_of_a_number_leaves_the_rest_as_it_is(source, dtype):
+    found = suggestion(HEAD + source, SHAPE, "x[x > 2]")
+    old, new = loaded(HEAD + source).f, loaded(applied(HEAD + source, found)).f
+    x = torch.tensor([-(2**24) - 1, 1, 3]).to(dtype)
+    torch.testing.assert_close(new(x.clone()), old(x.clone()), rtol=0, atol=0, equal_nan=True)
+    left, _ = places_of(applied(HEAD + source, found), x)
+    assert not left
+
+
+@pytest.mark.parametrize("count", [100_000, 3, 0])
+def test_a_mean_is_right_where_its_sum_is_no_float16(count):
+    text = HEAD + MASKS["mean"].replace("x / x[m].mean()", "x[m].mean()")
+    found = suggestion(text, SHAPE, "mean()")
+    x = torch.cat([torch.full((count,), 2.5), -torch.ones(7)]).half()
+    torch.testing.assert_close(loaded(applied(text, found)).f(x), loaded(text).f(x), equal_nan=True)
+
+
 EFFECTS = {
     "print": "def f(x):\n    x = x + 1\n    print('hi', x.shape)\n    return x * 2\n",
     "over lines": "def f(x):\n    x = x + 1\n    print(\n        'hi',\n        x.shape,\n    )\n    return x * 2\n",
@@ -489,7 +534,8 @@ COPIES = {
 
 @pytest.mark.parametrize("source", COPIES.values(), ids=COPIES.keys())
 def test_a_copy(source):
-    proven(source)
+    found = proven(source)
+    assert ("requires grad" in found.needs) == ("deepcopy" in source)
 
 
 @pytest.mark.parametrize("sign", ["==", "!="])
@@ -526,6 +572,7 @@ def test_random_numbers_come_from_torch(source, kind):
     left, (result,) = places_of(better, UP)
     assert not left
     assert "torch.rand(()" in better
+    assert "torch.manual_seed" in found.needs
     assert bool(((result >= 0) & (result <= UP.abs())).all())
 
 
@@ -672,6 +719,8 @@ NONE = {
     "mask of a shape unknown": (SHAPE, "return", "def f(x, m):\n    return x[m].sum()\n"),
     "masked values": (SHAPE, "return", "def f(x):\n    return x[x > 0]\n"),
     "masked values normed": (SHAPE, "x[m] =", "def f(x):\n    m = x > 0\n    x[m] = x[m] - x[m].mean()\n    return x\n"),
+    "a write of anything": (SHAPE, "x[m] =", "def f(self, x):\n    m = x > 0\n    x[m] = self.fill\n    return x\n"),
+    "a mean of anything": (SHAPE, "return", "def f(x):\n    m = x > 0\n    return (x * 2)[m].mean()\n"),
     "masked values sorted": (SHAPE, "x[m] =", "def f(x):\n    m = x > 0\n    x[m] = x[m].sort().values\n    return x\n"),
     "indices used twice": (
         SHAPE, "where", "def f(x, o, c):\n    i = torch.where(c == 1)[0]\n    o[i] = x[i]\n    return o, i\n",

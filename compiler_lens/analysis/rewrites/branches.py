@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 
 from compiler_lens.analysis.rewrites.assignments import (
     OPERATORS,
@@ -17,6 +18,7 @@ from compiler_lens.analysis.rewrites.assignments import (
 )
 from compiler_lens.analysis.rewrites.conditions import condition, is_boolean
 from compiler_lens.analysis.rewrites.loops import search, while_loop
+from compiler_lens.analysis.rewrites.numbers import RANDOM_NEEDS
 from compiler_lens.analysis.rewrites.site import Rewrite, Site
 from compiler_lens.analysis.rewrites.syntax import called, dotted, is_simple
 from compiler_lens.model import BreakCause
@@ -29,6 +31,13 @@ _WIDEST = 100
 
 def branching(site: Site, cause: BreakCause) -> Rewrite | None:
     """For a statement that asks a tensor for a bool."""
+    found = _branching(site, cause)
+    if found is None or not any(dotted(n) == "random.random" for n in ast.walk(site.statement)):
+        return found
+    return replace(found, needs="; ".join(filter(None, (found.needs, RANDOM_NEEDS))))
+
+
+def _branching(site: Site, cause: BreakCause) -> Rewrite | None:
     statement = site.statement
     if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
         return None
@@ -93,7 +102,7 @@ def _raise(site: Site, node: ast.Raise, test: str) -> Rewrite | None:
     if isinstance(site.statement, ast.If) and is_boolean(site.statement.test) and called(site.statement.test):
         inverse = f"~{test}"
     name = dotted(call.func if isinstance(call, ast.Call) else call)
-    return site.rewrite([_check(site, inverse, message)], f"the error is then a RuntimeError, not {name or 'its own'}")
+    return site.rewrite([_check(site, inverse, message)], _asynchronous(name or "its own"))
 
 
 def _assertion(site: Site, node: ast.Assert) -> Rewrite | None:
@@ -101,7 +110,11 @@ def _assertion(site: Site, node: ast.Assert) -> Rewrite | None:
     if test is None:
         return None
     message = _message(node.msg) if node.msg else ""
-    return site.rewrite([_check(site, test, message)], "the error is then a RuntimeError, not AssertionError")
+    return site.rewrite([_check(site, test, message)], _asynchronous("AssertionError"))
+
+
+def _asynchronous(error: str) -> str:
+    return f"the error is then a RuntimeError, not {error}; on a GPU a failed check ends the process's CUDA context"
 
 
 def _check(site: Site, test: str, message: str) -> str:

@@ -95,6 +95,8 @@ def requires_grad(site: Site, _cause: BreakCause) -> Rewrite | None:
 
 # -- copies and identity
 
+_COPY = "the copy then never requires grad; the deepcopy of a leaf that does would"
+
 
 def deep_copy(site: Site, cause: BreakCause) -> Rewrite | None:
     """`copy.deepcopy(t)`."""
@@ -107,7 +109,7 @@ def deep_copy(site: Site, cause: BreakCause) -> Rewrite | None:
         return None
     if not all(len(n.args) == 1 and site.is_tensor(n.args[0]) for n in calls):
         return None
-    return site.edit([(n, f"{site.atom(n.args[0])}.detach().clone()") for n in calls])
+    return site.edit([(n, f"{site.atom(n.args[0])}.detach().clone()") for n in calls], _COPY)
 
 
 def data_of(site: Site, _cause: BreakCause) -> Rewrite | None:

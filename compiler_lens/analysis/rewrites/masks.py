@@ -44,11 +44,13 @@ def _masked_reduction(site: Site) -> Rewrite | None:
             needs.append(f"`{site.source(mask)}` has the shape of `{site.source(tensor)}`")
         if name in ("max", "min"):
             needs.append("the tensor is of a floating dtype, and the mask is nowhere empty")
-        new = _reduced(site, name, tensor, mask)
-        is_alone = name != "mean" or node is getattr(site.statement, "value", None)
-        changes.append((node, new if is_alone else f"({new})"))
-    is_all = all(any(n in ast.walk(call) for call, _ in changes) for n in selections)
-    return site.edit(changes, "; ".join(dict.fromkeys(needs))) if is_all else None
+        if name == "mean":
+            if not dotted(tensor):
+                return None
+            needs.append("the tensor is real, and its device has float64")
+        changes.append((node, _reduced(site, name, tensor, mask)))
+    inside = {n for call, _ in changes for n in ast.walk(call)}
+    return site.edit(changes, "; ".join(dict.fromkeys(needs))) if inside.issuperset(selections) else None
 
 
 def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
@@ -68,9 +70,9 @@ def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
 def _reduced(site: Site, name: str, tensor: ast.expr, mask: ast.expr) -> str:
     torch, x, m = site.torch, site.source(tensor), site.source(mask)
     fill = {"max": 'float("-inf")', "min": 'float("inf")'}.get(name, "0")
-    if name == "mean":
+    if name == "mean":  # a sum in float16 ends at 65504
         count = m if isinstance(mask, (ast.Name, ast.Call)) else f"({m})"
-        return f"{torch}.where({m}, {x}, 0).sum() / {count}.sum()"
+        return f"({torch}.where({m}, {x}, 0).sum(dtype={torch}.float64) / {count}.sum()).to({x}.dtype)"
     return f"{torch}.where({m}, {x}, {fill}).{name}()"
 
 
@@ -102,6 +104,12 @@ def _masked_write(site: Site) -> Rewrite | None:
     if value is None or not _is_mask(site, mask) or not dotted(target.value):
         return None
     x, m = site.source(target.value), site.source(mask)
+    if isinstance(node, ast.Assign) and not any(_is_selected(n, mask) for n in ast.walk(node.value)):
+        numbers = [n for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
+        if not _is_made_of_numbers(node.value):
+            return None
+        if any(isinstance(n.value, float) for n in numbers):  # which would make an integer tensor a floating one
+            value = f"{site.torch}.full_like({x}, {value})"
     if isinstance(node, ast.AugAssign):
         sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(node.op))
         value = f"{x} {sign} {value if is_number(node.value) else f'({value})'}"
@@ -109,6 +117,12 @@ def _masked_write(site: Site) -> Rewrite | None:
             return None
     needs = "" if _same_shape(site, target.value, mask) else f"`{m}` has the shape of `{x}`"
     return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], needs)
+
+
+def _is_made_of_numbers(node: ast.expr) -> bool:
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, (ast.USub, ast.UAdd)) and _is_made_of_numbers(node.operand)
+    return is_number(node)
 
 
 def _whole(site: Site, value: ast.expr, mask: ast.expr) -> str | None:

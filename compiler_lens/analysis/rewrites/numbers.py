@@ -17,6 +17,7 @@ from compiler_lens.model import BreakCause
 
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _NO_DIMENSIONS = "the tensor has no dimensions"
+_FLOATING = frozenset({"mean", "norm", "std", "var", "exp", "log", "sqrt", "sigmoid", "tanh", "softmax", "logsumexp"})
 _DEPTH = 4  # assignments that a value is followed through
 
 
@@ -36,8 +37,21 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     tensors = [_number_of(site, n) for n in found]
     needs = "" if all(t is not None and has_no_dimensions(t) for t in tensors) else _NO_DIMENSIONS
-    ends = [".long()" if called(n) == "int" else ".detach()" for n in found]
-    return site.edit([(n, site.atom(t) + e) for n, t, e in zip(found, tensors, ends, strict=True) if t], needs)
+    ends = [_end(n, t, parents) for n, t in zip(found, tensors, strict=True)]
+    changes = [(n, _closed(site.atom(t) + end)) for n, t, end in zip(found, tensors, ends, strict=True) if t]
+    return site.edit(changes, needs)
+
+
+def _end(call: ast.Call, tensor: ast.expr | None, parents: dict[ast.AST, ast.AST]) -> str:
+    if called(call) != "float":
+        return ".long()" if called(call) == "int" else ".detach()"
+    parent = parents.get(call)
+    divides = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div)
+    return ".detach()" if divides or called(tensor or call) in _FLOATING else ".detach() * 1.0"  # a float of an int
+
+
+def _closed(text: str) -> str:
+    return f"({text})" if text.endswith(" * 1.0") else text
 
 
 def _number_of(site: Site, call: ast.Call) -> ast.expr | None:
@@ -109,6 +123,7 @@ def _stacked(site: Site) -> Rewrite | None:
     return site.edit(changes, "all of them are tensors without dimensions, of one dtype")
 
 
+RANDOM_NEEDS = "the numbers then come from torch's generator: torch.manual_seed, not another library's"
 _RANDOM = {
     "random.random": "rand", "np.random.rand": "rand", "np.random.random": "rand", "numpy.random.rand": "rand",
     "numpy.random.random": "rand", "np.random.randn": "randn", "numpy.random.randn": "randn",
@@ -123,7 +138,7 @@ def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
     if not is_simple(site.statement) or not all(_meets_tensors(site, n, parents, _DEPTH) for n in calls):
         return None
     changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]
-    return site.edit(changes, "the numbers then come from torch's generator: torch.manual_seed, not another library's")
+    return site.edit(changes, RANDOM_NEEDS)
 
 
 def _parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
