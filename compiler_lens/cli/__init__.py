@@ -25,6 +25,10 @@ call the model; print(lens.report()).
 """
 
 
+_LONGEST = 300  # what an exception says, at most
+_BROKEN = 3  # the exit status where something of ours failed
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 if it did what was asked for."""
     parser = _parser()
@@ -34,6 +38,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except LensError as error:
         sys.stderr.write(f"compiler-lens: {error}\n")
         return error.exit_code
+    except Exception as error:
+        if args.traceback:
+            raise
+        sys.stderr.write(f"compiler-lens: {_told(error, args)}\n")
+        return _BROKEN
+
+
+def _told(error: Exception, args: argparse.Namespace) -> str:
+    """A mistake of ours in one line."""
+    from compiler_lens.render.text import one_line
+
+    do = "run" if "command" in args else "show"
+    intact = "the recording is intact; " if "recording" in args else ""
+    said = one_line(f"{type(error).__name__}: {error}").rstrip(": ")[:_LONGEST]
+    return f"cannot {do} this: {said}; {intact}please report it, with --traceback for details"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in (run, show, source, what_if):
         command.add_parser(commands)
+    for added in commands.choices.values():
+        added.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
     return parser
 
 
