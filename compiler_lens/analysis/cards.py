@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from compiler_lens.analysis.fallout import Regions, fallout_of, graphs_around, regions
+from compiler_lens.analysis.fallout import Regions, fallout_of, regions
+from compiler_lens.analysis.functions_cut import functions_cut
 from compiler_lens.analysis.ownership import Ownership, is_machinery
 from compiler_lens.analysis.remedies import Remedy, remedy_for
 from compiler_lens.analysis.rewrites import Rewrite, rewrite
@@ -101,7 +102,7 @@ def break_cards(recording: Recording, own: Ownership | None = None) -> tuple[Bre
     groups: dict[_Key, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
         groups[roots.get(key, key)].append(number)
-    graphs = graphs_around(recording)
+    cut = functions_cut(recording)
     cards = []
     for key, numbers in groups.items():
         direct = [recording.graph_breaks[n] for n in numbers if keys[n] == key]
@@ -111,8 +112,8 @@ def break_cards(recording: Recording, own: Ownership | None = None) -> tuple[Bre
         cards.append(
             replace(
                 card,
-                graphs=graphs.through(around.functions(events)),
-                functions={o: len(around.functions(e for e in events if e.outcome is o)) for o in BreakOutcome},
+                graphs=cut.graphs_in(cut.broken(events)),
+                functions={o: len(cut.broken(e for e in events if e.outcome is o)) for o in BreakOutcome},
                 excerpt=known.excerpt(key.file, key.line) if place else None,
                 remedy=remedy_for(card.cause),
                 rewrite=rewrite(card.cause, known, place) if place else None,

@@ -136,7 +136,9 @@ class Function:
         """Why it, or a part of it, is not compiled; empty if it is."""
         if self.generator:
             return _GENERATOR
-        return next((f.reason for f in self.frames if f.outcome is not Outcome.COMPILED and f.reason), "")
+        given = next((f.reason for f in self.frames if f.outcome is not Outcome.COMPILED and f.reason), "")
+        lost = (e for f in self.frames for e in f.breaks if e.outcome is BreakOutcome.SKIPPED_REST and e.causes)
+        return given or next((event.root.gb_type for event in lost), "")
 
 
 @dataclass(frozen=True, slots=True)

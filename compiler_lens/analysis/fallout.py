@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 from compiler_lens.analysis.coverage import plain_function, resumed_line
 from compiler_lens.analysis.ownership import is_machinery
 from compiler_lens.analysis.source import Definition, Sources
-from compiler_lens.model import BreakOutcome, Compilation, CompileId, GraphBreak, GraphStage, Recording, SourceLine
+from compiler_lens.model import BreakOutcome, Compilation, CompileId, GraphBreak, Recording, SourceLine
 
 Key = TypeVar("Key", bound=Hashable)
 _Call = tuple[str, str]  # a file and a function's own name
@@ -55,33 +55,6 @@ class Regions:
         """The line behind which the frame begins: 0 but for a resume function."""
         frame = self.frames.get(event.compile_id)
         return (resumed_line(frame) or 0) if frame else 0
-
-    def functions(self, events: Iterable[GraphBreak]) -> set[_Call]:
-        """The functions whose frames broke."""
-        frames = (self.frames.get(i) for i in {event.compile_id for event in events})
-        return {(frame.file, plain_function(frame.function)) for frame in frames if frame}
-
-
-@dataclass(frozen=True, slots=True)
-class GraphsAround:
-    """Where graphs are: by each function on the way to one."""
-
-    graphs: Mapping[_Call, frozenset[int]]
-
-    def through(self, functions: Iterable[_Call]) -> int:
-        """How many graphs these functions, and all that is called from them, fell into."""
-        return len(frozenset().union(*(self.graphs.get(function, frozenset()) for function in functions)))
-
-
-def graphs_around(recording: Recording) -> GraphsAround:
-    """Every Dynamo graph, by the functions on the stack of its frame."""
-    frames = {c.compile_id: c for c in recording.compilations}
-    found: dict[_Call, set[int]] = defaultdict(set)
-    for number, graph in enumerate(g for g in recording.graphs if g.stage is GraphStage.DYNAMO):
-        frame = frames.get(graph.compile_id)
-        for call in {_call(at) for at in frame.stack} | {(frame.file, plain_function(frame.function))} if frame else ():
-            found[call].add(number)
-    return GraphsAround({call: frozenset(numbers) for call, numbers in found.items()})
 
 
 def regions(recording: Recording) -> Regions:

@@ -280,7 +280,7 @@ _TELLING = (
         setting=Setting(
             "torch._dynamo.config.reorderable_logging_functions",
             "{print}",
-            "What is printed appears after the graph has run, in order but later than it happened.",
+            "What is printed appears after the graph has run; a shape or another tuple in it still breaks the graph.",
         ),
     ),
     Remedy(

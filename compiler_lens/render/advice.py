@@ -212,7 +212,7 @@ def _others(evidence: object, at: At) -> Advice:  # noqa: PLR0911 -- one for eac
             what = f"fell into {plural(graphs, 'graph')} of three ops or fewer: too small to be worth compiling."
             return Advice(_function(function, at), what=what, change="Take away the graph breaks between them first.")
         case PhaseDominates(phase, share):
-            return Advice("Compile time", what=f"{percent(share, 1)} went into {words.PHASES[phase]}.")
+            return Advice("Compile time:", what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}.")
         case DisabledOnPurpose(line):
             called = f" in `{plain_function(line.function)}`" if line.function else ""
             what = f"calls a function that is kept out of the compiler on purpose{called}: the graph is cut there."

@@ -8,7 +8,7 @@ import sample_recordings as samples
 
 from compiler_lens.analysis.cards import break_cards, specific_hints
 from compiler_lens.analysis.ownership import Ownership, innermost_own, is_own, own_stack
-from compiler_lens.model import BreakCause, BreakOutcome, Recording, SourceLine
+from compiler_lens.model import BreakCause, BreakOutcome, GraphStage, Recording, SourceLine
 
 PACKAGE = SourceLine(
     "/venv/lib/python3.11/site-packages/transformers/models/mixtral/modeling_mixtral.py",
@@ -157,3 +157,14 @@ def test_a_break_without_a_cause_is_a_break_all_the_same():
 def test_hints_that_fit_any_break_are_no_advice():
     cause = BreakCause("x", hints=(samples.FUNDAMENTAL, samples.GENERIC, "Use `torch.cond`.", *samples.IN_LOOP.hints))
     assert specific_hints(cause) == ("Use `torch.cond`.",)
+
+
+def test_functions_of_one_name_in_one_file_are_counted_apart():
+    one, other = (samples.compilation(i, function="forward", line=line) for i, line in ((1, 10), (2, 50)))
+    rest = samples.compilation(
+        3, function="torch_dynamo_resume_in_forward_at_12", resumes="forward", line=12, stack=(samples.CALLED,)
+    )
+    graphs = tuple(samples.graph(c.compile_id, GraphStage.DYNAMO, 4) for c in (one, other, rest))
+    event = samples.graph_break(1, samples.PRINTING, 12, "print()")
+    (card,) = break_cards(Recording(compilations=(one, other, rest), graphs=graphs, graph_breaks=(event,)))
+    assert (card.graphs, card.functions_that(BreakOutcome.SPLIT)) == (2, 1)

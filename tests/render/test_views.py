@@ -177,7 +177,7 @@ def test_functions_stand_the_worst_first_each_with_why_it_is_not_compiled():
         "strict", "schedule", "search", "step", "helper", "constants",
     ]  # fmt: skip
     assert re.search(r"strict +model.py:16 +failed +\[6/0\]\n +model.py:71: Failed to trace", text)
-    assert re.search(r"schedule .* since the recompile limit +\[5/0\] .9\n +recompiled 8 times: `lr.shape", text)
+    assert re.search(r"schedule .* anything new +\[5/0\] .9\n +recompiled 8 times: `lr.shape", text)
     assert re.search(r"search .* eager +\[4/0\]\n +break 1: The branch depends on a tensor's value", text)
     assert re.search(r"constants .* nothing to compile +\[7/0\]\n\n", text)
 

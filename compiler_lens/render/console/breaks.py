@@ -107,9 +107,10 @@ def _remedy(card: BreakCard, page: Page) -> list[Text]:
     for hint in specific_hints(card.cause) if not remedy else ():
         lines += _labelled("change", hint, page, GOOD)
     if rewrite:
-        lines.append(line(("to" if rewrite.is_complete else "along the lines of", DIM), indent=13))
+        where = f"in place of {plural(len(rewrite.before), 'line')}" if len(rewrite.before) > 1 else "to"
+        lines.append(line((where if rewrite.is_complete else "along the lines of", DIM), indent=13))
         lines += [_code(text) for text in rewrite.after]
-        lines += paragraph(f"if {rewrite.needs}" if rewrite.needs else "", page.width, 13, DIM)
+        lines += paragraph(f"given that {rewrite.needs}" if rewrite.needs else "", page.width, 13, DIM)
     elif remedy:
         lines.append(line(("as in", DIM), indent=13))
         lines += [_code(f"- {text}") for text in remedy.before.splitlines()]

@@ -89,7 +89,7 @@ def _body(told: Advice, page: Page, indent: int, *, change: bool) -> list[Text]:
 
 
 def _change(told: Advice, page: Page, indent: int) -> list[Text]:
-    lines = paragraph(told.change, page.width, indent, GOOD, 4) if told.change else []
+    lines = paragraph(told.change, page.width, indent, GOOD, 6) if told.change else []
     for text in told.instead[:_LINES]:
         lines.append(Text(" " * (indent + 2) + clean(text), style=CODE, no_wrap=True))
     if len(told.instead) > _LINES:
