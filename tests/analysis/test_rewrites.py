@@ -698,6 +698,9 @@ NONE = {
     "a count on both sides": (
         BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n += 1\n    else:\n        n -= 1\n    return x[:n]\n",
     ),
+    "a count written out in a loop": (
+        BRANCH, "if", "def f(x, n):\n    for _ in range(3):\n        n = n + 1\n        if x.sum() > 9:\n            break\n    return x[:n]\n",
+    ),
     "a count in a loop": (
         BRANCH, "if", "def f(x, n):\n    for _ in range(3):\n        n += 1\n        if x.sum() > 9:\n            break\n    return x[:n]\n",
     ),
@@ -792,6 +795,69 @@ def test_a_huge_line_is_survived(cause, line):
     text = f"def f(x):\n{line}\n    return y\n"
     rewrite(cause, Sources({FILE: text}), SourceLine(FILE, text.count("\n") - 1, "f", ""))
     rewrite(cause, Sources(), SourceLine(FILE, 1, "f", line))
+
+
+BREAKS = """\
+    if x.sum() > {n}:
+        x = x + {n}
+    y{n} = x * x.max().item()
+    z{n} = x.abs() * float(y{n}.sum())
+    x[x > {n}] *= 2
+    w{n} = x[x > {n}].mean() + z{n}
+    i = torch.where(x > {n})[0]
+    x[i] = w{n}[i]
+    x = x * random.random() + 1 if x.any() else x
+    for k in range(3):
+        x = x + k
+        if x.sum() > {n}:
+            break
+    if random.random() < {n} and not x.any():
+        x = x - y{n}
+    else:
+        x = x.exp() / w{n}
+    assert not x.isnan().any(), "nan"
+"""
+
+
+def every_rewrite(count: int, end: str = "\n") -> list[Rewrite | None]:
+    """What is suggested for every line of one function with so many breaks of each kind."""
+    text = "def f(x):\n" + "".join(BREAKS.format(n=n) for n in range(count)) + "    return x\n"
+    lines, texts = text.split("\n"), Sources({FILE: text.replace("\n", end)})
+    causes = (BRANCH, ITEM, SHAPE, BreakCause("Attempted to call function marked as skipped", context="Random.random"))
+    return [rewrite(c, texts, SourceLine(FILE, n, "f", line)) for n, line in enumerate(lines, 1) for c in causes]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["unix", "dos"])
+def test_the_work_grows_with_the_breaks_of_a_function(calls_of, end):
+    few, many = calls_of(lambda: every_rewrite(20, end)), calls_of(lambda: every_rewrite(80, end))
+    assert many < 1.3 * 4 * few
+    assert sum(found is not None for found in every_rewrite(20, end)) > 20 * 5
+
+
+HOSTILE = {
+    "a chain of elif": "    if x.sum() > 0:\n        y = 0\n"
+    + "".join(f"    elif x.sum() > {n}:\n        y = {n}\n" for n in range(1_000)),
+    "a sum of texts": "    y = " + " +\\\n        ".join(['"a"'] * 1_500) + "\n    z = x * x.sum().item()\n",
+    "a list over lines": "    y = [\n" + "        x * x.sum().item(),\n" * 3_000 + "    ]\n",
+    "a list on two lines": "    y = [\n        1, "
+    + "x * x.sum().item(), " * 40
+    + "\n"
+    + "x * x.max().item(), " * 3_000
+    + "]\n",
+}
+
+
+@pytest.mark.parametrize("code", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_source_gives_nothing_and_soon(calls_of, code):
+    text = f"def f(x):\n{code}    return x\n"
+    lines = text.split("\n")
+    places = [SourceLine(FILE, n, "f", lines[n - 1]) for n in (2, 3, 4, len(lines) // 2)]
+
+    def found() -> list[Rewrite | None]:
+        return [rewrite(cause, Sources({FILE: text}), place) for place in places for cause in (BRANCH, ITEM, SHAPE)]
+
+    assert found() == [None] * 12
+    assert calls_of(found) < 12 * 1_000
 
 
 def test_a_line_of_a_megabyte_gives_nothing():

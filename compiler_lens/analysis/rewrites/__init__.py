@@ -59,12 +59,11 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
 def rewrite(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
     """What to write instead of a line that breaks the graph; None where no rewrite is known to be right."""
     rules = _RULES.get(cause.gb_type, ())
-    site = site_at(sources, at) if rules else None
-    if site is None or any(
-        isinstance(s, _HANDLING) for s in site.around
-    ):  # a handler may count on what the line raises
-        return None
     try:
+        site = site_at(sources, at) if rules else None
+        # a handler may count on what the line raises
+        if site is None or any(isinstance(s, _HANDLING) for s in site.around):
+            return None
         return next((found for rule in rules if (found := rule(site, cause)) is not None), None)
     except RecursionError:  # an expression nested deeper than Python's stack
         return None

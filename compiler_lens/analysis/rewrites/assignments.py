@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from compiler_lens.analysis.rewrites.site import Site
 from compiler_lens.analysis.rewrites.syntax import called, dotted, gives_several, is_number, is_pure_call
@@ -43,6 +44,12 @@ def assignments(body: Sequence[ast.stmt]) -> list[Assignment] | None:
     known = all(a.operator is None or a.operator in OPERATORS for a in found)
     once = len({a.name for a in found}) == len(found) == len(body)
     return found if once and known else None
+
+
+def stays_tensor(site: Site, one: Assignment) -> bool:
+    """Whether a count in Python, such as `n += 1`, does not become a tensor."""
+    counts = one.operator or any(n.id == one.name for n in ast.walk(one.value) if isinstance(n, ast.Name))
+    return not counts or site.is_tensor(ast.Name(one.name))
 
 
 def is_simple_value(node: ast.expr) -> bool:
@@ -95,15 +102,20 @@ def _risks(value: ast.expr | Assignment) -> list[ast.AST]:
 def _made_of(site: Site, nodes: Sequence[ast.AST]) -> set[str]:
     """The names in some expressions, and in what these names are assigned."""
     found: set[str] = set()
-    left = [n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)]
+    left = [name for node in nodes for name in _names_in(node)]
     while left and len(found) < _MOST_NAMES:
         name = left.pop()
         if name in found or name in ("torch", site.torch, "F"):
             continue
         found.add(name)
         value = site.value_of(name)
-        left += [n.id for n in ast.walk(value) if isinstance(n, ast.Name)] if value else []
+        left += _names_in(value) if value else ()
     return found
+
+
+@lru_cache(maxsize=256)
+def _names_in(node: ast.AST) -> tuple[str, ...]:
+    return tuple(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
 def _is_setting(node: ast.expr) -> bool:

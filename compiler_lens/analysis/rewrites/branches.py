@@ -15,6 +15,7 @@ from compiler_lens.analysis.rewrites.assignments import (
     is_simple_value,
     new_value,
     runs_in_cond,
+    stays_tensor,
 )
 from compiler_lens.analysis.rewrites.conditions import condition, is_boolean
 from compiler_lens.analysis.rewrites.loops import search, while_loop
@@ -154,7 +155,7 @@ def _same_targets(site: Site, first: list[Assignment], second: list[Assignment])
 
 
 def _are_values(site: Site, first: list[Assignment], second: list[Assignment]) -> bool:
-    if not all(_stays_tensor(site, a) for a in (*first, *second)):
+    if not all(stays_tensor(site, a) for a in (*first, *second)):
         return False
     others = [b.value for b in second] or [ast.Name(a.name) for a in first]
     operators = [b.operator for b in second] or [None for _ in first]
@@ -162,12 +163,6 @@ def _are_values(site: Site, first: list[Assignment], second: list[Assignment]) -
         a.operator or operator or _alike(site, a.value, other)
         for a, other, operator in zip(first, others, operators, strict=True)
     )
-
-
-def _stays_tensor(site: Site, one: Assignment) -> bool:
-    """Whether a count in Python, such as `n += 1`, does not become a tensor."""
-    counts = one.operator or any(n.id == one.name for n in ast.walk(one.value) if isinstance(n, ast.Name))
-    return not counts or site.is_tensor(ast.Name(one.name))
 
 
 def _alike(site: Site, one: ast.expr, other: ast.expr) -> bool:
@@ -238,8 +233,8 @@ def _operands(site: Site, first: list[Assignment], second: list[Assignment]) -> 
     changed = {a.name for a in first}
     loaded = [n.id for a in (*first, *second) for n in ast.walk(a.value) if isinstance(n, ast.Name)]
     loaded += [a.name for a in (*first, *second) if a.operator or not second]
-    known = site.local() & (site.tensors | changed)
-    return [name for name in dict.fromkeys(loaded) if name in known and site.defined_before(name)]
+    known = [n for n in dict.fromkeys(loaded) if n in site.local() and (n in site.tensors or n in changed)]
+    return [name for name in known if site.defined_before(name)]
 
 
 # -- a if test else b

@@ -104,7 +104,8 @@ def _python_numbers(site: Site, node: ast.expr) -> Iterator[Change]:
     elif isinstance(node, ast.Call) and called(node) in ("float", "int") and node.args and site.is_tensor(node.args[0]):
         yield node, f"({site.source(node.args[0])})"
     elif isinstance(node, ast.Call) and dotted(node.func) == "random.random":
-        device = next((f", device={n}.device" for n in sorted(site.tensors)), "")
+        names = sorted({n.id for n in ast.walk(site.statement) if isinstance(n, ast.Name)} & site.tensors)
+        device = next((f", device={n}.device" for n in names if site.defined_before(n)), "")
         yield node, f"{site.torch}.rand((){device})"
     else:
         for part in ast.iter_child_nodes(node):

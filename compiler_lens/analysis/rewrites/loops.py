@@ -13,30 +13,31 @@ from compiler_lens.analysis.rewrites.assignments import (
     is_simple_value,
     new_value,
     runs_in_cond,
+    stays_tensor,
 )
 from compiler_lens.analysis.rewrites.site import Rewrite, Site
 from compiler_lens.analysis.rewrites.syntax import loads
+
+_MOST_STATEMENTS = 60
 
 
 def search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     """`for …: …; if test: break` with a tensor that says whether it is over."""
     loop = site.around[-1] if site.around else None
-    if not isinstance(loop, ast.For) or loop.orelse or node.orelse or len(node.body) != 1 or node not in loop.body:
+    if not isinstance(loop, ast.For) or loop.orelse or node.orelse or len(node.body) != 1 or _is_long(loop, node):
         return None
     number = loop.body.index(node)
     before, after = assignments(loop.body[:number]), assignments(loop.body[number + 1 :])
     if before is None or after is None or not all(is_simple_value(a.value) for a in (*before, *after)):
         return None
     both = [*before, *after]
-    if is_guarded(site, node.test, both) or any(a.operator and a.name not in site.tensors for a in both):
+    head = site.head(loop)
+    if not head or _is_read_elsewhere(site, loop) or len({a.name for a in both}) != len(both) or not both:
         return None
-    if len({a.name for a in both}) != len(both) or not both or not all(_defined(site, loop, a.name) for a in both):
+    if is_guarded(site, node.test, both) or not all(_goes_on(site, loop, a) for a in both):
         return None
     done = site.free("done")
     device = next((f", device={a.name}.device" for a in both if a.name in site.tensors), "")
-    head = site.head(loop)
-    if not head or _is_read_elsewhere(site, loop):
-        return None
     lines = [f"{done} = {site.torch}.zeros((), dtype={site.torch}.bool{device})", *head]
     lines += [f"    {_torch_where(site, done, a)}" for a in before]
     lines.append(f"    {done} = {done} | ({test})")
@@ -46,18 +47,20 @@ def search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     )
 
 
+def _is_long(loop: ast.For, node: ast.If) -> bool:
+    return len(loop.body) > _MOST_STATEMENTS or node not in loop.body
+
+
 def _is_read_elsewhere(site: Site, loop: ast.For) -> bool:
     """Whether what the loop counts by may be read after it: it then has another value, as the loop does not stop."""
     names = [n for n in ast.walk(loop.target) if not isinstance(n, (ast.Tuple, ast.List, ast.expr_context))]
     if not all(isinstance(n, ast.Name) for n in names):
         return True
-    return any(
-        len(loads(site.function or loop, n.id)) > len(loads(loop, n.id)) for n in names if isinstance(n, ast.Name)
-    )
+    return any(len(site.loads(n.id)) > len(loads(loop, n.id)) for n in names if isinstance(n, ast.Name))
 
 
-def _defined(site: Site, loop: ast.For, name: str) -> bool:
-    return site.at(loop).defined_before(name)
+def _goes_on(site: Site, loop: ast.For, one: Assignment) -> bool:
+    return stays_tensor(site, one) and site.at(loop).defined_before(one.name)
 
 
 def _torch_where(site: Site, done: str, one: Assignment) -> str:

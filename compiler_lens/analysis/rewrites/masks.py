@@ -18,6 +18,9 @@ from compiler_lens.analysis.rewrites.syntax import (
 )
 from compiler_lens.model import BreakCause
 
+_MOST_READS = 16
+_MOST_BETWEEN = 60  # statements
+
 
 def masked(site: Site, cause: BreakCause) -> Rewrite | None:
     """For a size that depends on values: a mask used as an index, or the indices of its true places."""
@@ -158,10 +161,13 @@ def _chosen_rows(site: Site) -> Rewrite | None:
     mask = _places_of(node.value)
     if not isinstance(target, ast.Name) or mask is None or not _is_mask(site, mask):
         return None
-    users = [n for n, s in enumerate(site.following) if loads(s, target.id)]
+    every = site.loads(target.id)
+    if len(every) > _MOST_READS:
+        return None
+    users = sorted({n for read in every if (n := site.number_of(read)) is not None})
     guards = {n for n in users if _asks_for_none(site.following[n], target.id)}
     reads = sum(len(loads(site.following[n], target.id)) for n in users)
-    if len(users) != len(guards) + 1 or users[-1] in guards or reads != len(loads(site.function, target.id)):
+    if len(users) != len(guards) + 1 or users[-1] in guards or users[-1] > _MOST_BETWEEN or reads != len(every):
         return None
     between = [s for n, s in enumerate(site.following[: users[-1]]) if n not in guards]
     last = site.following[users[-1]]

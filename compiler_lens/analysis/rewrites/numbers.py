@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 
 from compiler_lens.analysis.rewrites.site import Change, Rewrite, Site
 from compiler_lens.analysis.rewrites.syntax import (
@@ -18,6 +19,7 @@ from compiler_lens.model import BreakCause
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
 _NO_DIMENSIONS = "the tensor has no dimensions"
 _FLOATING = frozenset({"mean", "norm", "std", "var", "exp", "log", "sqrt", "sigmoid", "tanh", "softmax", "logsumexp"})
+_MOST_READS = 16
 _DEPTH = 4  # assignments that a value is followed through
 
 
@@ -28,11 +30,12 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
         return _iterated(site, statement)
     if not is_simple(statement):
         return None
-    parents = _parents(site.function or statement)
+    parents = site.parents()
     if stacked := _stacked(site):
         return stacked
     every = [n for n in ast.walk(statement) if isinstance(n, ast.Call) and _number_of(site, n) is not None]
-    found = [n for n in every if parents.get(n) not in every]  # of float(x.item()) the outer one
+    outer = set(every)
+    found = [n for n in every if parents.get(n) not in outer]  # of float(x.item()) the outer one
     if not all(_meets_tensors(site, n, parents, _DEPTH) for n in found):
         return None
     tensors = [_number_of(site, n) for n in found]
@@ -42,7 +45,7 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
     return site.edit(changes, needs)
 
 
-def _end(call: ast.Call, tensor: ast.expr | None, parents: dict[ast.AST, ast.AST]) -> str:
+def _end(call: ast.Call, tensor: ast.expr | None, parents: Mapping[ast.AST, ast.AST]) -> str:
     if called(call) != "float":
         return ".long()" if called(call) == "int" else ".detach()"
     parent = parents.get(call)
@@ -67,7 +70,7 @@ def _number_of(site: Site, call: ast.Call) -> ast.expr | None:
     return None
 
 
-def _meets_tensors(site: Site, node: ast.AST, parents: dict[ast.AST, ast.AST], depth: int) -> bool:
+def _meets_tensors(site: Site, node: ast.AST, parents: Mapping[ast.AST, ast.AST], depth: int) -> bool:
     """Whether a number is used in arithmetic with tensors only, so that a tensor may stand for it."""
     parent = parents.get(node)
     if isinstance(parent, ast.BinOp) and isinstance(parent.op, _ARITHMETIC):
@@ -82,11 +85,11 @@ def _meets_tensors(site: Site, node: ast.AST, parents: dict[ast.AST, ast.AST], d
     target = parent.targets[0]
     if not isinstance(target, ast.Name) or site.function is None or site.value_of(target.id) is None:
         return False
-    return _all_meet(site, loads(site.function, target.id), parents, depth - 1)
+    return _all_meet(site, site.loads(target.id), parents, depth - 1)
 
 
-def _all_meet(site: Site, reads: list[ast.Name], parents: dict[ast.AST, ast.AST], depth: int) -> bool:
-    return bool(reads) and all(_meets_tensors(site, n, parents, depth) for n in reads)
+def _all_meet(site: Site, reads: Sequence[ast.Name], parents: Mapping[ast.AST, ast.AST], depth: int) -> bool:
+    return 0 < len(reads) <= _MOST_READS and all(_meets_tensors(site, n, parents, depth) for n in reads)
 
 
 def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
@@ -97,9 +100,9 @@ def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
         return None
     if not isinstance(target, ast.Name) or not head or site.function is None:
         return None
-    parents = _parents(site.function)
+    parents = site.parents()
     inside = [n for s in loop.body for n in loads(s, target.id)]
-    outside = set(loads(site.function, target.id)) - set(inside)
+    outside = set(site.loads(target.id)) - set(inside)
     if len(head) != 1 or outside or not _all_meet(site, inside, parents, 0):
         return None
     name, tensor = target.id, site.atom(call.func.value)
@@ -131,7 +134,7 @@ _RANDOM = {
 
 
 def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
-    parents = _parents(site.function or site.statement)
+    parents = site.parents()
     calls = [
         n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and dotted(n.func) in _RANDOM and not n.args
     ]
@@ -139,7 +142,3 @@ def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]
     return site.edit(changes, RANDOM_NEEDS)
-
-
-def _parents(tree: ast.AST) -> dict[ast.AST, ast.AST]:
-    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}

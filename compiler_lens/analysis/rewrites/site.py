@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import takewhile
 
-from compiler_lens.analysis.rewrites.syntax import SIMPLE, Function, assigned_value, is_tensor, parameters, tensor_names
+from compiler_lens.analysis.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
 from compiler_lens.analysis.source import Sources
 from compiler_lens.model import SourceLine
 
@@ -15,6 +17,8 @@ _LONGEST_FILE = 2_000_000  # characters that we parse
 _LONGEST_LINE = 1_000
 _LONGEST_STATEMENT = 60  # lines: nobody reads a longer suggestion
 _LARGEST_STATEMENT = 5_000  # characters
+_LARGEST_BLOCK = 200  # lines of a statement that the rules look through
+_DEEPEST = 50  # statements around one another
 
 Change = tuple[ast.expr, str]  # what stands there now, what to write there
 
@@ -59,13 +63,13 @@ class Site:
 
     def edited(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
         """A node's text as the user wrote it, with parts of it changed."""
-        data, starts = _encoded(self.text)
+        whole, starts = _encoded(self.text)
         first, last = _extent(node, starts)
+        data = whole[first:last]
         for part, new in sorted(changes, key=lambda c: _extent(c[0], starts), reverse=True):
             begin, end = _extent(part, starts)
-            data = data[:begin] + new.encode() + data[end:]
-            last += len(new.encode()) - (end - begin)
-        return data[first:last].decode()
+            data = data[: begin - first] + new.encode() + data[end - first :]
+        return data.decode()
 
     def rewrite(
         self, after: Sequence[str], needs: str = "", *, last: ast.stmt | None = None, is_complete: bool = True
@@ -90,7 +94,7 @@ class Site:
         first, indent = self.statement, self.statement.col_offset
         lines = _split(self.text)[first.lineno - 1 : last.end_lineno]
         tail = lines[-1].encode()[last.end_col_offset or 0 :].decode().strip()
-        between = [first, *(s for s in self.following if s.lineno <= last.lineno)]
+        between = [first, *takewhile(lambda s: s.lineno <= last.lineno, self.following)]
         if (
             sum(map(len, lines)) > _LARGEST_STATEMENT
             or lines[0][:indent].strip()
@@ -108,13 +112,14 @@ class Site:
 
     def head(self, statement: ast.For) -> tuple[str, ...]:
         """The lines of a loop before its body, dedented; empty if they hold more than that."""
-        lines = self.text.split("\n")[statement.lineno - 1 : _head_end(statement)]
+        lines = _split(self.text)[statement.lineno - 1 : _head_end(statement)]
         is_whole = lines[-1].rstrip().endswith(":") and statement.body[0].lineno > _head_end(statement)
         return tuple(line[statement.col_offset :] for line in lines) if is_whole else ()
 
     def names(self) -> frozenset[str]:
         """Every name that the function, or without one the statement, uses."""
-        return frozenset(n.id for n in ast.walk(self.function or self.statement) if isinstance(n, ast.Name))
+        uses = _uses(self.function or self.statement)
+        return frozenset((*uses.loads, *uses.stores))
 
     def local(self) -> frozenset[str]:
         """Parameters and names that the function assigns."""
@@ -124,13 +129,26 @@ class Site:
         """Whether a local name has a value when the statement is reached, as far as text tells."""
         if self.function is None:
             return False
-        stores = (n for n in ast.walk(self.function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-        own = (n.lineno for n in stores if n.id == name)
-        return name in parameters(self.function) or any(line < self.statement.lineno for line in own)
+        first = next(iter(_uses(self.function).stores.get(name, ())), self.statement.lineno)
+        return name in parameters(self.function) or first < self.statement.lineno
 
     def value_of(self, name: str) -> ast.expr | None:
         """What a name is assigned, if that happens once in the function."""
-        return assigned_value(self.function, name) if self.function else None
+        uses = _uses(self.function) if self.function else _Uses({}, {}, {})
+        values = uses.values.get(name, ())
+        return values[0] if len(uses.stores.get(name, ())) == len(values) == 1 else None
+
+    def loads(self, name: str) -> Sequence[ast.Name]:
+        """Where the function reads a name, in the order of the text."""
+        return _uses(self.function).loads.get(name, ()) if self.function else ()
+
+    def number_of(self, node: ast.expr) -> int | None:
+        """In which of the following statements a node is."""
+        return _number_at(self.following, node.lineno)
+
+    def parents(self) -> Mapping[ast.AST, ast.AST]:
+        """Of each node of the function, or without one of the statement, the node around it."""
+        return _parents(self.function or self.statement)
 
     def is_tensor(self, node: ast.expr) -> bool:
         """Whether an expression is a tensor for sure."""
@@ -143,7 +161,7 @@ def site_at(sources: Sources, at: SourceLine) -> Site | None:
     if len(known) > _LONGEST_LINE or len(at.code) > _LONGEST_LINE:
         return None
     if known.strip() and (not at.code or at.code.strip().startswith(known.strip())):  # torch may join several lines
-        return _in_file(sources.texts[at.file], at.line)
+        return _in_file(_with_line_feeds(sources.texts[at.file]), at.line)
     tree = _parsed(at.code.strip())
     if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], SIMPLE):
         return None
@@ -153,10 +171,9 @@ def site_at(sources: Sources, at: SourceLine) -> Site | None:
 
 
 def _in_file(text: str, line: int) -> Site | None:
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
     tree = _parsed(text)
     path = _path(tree.body, line) if tree else ()
-    if tree is None or not path:
+    if tree is None or not path or _is_large(path[-1][0], _encoded(text)[1]):
         return None
     places = [i for i, (s, _) in enumerate(path) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))]
     (statement, following), around = path[-1], [s for s, _ in path[:-1]]
@@ -164,27 +181,42 @@ def _in_file(text: str, line: int) -> Site | None:
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
     inner = tuple(around[places[-1] + 1 :])
-    names = tensor_names(function, _local(function))
+    names = _tensors(function)
     torch = _torch_name(tree)
     return Site(text, line, statement, following, inner, function, names, torch or "torch", bool(torch))
 
 
 def _path(body: Sequence[ast.stmt], line: int) -> tuple[tuple[ast.stmt, tuple[ast.stmt, ...]], ...]:
-    for number, statement in enumerate(body):
-        if statement.lineno <= line <= (statement.end_lineno or 0):
-            here = (statement, tuple(body[number + 1 :]))
-            if line <= _head_end(statement):
-                return (here,)
-            return (here, *next((p for block in _blocks(statement) if (p := _path(block, line))), ()))
-    return ()
+    """The statements around a line, outermost first, each with those behind it; empty where they are too many."""
+    found: list[tuple[ast.stmt, tuple[ast.stmt, ...]]] = []
+    while (number := _number_at(body, line)) is not None and len(found) < _DEEPEST:
+        statement = body[number]
+        found.append((statement, tuple(body[number + 1 :])))
+        inner = (b for b in _blocks(statement) if _number_at(b, line) is not None)
+        body = () if line <= _head_end(statement) else next(inner, ())
+    return tuple(found) if len(found) < _DEEPEST else ()
+
+
+def _number_at(body: Sequence[ast.stmt], line: int) -> int | None:
+    number = bisect_left(body, line, key=lambda s: s.end_lineno or 0)
+    return number if number < len(body) and body[number].lineno <= line else None
 
 
 def _head_end(statement: ast.stmt) -> int:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return statement.lineno - 1
-    heads = (n for n in ast.iter_child_nodes(statement) if isinstance(n, (ast.expr, ast.withitem)))
-    ends = (getattr(n, "end_lineno", None) or 0 for head in heads for n in ast.walk(head))
-    return max([statement.lineno, *ends])
+    heads = [getattr(statement, field, None) for field in ("test", "iter", "subject")]
+    heads += [e for item in getattr(statement, "items", ()) for e in (item.context_expr, item.optional_vars)]
+    return max(statement.lineno, *(getattr(head, "end_lineno", None) or 0 for head in heads))
+
+
+def _is_large(statement: ast.stmt, starts: tuple[int, ...]) -> bool:
+    """Whether a statement, or of one with a block the head, is longer than a suggestion may be."""
+    if isinstance(statement, SIMPLE):
+        first, last = _extent(statement, starts)
+    else:
+        first, last = starts[statement.lineno - 1], starts[_head_end(statement)]
+    return last - first > _LARGEST_STATEMENT or (statement.end_lineno or 0) - statement.lineno > _LARGEST_BLOCK
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -194,9 +226,44 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """What a function does with each name."""
+
+    loads: Mapping[str, Sequence[ast.Name]]
+    stores: Mapping[str, Sequence[int]]  # lines, in order
+    values: Mapping[str, Sequence[ast.expr]]  # what is assigned to the name alone
+
+
+@lru_cache(maxsize=16)
+def _uses(tree: ast.AST) -> _Uses:
+    loads: dict[str, list[ast.Name]] = {}
+    stores: dict[str, list[int]] = {}
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            loads.setdefault(node.id, []).append(node)
+        elif isinstance(node, ast.Name):
+            stores.setdefault(node.id, []).append(node.lineno)
+        elif isinstance(node, ast.Assign) and len(named := targets(node)) == 1:
+            values.setdefault(named[0], []).append(node.value)
+    in_order = {name: sorted(nodes, key=lambda n: n.lineno) for name, nodes in loads.items()}
+    return _Uses(in_order, {name: sorted(lines) for name, lines in stores.items()}, values)
+
+
+@lru_cache(maxsize=16)
+def _parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
+@lru_cache(maxsize=16)
 def _local(function: Function) -> frozenset[str]:
-    stores = {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    return frozenset(stores.union(parameters(function)))
+    return frozenset(_uses(function).stores).union(parameters(function))
+
+
+@lru_cache(maxsize=16)
+def _tensors(function: Function) -> frozenset[str]:
+    return tensor_names(function, _local(function))
 
 
 @lru_cache(maxsize=16)
@@ -215,6 +282,11 @@ def _spans_lines(node: ast.AST) -> bool:
 def _extent(node: ast.AST, starts: tuple[int, ...]) -> tuple[int, int]:
     first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
     return starts[first - 1] + getattr(node, "col_offset", 0), starts[last - 1] + getattr(node, "end_col_offset", 0)
+
+
+@lru_cache(maxsize=16)
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 @lru_cache(maxsize=16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Set as AbstractSet
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -47,15 +48,6 @@ SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.As
 def is_simple(statement: ast.stmt) -> bool:
     """Whether a statement has no block of statements."""
     return isinstance(statement, SIMPLE)
-
-
-def assigned_value(function: ast.AST, name: str) -> ast.expr | None:
-    """What a name is assigned, if that happens once."""
-    stores = [
-        n for n in ast.walk(function) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)
-    ]
-    values = [n.value for n in ast.walk(function) if isinstance(n, ast.Assign) and _targets(n) == [name]]
-    return values[0] if len(stores) == len(values) == 1 else None
 
 
 def parameters(function: Function) -> tuple[str, ...]:
@@ -130,17 +122,27 @@ def is_number(node: ast.AST) -> bool:
 
 def tensor_names(tree: ast.AST, candidates: frozenset[str]) -> frozenset[str]:
     nodes = list(ast.walk(tree))
-    annotated = {
-        n.arg for n in nodes if isinstance(n, ast.arg) and n.annotation and "Tensor" in ast.unparse(n.annotation)
-    }
+    annotated = {n.arg for n in nodes if isinstance(n, ast.arg) and n.annotation and _speaks_of_tensors(n.annotation)}
     found = annotated | {name for n in nodes if isinstance(n, ast.Call) and (name := _used_as_tensor(n))}
-    assigns = [(t, n.value) for n in nodes if isinstance(n, ast.Assign) for t in _targets(n)]
+    assigns = [(t, n.value) for n in nodes if isinstance(n, ast.Assign) for t in targets(n)]
     for _ in range(2):  # a name that is made of names that come later in the text
         for target, value in assigns:
-            if is_tensor(value, frozenset(found)):
+            if target not in found and _is_tensor_at_all(value, found):
                 found.add(target)
     others = {target for target, value in assigns if called(value) in _NO_TENSOR or isinstance(value, _LITERALS)}
     return frozenset(found & candidates) - others - {"self", "cls"}
+
+
+def _speaks_of_tensors(annotation: ast.expr) -> bool:
+    parts = (getattr(n, "id", "") or getattr(n, "attr", "") or getattr(n, "value", "") for n in ast.walk(annotation))
+    return any("Tensor" in part for part in parts if isinstance(part, str))
+
+
+def _is_tensor_at_all(value: ast.expr, names: AbstractSet[str]) -> bool:
+    try:
+        return is_tensor(value, names)
+    except RecursionError:  # nested deeper than Python's stack
+        return False
 
 
 _LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)
@@ -155,7 +157,7 @@ def _used_as_tensor(call: ast.Call) -> str:
     return owner.id if call.func.attr in (PURE | {"item", "nonzero", "numel"}) - _SHARED else ""
 
 
-def is_tensor(node: ast.expr, names: frozenset[str]) -> bool:
+def is_tensor(node: ast.expr, names: AbstractSet[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in names
     if isinstance(node, ast.Call):
@@ -176,5 +178,6 @@ def _receiver(call: ast.Call) -> ast.expr:
     return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
-def _targets(assign: ast.Assign) -> list[str]:
+def targets(assign: ast.Assign) -> list[str]:
+    """The names that are assigned alone."""
     return [t.id for t in assign.targets if isinstance(t, ast.Name)]
