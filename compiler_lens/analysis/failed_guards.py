@@ -22,6 +22,8 @@ _NUMBER = re.compile(r"-?\d+\Z")
 _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf|nan)\Z")
 _BACKEND = re.compile(r"compiler='?([^',)]+)")
 _PRESENCE = re.compile(r"[\w.]+\((.+), '?([^,']+)'?\)\Z")
+_SELF = re.compile(r"self\b")
+_IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
 _BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
 # Where batches and sequences are: by the number of dimensions, and for two by names that speak of tokens.
@@ -152,7 +154,7 @@ def _missing(text: str, name: str) -> Failed | None:
     if text.startswith("IndexError on "):
         return Failed(_C.LIST_LENGTH, name, f"index {name}", "present", "missing")
     if text.startswith("getattr failed on source "):
-        return Failed(_C.MODULE_ATTRIBUTE, name, f"attribute {name}", "present", "missing")
+        return Failed(_attribute(name, text), name, f"attribute {name}", "present", "missing")
     if "Accessor: " in text:
         function = name.removesuffix(".__code__")
         return Failed(_C.OBJECT_IDENTITY, function, f"identity of {function}", "a function" if function != name else "")
@@ -194,7 +196,7 @@ def _presence(name: str, failure: GuardFailure) -> Failed:
     if found is None:
         return Failed(_C.DICT_KEYS, name, name, old, new)
     if name.startswith("hasattr("):
-        return Failed(_C.MODULE_ATTRIBUTE, f"{found[1]}.{found[2]}", name, old, new)
+        return Failed(_attribute(found[1], failure.source), f"{found[1]}.{found[2]}", name, old, new)
     holder, key = (found[1], found[2]) if name.startswith("set.") else (found[2], found[1])
     return Failed(_C.DICT_KEYS, f"{key} in {holder}", name, old, new)
 
@@ -251,8 +253,13 @@ def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass:
     if names.is_captured(root):
         return _C.CLOSURE
     if path and "." in path[0]:
-        return _C.MODULE_ATTRIBUTE
+        return _attribute(name, failure.source)
     return _BY_VALUE.get(failure.old) or _by_form(failure.old)
+
+
+def _attribute(name: str, source: str) -> CauseClass:
+    """Of a module, as far as its name tells, or of another object."""
+    return _C.MODULE_ATTRIBUTE if _SELF.match(name) or _IN_MODULE.search(source) else _C.OBJECT_ATTRIBUTE
 
 
 _BY_VALUE: Mapping[str, CauseClass] = dict.fromkeys(("True", "False", "None", "not None"), _C.BOOL_OR_NONE)

@@ -36,6 +36,7 @@ class CauseClass(Enum):
     LIST_LENGTH = "length of a list"
     DICT_KEYS = "keys of a dict"
     MODULE_ATTRIBUTE = "attribute"
+    OBJECT_ATTRIBUTE = "attribute of an object"
     TRAINING_MODE = "train or eval"
     ANOTHER_MODULE = "another module"
     GLOBAL = "global variable"
@@ -201,6 +202,14 @@ FIXES: Mapping[CauseClass, Fix] = {
         '(`self.register_buffer("{attribute}", torch.tensor(0))`), or set '
         "`torch._dynamo.config.allow_unspec_int_on_nn_module = True` for an int of a module.",
         "A value that changes once, between training and inference, is one more compilation.",
+        free=1,
+    ),
+    CauseClass.OBJECT_ATTRIBUTE: Fix(
+        "What an object holds as a plain Python value is part of the compiled code: each new value may be compiled "
+        "apart.",
+        "Pass it as a tensor argument, `torch.tensor({name})` for a number, or read {name} before the compiled "
+        "function and choose by it there.",
+        "One recompile is how torch learns that a number varies.",
         free=1,
     ),
     CauseClass.TRAINING_MODE: Fix(

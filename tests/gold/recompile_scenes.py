@@ -259,6 +259,21 @@ def twelve_calls(model):
         model(torch.ones(3))
 
 
+class Cfg:
+    scale = 2
+
+
+def with_scale(x, cfg):
+    return x * cfg.scale if cfg.scale < 100 else x
+
+
+def objects_attribute(*, outside):
+    cfg = Cfg()
+    f = compiled(scaled if outside else with_scale)
+    for cfg.scale in (2, 3, 4):
+        f(torch.ones(3), torch.tensor(cfg.scale) if outside else cfg)
+
+
 class Normed(nn.Module):
     def __init__(self):
         super().__init__()
@@ -448,6 +463,7 @@ SCENES = (
     Scene("list", C.LIST_LENGTH, "len(xs)", "1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> ?", growing_list, allocated_list),
     Scene("cache", C.DICT_KEYS, "len(cache)", "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ?", growing_cache, written_outside),
     Scene("counter", C.MODULE_ATTRIBUTE, "self.step", "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ?", lambda: twelve_calls(Counter()), lambda: twelve_calls(CounterInBuffer())),
+    Scene("object", C.OBJECT_ATTRIBUTE, "cfg.scale", "2 -> 3", lambda: objects_attribute(outside=False), lambda: objects_attribute(outside=True)),
     Scene("training", C.TRAINING_MODE, "self.norm.training", "True -> False", train_and_eval, None),
     Scene("modules", C.ANOTHER_MODULE, "self", "ReLU -> Sigmoid", several_modules, one_module),
     Scene("global", C.GLOBAL, "global SCALE", "2 -> 3 -> 4", global_changes, passed_as_tensor),
