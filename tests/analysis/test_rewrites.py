@@ -688,12 +688,15 @@ NONE = {
         BRANCH, "if", "def f(x, xs):\n    if len(xs) == 0 or x.max() > 5:\n        x = x + 1\n    return x\n",
     ),
     "a test of the shape before": (
-        BRANCH, "if", "def f(x):\n    if x.shape[0] and x.max() > 5:\n        x = x + 1\n    return x\n",
+        BRANCH, "if", "def f(x):\n    if x.shape[0] > 0 and x.max() > 5:\n        x = x + 1\n    return x\n",
     ),
     "a test of the divisor before": (
         BRANCH, "if", "def f(x, n):\n    if n > 0 and (x.max() // n) > 5:\n        x = x + 1\n    return x\n",
     ),
     "a count": (BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n += 1\n    return x[:n]\n"),
+    "a count beside a call": (
+        BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        x = layer(x)\n        n += 1\n    return x[:n]\n",
+    ),
     "a count written out": (BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n = n + 1\n    return x[:n]\n"),
     "a count on both sides": (
         BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n += 1\n    else:\n        n -= 1\n    return x[:n]\n",

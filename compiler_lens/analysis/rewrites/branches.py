@@ -83,6 +83,8 @@ def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
 
 def _chosen(site: Site, test: str, first: list[Assignment], second: list[Assignment]) -> Rewrite | None:
     """The same targets on either side: torch.where if both sides may be computed, else torch.cond."""
+    if any(is_simple_value(a.value) and not stays_tensor(site, a) for a in (*first, *second)):
+        return None
     if all(is_simple_value(a.value) for a in (*first, *second)):
         if is_guarded(site, _test(site), [*first, *second]) or not _are_values(site, first, second):
             return None
@@ -155,8 +157,6 @@ def _same_targets(site: Site, first: list[Assignment], second: list[Assignment])
 
 
 def _are_values(site: Site, first: list[Assignment], second: list[Assignment]) -> bool:
-    if not all(stays_tensor(site, a) for a in (*first, *second)):
-        return False
     others = [b.value for b in second] or [ast.Name(a.name) for a in first]
     operators = [b.operator for b in second] or [None for _ in first]
     return all(
