@@ -695,7 +695,7 @@ NONE = {
     ),
     "a count": (BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n += 1\n    return x[:n]\n"),
     "a count beside a call": (
-        BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        x = layer(x)\n        n += 1\n    return x[:n]\n",
+        BRANCH, "if", "def f(x, n, k):\n    if x.sum() > 0:\n        x = layer(x)\n        n += k\n    return x[:n]\n",
     ),
     "a count written out": (BRANCH, "if", "def f(x, n):\n    if x.sum() > 0:\n        n = n + 1\n    return x[:n]\n"),
     "a count on both sides": (
