@@ -229,9 +229,7 @@ def test_json_has_the_same_lines_with_their_facts():
 
 
 def test_a_break_that_only_follows_says_from_which(monkeypatch):
-    monkeypatch.setattr(
-        cards, "fallout_of", lambda events, keys, around, known: dict.fromkeys(keys[1:], keys[0])
-    )
+    monkeypatch.setattr(cards, "fallout_of", lambda events, keys, around, known: dict.fromkeys(keys[1:], keys[0]))
     made = recording()
     follows = replace(
         made.graph_breaks[0],
