@@ -63,21 +63,22 @@ class Fix:
 FIXES: Mapping[CauseClass, Fix] = {
     CauseClass.BATCH_SIZE: Fix(
         "The first compilation is for one batch size; when another one comes, torch compiles again for any size.",
-        "Call `torch._dynamo.mark_dynamic({tensor}, {axis})` before the first call, or compile with "
-        "`torch.compile(…, dynamic=True)`; drop or pad the last batch of an epoch.",
+        "Call `torch._dynamo.maybe_mark_dynamic({tensor}, {axis})`, and so for each input of that size, before the "
+        "first call, or compile with `torch.compile(…, dynamic=True)`; drop or pad the last batch of an epoch.",
         "One recompile is how torch learns that a size varies.",
         free=1,
     ),
     CauseClass.SEQUENCE_LENGTH: Fix(
         "The first compilation is for one length; when another one comes, torch compiles again for any length.",
-        "Call `torch._dynamo.mark_dynamic({tensor}, {axis})` before the first call, or pad to a few fixed lengths.",
+        "Call `torch._dynamo.maybe_mark_dynamic({tensor}, {axis})`, and so for each input of that length, before the "
+        "first call, or pad to a few fixed lengths.",
         "One recompile is how torch learns that a length varies.",
         free=1,
     ),
     CauseClass.SIZE: Fix(
         "The first compilation is for one size; when another one comes, torch compiles again for any size.",
-        "Call `torch._dynamo.mark_dynamic({tensor}, {axis})` before the first call, or compile with "
-        "`torch.compile(…, dynamic=True)`.",
+        "Call `torch._dynamo.maybe_mark_dynamic({tensor}, {axis})`, and so for each input of that size, before the "
+        "first call, or compile with `torch.compile(…, dynamic=True)`.",
         "One recompile is how torch learns that a size varies.",
         free=1,
     ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from compiler_lens.analysis.cards import BreakCard, specific_hints
@@ -21,7 +22,7 @@ from compiler_lens.analysis.findings import (
     failed_compilation,
 )
 from compiler_lens.analysis.recompile_fixes import CauseClass
-from compiler_lens.analysis.remedies import remedy_for
+from compiler_lens.analysis.remedies import Setting, remedy_for
 from compiler_lens.analysis.stories import Chapter, RecompileStory
 from compiler_lens.model import BreakOutcome
 from compiler_lens.render import words
@@ -82,7 +83,7 @@ def card_advice(card: BreakCard, at: At) -> Advice:
     """What to do about a graph break: the rewrite of this very line if there is one, else the remedy, else torch's."""
     remedy = card.remedy
     hint = next(iter(specific_hints(card.cause)), "")
-    setting = remedy.setting if remedy else None
+    setting = setting_of(card)
     return Advice(
         at(card.place) if card.place else "an unknown place",
         one_line(card.place.code, 120) if card.place else "",
@@ -91,6 +92,20 @@ def card_advice(card: BreakCard, at: At) -> Advice:
         card.rewrite.after if card.rewrite else (),
         f"{setting.name} = {setting.value}" if setting else "",
     )
+
+
+_BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
+_LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)\(")
+
+
+def setting_of(card: BreakCard) -> Setting | None:
+    """The configuration that would do for this very line; None where none does."""
+    setting, code = card.remedy.setting if card.remedy else None, card.place.code if card.place else ""
+    if setting is None or (setting.name.endswith("capture_scalar_outputs") and _BRANCH.match(code)):
+        return None  # the number would be captured, and the branch on it break the graph instead
+    logged = _LOGGED.search(code)
+    is_logger = setting.name.endswith("ignore_logging_functions") and logged
+    return replace(setting, value=setting.value.replace("info", logged[1])) if is_logger and logged else setting
 
 
 def why(card: BreakCard) -> str:

@@ -9,7 +9,7 @@ from compiler_lens.analysis.coverage import plain_function
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.select import Selection
 from compiler_lens.model import BreakCause, Recording, SourceLine
-from compiler_lens.render.advice import effect, link, sentence, why
+from compiler_lens.render.advice import effect, link, sentence, setting_of, why
 from compiler_lens.render.console.page import (
     BAD,
     CODE,
@@ -115,9 +115,9 @@ def _remedy(card: BreakCard, page: Page) -> list[Text]:
         lines.append(line(("as in", DIM), indent=13))
         lines += [_code(f"- {text}") for text in remedy.before.splitlines()]
         lines += [_code(f"+ {text}", GOOD) for text in remedy.after.splitlines()]
-    if remedy and remedy.setting:
-        lines += _labelled("or set", f"{remedy.setting.name} = {remedy.setting.value}", page, CODE)
-        lines += paragraph(remedy.setting.price, page.width, 13, DIM)
+    if setting := setting_of(card):
+        lines += _labelled("or set", f"{setting.name} = {setting.value}", page, CODE)
+        lines += paragraph(setting.price, page.width, 13, DIM)
     if remedy and remedy.leave:
         lines += _labelled("leave it", remedy.leave, page)
     return lines

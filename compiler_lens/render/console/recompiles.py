@@ -24,6 +24,16 @@ _RAW = 3  # of torch's own texts
 _DIGITS = re.compile(r"\d\.\d{6,}")
 
 
+def _fine(count: int, of: int) -> str:
+    return (
+        "nothing to do"
+        if count == of
+        else f"{plural(count, 'function')} fine as it is"
+        if count == 1
+        else (f"{count:,} functions fine as they are")
+    )
+
+
 def recompile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC recompiles [ID]` shows: a card for every function that was compiled again."""
     stories = [s for s in recompile_stories(recording) if _is_asked_for(s, selection)]
@@ -32,7 +42,7 @@ def recompile_lines(recording: Recording, selection: Selection, page: Page) -> l
         return [line("No recompiles."), *sizes]
     total, fine = sum(story.recompiles for story in stories), sum(story.benign for story in stories)
     told = f"{plural(total, 'recompile')} of {plural(len(stories), 'function')}"
-    lines = [title("Recompiles", f"{told}, {fine:,} of them fine as they are" if fine else told)]
+    lines = [title("Recompiles", f"{told}, {_fine(fine, len(stories))}" if fine else told)]
     for story in stories:
         lines += [Text(), *_card(story, page)]
     return lines + sizes
