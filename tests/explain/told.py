@@ -46,7 +46,8 @@ def structure(explanation: Any) -> dict[str, Any]:
     return {
         "cards": cards,
         "treatments": sorted([f.name.name, f.treatment.value, f.own] for f in functions),
-        "findings": sorted([f.severity.value, type(f.evidence).__name__] for f in explanation.findings),
+        # Without what is benign: how long a phase took is no property of the program.
+        "findings": sorted([f.severity.value, type(f.evidence).__name__] for f in explanation.findings if not f.benign),
     }
 
 
