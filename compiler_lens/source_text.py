@@ -89,7 +89,10 @@ def _lines(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _definitions(text: str) -> tuple[Definition, ...]:
     tree = _parsed(text)
-    return tuple(_defined(tree, "")) if tree else ()
+    try:
+        return tuple(_defined(tree, "")) if tree else ()
+    except RecursionError:  # an expression nested deeper than Python's stack
+        return ()
 
 
 @lru_cache(maxsize=64)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from compiler_lens import Lens, load
-from compiler_lens.analysis.source import sources
+from compiler_lens.analysis.source import Sources, sources
 from compiler_lens.model import Compilation, Recording
 
 X = torch.ones(3)
@@ -162,3 +162,9 @@ def test_objects_of_the_users_are_asked_nothing() -> None:
     with Lens(strict=True, progress=False) as lens:
         torch.compile(takes, backend="eager")(Poisoned, X)
     assert first(lens.recording).function == "takes"
+
+
+def test_an_expression_deeper_than_pythons_stack_has_no_definitions_and_no_error() -> None:
+    text = "def f(x):\n    return " + " + ".join(['"a"'] * 3000) + "\n"
+
+    assert Sources({"f.py": text}).function_at("f.py", 2) in {None, *Sources({"f.py": text}).definitions("f.py")}
