@@ -309,6 +309,14 @@ class KernelKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class BufferAccess:
+    """Memory that one launch reads or writes."""
+
+    name: str  # as the output code calls it: "buf3", "primals_1"
+    bytes: int | None  # each element counted once, as far as it is touched; None where a size is not known
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """One call of a kernel in the output code."""
 
@@ -318,6 +326,22 @@ class Launch:
     grid: str = ""
     source_nodes: tuple[str, ...] = ()  # Dynamo nodes (in a backward: AOT nodes) that the comment above it names
     aten: tuple[str, ...] = ()  # the ATen ops that the comment above it names
+    ops: tuple[str, ...] = ()  # the scheduler's names for what is fused here: "op3"; a `Refusal` speaks of them
+    reads: tuple[BufferAccess, ...] = ()  # from memory, what the kernel itself wrote left out; empty if not known
+    writes: tuple[BufferAccess, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Two launches that share memory and that the scheduler did not fuse into one."""
+
+    compile_id: CompileId
+    part: Pass
+    first: str  # the first op of each, as in `Launch.ops`; `first` runs before `second`
+    second: str
+    reason: str  # torch's last word on the pair: "exceeds max fusion"; empty where it never tried
+    shared: tuple[BufferAccess, ...]  # with the bytes that one kernel would not have to move
+    ordinal: int = 0  # of the output code
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,6 +395,7 @@ class OutputCode:
     path: str = ""
     buffers: tuple[Buffer, ...] = ()
     ordinal: int = 0
+    key: str = ""  # of torch's cache; a profile calls the graph "## Call CompiledFxGraph KEY ##"
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,6 +494,57 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
+class LaunchTime:
+    """How long one launch took, measured in real calls."""
+
+    compile_id: CompileId
+    part: Pass
+    ordinal: int  # of the output code
+    kernel: str
+    launch: int  # which of the kernel's launches, from 0
+    microseconds: float  # median over all times that it ran
+    spread: float  # between the quartiles, microseconds
+    runs: float  # how often it ran in one call of the model
+    device_kernels: tuple[str, ...] = ()  # what ran, as the device's tracer names it: several for a library's call
+    trust: Trust = Trust.EXACT  # TEXT: told by its place between its neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTime:
+    """Work outside of all compiled graphs: eager ops, copies, what belongs to no launch."""
+
+    name: str
+    microseconds: float  # in one call of the model
+    runs: float  # in one call of the model
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What this device can do, measured on it: copying, multiplying, launching."""
+
+    device: str  # "NVIDIA H200"
+    bytes_per_second: float | None = None
+    flops_per_second: Mapping[str, float] = field(default_factory=dict)  # by dtype: "bf16"
+    launch_microseconds: float | None = None  # the shortest that any kernel takes
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Kernel times of one model, from real calls of it."""
+
+    calls: int  # that were measured
+    microseconds: float  # one call from outside, median, without the profiler
+    spread: float  # between the quartiles
+    busy_microseconds: float  # in one call, the device working
+    launches: tuple[LaunchTime, ...]
+    others: tuple[OtherTime, ...] = ()
+    ceilings: Ceilings = field(default_factory=lambda: Ceilings(""))
+    timer: str = ""  # "torch.profiler"
+    training: bool = False
+    notes: tuple[str, ...] = ()  # what could not be matched or measured, in words
+
+
+@dataclass(frozen=True, slots=True)
 class SourceFile:
     """A file of Python as it was when it was compiled."""
 
@@ -525,6 +601,8 @@ class Recording:
     decompositions: tuple[Decomposition, ...] = ()
     output_codes: tuple[OutputCode, ...] = ()
     kernels: tuple[Kernel, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    profiles: tuple[Profile, ...] = ()
     autotunes: tuple[AutotuneResult, ...] = ()
     cudagraphs: tuple[CudagraphOutcome, ...] = ()
     caches: tuple[CacheOutcome, ...] = ()
