@@ -50,6 +50,7 @@ from compiler_lens.readers import (
     tuning,
 )
 from compiler_lens.readers.facts import (
+    CodeKey,
     Failure,
     FrameEnd,
     FrameStart,
@@ -122,7 +123,7 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
     files = found.of(SourceFile)
     compilations = name_definitions(join_compilations(frame_facts, breaks, graphs, spans), files)
     environments = found.of(Environment)
-    codes = number_output_codes(found.of(OutputCode))
+    codes = number_output_codes(found.of(OutputCode), found.of(CodeKey))
     kernels_joined = join_kernels(found.of(Kernel), found.of(KernelNodes), found.of(TritonTuning))
     return Recording(
         environment=environments[-1] if environments else Environment(),

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
 from compiler_lens.model import CompileId, Kernel, KernelConfig, KernelKind, OutputCode, Pass, Trust
-from compiler_lens.readers.facts import KernelNodes, TritonTuning
+from compiler_lens.readers.facts import CodeKey, KernelNodes, TritonTuning
 from compiler_lens.readers.output_code import aot_id
 
 Value = TypeVar("Value")
 # The program of a compilation. On a cache hit a hook may call an inference graph "forward": only one of them exists.
 Program = tuple[CompileId, bool]
+Place = tuple[Program, int]  # an output code: which of its program's, from 0
 # A kernel by compilation and name, and whether it is a backward's, if that is known.
 _TuningKey = tuple[CompileId, str, "bool | None"]
 # The node lists of one kernel name, one for each code generation call, in order.
@@ -33,11 +34,26 @@ def join_kernels(
     )
 
 
-def number_output_codes(codes: Iterable[OutputCode]) -> tuple[OutputCode, ...]:
-    """The same output codes with `ordinal` set: DDP splits make several for one compilation and pass."""
+def number_output_codes(codes: Iterable[OutputCode], keys: Iterable[CodeKey] = ()) -> tuple[OutputCode, ...]:
+    """The same output codes with their keys, numbered: DDP splits make several for one compilation and pass."""
     codes = tuple(codes)
-    ordinals = _ordinals((_program(code.compile_id, code.part), aot_id(code.code)) for code in codes)
-    return tuple(replace(code, ordinal=ordinal) for code, ordinal in zip(codes, ordinals, strict=True))
+    programs = [_program(code.compile_id, code.part) for code in codes]
+    ordinals = _ordinals(zip(programs, (aot_id(code.code) for code in codes), strict=True))
+    told = _keys_in_order(set(zip(programs, ordinals, strict=True)), keys)
+    return tuple(
+        replace(code, ordinal=ordinal, key=told.get((program, ordinal), ""))
+        for code, ordinal, program in zip(codes, ordinals, programs, strict=True)
+    )
+
+
+def _keys_in_order(places: Iterable[Place], keys: Iterable[CodeKey]) -> Mapping[Place, str]:
+    # A graph is done after its code is written and before the next one's is, so they come in one order.
+    counts = Counter(program for program, _ in places)
+    told: dict[Program, list[str]] = defaultdict(list)
+    for entry in keys:
+        told[_program(entry.compile_id, entry.part)].append(entry.key)
+    matched = {program: listed for program, listed in told.items() if len(listed) == counts[program]}
+    return {(program, ordinal): key for program, listed in matched.items() for ordinal, key in enumerate(listed)}
 
 
 def _numbered(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -54,7 +70,7 @@ def _program(compile_id: CompileId, part: Pass) -> Program:
     return compile_id, part is Pass.BACKWARD
 
 
-def _place(kernel: Kernel) -> tuple[Program, int]:
+def _place(kernel: Kernel) -> Place:
     return _program(kernel.compile_id, kernel.part), kernel.ordinal
 
 
@@ -67,7 +83,7 @@ def _place(kernel: Kernel) -> tuple[Program, int]:
 # - nothing for mix-order reductions (codegen_comment(node_schedule, None) in codegen/simd.py), scatter and index_put
 #   fallbacks, device copies and in-place random fills.
 # - each part of a combo kernel hears of the nodes of all its parts (codegen_combo_kernel() in codegen/simd.py).
-def _node_lists(kernels: Sequence[Kernel], nodes: Sequence[KernelNodes]) -> dict[tuple[Program, int], NodeLists]:
+def _node_lists(kernels: Sequence[Kernel], nodes: Sequence[KernelNodes]) -> dict[Place, NodeLists]:
     codes: dict[Program, list[int]] = defaultdict(list)
     for kernel in kernels:
         program, ordinal = _place(kernel)
@@ -76,7 +92,7 @@ def _node_lists(kernels: Sequence[Kernel], nodes: Sequence[KernelNodes]) -> dict
     told: dict[Program, list[KernelNodes]] = defaultdict(list)
     for entry in nodes:
         told[_program(entry.compile_id, entry.part)].append(entry)
-    found: dict[tuple[Program, int], NodeLists] = {}
+    found: dict[Place, NodeLists] = {}
     for program, ordinals in codes.items():
         entries = told.get(program, [])
         if len(entries) == len(ordinals):

@@ -7,7 +7,7 @@ from pathlib import Path
 from compiler_lens.event import Event
 from compiler_lens.fold_kernels import join_kernels, number_output_codes
 from compiler_lens.model import CompileId, Kernel, KernelConfig, KernelKind, Launch, OutputCode, Pass, Trust
-from compiler_lens.readers.facts import KernelNodes, TritonTuning
+from compiler_lens.readers.facts import CodeKey, KernelNodes, TritonTuning
 from compiler_lens.readers.kernels import read_kernel_nodes
 from compiler_lens.readers.output_code import read_output_code
 from compiler_lens.readers.tuning import read_triton_configs, read_triton_kernel_info
@@ -125,6 +125,16 @@ def test_output_codes_are_numbered_as_their_kernels_are():
         (Pass.FORWARD, "0_forward"), (Pass.BACKWARD, "0_backward"), (Pass.FORWARD, "1_forward"),
     )]  # fmt: skip
     assert [c.ordinal for c in number_output_codes(codes)] == [0, 0, 1]
+
+
+def test_an_output_code_has_the_key_of_the_graph_that_was_done_at_its_place():
+    aots = [("0_forward", Pass.FORWARD), ("1_forward", Pass.FORWARD), ("0_backward", Pass.BACKWARD)]
+    codes = [OutputCode(ID, part, f"# AOT ID: ['{aot}']") for aot, part in aots]
+    keys = [
+        CodeKey(ID, part, key) for part, key in zip((Pass.INFERENCE, Pass.FORWARD, Pass.BACKWARD), "abc", strict=True)
+    ]
+    assert [c.key for c in number_output_codes(codes, keys)] == ["a", "b", "c"]
+    assert [c.key for c in number_output_codes(codes, keys[1:])] == ["", "", "c"]  # whose the one is, nobody knows
 
 
 def test_a_kernel_has_each_config_once_the_fastest_first_and_the_last_choice_holds():

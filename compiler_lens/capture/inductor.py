@@ -105,17 +105,22 @@ def part_of(compiled: Any, graph_kwargs: Any) -> str:
 
 def cudagraph_state(compiled: Any, graph_kwargs: Any, *, part: str, requested: bool) -> dict[str, Any]:
     """The meta of a `lens.cudagraph` event, once CompiledFxGraph.post_compile() has decided."""
+    key = str(getattr(compiled, "_fx_graph_cache_key", None) or "")
+    return {"part": part, "key": key, **_cudagraph_outcome(compiled, graph_kwargs, requested=requested)}
+
+
+def _cudagraph_outcome(compiled: Any, graph_kwargs: Any, *, requested: bool) -> dict[str, Any]:
     reason = str(getattr(compiled, "disabled_cudagraphs_reason", None) or "")
     failures = getattr(getattr(compiled, "cudagraph_info", None), "cudagraph_fail_reasons", None) or ()
     reason = reason or "; ".join(map(str, failures))
     partitions = getattr(compiled, "partition_maps", None) or ()
     on_cpu = set(getattr(compiled, "device_types", None) or ()) == {"cpu"}  # nothing there to capture
     if on_cpu or not requested:
-        return {"part": part, "state": "not_requested", "reason": "", "partitions": 0}
+        return {"state": "not_requested", "reason": "", "partitions": 0}
     if not bool(graph_kwargs.get("cudagraphs")):
-        return {"part": part, "state": "skipped", "reason": reason, "partitions": 0}
+        return {"state": "skipped", "reason": reason, "partitions": 0}
     state = "partitioned" if len(partitions) > 1 else "captured"
-    return {"part": part, "state": state, "reason": reason, "partitions": len(partitions)}
+    return {"state": state, "reason": reason, "partitions": len(partitions)}
 
 
 def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any], str]:

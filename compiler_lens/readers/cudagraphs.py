@@ -9,6 +9,7 @@ from typing import Any
 from compiler_lens.errors import PayloadError
 from compiler_lens.event import Event
 from compiler_lens.model import CompileId, CudagraphOutcome, CudagraphState, Pass, SourceLine
+from compiler_lens.readers.facts import CodeKey
 
 # format_default_skip_message() in torch/_inductor/cudagraph_utils.py; CompiledFxGraph puts it before a reason that
 # has it already.
@@ -18,19 +19,17 @@ _STACK = re.compile(r"\.? *Found from *: *\n")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*([^\n]*)')
 
 
-def read_cudagraph(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[CudagraphOutcome, ...]:
-    """The outcome for one compiled graph, as our hook saw it after compiling."""
+def read_cudagraph(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str]
+) -> tuple[CudagraphOutcome | CodeKey, ...]:
+    """The outcome for one compiled graph, as our hook saw it after compiling, and the graph's key."""
+    meta = event.meta
     try:
-        part, state = event.meta.get("part"), CudagraphState(event.meta["state"])
-        return (
-            _outcome(
-                compile_id,
-                Pass(part) if part else None,
-                state,
-                str(event.meta.get("reason") or ""),
-                int(event.meta.get("partitions") or 0),
-            ),
-        )
+        part, state = Pass(meta["part"]) if meta.get("part") else None, CudagraphState(meta["state"])
+        reason, partitions = str(meta.get("reason") or ""), int(meta.get("partitions") or 0)
+        outcome = _outcome(compile_id, part, state, reason, partitions)
+        key = str(meta.get("key", ""))  # recordings of before it was told have none
+        return (outcome, CodeKey(compile_id, part, key)) if part and "key" in meta else (outcome,)
     except (KeyError, TypeError, ValueError) as error:
         raise PayloadError(f"a CUDA graph outcome of an unknown shape: {error!r}") from error
 

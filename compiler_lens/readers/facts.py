@@ -115,6 +115,15 @@ class KernelNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class CodeKey:
+    """What torch's cache calls one compiled graph, in the order in which the graphs were done."""
+
+    compile_id: CompileId
+    part: Pass
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class TritonTuning:
     """The configs that a Triton kernel was tried with, or the one it was given."""
 

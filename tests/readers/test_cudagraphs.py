@@ -6,6 +6,7 @@ from compiler_lens.errors import PayloadError
 from compiler_lens.event import Event
 from compiler_lens.model import CompileId, CudagraphOutcome, CudagraphState, Pass, SourceLine
 from compiler_lens.readers.cudagraphs import cudagraph_from_metrics, read_cudagraph
+from compiler_lens.readers.facts import CodeKey
 
 ID = CompileId(0, 0)
 # As check_multiple_devices_or_any_cpu_nodes() and CompiledFxGraph put it, prefix twice.
@@ -70,3 +71,9 @@ def test_metrics_tell_of_a_skip_or_of_nothing():
 def test_an_outcome_of_another_form_is_a_payload_error(meta):
     with pytest.raises(PayloadError):
         read(**meta)
+
+
+def test_a_graphs_key_is_told_beside_its_outcome():
+    meta = {"part": "backward", "state": "captured", "key": "fabc"}
+    outcome, key = read_cudagraph(Event("lens.cudagraph", 0.0, meta=meta), ID, {})
+    assert (outcome.state, key) == (CudagraphState.CAPTURED, CodeKey(ID, Pass.BACKWARD, "fabc"))
