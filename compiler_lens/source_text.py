@@ -89,10 +89,7 @@ def _lines(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _definitions(text: str) -> tuple[Definition, ...]:
     tree = _parsed(text)
-    try:
-        return tuple(_defined(tree, "")) if tree else ()
-    except RecursionError:  # an expression nested deeper than Python's stack
-        return ()
+    return tuple(_defined(tree)) if tree else ()
 
 
 @lru_cache(maxsize=64)
@@ -149,18 +146,20 @@ def _parsed(text: str) -> ast.Module | None:
         return None
 
 
-def _defined(tree: ast.AST, outer: str) -> Iterator[Definition]:
-    for node in ast.iter_child_nodes(tree):
+def _defined(tree: ast.Module) -> Iterator[Definition]:
+    # A loop: expressions may be nested deeper than Python's stack.
+    left: list[tuple[ast.AST, str]] = [(tree, "")]
+    while left:
+        node, outer = left.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             name = outer + node.name
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             last = node.end_lineno or node.lineno
             yield Definition(name, start, node.lineno, last, _parameters(node.args), is_generator(node))
-            yield from _defined(node, f"{name}.")
+            outer = f"{name}."
         elif isinstance(node, ast.ClassDef):
-            yield from _defined(node, f"{outer}{node.name}.")
-        else:
-            yield from _defined(node, outer)
+            outer = f"{outer}{node.name}."
+        left += [(child, outer) for child in reversed(list(ast.iter_child_nodes(node)))]
 
 
 def _parameters(arguments: ast.arguments) -> tuple[str, ...]:

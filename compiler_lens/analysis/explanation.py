@@ -35,5 +35,6 @@ def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:
             that is not installed. `user_paths=["transformers"]` places breaks inside of that library.
     """
     own = Ownership.of(user_paths)
-    covered, cards, stories = coverage(recording, own), break_cards(recording, own), recompile_stories(recording)
+    covered, cards = coverage(recording, own), break_cards(recording, own)
+    stories = recompile_stories(recording, covered)
     return Explanation(covered, cards, stories, findings(recording, covered, cards, stories))

@@ -68,11 +68,6 @@ def innermost_own(stack: Iterable[SourceLine]) -> SourceLine | None:
     return Ownership().innermost(stack)
 
 
-def own_stack(stack: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
-    """A stack without the lines of torch, packages and the standard library; whole if nothing remained."""
-    return tuple(line for line in stack if is_own(line.file)) or stack
-
-
 def _plain(path: str) -> str:
     return path.replace("\\", "/").rstrip("/")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from compiler_lens.analysis.argument_names import Names, is_wrapper, names_of, readable
-from compiler_lens.analysis.coverage import FrameKey, FunctionName, coverage, frame_key
+from compiler_lens.analysis.coverage import Coverage, FrameKey, FunctionName, coverage, frame_key
 from compiler_lens.analysis.failed_guards import Failed, understand
 from compiler_lens.analysis.guard_values import EntryValues, entry_values
 from compiler_lens.analysis.ownership import is_own
@@ -100,9 +100,9 @@ class Decided:
     failed: Failed
 
 
-def recompile_facts(recording: Recording, also: Iterable[CompileId] = ()) -> Facts:
+def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covered: Coverage | None = None) -> Facts:
     """Everything that `decide` and the stories look up; names and values also of some other compilations."""
-    homes, frame_homes = _homes(recording)
+    homes, frame_homes = _homes(covered or coverage(recording))
     compilations = {c.compile_id: c for c in reversed(recording.compilations)}
     lives = _lives(recording)
     wanted = {r.compile_id for r in recording.recompiles} | set(also)
@@ -178,8 +178,7 @@ def _passes(values: EntryValues, failed: Failed) -> bool:
     return failed.key in values.varying or bool(failed.new and values.values.get(failed.key) == failed.new)
 
 
-def _homes(recording: Recording) -> tuple[dict[CompileId, FunctionName], dict[FrameKey, FunctionName]]:
-    covered = coverage(recording)
+def _homes(covered: Coverage) -> tuple[dict[CompileId, FunctionName], dict[FrameKey, FunctionName]]:
     members = [(f.name, frame) for f in covered.functions for frame in f.frames]
     homes: dict[CompileId, FunctionName] = {}
     frames: dict[FrameKey, FunctionName] = {}

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from compiler_lens.analysis.argument_names import phrase
 from compiler_lens.analysis.cards import innermost
-from compiler_lens.analysis.coverage import FunctionName
+from compiler_lens.analysis.coverage import Coverage, FunctionName
 from compiler_lens.analysis.guard_values import EntryValues
 from compiler_lens.analysis.ownership import innermost_own
 from compiler_lens.analysis.recompile_facts import Decided, Facts, author_name, decide, recompile_facts, whole_line
@@ -90,14 +90,14 @@ class RecompileStory:
         return self.limit is None and all(chapter.benign for chapter in self.chapters)
 
 
-def recompile_stories(recording: Recording) -> tuple[RecompileStory, ...]:
+def recompile_stories(recording: Recording, covered: Coverage | None = None) -> tuple[RecompileStory, ...]:
     """A story for every function that was recompiled: those that need something done first, then by seconds.
 
-    Every recompile of the recording is in exactly one chapter of one story.
+    Every recompile of the recording is in exactly one chapter of one story. `covered` is its coverage, if known.
     """
     if not recording.recompiles:
         return ()
-    facts = recompile_facts(recording)
+    facts = recompile_facts(recording, covered=covered)
     groups: dict[FunctionName, list[Recompile]] = {}
     for recompile in recording.recompiles:
         groups.setdefault(facts.home(recompile.compile_id), []).append(recompile)

@@ -9,7 +9,6 @@ from compiler_lens.analysis.coverage import Treatment
 from compiler_lens.analysis.findings import Basis, Severity
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.model import (
-    BreakOutcome,
     CudagraphState,
     GraphStage,
     Kernel,
@@ -59,12 +58,6 @@ SEVERITIES: Mapping[Severity, str] = {
 }
 
 BASES: Mapping[Basis, str] = {Basis.MEASURED: "as recorded", Basis.COUNTED: "estimated"}
-
-BREAK_OUTCOMES: Mapping[BreakOutcome, str] = {
-    BreakOutcome.SPLIT: "splits the graph",
-    BreakOutcome.SKIPPED_REST: "rest of the function runs eagerly",
-    BreakOutcome.SKIPPED_FRAME: "whole function runs eagerly",
-}
 
 STAGES: Mapping[GraphStage, str] = {
     GraphStage.DYNAMO: "Dynamo graph",

@@ -7,7 +7,7 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens.analysis.cards import break_cards, specific_hints
-from compiler_lens.analysis.ownership import Ownership, innermost_own, is_own, own_stack
+from compiler_lens.analysis.ownership import Ownership, innermost_own, is_own
 from compiler_lens.model import BreakCause, BreakOutcome, GraphStage, Recording, SourceLine
 
 PACKAGE = SourceLine(
@@ -71,8 +71,6 @@ def test_the_innermost_own_line_is_below_all_library_lines():
     mine = SourceLine("/home/user/app/model.py", 41, "forward", "x = self.experts(x)")
     assert innermost_own((samples.CALLED, mine, PACKAGE, TORCH)) == mine
     assert innermost_own((PACKAGE, TORCH)) is None
-    assert own_stack((samples.CALLED, PACKAGE, mine)) == (samples.CALLED, mine)
-    assert own_stack((PACKAGE, TORCH)) == (PACKAGE, TORCH)
 
 
 def test_breaks_inside_libraries_are_grouped_at_the_own_line_that_led_there():

@@ -6,7 +6,7 @@ from compiler_lens.analysis.caches import Warmth
 from compiler_lens.analysis.coverage import Treatment
 from compiler_lens.analysis.findings import Basis, Severity
 from compiler_lens.analysis.phases import Phase
-from compiler_lens.model import BreakOutcome, CudagraphState, GraphStage, KernelKind, Outcome, Pass, Trust
+from compiler_lens.model import CudagraphState, GraphStage, KernelKind, Outcome, Pass, Trust
 from compiler_lens.render import words
 
 
@@ -17,7 +17,6 @@ from compiler_lens.render import words
         (Treatment, words.TREATMENTS),
         (Severity, words.SEVERITIES),
         (Basis, words.BASES),
-        (BreakOutcome, words.BREAK_OUTCOMES),
         (GraphStage, words.STAGES),
         (Pass, words.PASSES),
         (KernelKind, words.KERNEL_KINDS),
