@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture import compat, graphs, inductor, sidecar, sources
+from compiler_lens.capture import compat, fusion, graphs, inductor, sidecar, sources
 from compiler_lens.capture.compat import Place
 from compiler_lens.capture.patches import as_if_it_were, observe_after, observe_before
 from compiler_lens.event import WRAPPER_FILE, Event
@@ -248,20 +248,48 @@ def _kernel_nodes(tap: Tap, original: Function) -> Function:
         node_schedule, kernel_name, *rest = args
         is_extern = kwargs.get("is_extern", rest[0] if rest else False)
         names = inductor.kernel_origins(node_schedule, is_extern)
-        _kernels_of(tap.here(), graph).append([kernel_name, names])
+        told = _told_of(tap.here(), graph, "lens.kernel_nodes", {"kernels": [], "ops": []})
+        told["kernels"].append([kernel_name, names])
+        told["ops"].append(inductor.kernel_ops(node_schedule, is_extern))
 
     return observe_before("kernel nodes", tap.safely, observe)(original)
 
 
-def _kernels_of(record: FrameRecord, graph: Any) -> list[Any]:
-    """The list of the graph being generated: one pending event, grown in place until the graph is done."""
-    part = inductor.part_name(is_backward=bool(graph.is_backward), is_inference=bool(graph.is_inference))
+def _told_of(record: FrameRecord, graph: Any, name: str, empty: dict[str, Any]) -> Mapping[str, Any]:
+    """What is told of the graph being generated: one pending event, grown in place until the graph is done."""
     for event in record.pending:
-        if event.name == "lens.kernel_nodes":
-            return event.meta["kernels"]  # type: ignore[no-any-return]
-    event = Event("lens.kernel_nodes", time.time(), meta={"part": part, "kernels": []})
+        if event.name == name:
+            return event.meta
+    part = inductor.part_name(is_backward=bool(graph.is_backward), is_inference=bool(graph.is_inference))
+    event = Event(name, time.time(), meta={"part": part, **empty})
     record.pending.append(event)
-    return event.meta["kernels"]  # type: ignore[no-any-return]
+    return event.meta
+
+
+def _not_fused(tap: Tap, original: Function) -> Function:
+    def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any) -> None:
+        record = tap.here()
+        if record.sessions:
+            why, reason, *arguments = args
+            pair = (why.name1, why.name2)
+            record.refused.pop(pair, None)  # the latest word stands last
+            record.refused[pair] = reason, tuple(arguments)
+
+    return observe_before("fusion", tap.safely, observe)(original)
+
+
+def _fused(tap: Tap, original: Function) -> Function:
+    def observe(args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any) -> None:
+        record, graph = tap.here(), compat.graph_lowering()
+        refused, record.refused = record.refused, {}
+        if graph is None or not record.sessions:
+            return
+        nodes = kwargs["nodes"] if "nodes" in kwargs else args[0]
+        told = _told_of(record, graph, "lens.fusion", {"nodes": [], "refusals": []})
+        for key, rows in fusion.describe(nodes, refused, graph.get_output_names()).items():
+            told[key].extend(rows)  # a subgraph has a scheduler of its own
+
+    return observe_after("fusion", tap.safely, observe)(original)
 
 
 def _autotune(tap: Tap, original: Function) -> Function:
@@ -322,6 +350,7 @@ def _post_compile(tap: Tap, original: Function) -> Function:
 def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) -> None:
     record = tap.here()
     pending, record.pending = record.pending, []
+    record.refused = {}
     if compat.TRITON_CONFIGS.module in sys.modules:  # its configs are timed at the first call
         tap.install(RUNTIME_HOOKS)
     if not record.sessions:
@@ -331,7 +360,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
     # Inductor's own passes ran: the graph is new, else it came from a cache.
     if any(event.meta.get("stage") == "post_grad" for event in pending):
         for event in pending:
-            if event.name == "lens.kernel_nodes":
+            if event.name in ("lens.kernel_nodes", "lens.fusion"):
                 tap.note(event.name, event.meta)
         if key is not None:
             tap.safely("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
@@ -342,15 +371,18 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
         tap.cache_keys[event.run, part == "backward"] = key
 
 
+_FORGOTTEN = "node origins, kernel nodes, what launches read and write, and autotuning of a cached graph"
+
+
 def _recall(tap: Tap, key: str | None, known: set[tuple[str, Any]]) -> None:
     events = sidecar.read(key) if key is not None else None
     if events is None:
         reason = "it came from a cache that was filled without compiler_lens; clear the cache to record them"
-        tap.note(
-            "lens.unavailable",
-            {"fact": "node origins, kernel nodes and autotuning of a cached graph", "reason": reason},
-        )
+        tap.note("lens.unavailable", {"fact": _FORGOTTEN, "reason": reason})
         return
+    if any(event.name == "lens.kernel_nodes" for event in events) and not any(e.name == "lens.fusion" for e in events):
+        reason = "an older compiler_lens kept what is known of it; clear the cache to record it"
+        tap.note("lens.unavailable", {"fact": "what launches of a cached graph read and write", "reason": reason})
     program = tap.here().program
     for event in events:
         if event.meta.get("program", program) != program:
@@ -373,6 +405,8 @@ INDUCTOR_HOOKS = (
 )
 CODEGEN_HOOKS = (
     *(Hook(place, _kernel_nodes) for place in compat.KERNEL_NODES),
+    Hook(compat.FUSED, _fused),
+    Hook(compat.NOT_FUSED, _not_fused),
     Hook(compat.AUTOTUNE, _autotune),
 )
 RUNTIME_HOOKS = (

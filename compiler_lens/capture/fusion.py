@@ -1,0 +1,195 @@
+"""What Inductor's scheduler made one kernel of, what that reads and writes, and which neighbours it left apart.
+
+Read once for each scheduler, after its last decision, from what torch has computed already: nothing here asks torch
+for anything that it counts (`estimate_flops`) or that it would keep for a later decision.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+Sizes = dict[str, int]
+Pair = tuple[int, int]  # of positions in the scheduler's order, the smaller first
+Told = Mapping[tuple[str, str], tuple[str, tuple[Any, ...]]]  # what WhyNoFuse said, by the two names, the latest last
+
+# Scheduler and IR nodes that no kernel computes: views of what others computed.
+_NO_KERNEL = frozenset(("NopKernelSchedulerNode", "MultiOutput"))
+# In torch/_inductor/scheduler.py, of a pair that was tried the wrong way round: no word on the pair.
+_WRONG_WAY = "node1 must go before node2"
+_END_OF_OP = re.compile(r"op\d+(?=_|$)")
+_REASON_LIMIT = 300
+
+
+@dataclass(slots=True)
+class _Final:
+    """A node of the scheduler's, after fusion."""
+
+    ops: list[str]
+    kind: str
+    reads: Sizes  # bytes by the scheduler's name of a buffer, which changes when it is mutated
+    writes: Sizes
+    uses: dict[str, None]  # all that it reads, whatever is known of it
+    owned: dict[str, None]  # what it defines
+
+    @property
+    def has_kernel(self) -> bool:
+        return self.kind not in _NO_KERNEL
+
+
+def describe(nodes: Sequence[Any], told: Told, outputs: Iterable[str]) -> dict[str, Any]:
+    """What a `lens.fusion` event tells of one scheduler: its nodes, and pairs that share memory and stayed apart."""
+    finals = [_final(node) for node in nodes]
+    _move_outputs(finals)
+    names = _real_names(nodes)
+    return {
+        "nodes": [[f.ops, f.kind, _rows(f.reads, names), _rows(f.writes, names)] for f in finals],
+        "refusals": _refusals(finals, told, frozenset(outputs), names),
+    }
+
+
+def _real_names(nodes: Sequence[Any]) -> Mapping[str, str]:
+    # A buffer that is mutated in place gets a name of its own for each state; the output code knows the first.
+    return dict(nodes[0].scheduler.mutation_real_name) if nodes else {}
+
+
+def _rows(sizes: Sizes, names: Mapping[str, str]) -> list[tuple[str, int | None]]:
+    found: Sizes = {}
+    for name, size in sizes.items():
+        real = names.get(name, name)
+        found[real] = max(size, found.get(real, 0))
+    return [(name, size or None) for name, size in found.items()]
+
+
+def _final(node: Any) -> _Final:
+    kind = type(node).__name__
+    kind = type(node.node).__name__ if kind == "ExternKernelSchedulerNode" else kind
+    ops = [part.get_name() for part in node.get_nodes()]
+    owned = dict.fromkeys(node.get_buffer_names())
+    writes = {dep.name: dep for dep in node.read_writes.writes}
+    # A WeakDep orders two nodes, and moves nothing.
+    reads = [dep for dep in node.read_writes.reads if type(dep).__name__ != "WeakDep" and dep.name not in writes]
+    uses = dict.fromkeys(dep.name for dep in reads)
+    if kind in _NO_KERNEL:  # torch does not count these
+        return _Final(ops, kind, {}, {name: _bytes(dep) for name, dep in writes.items()}, uses, owned)
+    sizes: Mapping[str, int] = node.get_read_write_buffer_accesses(include_reads=True, include_writes=True)
+    touched = _touched(node, reads)
+    read = {name: min(filter(None, (sizes.get(name), touched.get(name))), default=0) for name in uses}
+    return _Final(ops, kind, read, {name: sizes[name] for name in writes if name in sizes}, uses, owned)
+
+
+def _touched(node: Any, reads: Iterable[Any]) -> Sizes:
+    """Bytes of buffers of which only a part is read: of a fused node torch counts them whole."""
+    found: Sizes = defaultdict(int)
+    if type(node).__name__ == "ExternKernelSchedulerNode":
+        for view in node.node.inputs:
+            if hasattr(view, "get_size") and hasattr(view, "get_name"):
+                found[view.get_name()] += _view_bytes(view)
+        return found
+    for dep in reads:
+        found[dep.name] += _bytes(dep)
+    return found
+
+
+def _bytes(dep: Any) -> int:
+    try:
+        return int(dep.numbytes_hint())
+    except KeyError:  # a name that is no buffer; Scheduler.get_dep_size_hint() passes over it too
+        return 0
+
+
+def _view_bytes(view: Any) -> int:
+    size = [int(n) if str(n).isdigit() else 0 for n in view.get_size()]  # 0: symbolic, or empty
+    return prod(size) * int(view.get_dtype().itemsize)
+
+
+def _move_outputs(finals: Iterable[_Final]) -> None:
+    # What a library's call writes is the parts of the tuple that it returns: nodes of their own, without a kernel.
+    makers: dict[str, _Final] = {}
+    for final in finals:
+        if final.kind != "MultiOutput":
+            makers.update(dict.fromkeys(final.owned, final))
+            continue
+        for name in final.uses:
+            maker = makers.get(name, final)
+            maker.writes = {**{n: size for n, size in maker.writes.items() if n != name}, **final.writes}
+            maker.owned.update(final.owned)
+            makers.update(dict.fromkeys(final.owned, maker))
+        final.owned, final.uses = {}, {}
+
+
+# -- neighbours that were left apart
+
+
+def _refusals(finals: Sequence[_Final], told: Told, outputs: frozenset[str], names: Mapping[str, str]) -> list[Any]:
+    said = _last_words(finals, told)
+    readers = _readers(finals)
+    pairs = {**dict.fromkeys(_producers_and_consumers(finals, readers)), **dict.fromkeys(_neighbours(readers, finals))}
+    rows = []
+    for pair in sorted({*pairs, *(pair for pair in said if all(finals[n].has_kernel for n in pair))}):
+        first, second = (finals[n] for n in pair)
+        shared = _shared(first, second, lambda name: name not in outputs and len(readers[name]) == 1)
+        if shared:
+            rows.append([first.ops[0], second.ops[0], said.get(pair, ""), _rows(shared, names)])
+    return rows
+
+
+def _last_words(finals: Sequence[_Final], told: Told) -> dict[Pair, str]:
+    """torch's last reason for each pair: it tries again as the nodes grow, so the last try was of what they became."""
+    at = {op: number for number, final in enumerate(finals) for op in final.ops}
+    words: dict[Pair, str] = {}
+    for (first, second), (reason, arguments) in told.items():
+        pair = sorted({at.get(_first_op(first, at), -1), at.get(_first_op(second, at), -1)})
+        if len(pair) == 2 and pair[0] >= 0 and not (reason == _WRONG_WAY and (pair[0], pair[1]) in words):  # noqa: PLR2004
+            words[pair[0], pair[1]] = _formatted(reason, arguments)
+    return words
+
+
+def _first_op(name: str, known: Mapping[str, Any]) -> str:
+    """The first op of a fused node's name, "op1_op2" or in a subgraph "true_graph_0_op1_true_graph_0_op2"."""
+    ends = (match.end() for match in _END_OF_OP.finditer(name))
+    return next((name[:end] for end in ends if name[:end] in known), name)
+
+
+def _formatted(reason: str, arguments: tuple[Any, ...]) -> str:
+    try:
+        return (reason % arguments if arguments else reason)[:_REASON_LIMIT]
+    except (TypeError, ValueError):
+        return reason[:_REASON_LIMIT]
+
+
+def _readers(finals: Iterable[_Final]) -> Mapping[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, final in enumerate(finals):
+        for name in final.uses:
+            found[name].append(number)
+    return found
+
+
+def _producers_and_consumers(finals: Sequence[_Final], readers: Mapping[str, list[int]]) -> Iterator[Pair]:
+    for number, final in enumerate(finals):
+        for name in final.owned if final.has_kernel else ():
+            yield from ((number, reader) for reader in readers.get(name, ()) if finals[reader].has_kernel)
+
+
+def _neighbours(readers: Mapping[str, list[int]], finals: Sequence[_Final]) -> Iterator[Pair]:
+    # Readers of one buffer, each with the next one only: all pairs of n readers would be n squared.
+    for numbers in readers.values():
+        yield from pairwise([number for number in numbers if finals[number].has_kernel])
+
+
+def _shared(first: _Final, second: _Final, is_only_for_one: Callable[[str], bool]) -> Sizes:
+    """What one kernel in place of the two would not move: it keeps what it made, and reads once what both read."""
+    found: Sizes = {}
+    for name in second.reads.keys() & (first.reads.keys() | first.writes.keys()):
+        size = second.reads[name]
+        if name in first.writes:
+            found[name] = size + (first.writes[name] if is_only_for_one(name) else 0)
+        else:
+            found[name] = min(size, first.reads[name])
+    return dict(sorted(found.items()))
