@@ -18,6 +18,7 @@ from compiler_lens.errors import CaptureError, LensError, PayloadError, Recordin
 if TYPE_CHECKING:
     from compiler_lens.analysis.explanation import Explanation, explain
     from compiler_lens.lens import Lens
+    from compiler_lens.measure.profile import profile
     from compiler_lens.measure.what_if import what_if
     from compiler_lens.model import Recording
     from compiler_lens.named import named_lens
@@ -35,6 +36,7 @@ __all__ = [
     "explain",
     "load",
     "named_lens",
+    "profile",
     "what_if",
 ]
 __version__ = "0.1.0"
@@ -47,6 +49,7 @@ _WHERE = {
     "Recording": "compiler_lens.model",
     "load": "compiler_lens.recording_file",
     "named_lens": "compiler_lens.named",
+    "profile": "compiler_lens.measure.profile",
     "what_if": "compiler_lens.measure.what_if",
 }
 

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "render": {"analysis", "errors", "model"},
     "progress": {"event"},  # and progress_words, counted with it
     "capture": {"errors", "event", "journal", "readers"},
-    "measure": {"analysis", "capture", "errors", "lens", "model", "render"},
+    "measure": {"analysis", "capture", "errors", "event", "lens", "model", "readers", "render"},
     "named": {"capture", "lens"},
     "lens": {"analysis", "capture", "errors", "fold", "journal", "measure", "model", "progress", "render"},
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -82,11 +82,12 @@ def place_of(compile_id: CompileId, part: Pass, ordinal: int, kernel: str, launc
     return compile_id, part is Pass.BACKWARD, ordinal, kernel, launch
 
 
-def dtypes_multiplied(recording: Recording) -> tuple[str, ...]:
-    """The types of numbers that a recording multiplies matrices of, the most work first."""
+def dtypes_multiplied(recording: Recording, ids: Container[CompileId]) -> tuple[str, ...]:
+    """The types of numbers whose matrices these compilations multiply, the most work first."""
     total: dict[str, int] = {}
-    for work in launch_work(recording).values():
-        total[work.dtype] = total.get(work.dtype, 0) + work.flops
+    for (compile_id, *_), work in launch_work(recording).items():
+        if compile_id in ids:
+            total[work.dtype] = total.get(work.dtype, 0) + work.flops
     return tuple(sorted(total, key=lambda dtype: -total[dtype]))
 
 

@@ -35,7 +35,7 @@ from compiler_lens.measure.profile_session import (
 )
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.settings import kept_settings, quiet
-from compiler_lens.measure.state import State, reached
+from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import Program, described
 from compiler_lens.model import Ceilings, CompileId, KernelKind, Pass, Profile, Recording
 from compiler_lens.readers.profiles import profile_meta
@@ -106,9 +106,7 @@ def profile(
     _check_callable(inner)
     with contextlib.closing(Lens(path)) as lens:
         compiled = torch.compile(inner, backend=lens, mode=mode)
-        return profile_with(
-            lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs
-        )
+        return profile_with(lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs)
 
 
 def profile_with(
@@ -129,11 +127,11 @@ def profile_with(
     wanted = as_calls(inputs, kwargs, calls)
     program = Program(model, wanted[:1] if calls is None else wanted, training)
     with _as_it_was(program) as state:
-        if not any(map(_is_compiled, reached(model))):
+        if not any(map(_is_compiled, state._values)):  # noqa: SLF001 -- the module, its parts, what a function closes over
             program = Program(torch.compile(model, backend=lens), program.calls, training)
         run = _Run(program, state)
         made = _profile(lens, run, repeats)
-    lens.note(Event("lens.profile", time.time(), meta=profile_meta(made)))
+    lens._session.take(Event("lens.profile", time.time(), meta=profile_meta(made)))  # noqa: SLF001 -- no user needs this
     recording = lens.recording
     return Profiled(recording, recording.profiles[-1])
 
