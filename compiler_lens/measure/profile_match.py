@@ -370,7 +370,9 @@ def _anchored(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found
     for name, indices in seen.items():
         trust = Trust.EXACT if len(indices) == len(places[name]) else Trust.TEXT
         if trust is Trust.TEXT:
-            found.note(f"{name} ran {len(indices)} times in a call of its graph, whose code has {len(places[name])} launches")
+            found.note(
+                f"{name} ran {len(indices)} times in a call of its graph, whose code has {len(places[name])} launches"
+            )
         for turn, index in enumerate(indices):
             launch = places[name][turn % len(places[name])]
             found.give(launches[launch], [items[index]], trust)
