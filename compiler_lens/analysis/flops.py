@@ -54,7 +54,7 @@ def node_work(node: Node, nodes: Mapping[str, Node]) -> Work | None:
     formula = _FORMULAS.get(op_packet(node.target))
     if formula is None:
         return None
-    call = _Call(node, nodes, _positional(node.arguments))
+    call = _Call(node, nodes, positional(node.arguments))
     try:
         flops = formula(call)
     except (_Unknown, ValueError):
@@ -148,7 +148,7 @@ def _dtype(call: _Call) -> str:
 _TOKEN = re.compile(r"[\[\](){},=]")
 
 
-def _positional(printed: str) -> list[str]:
+def positional(printed: str) -> list[str]:
     """The positional arguments of a printed call."""
     found, depth, start, named = [], 0, 0, False
     for token in _TOKEN.finditer(printed):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ import torch
 from compiler_lens.analysis.flops import dtypes_multiplied
 from compiler_lens.errors import UsageError
 from compiler_lens.event import Event
-from compiler_lens.measure.calls import Call, as_calls
+from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.ceilings import measure_ceilings, product_note
 from compiler_lens.measure.profile_match import (
     Matched,
@@ -30,14 +30,13 @@ from compiler_lens.measure.profile_session import (
     empty_ranges,
     kernels_named,
     seconds_of,
-    synchronize,
     traced,
 )
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import Program, described
-from compiler_lens.model import Ceilings, CompileId, KernelKind, Pass, Profile, Recording
+from compiler_lens.model import CompileId, KernelKind, Pass, Profile, Recording
 from compiler_lens.readers.profiles import profile_meta
 
 if TYPE_CHECKING:
@@ -73,7 +72,7 @@ class Profiled:
         return self.report().rstrip("\n")
 
 
-def profile(
+def profile(  # noqa: PLR0913 -- all but the first two are said by name
     model: Callable[..., Any],
     *inputs: Any,
     mode: str | None = None,
@@ -189,7 +188,7 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
         ceilings=measure_ceilings(device, dtypes),
         timer="torch.profiler",
         training=run.training,
-        notes=tuple(_notes(recording, matched, events, dtypes, named=named, device=device)),
+        notes=(*_notes(recording, matched, dtypes, named=named), *_cost(events)),
     )
 
 
@@ -253,27 +252,21 @@ def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
     return dtypes_multiplied(recording, ran)
 
 
-def _notes(
-    recording: Recording,
-    matched: Matched,
-    events: Sequence[Any],
-    dtypes: Iterable[str],
-    *,
-    named: int,
-    device: torch.device,
-) -> Iterator[str]:
+def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[str]:
     yield from matched.notes
     if note := product_note(dtypes):
         yield note
-    if device.type == "cpu":
-        empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
-        if empty:
-            yield f"each launch seems {median(empty):.2f} µs longer than it is: what it takes to time it"
     if not named and any(k.kind is KernelKind.CPP for k in recording.kernels):
         yield "C++ kernels of this recording were not found in this process: they have no times"
-    missing = _not_seen(recording, matched)
-    if missing:
+    if missing := _not_seen(recording, matched):
         yield f"{missing} launches of the graphs that ran have no time: they did not run, or could not be told apart"
+
+
+def _cost(events: Iterable[Any]) -> Iterator[str]:
+    """What measuring costs, where it is part of what was measured."""
+    empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
+    if empty:
+        yield f"each launch seems {median(empty):.2f} µs longer than it is: what it takes to time it"
 
 
 def _not_seen(recording: Recording, matched: Matched) -> int:
