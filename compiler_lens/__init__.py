@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from compiler_lens.analysis.explanation import Explanation, explain
     from compiler_lens.lens import Lens
     from compiler_lens.measure.profile import profile
+    from compiler_lens.measure.modes.compare import compare_modes
+    from compiler_lens.measure.modes.phases import Phase
+    from compiler_lens.measure.modes.result import Modes
     from compiler_lens.measure.what_if import what_if
     from compiler_lens.model import Recording
     from compiler_lens.named import named_lens
@@ -29,10 +32,13 @@ __all__ = [
     "Explanation",
     "Lens",
     "LensError",
+    "Modes",
     "PayloadError",
+    "Phase",
     "Recording",
     "RecordingFileError",
     "UsageError",
+    "compare_modes",
     "explain",
     "load",
     "named_lens",
@@ -50,6 +56,9 @@ _WHERE = {
     "load": "compiler_lens.recording_file",
     "named_lens": "compiler_lens.named",
     "profile": "compiler_lens.measure.profile",
+    "Modes": "compiler_lens.measure.modes.result",
+    "Phase": "compiler_lens.measure.modes.phases",
+    "compare_modes": "compiler_lens.measure.modes.compare",
     "what_if": "compiler_lens.measure.what_if",
 }
 
