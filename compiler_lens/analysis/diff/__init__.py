@@ -1,0 +1,57 @@
+"""What the compiler did differently: two recordings side by side, by what is computed."""
+
+from __future__ import annotations
+
+from compiler_lens.analysis.diff.around import (
+    autotune_changes,
+    break_changes,
+    cudagraph_changes,
+    frame_changes,
+    recompile_changes,
+    setting_changes,
+    side_of,
+)
+from compiler_lens.analysis.diff.aspects import Texts
+from compiler_lens.analysis.diff.folding import folded
+from compiler_lens.analysis.diff.graphs import graph_changes
+from compiler_lens.analysis.diff.kernels import Found, Two, match, timed_launches
+from compiler_lens.analysis.diff.model import RecordingDiff, Verdict
+from compiler_lens.analysis.diff.programs import Compiled, Paired, compiled, pair_compilations, pair_programs
+from compiler_lens.model import Recording
+
+__all__ = ["RecordingDiff", "diff"]
+
+
+def diff(before: Recording, after: Recording) -> RecordingDiff:
+    """What the compiler did differently in `after`. Swapped sides give the same, mirrored."""
+    paired = pair_compilations(compiled(before), compiled(after))
+    found = _launches(before, after, paired)
+    same = [one for one in found if one.verdict is Verdict.IDENTICAL]
+    return RecordingDiff(
+        side_of(before),
+        side_of(after),
+        folded(one for one in found if one.verdict is not Verdict.IDENTICAL),
+        tuple(one.case for one in same),
+        tuple(one.case for one in same if one.retuned),
+        tuple(graph_changes(paired[0])),
+        frame_changes(paired),
+        break_changes(before, after),
+        recompile_changes(before, after),
+        autotune_changes(before, after, paired[0]),
+        cudagraph_changes(before, after, paired[0]),
+        setting_changes(before, after),
+    )
+
+
+def _launches(before: Recording, after: Recording, paired: Paired) -> list[Found]:
+    pairs, left, right = paired
+    both: list[tuple[Compiled | None, Compiled | None]] = [*pairs]
+    both += [(one, None) for one in left]
+    both += [(None, one) for one in right]
+    timed, texts = (timed_launches(before), timed_launches(after)), Texts()
+    return [
+        found
+        for compilations in both
+        for programs in pair_programs(*compilations)
+        for found in match(Two.of(*programs, timed, texts))
+    ]
