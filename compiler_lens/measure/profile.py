@@ -56,17 +56,17 @@ class Profiled:
     recording: Recording
     profile: Profile
 
-    def report(self, *, width: int | None = None, color: bool | None = None) -> str:
+    def report(self, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> str:
         """The call, then every kernel with what it could gain; and what to do."""
         from compiler_lens.render.console.profile import profile_report
 
-        return profile_report(self.recording, self.profile, width=width, color=color)
+        return profile_report(self.recording, width=width, color=color, path=path)
 
     def to_json(self) -> str:
         """The same for programs."""
-        from compiler_lens.render.json import profile_json
+        from compiler_lens.render.json import to_json
 
-        return profile_json(self.recording, self.profile)
+        return to_json(self.recording, "profile")
 
     def __str__(self) -> str:
         return self.report().rstrip("\n")

@@ -374,9 +374,9 @@ def _anchored(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found
                 f"{name} ran {len(indices)} times in a call of its graph, whose code has {len(places[name])} launches"
             )
         for turn, index in enumerate(indices):
-            launch = places[name][turn % len(places[name])]
-            found.give(launches[launch], [items[index]], trust)
-            pairs.append((index, launch))
+            place = places[name][turn % len(places[name])]
+            found.give(launches[place], [items[index]], trust)
+            pairs.append((index, place))
     return sorted(pairs)
 
 
