@@ -77,15 +77,20 @@ class Lineage:
         return None if self.launch is None else self.kernel.launches[self.launch]
 
     @property
+    def tied(self) -> tuple[Strand, ...]:
+        """The strands that say what it is for: what it feeds counts only where it computes nothing of its own."""
+        known = tuple(strand for strand in self.strands if strand.origins)
+        return tuple(strand for strand in known if strand.role is not Role.FEEDS) or known
+
+    @property
     def trust(self) -> Trust:
         """How far its lines are known: the best of its strands."""
-        return max((s.trust for s in self.strands if s.origins), key=DOUBT.index, default=Trust.UNKNOWN)
+        return max((strand.trust for strand in self.tied), key=DOUBT.index, default=Trust.UNKNOWN)
 
     @property
     def origins(self) -> tuple[Origin, ...]:
         """What it computes, differentiates or recomputes; where there is no such thing, what it feeds."""
-        tied = [s for s in self.strands if s.role is not Role.FEEDS and s.origins] or self.strands
-        return tuple({origin.number: origin for strand in tied for origin in strand.origins}.values())
+        return tuple({origin.number: origin for strand in self.tied for origin in strand.origins}.values())
 
     @property
     def lines(self) -> tuple[SourceLine, ...]:

@@ -99,7 +99,7 @@ def _built(recording: Recording, own: Ownership) -> Provenance:
         starts.append(len(lineages))
     strands: dict[int, list[tuple[int, Strand]]] = defaultdict(list)
     for place, lineage in enumerate(lineages):
-        for strand in lineage.strands:
+        for strand in lineage.tied:
             for origin in strand.origins:
                 strands[origin.number].append((place, strand))
     modules = sorted((origin.module, origin.number) for origin in origins.all if origin.module)
@@ -156,7 +156,8 @@ class _Scopes:
         for node in reversed(nodes):
             if node.op != "output":
                 own = {origin.number: origin for origin in self.own(compile_id, node)}
-                passed = own or fed.get(node.name, {})
+                # Through the sums of gradients of a residual stream every layer feeds all below it.
+                passed = own or ({} if _adds_gradients(node) else fed.get(node.name, {}))
                 for name in node.inputs:
                     fed[name] = _merged(fed.get(name, {}), passed)
         return {name: tuple(at.values()) for name, at in fed.items() if at}
@@ -191,6 +192,10 @@ def _merged(one: dict[int, Origin] | None, other: dict[int, Origin] | None) -> d
     """Both; None where they are too many."""
     both = None if one is None or other is None else {**one, **other}
     return None if both is None or len(both) > _MOST_FED else both
+
+
+def _adds_gradients(node: Node) -> bool:
+    return node.backward and not node.origins and node.target == "torch.ops.aten.add.Tensor"
 
 
 def _same_op(before: str, after: str) -> bool:

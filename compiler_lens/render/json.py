@@ -7,7 +7,7 @@ Each document is an object with "format", "view" and the keys of its view. Keys 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from math import isfinite
@@ -18,8 +18,19 @@ from compiler_lens.analysis.cards import BreakCard, break_cards, specific_hints
 from compiler_lens.analysis.compilations import compilation_rows
 from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.findings import Finding, FrameFailed, TinyGraphs, Unfinished
+from compiler_lens.analysis.kernels import (
+    by_kernel,
+    kernel_rows,
+    launch_times,
+    measured,
+    moved_bytes,
+    selected_lineages,
+)
+from compiler_lens.analysis.line_story import line_rows, line_story, selected
+from compiler_lens.analysis.lineage import Lineage, Origin, Strand, Tie
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.phases import PhaseTimes, phase_times
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_kernels
 from compiler_lens.analysis.source_view import FileView, select_file, source_view
 from compiler_lens.analysis.stories import Chapter, RecompileStory, recompile_stories
@@ -164,11 +175,96 @@ def _graphs(recording: Recording, selection: Selection) -> Data:
 
 
 def _kernels(recording: Recording, selection: Selection) -> Data:
-    return {"kernels": [k for k in recording.kernels if selection.has(k)]}
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    rows = kernel_rows(recording, selected(recording, provenance, selection))
+    return {"kernels": [_kernel_row(recording, one) for row in rows for one in by_kernel(row.lineages)]}
+
+
+def _kernel_row(recording: Recording, lineages: Sequence[Lineage]) -> Data:
+    return dict(plain(lineages[0].kernel)) | {
+        "microseconds": measured(lineages, launch_times(recording)),
+        "bytes": moved_bytes(lineages),
+        "lines": list({(at.file, at.line): plain(at) for one in lineages for at in one.lines}.values()),
+        "modules": list(dict.fromkeys(module for one in lineages for module in one.modules)),
+    }
 
 
 def _kernel(recording: Recording, selection: Selection) -> Data:
-    return {"kernels": select_kernels(recording, selection.kernel, selection.ids)}
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    kernels = select_kernels(recording, selection.kernel, selection.ids)
+    each = by_kernel(selected_lineages(recording, provenance, kernels))
+    return {"kernels": [_kernel_row(recording, own) | {"lineages": [_lineage(one) for one in own]} for own in each]}
+
+
+def _lineage(lineage: Lineage) -> Data:
+    return {
+        "launch": lineage.launch,
+        "trust": lineage.trust,
+        "lines": lineage.lines,
+        "modules": lineage.modules,
+        "nodes": [_strand(strand) for strand in lineage.strands],
+        "lost": lineage.lost,
+    }
+
+
+def _strand(strand: Strand) -> Data:
+    return {
+        "name": strand.name,
+        "target": strand.node.target if strand.node else None,
+        "aten_node": strand.aten or None,
+        "original_aten": strand.node.original_aten if strand.node else None,
+        "role": strand.role,
+        "trust": strand.trust,
+        "origins": [_origin(origin) for origin in strand.origins],
+    }
+
+
+def _origin(origin: Origin) -> Data:
+    return {
+        "compile_id": origin.compile_id,
+        "node": origin.name or None,
+        "target": origin.target,
+        "module": origin.module,
+        "module_type": origin.module_type,
+        "line": origin.line,
+        "stack": origin.stack,
+    }
+
+
+def _line(recording: Recording, selection: Selection) -> Data:
+    own = Ownership.of(selection.user_paths)
+    if not selection.place:
+        rows = line_rows(Provenance.of(recording, own))
+        return {"lines": [{"line": row.line, "forward": row.forward, "backward": row.backward} for row in rows]}
+    story = line_story(recording, Provenance.of(recording, own), selection.place, own)
+    return {
+        "file": story.asked.file or None,
+        "line": story.asked.line or None,
+        "module": story.asked.module or None,
+        "code": story.code,
+        "fate": story.fate,
+        "ops": [_origin(origin) for origin in story.asked.found.direct],
+        "called_ops": [_origin(origin) for origin in story.asked.found.calls],
+        "decompositions": story.decompositions,
+        "launches": [_tie(tie) for tie in story.ties],
+        "launches_of_what_it_calls": [_tie(tie) for tie in story.inside],
+        "shares": [{"line": at, "launches": count} for at, count in story.shares],
+    }
+
+
+def _tie(tie: Tie) -> Data:
+    lineage = tie.lineage
+    return {
+        "compile_id": lineage.kernel.compile_id,
+        "part": lineage.kernel.part,
+        "ordinal": lineage.kernel.ordinal,
+        "kernel": lineage.kernel.name,
+        "launch": lineage.launch,
+        "role": tie.role,
+        "trust": tie.trust,
+        "nodes": [strand.name for strand in tie.strands],
+        "of": len(lineage.strands),
+    }
 
 
 def _recompiles(recording: Recording, selection: Selection) -> Data:
@@ -347,6 +443,7 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "graphs": _graphs,
     "kernels": _kernels,
     "kernel": _kernel,
+    "line": _line,
     "recompiles": _recompiles,
     "guards": _guards,
     "caches": _caches,

@@ -81,6 +81,11 @@ def milliseconds(value: float | None) -> str:
     return f"{value * 1000:.1f} µs" if value < _AS_MILLISECONDS else f"{value:.3g} ms"
 
 
+def microseconds(value: float | None) -> str:
+    """A time measured in microseconds, with its unit: 8.2 µs, 0.124 ms."""
+    return UNKNOWN if value is None else milliseconds(value / 1000)
+
+
 def nbytes(value: float | None) -> str:
     """An amount of memory with its unit: 512 B, 1.5 KiB, 12.0 MiB."""
     if value is None:

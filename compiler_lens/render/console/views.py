@@ -14,6 +14,7 @@ from compiler_lens.render.console.frames import frame_lines
 from compiler_lens.render.console.graphs import graph_lines
 from compiler_lens.render.console.guards import guard_lines
 from compiler_lens.render.console.kernels import kernel_lines, one_kernel_lines
+from compiler_lens.render.console.line import line_lines
 from compiler_lens.render.console.next_steps import finding_lines
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.console.recompiles import recompile_lines
@@ -28,6 +29,7 @@ VIEWS: Mapping[str, View] = {
     "graphs": graph_lines,
     "kernels": kernel_lines,
     "kernel": one_kernel_lines,
+    "line": line_lines,
     "recompiles": recompile_lines,
     "guards": guard_lines,
     "caches": cache_lines,
