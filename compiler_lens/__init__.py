@@ -17,6 +17,7 @@ from compiler_lens.errors import CaptureError, LensError, PayloadError, Recordin
 
 if TYPE_CHECKING:
     from compiler_lens.analysis.explanation import Explanation, explain
+    from compiler_lens.comparison import Diff, diff
     from compiler_lens.lens import Lens
     from compiler_lens.measure.profile import profile
     from compiler_lens.measure.modes.compare import compare_modes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaptureError",
+    "Diff",
     "Explanation",
     "Lens",
     "LensError",
@@ -39,6 +41,7 @@ __all__ = [
     "RecordingFileError",
     "UsageError",
     "compare_modes",
+    "diff",
     "explain",
     "load",
     "named_lens",
@@ -49,6 +52,8 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
+    "Diff": "compiler_lens.comparison",
+    "diff": "compiler_lens.comparison",
     "Explanation": "compiler_lens.analysis.explanation",
     "explain": "compiler_lens.analysis.explanation",
     "Lens": "compiler_lens.lens",

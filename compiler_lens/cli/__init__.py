@@ -18,7 +18,9 @@ start here:
   compiler-lens run -o run.clens train.py     record a script as it is
   compiler-lens show run.clens                one screen: what happened, what to do next
   compiler-lens show run.clens breaks         every graph break, with torch's advice
+  compiler-lens diff old.clens new.clens      what the compiler did differently
   compiler-lens what-if model.py:make         which setting of torch.compile would help
+  compiler-lens profile model.py:make         how long each kernel takes, and what it could gain
 
 Or in Python: lens = compiler_lens.Lens(); torch.compile(model, backend=lens);
 call the model; print(lens.report()).
@@ -56,7 +58,7 @@ def _told(error: Exception, args: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import run, show, source, what_if
+    from compiler_lens.cli import diff, profile, run, show, source, what_if
 
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
@@ -66,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (run, show, source, what_if):
+    for command in (run, show, source, diff, what_if, profile):
         command.add_parser(commands)
     for added in commands.choices.values():
         added.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)

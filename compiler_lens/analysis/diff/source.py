@@ -27,7 +27,12 @@ _MEMORY = re.compile(r"\btl\.(?:load|store|atomic_\w+)\(|loadu\(|\.store\(|_ptr\
 
 
 def normalised(kernel: Kernel) -> str:
-    """A kernel's code, comparable: of a Triton kernel the function alone. Empty for a library's."""
+    """A kernel's code, comparable. Empty for a library's."""
+    return _renumbered(readable(kernel))
+
+
+def readable(kernel: Kernel) -> str:
+    """A kernel's code without its name, paths and comments: of a Triton kernel the function alone."""
     text = kernel.source
     if not text:
         return ""
@@ -36,7 +41,7 @@ def normalised(kernel: Kernel) -> str:
     text = (_CPP_COMMENT if is_cpp(text) else _PYTHON_COMMENT).sub("", text)
     text = _CACHED_NAME.sub("cached", _INCLUDE.sub(r'#include "\1"', text))
     text = _GRAPH.sub("graph_", _PATH.sub("'path'", text.replace(kernel.name, "kernel")))
-    return _BLANK.sub("\n", _renumbered(text)).strip()
+    return _BLANK.sub("\n", text).strip()
 
 
 def is_cpp(source: str) -> bool:

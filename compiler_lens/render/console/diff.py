@@ -15,6 +15,7 @@ from compiler_lens.render.text import plural, seconds
 
 _CHANGES = 4  # the biggest changes of kernels that a summary tells
 _PLACES = 2
+_NAME = 44  # columns for a kernel's name
 _PHASES = 3
 _ARROW = "→"
 _SAME_TIME = 0.05  # seconds: phases that differ by less are not told
@@ -24,18 +25,18 @@ def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
     """The summary: what was compared, what the kernels do differently, and what else."""
     lines = [title("Diff", _settings(d))]
     lines += _kernels(d, page)
-    lines += paragraph_each(_around(d), page)
+    lines += _paragraphs(_around(d), page)
     lines += _times(d, page)
     return lines
 
 
 def diff_summary(d: RecordingDiff) -> list[str]:
     """The same as plain lines, without settings and compile times."""
-    changes = [told.change_line(change) for change in d.kernels[:_CHANGES]]
+    changes = [told.change_line(change, _NAME) for change in d.kernels[:_CHANGES]]
     return [_kernels_line(d), *changes, *(text for text, _ in _around(d))]
 
 
-def paragraph_each(parts: Iterator[tuple[str, str]], page: Page) -> list[Text]:
+def _paragraphs(parts: Iterator[tuple[str, str]], page: Page) -> list[Text]:
     """Each text with its style, on two lines at most."""
     return [one for text, style in parts for one in paragraph(text, page.width, 0, style, limit=2)]
 
@@ -53,7 +54,7 @@ def _kernels_line(d: RecordingDiff) -> str:
 def _kernels(d: RecordingDiff, page: Page) -> Iterator[Text]:
     yield from paragraph(_kernels_line(d), page.width, 0, GOOD if d.same_kernels else "", limit=2)
     for change in d.kernels[:_CHANGES]:
-        yield from paragraph(told.change_line(change), page.width, 2, "", limit=2)
+        yield from paragraph(told.change_line(change, page.width // 2 - 6), page.width, 2, "", limit=2)
     if len(d.kernels) > _CHANGES:
         yield line((f"… {plural(len(d.kernels) - _CHANGES, 'more change')}", DIM), indent=2)
 
@@ -86,7 +87,8 @@ def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
     before, after = d.before.phases, d.after.phases
     if before.timed and after.timed:
         both = f"{seconds(before.total)} {_ARROW} {seconds(after.total)}"
-        phases = "; ".join(_phase(phase, *values) for phase, values in _phases(d)[:_PHASES])
+        apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
+        phases = "; ".join(_phase(phase, *values) for phase, values in apart[:_PHASES])
         yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=2)
     if kernel_time := d.kernel_times:
         text = f"Kernel time in one call:{told.microseconds(kernel_time)} ({told.gain(kernel_time)})"
@@ -97,8 +99,8 @@ def _phase(phase: Phase, before: float, after: float) -> str:
     return f"{words.PHASES[phase]} {seconds(before)} {_ARROW} {seconds(after)}"
 
 
-def _phases(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:
+def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:
     """Seconds of each phase on both sides, those that differ most first."""
     sides = [dict(side.phases.both) for side in (d.before, d.after)]
     pairs = [(phase, (sides[0].get(phase, 0.0), sides[1].get(phase, 0.0))) for phase in Phase]
-    return sorted((p for p in pairs if abs(p[1][0] - p[1][1]) > _SAME_TIME), key=lambda p: -abs(p[1][0] - p[1][1]))
+    return sorted((pair for pair in pairs if any(pair[1])), key=lambda pair: -abs(pair[1][0] - pair[1][1]))

@@ -49,6 +49,7 @@ _SHAPES: Mapping[str, tuple[str, str]] = {
     "persistent_reduction": ("persistent reduction", "persistent reductions"),
     "template": ("template", "templates"),
 }
+_KINDS = frozenset(kind.value for kind in KernelKind)
 _SHOWN = 3  # differences of one change, told in one line
 _LONGEST = 60  # of a value
 _ARROW = "→"
@@ -65,7 +66,7 @@ def kernels_line(d: RecordingDiff) -> str:
     for change in d.kernels:
         counts[change.verdict] += max(_launches(change))
     told = [f"{len(d.identical):,} identical", *(f"{counts[v]:,} {VERDICTS[v]}" for v in Verdict if counts[v])]
-    sides = f"{d.before.launches:,} launches {_ARROW} {d.after.launches:,}"
+    sides = f"Kernel launches {d.before.launches:,} {_ARROW} {d.after.launches:,}"
     return f"{sides}: {', '.join(told)}{_retuned(d)}"
 
 
@@ -77,21 +78,25 @@ def _launches(change: KernelChange) -> tuple[int, int]:
     return sum(len(case.before) for case in change.cases), sum(len(case.after) for case in change.cases)
 
 
-def change_line(change: KernelChange) -> str:
-    """One change: how often, of what, into what, and in what they differ."""
-    count = f"{times(len(change.cases))}  " if len(change.cases) > 1 else ""
-    return f"{count}{_what(change)}{_why(change)}{microseconds(change.times)}"
+def change_line(change: KernelChange, room: int = 999) -> str:
+    """One change: how often, of what, into what, and in what they differ; names cut to the room that there is."""
+    count = f"{times(len(change.cases))} " if len(change.cases) > 1 else ""
+    return f"{count}{_what(change, room)}{_why(change)}{microseconds(change.times)}"
 
 
-def _what(change: KernelChange) -> str:
+def _what(change: KernelChange, room: int) -> str:
     case = change.first
     if change.verdict in (Verdict.ADDED, Verdict.REMOVED):
-        return f"{VERDICTS[change.verdict]} {joined_names(case.before or case.after)}"
+        return f"{VERDICTS[change.verdict]} {joined_names(case.before or case.after, room)}"
     if len(change.cases) > 1 and is_configuration(change):
         return _shape(change)
-    if change.verdict is Verdict.CHANGED and case.before[0].kernel == case.after[0].kernel:
-        return case.before[0].kernel
-    return f"{joined_names(case.before)} {_ARROW} {joined_names(case.after)}"
+    return names(case, room)
+
+
+def names(case: Case, room: int = 999) -> str:
+    """What a case has before and after; one name, if it kept it."""
+    sides = [joined_names(side, room) for side in (case.before, case.after) if side]
+    return f" {_ARROW} ".join(dict.fromkeys(sides))
 
 
 def _shape(change: KernelChange) -> str:
@@ -99,9 +104,14 @@ def _shape(change: KernelChange) -> str:
     return _SHAPES.get(one.shape, ("kernel", f"{words.KERNEL_KINDS[one.kind]} kernels"))[1]
 
 
-def joined_names(side: Sequence[LaunchRef]) -> str:
-    """`extern_kernels.mm + triton_poi_fused_add_3`."""
-    return " + ".join(one.kernel for one in side[:_SHOWN]) + (" + …" if len(side) > _SHOWN else "")
+def joined_names(side: Sequence[LaunchRef], room: int = 999) -> str:
+    """`extern_kernels.mm + triton_poi_fused_add_3`; a long name is cut in the middle, its number tells it apart."""
+    return " + ".join(_cut(one.kernel, room) for one in side[:_SHOWN]) + (" + …" if len(side) > _SHOWN else "")
+
+
+def _cut(name: str, room: int) -> str:
+    tail = room // 4
+    return name if len(name) <= room else f"{name[: room - tail - 1]}…{name[-tail:]}"
 
 
 def is_configuration(change: KernelChange) -> bool:
@@ -113,8 +123,8 @@ def _why(change: KernelChange) -> str:
     if is_configuration(change):
         if len(change.cases) == 1:
             return f": {differences(change.differences)}"
-        names = dict.fromkeys(d.name for case in change.cases for d in case.differences)
-        return f": same code, other {', '.join(names)}"
+        listed = {(list(Aspect).index(d.aspect), d.name) for case in change.cases for d in case.differences}
+        return f": same code, other {', '.join(name for _, name in sorted(listed))}"
     if change.verdict in (Verdict.SPLIT, Verdict.MERGED, Verdict.REGROUPED):
         return f" ({VERDICTS[change.verdict]})"
     found = change.differences or tuple(d for d in change.first.differences if d.aspect is Aspect.KIND)
@@ -127,7 +137,7 @@ def differences(found: Iterable[Difference], most: int = _SHOWN) -> str:
     listed = [d for d in found if not _is_detail(d)]
     if any(d.aspect is Aspect.KIND for d in listed):
         listed = [d for d in listed if d.aspect in (Aspect.KIND, Aspect.FUSED, Aspect.TEMPLATE, Aspect.DTYPE)]
-    listed.sort(key=lambda d: list(Aspect).index(d.aspect))
+    listed.sort(key=lambda d: (list(Aspect).index(d.aspect), d.name not in _CONSTANTS or _CONSTANTS.index(d.name) - 9))
     told = list(dict.fromkeys(filter(None, map(difference, listed))))
     return ", ".join(told[:most]) + (", …" if len(told) > most else "")
 
@@ -142,6 +152,8 @@ def difference(d: Difference) -> str:
     if d.aspect is Aspect.FUSED:
         parts = [f"no longer {before}" if before else "", f"also {after}" if after else ""]
         return ", ".join(part for part in parts if part)
+    if d.aspect is Aspect.KIND and "." in d.before and "." in d.after:
+        return ""  # two functions of a library: their names say it
     if d.aspect is Aspect.CODE:
         return "other code"
     if d.aspect is Aspect.ACCESS and not d.name:
@@ -153,8 +165,8 @@ def difference(d: Difference) -> str:
 def _value(d: Difference, value: str) -> str:
     if d.aspect in (Aspect.OPS, Aspect.FUSED):
         return _ops(value.split())
-    if d.aspect is Aspect.KIND and value in {kind.value for kind in KernelKind}:
-        return words.KERNEL_KINDS[KernelKind(value)]
+    if d.aspect is Aspect.KIND:
+        return words.KERNEL_KINDS[KernelKind(value)] if value in _KINDS else words.KERNEL_KINDS[KernelKind.EXTERN]
     return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
 
 
