@@ -140,13 +140,19 @@ def _refusals(finals: Sequence[_Final], told: Told, outputs: frozenset[str], nam
 
 
 def _last_words(finals: Sequence[_Final], told: Told) -> dict[Pair, str]:
-    """torch's last reason for each pair: it tries again as the nodes grow, so the last try was of what they became."""
+    """torch's reason for each pair: the last on the two as they ended, else the last on what became a part of them."""
     at = {op: number for number, final in enumerate(finals) for op in final.ops}
+    whole = {"_".join(final.ops) for final in finals}
     words: dict[Pair, str] = {}
+    certain: set[Pair] = set()
     for (first, second), (reason, arguments) in told.items():
-        pair = sorted({at.get(_first_op(first, at), -1), at.get(_first_op(second, at), -1)})
-        if len(pair) == 2 and pair[0] >= 0 and not (reason == _WRONG_WAY and (pair[0], pair[1]) in words):  # noqa: PLR2004
-            words[pair[0], pair[1]] = _formatted(reason, arguments)
+        one, other = sorted((at.get(_first_op(first, at), -1), at.get(_first_op(second, at), -1)))
+        is_certain = first in whole and second in whole
+        if one in (-1, other) or reason == _WRONG_WAY or ((one, other) in certain and not is_certain):
+            continue
+        words[one, other] = _formatted(reason, arguments)
+        if is_certain:
+            certain.add((one, other))
     return words
 
 

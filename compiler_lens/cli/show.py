@@ -27,6 +27,8 @@ _VIEWS: Mapping[str, str] = {
     "kernels": "every kernel, and the lines and modules that it is for; with ID, LINE or MODULE those of it",
     "kernel": "one kernel by NAME, or a part of it: from your lines to its launches and its source",
     "line": "what became of a LINE, model.py:41, or of a MODULE, layers.3.attn; alone, every line with kernels",
+    "profile": "how long each kernel takes, against the least that this device needs",
+    "fusion": "launches that share memory and are not one kernel: what that costs, and why",
     "recompiles": "what changed from one compilation of a function to the next, and what to do",
     "guards": "the conditions for reusing compiled code; with ID every one",
     "caches": "hit, miss or bypass, for every question to torch's caches",

@@ -18,6 +18,7 @@ from compiler_lens.analysis.cards import BreakCard, break_cards, specific_hints
 from compiler_lens.analysis.compilations import compilation_rows
 from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.findings import Finding, FrameFailed, TinyGraphs, Unfinished
+from compiler_lens.analysis.fusion import Cause, CodeFusion, Side, fusion
 from compiler_lens.analysis.kernels import (
     by_kernel,
     kernel_rows,
@@ -37,6 +38,7 @@ from compiler_lens.analysis.stories import Chapter, RecompileStory, recompile_st
 from compiler_lens.analysis.summary import summarize
 from compiler_lens.model import CompileId, Recompile, Recording
 from compiler_lens.render.advice import advice, effect, link, why
+from compiler_lens.render.profile_data import profile_data
 
 # 1: the first.
 FORMAT = 1
@@ -267,6 +269,49 @@ def _tie(tie: Tie) -> Data:
     }
 
 
+def _fusion(recording: Recording, selection: Selection) -> Data:
+    return {"codes": [_code_fusion(code) for code in fusion(recording, selection)]}
+
+
+def _code_fusion(code: CodeFusion) -> Data:
+    compile_id, part, ordinal = code.code
+    return {
+        "compile_id": compile_id,
+        "part": part,
+        "ordinal": ordinal,
+        "ops": code.ops,
+        "launches": code.launches,
+        "causes": [_cause(cause) for cause in code.causes],
+        "repeated": [
+            {"node": one.node, "target": one.target, "launches": [_side(side) for side in one.sides]}
+            for one in code.repeated
+        ],
+        "rematerialized": [{"node": node.name, "target": node.target} for node in code.rematerialized],
+    }
+
+
+def _cause(cause: Cause) -> Data:
+    return {
+        "reason": cause.reason,
+        "library": cause.library,
+        "bytes": cause.bytes,
+        "pairs": [
+            {
+                "first": _side(pair.first),
+                "second": _side(pair.second),
+                "bytes": pair.bytes,
+                "shared": pair.refusal.shared,
+                "torch": pair.refusal.reason,
+            }
+            for pair in cause.pairs
+        ],
+    }
+
+
+def _side(side: Side) -> Data:
+    return {"kernel": side.kernel.name, "launch": side.number, "line": side.launch.line, "ops": side.launch.ops}
+
+
 def _recompiles(recording: Recording, selection: Selection) -> Data:
     stories = [story for story in recompile_stories(recording) if any(selection.has(r) for r in _recompiles_of(story))]
     return {"count": sum(s.recompiles for s in stories), "stories": [_story(s) for s in stories]}
@@ -444,6 +489,7 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "kernels": _kernels,
     "kernel": _kernel,
     "line": _line,
+    "fusion": _fusion,
     "recompiles": _recompiles,
     "guards": _guards,
     "caches": _caches,
@@ -454,4 +500,5 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "cudagraphs": _cudagraphs,
     "environment": _environment,
     "findings": _findings,
+    "profile": profile_data,
 }
