@@ -137,22 +137,23 @@ def _of_phase(comparison: Comparison, phase: str, best: str) -> Panel:
     is_rate = any(timing.tokens for timing in timings)
     factor, unit = _unit(timings)
     title = f"{phase}, tokens/s, longer is faster" if is_rate else f"{phase}, {unit}, shorter is faster"
-    bars = [_of_row(row, comparison, phase, factor, kind=_kind(row, best)) for row in comparison.rows]
+    bars = [_of_row(row, comparison, phase, (factor, unit), _kind(row, best)) for row in comparison.rows]
     return Panel(title, bars)
 
 
-def _of_row(row: Row, comparison: Comparison, phase: str, factor: float, *, kind: str) -> Bar:
+def _of_row(row: Row, comparison: Comparison, phase: str, scale: tuple[float, str], kind: str) -> Bar:
     timing = row.timing(phase)
     if timing is None or row.failure:
         return Bar(row.name, None, f"failed: {row.failure}" if row.failure else "not measured")
     gain = None if row.is_eager else speedup(row, comparison.eager, phase)
-    behind = f"  {gain:.2f} × eager" if gain else ""  # noqa: RUF001
+    behind = f" · {gain:.2f} × eager" if gain else ""  # noqa: RUF001
     low, median, high = timing.quartiles
     if timing.tokens:
         rates = [timing.tokens / seconds for seconds in (high, median, low)]
         return Bar(row.name, rates[1], f"{_short(rates[1])}{behind}", rates[0], rates[2], kind)
+    factor, unit = scale
     low, median, high = (seconds * factor for seconds in (low, median, high))
-    return Bar(row.name, median, f"{_short(median)}{behind}", low, high, kind)
+    return Bar(row.name, median, f"{_short(median)} {unit}{behind}", low, high, kind)
 
 
 def _kind(row: Row, best: str) -> str:

@@ -38,7 +38,7 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
     passes: int = _FEWEST_PASSES,
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
-    each: Callable[[Modes], object] | None = None,
+    each: Callable[[Modes, str], object] | None = None,
     **kwargs: Any,
 ) -> Modes:
     """Measure a program under modes of torch.compile: time per call, compile time, memory, kernels, error.
@@ -63,7 +63,7 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
         passes: over all rows, two or more: the first compiles with empty caches.
         seed: of the order of the rows.
         folder: where to leave a recording of each row's cold compile.
-        each: called with the result so far, whenever a row has been measured.
+        each: called with the result so far and a row's name, whenever that row has been measured.
 
     Raises:
         UsageError: the model cannot be called with these inputs, or a mode or option has no such name.

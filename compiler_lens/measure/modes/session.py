@@ -78,7 +78,7 @@ class Session:
         self._rows = {one.name: Row(one.name, one.told) for one in wanted}
         self._recordings: dict[str, Recording] = {}
 
-    def result(self, passes: int, each: Callable[[Modes], object] | None) -> Modes:
+    def result(self, passes: int, each: Callable[[Modes, str], object] | None) -> Modes:
         """Measure all rows in as many passes, and say after each row what is known by then."""
         with _unheard():
             self._prepare()
@@ -90,7 +90,7 @@ class Session:
                 if not self._rows[wanted.name].failure:
                     self._measure(wanted, is_cold=number == 0)
                     if each is not None:
-                        each(self._so_far())
+                        each(self._so_far(), wanted.name)
         return replace(self._so_far(), diffs=differences(self._recordings))
 
     def _so_far(self) -> Modes:
