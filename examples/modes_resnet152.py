@@ -82,7 +82,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     small = args.small or device.type == "cpu"
     torch.manual_seed(0)
     model = ResNet((1, 1), width=16, classes=10) if small else ResNet()

@@ -67,7 +67,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     args = arguments()
-    device = torch.accelerator.current_accelerator() or torch.device("cpu")
+    device = torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")
     small = args.small or device.type == "cpu"
     torch.manual_seed(0)
     model = ViT(64, 2, 4, pixels=64) if small else ViT()

@@ -253,10 +253,7 @@ def told_diffs(result: Comparison) -> Mapping[str, tuple[str, ...]]:
 
 
 def _told(diff: Any) -> tuple[str, ...]:
-    try:
-        from compiler_lens.render.console.diff import diff_summary
-    except ModuleNotFoundError:
-        return ()
+    from compiler_lens.render.console.diff import diff_summary
 
     return tuple(diff_summary(diff))
 
