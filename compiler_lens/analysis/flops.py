@@ -57,7 +57,7 @@ def node_work(node: Node, nodes: Mapping[str, Node]) -> Work | None:
     call = _Call(node, nodes, positional(node.arguments))
     try:
         flops = formula(call)
-    except (_Unknown, ValueError):
+    except (_Unknown, IndexError, ValueError):
         return None
     return Work(flops, _dtype(call))
 

@@ -178,13 +178,17 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
     _check(trace, matched, device)
     dtypes = _dtypes_of(recording, matched)
     middle, spread = median_and_spread([s * 1e6 for s in seconds])
+    launches, others = launch_times(matched, count), other_times((*matched.others, *trace.others), count)
+    told = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
     return Profile(
         calls=count,
         microseconds=middle,
         spread=spread,
-        busy_microseconds=trace.busy_microseconds / count,
-        launches=launch_times(matched, count),
-        others=other_times((*matched.others, *trace.others), count),
+        busy_microseconds=min(
+            trace.busy_microseconds / count, told
+        ),  # a call that was held up counts in the first only
+        launches=launches,
+        others=others,
         ceilings=measure_ceilings(device, dtypes),
         timer="torch.profiler",
         training=run.training,

@@ -123,7 +123,7 @@ def other_times(others: Iterable[Op], calls: int) -> tuple[OtherTime, ...]:
     total: dict[str, list[float]] = defaultdict(list)
     for op in others:
         total[op.name].append(op.microseconds)
-    times = [OtherTime(name, sum(each) / calls, len(each) / calls) for name, each in total.items()]
+    times = [OtherTime(name, median(each) * len(each) / calls, len(each) / calls) for name, each in total.items()]
     return tuple(sorted(times, key=lambda time: -time.microseconds))
 
 

@@ -9,9 +9,9 @@ from rich.text import Text
 from compiler_lens.analysis.kernels import is_generated
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.roofline import Advice, Bound, CallParts, GroupCost, Roofline, roofline, shares_by_bound
+from compiler_lens.analysis.roofline import Advice, Bound, GroupCost, Roofline, roofline, shares_by_bound
 from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import Ceilings, Kernel, Profile, Recording, SourceLine
+from compiler_lens.model import Ceilings, Kernel, Recording, SourceLine
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.lineage import lines_text
@@ -70,7 +70,7 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
     found = roofline(recording, recording.profiles[-1])
     groups = [group for group in found.groups if any(selection.has(k) for k in group.group.kernels)]
     return [
-        *_call(found.profile, found.parts, page),
+        *_call(found, page),
         *_ceilings(found.profile.ceilings, found.groups, page),
         Text(),
         *_table(recording, groups, page),
@@ -80,13 +80,18 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
     ]
 
 
-def _call(profile: Profile, parts: CallParts, page: Page) -> Iterator[Text]:
+def _call(found: Roofline, page: Page) -> Iterator[Text]:
+    profile, parts = found.profile, found.parts
     what = "training step" if profile.training else "call"
     median = f"median of {number(profile.calls)}, quartiles {_us(profile.spread)} apart"
     yield title("Profile", f"{_us(profile.microseconds)} a {what}, {median}")
-    split = [("kernels", parts.kernels), ("other device work", parts.other), ("idle", parts.idle)]
+    on_cpu = all(group.group.first.device.startswith("cpu") for group in found.groups)
+    names = ("kernels", "other ops", "between them") if on_cpu else ("kernels", "other device work", "idle")
+    split = zip(names, (parts.kernels, parts.other, parts.idle), strict=True)
     shares = ", ".join(f"{name} {_us(value)} ({percent(value, parts.total)})" for name, value in split)
-    told = f"{_count(parts.launches)} launches, device busy {percent(parts.busy_share, 1)}: {shares}"
+    told = (
+        f"{_count(parts.launches)} launches; {'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}: {shares}"
+    )
     yield from paragraph(told, page.width, 2)
 
 
