@@ -34,6 +34,7 @@ class Made:
     model: Any
     calls: Any  # [(args, kwargs), …] as given
     several: bool  # the factory gave a list of calls, not one set of arguments
+    phases: Any = None  # pieces of work in place of calls, for a command that takes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ class Target:
     file: Path
     name: str
 
-    def make(self) -> Made:
+    def make(self, *, takes_phases: bool = False) -> Made:
         """Run the file, and the function. Raises `UsageError` where that fails, or returns something else."""
-        return _made(_factory(self.file, self.name), f"{self.name}() in {self.file}")
+        return _made(_factory(self.file, self.name), f"{self.name}() in {self.file}", takes_phases=takes_phases)
 
 
 def target(text: str, command: str) -> Target:
@@ -85,8 +86,10 @@ def _imported(file: Path) -> ModuleType:
     return module
 
 
-def _made(factory: Callable[[], Any], told: str) -> Made:
+def _made(factory: Callable[[], Any], told: str, *, takes_phases: bool) -> Made:
     made = _called(factory, told)
+    if takes_phases and isinstance(made, Mapping) and {"model", "phases"} == set(made):
+        return Made(made["model"], None, several=False, phases=made["phases"])
     if isinstance(made, Mapping) and {"model", "calls"} == set(made):
         return Made(made["model"], made["calls"], several=True)
     if isinstance(made, (tuple, list)) and len(made) in {2, 3} and callable(made[0]):

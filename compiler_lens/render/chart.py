@@ -70,7 +70,7 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     for tick in range(count + 1):
         x = left + tick * step * unit
         drawn.append(_line("grid", x, top + _HEAD - 4, x, bottom))
-        drawn.append(_text(x, bottom + 16, f"{tick * step:.6g}", "dim", anchor="middle"))
+        drawn.append(_text(x, bottom + 16, f"{tick * step:.6g}", "dim", "middle"))
     for place, bar in enumerate(panel.bars):
         drawn += _bar(bar, left, top + _HEAD + _STEP * place, unit)
     return drawn
@@ -78,9 +78,9 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
 
 def _bar(bar: Bar, left: float, top: float, unit: float) -> list[str]:
     middle = top + _BAR / 2
-    drawn = [_text(left - 10, middle + 4.5, _label(bar), "", anchor="end", full=bar.label)]
+    drawn = [_text(left - 10, middle + 4.5, _label(bar), "", "end")]
     if bar.value is None:
-        return [*drawn, _text(left + 8, middle + 4.5, one_line(bar.told, 60), "dim", full=bar.told)]
+        return [*drawn, _text(left + 8, middle + 4.5, one_line(bar.told, 60), "dim")]
     end = left + max(bar.value * unit, 1.0)
     drawn.append(f'<rect class="{bar.kind}" x="{left:.1f}" y="{top:.1f}" width="{end - left:.1f}" height="{_BAR}"/>')
     if bar.high > bar.low:
@@ -109,11 +109,9 @@ def _line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line class="{kind}" x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}"/>'
 
 
-def _text(x: float, y: float, text: str, kind: str, *, anchor: str = "", full: str = "") -> str:
+def _text(x: float, y: float, text: str, kind: str, anchor: str = "") -> str:
     attributes = (f' class="{kind}"' if kind else "") + (f' text-anchor="{anchor}"' if anchor else "")
-    shown = one_line(text)
-    title = f"<title>{_safe(full)}</title>" if full and one_line(full) != shown else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{title}{_safe(shown)}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}"{attributes}>{_safe(text)}</text>'
 
 
 def _safe(text: str) -> str:

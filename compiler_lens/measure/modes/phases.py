@@ -22,7 +22,7 @@ class Phase:
     tokens: int | None = None
 
 
-def checked(phases: Sequence[Any]) -> tuple[Phase, ...]:
+def checked(phases: Any) -> tuple[Phase, ...]:
     """The phases that a user gave. Raises `UsageError` for what cannot be meant."""
     if isinstance(phases, Phase):
         phases = (phases,)

@@ -47,7 +47,7 @@ class Modes(Comparison):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote, without recordings; their differences as they were told. Raises `RecordingFileError`."""
+        """What `to_json` wrote; without recordings, their differences as text. Raises `RecordingFileError`."""
         from compiler_lens.render.modes_file import comparison_of
 
         found = comparison_of(text)

@@ -286,7 +286,5 @@ def _larger(one: int | None, other: int | None) -> int | None:
 def _device_name(device: torch.device) -> str:
     if device.type == "cpu":
         return f"CPU, {os.cpu_count()} cores"
-    try:
-        return str(torch.get_device_module(device).get_device_name(device))
-    except (AttributeError, RuntimeError):
-        return device.type
+    module: Any = torch.get_device_module(device)
+    return str(module.get_device_name(device)) if hasattr(module, "get_device_name") else str(device.type)

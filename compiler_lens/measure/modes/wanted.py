@@ -73,7 +73,7 @@ def _known_mode(name: Any) -> str:
 def _of_options(name: str, values: Any) -> Wanted:
     if not isinstance(values, Mapping):
         raise UsageError(f"the options of {name} are a dict of Inductor's options, not {type(values).__name__}")
-    known = {option: None for option in torch._inductor.list_options()}  # noqa: SLF001 -- documented
+    known = dict.fromkeys(torch._inductor.list_options())  # noqa: SLF001 -- documented
     for option in values:
         if option != "mode" and str(option).replace("-", "_") not in known:
             meant = nearest(str(option), known)

@@ -119,7 +119,7 @@ def _lines(result: Comparison, page: Page) -> Iterator[Text]:
     for phase in result.phases:
         yield from _speed(result, phase, name, page)
     yield Text()
-    yield title("Compile", "seconds before calls are steady; after how many calls that is earned back")
+    yield title("Compile", "time until calls are steady, and the calls that earn it back")
     yield from table(_COMPILE, [_compile_row(row, result, name) for row in result.measured], page.width)
     yield Text()
     yield title("Outcome", _outcome_summary(result))
