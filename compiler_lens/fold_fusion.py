@@ -9,14 +9,12 @@ from itertools import groupby
 
 from compiler_lens.fold_kernels import Place, in_place, place_of
 from compiler_lens.model import BufferAccess, Kernel, KernelKind, Refusal
+from compiler_lens.readers import NO_KERNEL
 from compiler_lens.readers.facts import FinalNode, Fusion, KernelNodes
 
 # A launch: the kernel's place in the list of all, and the launch's among the kernel's.
 Spot = tuple[int, int]
 Ops = tuple[str, ...]
-
-# In torch/_inductor/ir.py and scheduler.py: views of what others computed.
-_NO_KERNEL = frozenset(("NopKernelSchedulerNode", "MultiOutput"))
 
 
 def join_fusion(
@@ -39,7 +37,7 @@ def join_fusion(
 
 
 def _computed(fusion: Fusion) -> list[FinalNode]:
-    return [node for node in fusion.nodes if node.kind not in _NO_KERNEL]
+    return [node for node in fusion.nodes if node.kind not in NO_KERNEL]
 
 
 def _told_ops(kernels: Mapping[int, Kernel], calls: KernelNodes) -> dict[Spot, Ops]:

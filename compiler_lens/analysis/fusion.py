@@ -218,6 +218,8 @@ def _apart(first: Side, second: Side, refusal: Refusal, tuned: Mapping[CompileId
         return Apart(first, second, refusal, reason, called[0] if len(called) == 1 else None)
     if KernelKind.USER in (first.kernel.kind, second.kernel.kind):
         return Apart(first, second, refusal, Reason.USER_KERNEL)
+    if not {access.name for access in refusal.shared} & {access.name for access in second.launch.reads}:
+        return Apart(first, second, refusal, Reason.JOINED)
     return Apart(first, second, refusal, reason_of(refusal.reason))
 
 

@@ -36,6 +36,7 @@ class Reason(Enum):
     STRICT_ORDER = "strict order"  # 2.15: reductions whose order of adding must be kept
     DEVICES = "devices"
     GROUPED = "grouped"  # nodes that must stay together, as for communication
+    JOINED = "joined"  # the first writes a part of a concatenation, which the second reads
     NO_KERNEL = "no kernel"  # one of them is memory only
     NOT_TRIED = "not tried"  # torch gave no reason
     OTHER = "other"  # a sentence that we do not know

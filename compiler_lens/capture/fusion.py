@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from math import prod
 from typing import Any
+
+from compiler_lens.readers import NO_KERNEL
 
 Sizes = dict[str, int]
 Pair = tuple[int, int]  # of positions in the scheduler's order, the smaller first
 Told = Mapping[tuple[str, str], tuple[str, tuple[Any, ...]]]  # what WhyNoFuse said, by the two names, the latest last
 
-# Scheduler and IR nodes that no kernel computes: views of what others computed.
-_NO_KERNEL = frozenset(("NopKernelSchedulerNode", "MultiOutput"))
 # In torch/_inductor/scheduler.py, of a pair that was tried the wrong way round: no word on the pair.
 _WRONG_WAY = "node1 must go before node2"
 _END_OF_OP = re.compile(r"op\d+(?=_|$)")
@@ -36,16 +36,19 @@ class _Final:
     writes: Sizes
     uses: dict[str, None]  # all that it reads, whatever is known of it
     owned: dict[str, None]  # what it defines
+    starts: Mapping[str, frozenset[str]] = field(default_factory=dict)  # where in a buffer it begins to read
+    joined: Sizes = field(default_factory=dict)  # parts of what it reads, each written by a kernel of its own: a cat
 
     @property
     def has_kernel(self) -> bool:
-        return self.kind not in _NO_KERNEL
+        return self.kind not in NO_KERNEL
 
 
 def describe(nodes: Sequence[Any], told: Told, outputs: Iterable[str]) -> dict[str, Any]:
     """What a `lens.fusion` event tells of one scheduler: its nodes, and pairs that share memory and stayed apart."""
     finals = [_final(node) for node in nodes]
     _move_outputs(finals)
+    _move_parts(finals)
     names = _real_names(nodes)
     return {
         "nodes": [[f.ops, f.kind, _rows(f.reads, names), _rows(f.writes, names)] for f in finals],
@@ -75,25 +78,36 @@ def _final(node: Any) -> _Final:
     # A WeakDep orders two nodes, and moves nothing.
     reads = [dep for dep in node.read_writes.reads if type(dep).__name__ != "WeakDep" and dep.name not in writes]
     uses = dict.fromkeys(dep.name for dep in reads)
-    if kind in _NO_KERNEL:  # torch does not count these
+    if kind in NO_KERNEL:  # torch does not count these
         return _Final(ops, kind, {}, {name: _bytes(dep) for name, dep in writes.items()}, uses, owned)
     sizes: Mapping[str, int] = node.get_read_write_buffer_accesses(include_reads=True, include_writes=True)
-    touched = _touched(node, reads)
+    touched, starts = _touched(node, reads)
     read = {name: min(filter(None, (sizes.get(name), touched.get(name))), default=0) for name in uses}
-    return _Final(ops, kind, read, {name: sizes[name] for name in writes if name in sizes}, uses, owned)
+    return _Final(ops, kind, read, {name: sizes[name] for name in writes if name in sizes}, uses, owned, starts)
 
 
-def _touched(node: Any, reads: Iterable[Any]) -> Sizes:
-    """Bytes of buffers of which only a part is read: of a fused node torch counts them whole."""
-    found: Sizes = defaultdict(int)
-    if type(node).__name__ == "ExternKernelSchedulerNode":
-        for view in node.node.inputs:
-            if hasattr(view, "get_size") and hasattr(view, "get_name"):
-                found[view.get_name()] += _view_bytes(view)
-        return found
-    for dep in reads:
-        found[dep.name] += _bytes(dep)
-    return found
+def _touched(node: Any, reads: Iterable[Any]) -> tuple[Sizes, Mapping[str, frozenset[str]]]:
+    """What is read of each buffer: bytes, of which torch counts all for a fused node, and the offsets of the reads."""
+    sizes: Sizes = defaultdict(int)
+    starts: dict[str, set[str]] = defaultdict(set)
+    is_call = type(node).__name__ == "ExternKernelSchedulerNode"
+    for name, size, start in filter(None, map(_view, node.node.inputs)) if is_call else map(_read, reads):
+        sizes[name] += size
+        starts[name].add(start)
+    return sizes, {name: frozenset(each) for name, each in starts.items()}
+
+
+def _view(view: Any) -> tuple[str, int, str] | None:
+    try:
+        size = [int(n) if str(n).isdigit() else 0 for n in view.get_size()]  # 0: symbolic, or empty
+        return view.get_name(), prod(size) * int(view.get_dtype().itemsize), str(view.get_layout().offset)
+    except (AttributeError, NotImplementedError):  # a list, a generator's state, a tuple that another call returned
+        return None
+
+
+def _read(dep: Any) -> tuple[str, int, str]:
+    start = dep.index.as_coeff_Add()[0] if type(dep).__name__ == "MemoryDep" else 0  # a StarDep is of all of it
+    return dep.name, _bytes(dep), str(start)
 
 
 def _bytes(dep: Any) -> int:
@@ -101,11 +115,6 @@ def _bytes(dep: Any) -> int:
         return int(dep.numbytes_hint())
     except KeyError:  # a name that is no buffer; Scheduler.get_dep_size_hint() passes over it too
         return 0
-
-
-def _view_bytes(view: Any) -> int:
-    size = [int(n) if str(n).isdigit() else 0 for n in view.get_size()]  # 0: symbolic, or empty
-    return prod(size) * int(view.get_dtype().itemsize)
 
 
 def _move_outputs(finals: Iterable[_Final]) -> None:
@@ -121,6 +130,17 @@ def _move_outputs(finals: Iterable[_Final]) -> None:
             maker.owned.update(final.owned)
             makers.update(dict.fromkeys(final.owned, maker))
         final.owned, final.uses = {}, {}
+
+
+def _move_parts(finals: Sequence[_Final]) -> None:
+    # What reads a concatenation reads its parts: the kernels of these write into it, and no kernel joins them.
+    sizes = {name: size for final in finals for name, size in final.writes.items() if final.has_kernel}
+    readers = _readers(finals)
+    for final in finals:
+        parts = {name: sizes[name] for name in final.uses if name in sizes} if not final.has_kernel else {}
+        readers_of_all = [n for name in final.owned for n in readers.get(name, ()) if finals[n].has_kernel]
+        if parts and readers_of_all:  # one reader of many parts: all readers of all parts would be n squared
+            finals[readers_of_all[0]].joined.update(parts)
 
 
 # -- neighbours that were left apart
@@ -178,7 +198,9 @@ def _readers(finals: Iterable[_Final]) -> Mapping[str, list[int]]:
 
 
 def _producers_and_consumers(finals: Sequence[_Final], readers: Mapping[str, list[int]]) -> Iterator[Pair]:
+    makers = {name: number for number, final in enumerate(finals) if final.has_kernel for name in final.owned}
     for number, final in enumerate(finals):
+        yield from ((makers[name], number) for name in final.joined if makers.get(name, number) < number)
         for name in final.owned if final.has_kernel else ():
             yield from ((number, reader) for reader in readers.get(name, ()) if finals[reader].has_kernel)
 
@@ -191,11 +213,18 @@ def _neighbours(readers: Mapping[str, list[int]], finals: Sequence[_Final]) -> I
 
 def _shared(first: _Final, second: _Final, is_only_for_one: Callable[[str], bool]) -> Sizes:
     """What one kernel in place of the two would not move: it keeps what it made, and reads once what both read."""
-    found: Sizes = {}
+    found: Sizes = {name: 2 * size for name, size in second.joined.items() if name in first.writes}
     for name in second.reads.keys() & (first.reads.keys() | first.writes.keys()):
         size = second.reads[name]
         if name in first.writes:
             found[name] = size + (first.writes[name] if is_only_for_one(name) else 0)
-        else:
+        elif _overlap(first, second, name):
             found[name] = min(size, first.reads[name])
     return dict(sorted(found.items()))
+
+
+def _overlap(first: _Final, second: _Final, name: str) -> bool:
+    """Whether two readers read the same of a buffer: of what begins elsewhere only the larger may hold the other."""
+    one, other = first.starts.get(name, frozenset()), second.starts.get(name, frozenset())
+    larger = one if first.reads[name] > second.reads[name] else other
+    return bool(one & other) or ("0" in larger and first.reads[name] != second.reads[name])

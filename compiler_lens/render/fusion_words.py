@@ -32,6 +32,7 @@ REASONS: Mapping[Reason, str] = {
     Reason.STRICT_ORDER: "a reduction would add in another order, which its settings forbid",
     Reason.DEVICES: "they are on different devices",
     Reason.GROUPED: "one belongs to a group that must stay together",
+    Reason.JOINED: "the first writes a part of a concatenation, and the second reads the whole",
     Reason.NO_KERNEL: "one only makes memory",
     Reason.NOT_TRIED: "torch gave no reason",
     Reason.OTHER: "torch's own word",
