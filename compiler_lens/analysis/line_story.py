@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler_lens.analysis.coverage import Treatment
-from compiler_lens.analysis.kernels import selected_lineages
+from compiler_lens.analysis.kernel_rows import lineages_of
 from compiler_lens.analysis.lineage import Lineage, Origin, OriginsAt, Role, Tie, is_view
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.provenance import Provenance
@@ -108,7 +108,7 @@ def line_story(recording: Recording, provenance: Provenance, text: str, own: Own
 def selected(recording: Recording, provenance: Provenance, selection: Selection) -> tuple[Lineage, ...]:
     """The launches that a selection means: of compilations, of a line, of a module."""
     if not selection.place:
-        return selected_lineages(recording, provenance, (k for k in recording.kernels if selection.has(k)))
+        return lineages_of(recording, provenance, (k for k in recording.kernels if selection.has(k)))
     views = source_view(recording, Ownership.of(selection.user_paths))
     return tuple(tie.lineage for tie in provenance.ties(select_place(provenance, views, selection.place).found.every))
 

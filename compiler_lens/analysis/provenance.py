@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.lineage import Lineage, Origin, OriginsAt, Role, Strand, Tie, is_view
 from compiler_lens.analysis.origins import Origins
@@ -111,7 +111,8 @@ class _Scope:
     """A post-grad graph, or a graph inside of one: its nodes by name."""
 
     nodes: Mapping[str, Node]
-    aten: Mapping[str, Node]
+    aten: frozenset[str]  # those that the AOT graph has too
+    exact: frozenset[str]  # those whose origins are known from live objects
     fed: Mapping[str, tuple[Origin, ...]]
 
 
@@ -142,13 +143,23 @@ class _Scopes:
         return self._made[key]
 
     def _scopes(self, graph: Graph, before: Graph | None) -> Iterator[_Scope]:
+        known = before.origins if before else Trust.UNKNOWN
         inner = {s.name: s.nodes for s in before.subgraphs} if before else {}
-        yield self._scope(graph, graph.nodes, before.nodes if before else ())
+        yield self._scope(graph, graph.nodes, before.nodes if before else (), known)
         for subgraph in graph.subgraphs:
-            yield self._scope(graph, subgraph.nodes, inner.get(subgraph.name, ()))
+            yield self._scope(graph, subgraph.nodes, inner.get(subgraph.name, ()), known)
 
-    def _scope(self, graph: Graph, nodes: Sequence[Node], before: Sequence[Node]) -> _Scope:
-        return _Scope({n.name: n for n in nodes}, {n.name: n for n in before}, self._fed(graph.compile_id, nodes))
+    def _scope(self, graph: Graph, nodes: Sequence[Node], before: Sequence[Node], known: Trust) -> _Scope:
+        earlier = {node.name: node for node in before}
+        same = {
+            n.name: earlier[n.name] for n in nodes if n.name in earlier and _same_op(earlier[n.name].target, n.target)
+        }
+        exact = frozenset(n.name for n in nodes)
+        if graph.origins is not Trust.EXACT:
+            # On a hit of the cache alone, the graph's own facts may be missing. FX nodes keep their names.
+            exact = frozenset(same if known is Trust.EXACT else ())
+            nodes = [_with_origins(n, same[n.name]) if n.name in exact else n for n in nodes]
+        return _Scope({n.name: n for n in nodes}, frozenset(same), exact, self._fed(graph.compile_id, nodes))
 
     def _fed(self, compile_id: CompileId, nodes: Sequence[Node]) -> Mapping[str, tuple[Origin, ...]]:
         """For nodes without an origin of their own: those of the nodes that their values go to."""
@@ -171,20 +182,19 @@ class _Scopes:
         return (self.origins.of_line(compile_id, node),)
 
     def _followed(self, scope: _Scope, node: Node, kernel: Kernel, known: Trust) -> Strand:
-        before = scope.aten.get(node.name)
-        aten = node.name if before is not None and _same_op(before.target, node.target) else ""
+        aten = node.name if node.name in scope.aten else ""
         origins = self.own(kernel.compile_id, node)
         role = _role(node, kernel.part)
         if not origins and node.op.startswith("call_"):
             origins, role = scope.fed.get(node.name, ()), Role.FEEDS if scope.fed.get(node.name) else role
-        return Strand(node.name, node, aten, origins, role, self._trust(kernel, origins, known))
+        trust = self._trust(kernel.compile_id, origins, known, exact=node.name in scope.exact)
+        return Strand(node.name, node, aten, origins, role, trust)
 
-    def _trust(self, kernel: Kernel, origins: Sequence[Origin], known: Trust) -> Trust:
+    def _trust(self, compile_id: CompileId, origins: Sequence[Origin], known: Trust, *, exact: bool) -> Trust:
         if not origins or known is Trust.UNKNOWN:
             return Trust.UNKNOWN
-        graph = self.graphs[kernel.compile_id, _LOWERED[kernel.part][0], kernel.ordinal]
-        links = [known, graph.origins, self.origins.trust.get(kernel.compile_id, Trust.TEXT)]
-        exact = all(link is Trust.EXACT for link in links) and all(origin.name for origin in origins)
+        links = (known, self.origins.trust.get(compile_id, Trust.TEXT))
+        exact = exact and all(link is Trust.EXACT for link in links) and all(origin.name for origin in origins)
         return Trust.EXACT if exact else Trust.TEXT
 
 
@@ -192,6 +202,18 @@ def _merged(one: dict[int, Origin] | None, other: dict[int, Origin] | None) -> d
     """Both; None where they are too many."""
     both = None if one is None or other is None else {**one, **other}
     return None if both is None or len(both) > _MOST_FED else both
+
+
+def _with_origins(node: Node, before: Node) -> Node:
+    return replace(
+        node,
+        origins=before.origins,
+        source=before.source,
+        module=before.module,
+        module_type=before.module_type,
+        original_aten=before.original_aten,
+        backward=before.backward,
+    )
 
 
 def _adds_gradients(node: Node) -> bool:

@@ -19,14 +19,7 @@ from compiler_lens.analysis.compilations import compilation_rows
 from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.findings import Finding, FrameFailed, TinyGraphs, Unfinished
 from compiler_lens.analysis.fusion import Cause, CodeFusion, Side, fusion
-from compiler_lens.analysis.kernels import (
-    by_kernel,
-    kernel_rows,
-    launch_times,
-    measured,
-    moved_bytes,
-    selected_lineages,
-)
+from compiler_lens.analysis.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
 from compiler_lens.analysis.line_story import line_rows, line_story, selected
 from compiler_lens.analysis.lineage import Lineage, Origin, Strand, Tie
 from compiler_lens.analysis.ownership import Ownership
@@ -178,14 +171,16 @@ def _graphs(recording: Recording, selection: Selection) -> Data:
 
 def _kernels(recording: Recording, selection: Selection) -> Data:
     provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
-    rows = kernel_rows(recording, selected(recording, provenance, selection))
-    return {"kernels": [_kernel_row(recording, one) for row in rows for one in by_kernel(row.lineages)]}
+    costs = Costs.of(recording)
+    rows = kernel_rows(selected(recording, provenance, selection), costs)
+    return {"kernels": [_kernel_row(costs, one) for row in rows for one in by_kernel(row.lineages)]}
 
 
-def _kernel_row(recording: Recording, lineages: Sequence[Lineage]) -> Data:
+def _kernel_row(costs: Costs, lineages: Sequence[Lineage]) -> Data:
     return dict(plain(lineages[0].kernel)) | {
-        "microseconds": measured(lineages, launch_times(recording)),
-        "bytes": moved_bytes(lineages),
+        "microseconds": costs.microseconds(lineages),
+        "traffic": costs.traffic(lineages),
+        "flops": costs.flops(lineages),
         "lines": list({(at.file, at.line): plain(at) for one in lineages for at in one.lines}.values()),
         "modules": list(dict.fromkeys(module for one in lineages for module in one.modules)),
     }
@@ -193,9 +188,10 @@ def _kernel_row(recording: Recording, lineages: Sequence[Lineage]) -> Data:
 
 def _kernel(recording: Recording, selection: Selection) -> Data:
     provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    costs = Costs.of(recording)
     kernels = select_kernels(recording, selection.kernel, selection.ids)
-    each = by_kernel(selected_lineages(recording, provenance, kernels))
-    return {"kernels": [_kernel_row(recording, own) | {"lineages": [_lineage(one) for one in own]} for own in each]}
+    each = by_kernel(lineages_of(recording, provenance, kernels))
+    return {"kernels": [_kernel_row(costs, own) | {"lineages": [_lineage(one) for one in own]} for own in each]}
 
 
 def _lineage(lineage: Lineage) -> Data:

@@ -1,7 +1,7 @@
 """From launches to lines and modules, and back: the same pairs from both ends, on recordings of a GPU and by hand."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -274,6 +274,16 @@ def test_gradients_do_not_reach_through_the_sums_of_a_residual_stream():
     assert first.lines == (at(1),)
 
 
+def test_a_cached_graph_without_facts_has_those_of_the_aten_graph_for_the_nodes_that_it_kept():
+    dynamo = graph(GraphStage.DYNAMO, op("x", 1, module="m"), op("y", 2))
+    before = graph(GraphStage.AOT_FORWARD, op("a", 1, origins=("x",)), op("b", 1, origins=("x",)))
+    made = op("b", 2, origins=("y",), target="torch.ops.aten.cos.default")
+    lowered = graph(GraphStage.POST_GRAD, op("a", 1, origins=("y", "x")), made, trust=Trust.TEXT)
+    kept, other = built(dynamo, before, lowered, kernels=(kernel(("a",), ("b",)),)).lineages
+    assert (kept.lines, kept.modules, kept.trust) == ((at(1),), ("m",), Trust.EXACT)
+    assert (other.lines, other.trust) == ((at(2),), Trust.TEXT)
+
+
 def test_names_that_an_inner_graph_uses_too_are_told_apart_by_ops_or_not_at_all():
     dynamo = graph(GraphStage.DYNAMO, op("x", 1), op("y", 2))
     body = Subgraph("true_graph_0", (op("a", 2, origins=("y",), original_aten="aten.cos.default"),))
@@ -322,7 +332,7 @@ def test_following_twice_as_much_takes_twice_as_long(calls_of):
         one = kernel(*((f"a{i}", f"c{i}") for i in range(size)))
         return Recording(graphs=(dynamo, lowered), kernels=(one, *(kernel((f"a{i}",)) for i in range(size))))
 
-    small, large = (calls_of(lambda made=chain(size): Provenance.of(made)) for size in (200, 800))
+    small, large = (calls_of(partial(Provenance.of, chain(size))) for size in (200, 800))
     assert large < 5 * small
 
 

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
-from compiler_lens.analysis.kernels import (
-    KernelRow,
-    accessed,
-    fused_op_count,
-    kernel_kinds,
-    kernel_rows,
-    launch_times,
-    measured,
-    selected_lineages,
-)
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
+from compiler_lens.analysis.kernels import fused_op_count, kernel_kinds
 from compiler_lens.analysis.line_story import selected
 from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection, select_kernels
-from compiler_lens.model import BufferAccess, Kernel, LaunchTime, Recording, Trust
+from compiler_lens.analysis.traffic import Traffic
+from compiler_lens.model import BufferAccess, Kernel, Recording, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import code_lines, language_of
 from compiler_lens.render.console.columns import Column, table
+from compiler_lens.render.console.fusion import neighbour_lines
 from compiler_lens.render.console.lineage import lines_text, modules_text, tree_lines, unlinked
 from compiler_lens.render.console.page import (
     CODE,
@@ -38,7 +32,7 @@ from compiler_lens.render.console.page import (
     paragraph,
     title,
 )
-from compiler_lens.render.text import microseconds, milliseconds, nbytes, number, plural, times
+from compiler_lens.render.text import flops, microseconds, milliseconds, nbytes, number, plural, times
 
 _LAUNCHES = 12
 _BUFFERS = 6
@@ -52,7 +46,7 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
     lineages = selected(recording, provenance, selection)
     if not lineages:
         return [line("No kernels.")]
-    rows = kernel_rows(recording, lineages)
+    rows = kernel_rows(lineages, Costs.of(recording))
     kernels = [kernel for row in rows for kernel in row.group.kernels]
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
     count = sum(row.launches for row in rows)
@@ -66,11 +60,10 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
 def one_kernel_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC kernel NAME` shows: lines, modules, ops, launches, memory, configs, times, source."""
     kernels = select_kernels(recording, selection.kernel, selection.ids)
-    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    provenance, costs = Provenance.of(recording, Ownership.of(selection.user_paths)), Costs.of(recording)
     lines: list[Text] = []
-    for kernel in kernels:
-        lineages = selected_lineages(recording, provenance, (kernel,))
-        lines += [*([Text()] if lines else []), *_one(recording, kernel, lineages, page)]
+    for lineages in by_kernel(lineages_of(recording, provenance, kernels)):
+        lines += [*([Text()] if lines else []), *_one(recording, lineages, costs, page)]
     return lines
 
 
@@ -107,10 +100,18 @@ def _figures(row: KernelRow) -> Text:
         words.kernel_kind(group.first),
         plural(group.op_count, "op"),
         plural(row.launches, "launch", "launches"),
-        "" if row.bytes is None else nbytes(row.bytes),
+        moved(row.traffic),
+        "" if row.flops is None else flops(row.flops),
         "approximate" if any(kernel.trust is Trust.TEXT for kernel in group.kernels) else "",
     ]
     return line((f"{ids} {words.PASSES[group.first.part]}  ", DIM), ", ".join(filter(None, facts)))
+
+
+def moved(traffic: Traffic | None) -> str:
+    """The memory that is read and written; `~` where that is told by arguments, each counted whole."""
+    if traffic is None:
+        return ""
+    return f"{'' if traffic.trust is Trust.EXACT else '~'}{nbytes(traffic.bytes)}"
 
 
 def _from(row: KernelRow, page: Page) -> list[Text]:
@@ -125,14 +126,17 @@ def _from(row: KernelRow, page: Page) -> list[Text]:
     return [*paragraph(told, page.width, 6, "", 2), *paragraph(named, page.width, 6, "", 2)]
 
 
-def _one(recording: Recording, kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list[Text]:
+def _one(recording: Recording, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    kernel = lineages[0].kernel
     where = [f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device]
     name = line((kernel.name, PLACE))
     name.overflow = "ignore"
     lines = [name, line((", ".join(part for part in where if part), DIM), indent=2)]
     lines += _comes_from(kernel, lineages, page)
-    lines += _launches(recording, kernel, lineages, page)
-    lines += _memory(kernel, page)
+    lines += _launches(kernel, lineages, costs, page)
+    lines += _memory(lineages, costs, page)
+    lines += _times(lineages, costs, page)
+    lines += neighbour_lines(recording, kernel, page)
     lines += _configs(kernel, page)
     if not kernel.source:
         return [*lines, line(("no source: a library has it", DIM), indent=2)]
@@ -156,11 +160,10 @@ def _comes_from(kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list
     return lines + tree
 
 
-def _launches(recording: Recording, kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list[Text]:
+def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
     """The launches; those for other layers of the same lines folded."""
     if not kernel.launches:
         return []
-    known = launch_times(recording)
     heading = line((plural(len(kernel.launches), "launch", "launches"), PLACE), indent=2)
     heading.append_text(line((" in the output code", DIM)))
     if len(kernel.launches) == 1 or lineages[0].launch is None:
@@ -175,7 +178,7 @@ def _launches(recording: Recording, kernel: Kernel, lineages: Sequence[Lineage],
         Column(right=True),
         Column(style=DIM, flexible=True),
     )
-    rows = [_fold(members, known, page) for members in folds.values()]
+    rows = [_fold(members, costs, page) for members in folds.values()]
     more = len(rows) - _LAUNCHES
     lines = [heading, *table(columns, rows[:_LAUNCHES], page.width, 4)]
     return lines + ([line((f"… {more:,} more in --json", DIM), indent=4)] if more > 0 else [])
@@ -185,10 +188,10 @@ def _places(lineage: Lineage) -> tuple[tuple[str, int], ...]:
     return tuple((at.file, at.line) for at in lineage.lines)
 
 
-def _fold(members: Sequence[Lineage], known: Mapping[tuple[object, ...], LaunchTime], page: Page) -> tuple[str, ...]:
+def _fold(members: Sequence[Lineage], costs: Costs, page: Page) -> tuple[str, ...]:
     modules = modules_text((module for one in members for module in one.modules), 3)
     numbers = [str(one.called.line) for one in members if one.called]
-    took = measured(members, known)
+    took = costs.microseconds(members)
     return (
         times(len(members)),
         modules,
@@ -207,23 +210,38 @@ def _each_launch(kernel: Kernel) -> list[Text]:
     return lines + ([line((f"… {more:,} more in --json", DIM), indent=4)] if more > 0 else [])
 
 
-def _memory(kernel: Kernel, page: Page) -> list[Text]:
-    """What one launch reads and writes, of several the first."""
+def _memory(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    """What one launch reads, writes and computes; of several the first."""
+    kernel, lines = lineages[0].kernel, list[Text]()
     launch = kernel.launches[0] if kernel.launches else None
-    if launch is None or not (launch.reads or launch.writes):
-        return []
-    which = "one launch " if len(kernel.launches) > 1 else ""
-    lines: list[Text] = []
-    for verb, accesses in (("reads ", launch.reads), ("writes ", launch.writes)):
+    which = "the first " if len(kernel.launches) > 1 else ""
+    for verb, accesses in (("reads ", launch.reads), ("writes ", launch.writes)) if launch else ():
         if accesses:
             lines += paragraph(line((which + verb, PLACE), *_buffers(accesses)), page.width, 2, "", 3)
-    return lines
+    count = costs.flops(lineages)
+    all_of = f" in {plural(len(kernel.launches), 'launch', 'launches')}" if len(kernel.launches) > 1 else ""
+    return lines + ([line(("multiplies ", PLACE), f"{flops(count)}{all_of}", indent=2)] if count else [])
 
 
-def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, str]:
+def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, tuple[str, str]]:
     ranked = sorted(accesses, key=lambda access: -(access.bytes or 0))
+    sizes = [access.bytes for access in accesses if access.bytes is not None]
+    whole = nbytes(sum(sizes) if len(sizes) == len(accesses) else None)
     each = joined([f"{access.name} {nbytes(access.bytes)}" for access in ranked], _BUFFERS)
-    return f"{nbytes(accessed(accesses))} in {plural(len(accesses), 'buffer')}: ", each
+    return f"{whole} in {plural(len(accesses), 'buffer')}: ", (each, DIM)
+
+
+def _times(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    """What it took, and how much of that this device could do without."""
+    known = costs.launches(lineages)
+    if not known:
+        return []
+    runs = sum(cost.time.runs for cost in known)
+    above = sum(cost.above for cost in known if cost.floor is not None)
+    floor = f", {microseconds(above)} more than this device needs" if any(c.floor is not None for c in known) else ""
+    often = f"{runs:,.4g} {'run' if runs == 1 else 'runs'}"
+    told = f"{microseconds(sum(cost.total for cost in known))} a call, in {often}{floor}"
+    return paragraph(line(("takes ", PLACE), told), page.width, 2)
 
 
 def _configs(kernel: Kernel, page: Page) -> list[Text]:

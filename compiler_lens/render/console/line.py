@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from compiler_lens.analysis.kernels import launch_times, measured
+from compiler_lens.analysis.kernel_rows import Costs
 from compiler_lens.analysis.line_story import Fate, LineStory, line_rows, line_story
 from compiler_lens.analysis.lineage import Role, Tie
 from compiler_lens.analysis.ownership import Ownership
@@ -103,10 +103,12 @@ def _kernels(recording: Recording, name: str, ties: Sequence[Tie], page: Page) -
     for tie in ties:
         by_kernel.setdefault(tie.lineage.index, []).append(tie)
     counts = f"{plural(len(by_kernel), 'kernel')}, {plural(len(ties), 'launch', 'launches')}"
-    known = launch_times(recording)
+    costs = Costs.of(recording)
+    whole = costs.microseconds(tie.lineage for tie in ties)
+    counts += f", {microseconds(whole)} in all" if whole is not None else ""
     rows = []
     for members in by_kernel.values():
-        took = measured([tie.lineage for tie in members], known)
+        took = costs.microseconds(tie.lineage for tie in members)
         rows.append((members[0].lineage.kernel.name, _launches(members), _share(members),
                      "" if took is None else microseconds(took)))  # fmt: skip
     columns = (Column(flexible=True, middle=True), Column(style=DIM), Column(), Column(right=True))
