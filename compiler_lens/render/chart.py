@@ -13,7 +13,7 @@ from compiler_lens.render.text import number, one_line
 _WIDTH = 760
 _MARGIN = 24
 _LETTER = 7.4  # of the labels' font, on average: labels are cut by it, not measured
-_LONGEST = 30  # letters of a label
+_LONGEST = 34  # letters of a label
 _BAR, _STEP = 18, 30
 _HEAD, _AXIS = 34, 26  # above and below the bars of a panel
 _TICKS = 5
@@ -126,7 +126,7 @@ def modes_chart(comparison: Comparison, title: str = "") -> str:
     best = choose(comparison)
     where = ", ".join(part for part in (comparison.device, f"torch {comparison.torch}") if part)
     panels = [_of_phase(comparison, phase, best.row.name if best else "") for phase in comparison.phases]
-    subtitle = f"{where}. Bars are medians, lines on them the quartiles."
+    subtitle = f"{where}. Bars: medians; lines on them: quartiles; green: the one to use."
     return bar_chart(title or "Modes of torch.compile", subtitle, panels)
 
 

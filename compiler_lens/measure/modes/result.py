@@ -35,15 +35,15 @@ class Modes(Comparison):
 
         return modes_json(self)
 
-    def svg(self) -> str:
+    def svg(self, title: str = "") -> str:
         """A bar chart of the times."""
         from compiler_lens.render.chart import modes_chart
 
-        return modes_chart(self)
+        return modes_chart(self, title)
 
-    def save_svg(self, path: str | os.PathLike[str]) -> Path:
+    def save_svg(self, path: str | os.PathLike[str], title: str = "") -> Path:
         """Write the chart to a file. Raises `RecordingFileError` where it cannot be written."""
-        return saved(path, self.svg())
+        return saved(path, self.svg(title))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
