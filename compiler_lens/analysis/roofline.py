@@ -131,6 +131,7 @@ class Advice(Enum):
     """What to do next."""
 
     REDUCE_OVERHEAD = "reduce_overhead"  # the device waits for the CPU to launch
+    HOST = "host"  # it waits, though launches are replayed
     MAX_AUTOTUNE = "max_autotune"  # matrix products are far below the ceiling
     COPIES = "copies"  # the inputs of recorded graphs of launches are copied, each call
     OUTSIDE = "outside"  # most work is not compiled
@@ -186,6 +187,8 @@ def _cost(
     by_compute = _ideal(work.flops if work else None, ceilings.flops_per_second.get(work.dtype if work else ""))
     least = ceilings.launch_microseconds or 0.0
     known = [ideal for ideal in (by_memory, by_compute) if ideal is not None]
+    if work is not None and by_compute is None:  # the bytes alone would promise too much
+        known = []
     took = time.microseconds
     floor = max([*known, least]) if known else None
     shares = [ideal / took if ideal is not None and took else None for ideal in (by_memory, by_compute)]
@@ -250,7 +253,8 @@ def _advice(
         for cost in group.launches:
             by_bound[cost.bound] += cost.total
     found = {
-        Advice.REDUCE_OVERHEAD: _waits(parts, modes, recording),
+        Advice.REDUCE_OVERHEAD: _waits(parts, recording) and not _GRAPHS & modes,
+        Advice.HOST: _waits(parts, recording) and bool(_GRAPHS & modes),
         Advice.OUTSIDE: parts.other > parts.kernels,
         Advice.COPIES: _copies(profile) > 0.05 * parts.total,
         Advice.MAX_AUTOTUNE: _slow_products(groups, modes) > 0.1 * parts.total,
@@ -263,9 +267,9 @@ def _advice(
 _GRAPHS = frozenset(("reduce-overhead", "max-autotune"))  # modes that replay launches
 
 
-def _waits(parts: CallParts, modes: Iterable[str], recording: Recording) -> bool:
+def _waits(parts: CallParts, recording: Recording) -> bool:
     on_cpu = all(kernel.device.startswith("cpu") for kernel in recording.kernels)
-    return not on_cpu and parts.busy_share < _BUSY_ENOUGH and not _GRAPHS & set(modes)
+    return not on_cpu and parts.busy_share < _BUSY_ENOUGH
 
 
 def _copies(profile: Profile) -> float:

@@ -101,7 +101,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
     """
     from compiler_lens.lens import Lens
 
-    inner = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+    inner = _as_written(model)
     _check_callable(inner)
     with contextlib.closing(Lens(path)) as lens:
         compiled = torch.compile(inner, backend=lens, mode=mode)
@@ -166,6 +166,19 @@ class _Run:
             torch.compiler.cudagraph_mark_step_begin()
         step.run(step.function)
 
+    def error_without_compiling(self) -> Exception | None:
+        """What the first call raises as it is written: that says more than what torch makes of it."""
+        first = self._steps[0]
+        try:
+            first.run(_as_written(first.function))
+        except Exception as error:  # noqa: BLE001 -- whatever it raises is the answer
+            return error
+        return None
+
+
+def _as_written(model: Any) -> Any:
+    return getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+
 
 def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
     device, recording = _warm_up(lens, run)
@@ -192,7 +205,7 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
         ceilings=measure_ceilings(device, dtypes),
         timer="torch.profiler",
         training=run.training,
-        notes=(*_notes(recording, matched, dtypes, named=named), *_cost(events)),
+        notes=(*_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
     )
 
 
@@ -204,7 +217,7 @@ def _warm_up(lens: Lens, run: _Run) -> tuple[torch.device, Recording]:
     except UsageError:
         raise
     except Exception as error:
-        message, line = described(error)
+        message, line = described(run.error_without_compiling() or error)
         at = f" ({line.file}:{line.line})" if line else ""
         raise UsageError(f"the model cannot be called: {message}{at}") from error
     recording = lens.recording
@@ -266,8 +279,10 @@ def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, nam
         yield f"{missing} launches of the graphs that ran have no time: they did not run, or could not be told apart"
 
 
-def _cost(events: Iterable[Any]) -> Iterator[str]:
-    """What measuring costs, where it is part of what was measured."""
+def _cost(events: Iterable[Any], run: _Run) -> Iterator[str]:
+    """What measuring adds to what is measured."""
+    if run.training:
+        yield "the backward starts from the sum of what the call returns: aten::sum and aten::ones_like are for that"
     empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
     if empty:
         yield f"each launch seems {median(empty):.2f} µs longer than it is: what it takes to time it"

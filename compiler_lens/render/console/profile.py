@@ -38,6 +38,10 @@ _TO_DO: Mapping[Advice, str] = {
         'The device waits for launches: mode="reduce-overhead" replays them without the CPU. '
         "To see what else keeps it waiting: `frames` and `breaks`"
     ),
+    Advice.HOST: (
+        "The device waits though launches are replayed: what the CPU does around them takes longer "
+        "(Python, guards, autograd, eager ops). More work in each call hides it"
+    ),
     Advice.OUTSIDE: "More work runs outside of compiled graphs than within: see `frames` for what runs eagerly",
     Advice.COPIES: (
         "Inputs are copied before each replay of launches: keep them in the same tensors "
