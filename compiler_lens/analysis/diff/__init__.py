@@ -12,7 +12,7 @@ from compiler_lens.analysis.diff.around import (
     side_of,
 )
 from compiler_lens.analysis.diff.aspects import Texts
-from compiler_lens.analysis.diff.folding import folded
+from compiler_lens.analysis.diff.folding import folded, where
 from compiler_lens.analysis.diff.graphs import graph_changes
 from compiler_lens.analysis.diff.kernels import Found, Two, match, timed_launches
 from compiler_lens.analysis.diff.model import RecordingDiff, Verdict
@@ -25,7 +25,7 @@ __all__ = ["RecordingDiff", "diff"]
 def diff(before: Recording, after: Recording) -> RecordingDiff:
     """What the compiler did differently in `after`. Swapped sides give the same, mirrored."""
     paired = pair_compilations(compiled(before), compiled(after))
-    found = _launches(before, after, paired)
+    found = sorted(_launches(before, after, paired), key=lambda one: where(one.case))
     same = [one for one in found if one.verdict is Verdict.IDENTICAL]
     return RecordingDiff(
         side_of(before),
@@ -33,7 +33,7 @@ def diff(before: Recording, after: Recording) -> RecordingDiff:
         folded(one for one in found if one.verdict is not Verdict.IDENTICAL),
         tuple(one.case for one in same),
         tuple(one.case for one in same if one.retuned),
-        tuple(graph_changes(paired[0])),
+        graph_changes(paired[0]),
         frame_changes(paired),
         break_changes(before, after),
         recompile_changes(before, after),

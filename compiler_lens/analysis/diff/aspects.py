@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -118,31 +117,34 @@ def _nodes(pair: Matched) -> Iterator[Difference]:
     """What the nodes tell: ops gained and lost, and nodes that are the same in all but their op, shape, dtype."""
     there = set(pair.after.launch.nodes)
     both = [(name, pair.names[name]) for name in pair.before.launch.nodes if pair.names.get(name) in there]
-    same_before, same_after = {b for b, _ in both}, {a for _, a in both}
-    generated = bool(pair.before.kernel.source and pair.after.kernel.source)
+    found: list[Difference] = []
     for name, other in both:
         one, theirs = pair.nodes[0].get(name), pair.nodes[1].get(other)
         if one and theirs:
-            yield from _node(one, theirs)
-            if not generated and len(one.inputs) == len(theirs.inputs):
-                yield from _operands(pair, one, theirs)
-    gone = _ops(pair.before, pair.nodes[0], same_before, pair.elsewhere[0])
-    come = _ops(pair.after, pair.nodes[1], same_after, pair.elsewhere[1])
-    if both and gone != come and (gone or come):
-        yield Difference(Aspect.FUSED, "", _counted(gone - come), _counted(come - gone))
+            found += [
+                *_node(one, theirs),
+                *(_operands(pair, one, theirs) if len(one.inputs) == len(theirs.inputs) else ()),
+            ]
+    yield from found
+    told = {
+        value
+        for difference in found
+        if difference.aspect is Aspect.OPS
+        for value in (difference.before, difference.after)
+    }
+    gone = _ops(pair.before, pair.nodes[0], {b for b, _ in both}, pair.elsewhere[0]) - told
+    come = _ops(pair.after, pair.nodes[1], {a for _, a in both}, pair.elsewhere[1]) - told
+    if both and gone != come:
+        yield Difference(Aspect.FUSED, "", " ".join(sorted(gone - come)), " ".join(sorted(come - gone)))
 
 
-def _ops(called: Called, nodes: Mapping[str, Node], same: set[str], elsewhere: Collection[str]) -> Counter[str]:
+def _ops(called: Called, nodes: Mapping[str, Node], same: set[str], elsewhere: Collection[str]) -> set[str]:
     own = (nodes[name] for name in called.launch.nodes if name in nodes and name not in same and name not in elsewhere)
-    return Counter(node.target for node in own if is_compute(node))
-
-
-def _counted(ops: Counter[str]) -> str:
-    return " ".join(op for op in sorted(ops) for _ in range(ops[op]))
+    return {node.original_aten or node.target for node in own if is_compute(node)}
 
 
 def _operands(pair: Matched, before: Node, after: Node) -> Iterator[Difference]:
-    """A library's call shows its sizes only in what it is given."""
+    """What the node is given: a sum over the batch is as large as before, and so is what a library's call writes."""
     for ours, theirs in zip(before.inputs, after.inputs, strict=True):
         if ours in pair.nodes[0] and theirs in pair.nodes[1]:
             yield from _specs(pair.nodes[0][ours], pair.nodes[1][theirs])
@@ -150,7 +152,9 @@ def _operands(pair: Matched, before: Node, after: Node) -> Iterator[Difference]:
 
 def _node(before: Node, after: Node) -> Iterator[Difference]:
     if before.target != after.target:
-        yield Difference(Aspect.OPS, "", before.target, after.target)
+        told = before.original_aten, after.original_aten
+        same = told[0] == told[1] or not all(told)
+        yield Difference(Aspect.OPS, "", *((before.target, after.target) if same else told))
     yield from _specs(before, after)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 
 from compiler_lens.analysis.diff.kernels import Found
-from compiler_lens.analysis.diff.model import Aspect, Difference, KernelChange, LaunchRef, Verdict
+from compiler_lens.analysis.diff.model import Aspect, Case, Difference, KernelChange, LaunchRef, Verdict
 
 _CONFIG = frozenset((Aspect.TILING, Aspect.WARPS))
+_SIZED = _CONFIG | {Aspect.SIZES, Aspect.ACCESS}  # each kernel has its own sizes
 
 
 def folded(found: Iterable[Found]) -> tuple[KernelChange, ...]:
-    """What differs in the same way, in one; what weighs most first."""
+    """What differs in the same way, in one, its cases in the order given; what weighs most first."""
     groups: dict[Hashable, list[Found]] = {}
     for one in found:
         groups.setdefault(_manner(one), []).append(one)
@@ -29,6 +30,8 @@ def _manner(found: Found) -> Hashable:
     told: Hashable = case.differences
     if aspects <= _CONFIG:
         told = bool(aspects)
+    elif Aspect.SIZES in aspects <= _SIZED:
+        told = Aspect.SIZES
     elif Aspect.KIND in aspects:  # sizes and tiles of another kind of kernel are not those of this one
         told = frozenset(d for d in case.differences if d.aspect is Aspect.KIND)
     return found.verdict, _kinds(case.before), _kinds(case.after), told
@@ -47,9 +50,13 @@ def _weight(change: KernelChange) -> tuple[object, ...]:
     """Microseconds; without them, other code before other configurations, then launches: the same from both sides."""
     times = change.times
     counts = [sum(map(len, side)) for side in zip(*((c.before, c.after) for c in change.cases), strict=True)]
-    places = sorted(_place(side) for side in (change.first.before, change.first.after))
     tuned = change.verdict is Verdict.CHANGED and set(change.aspects) <= _CONFIG
-    return -abs(times.gain) if times else 0.0, tuned, -max(counts), places
+    return -abs(times.gain) if times else 0.0, tuned, -max(counts), where(change.first)
+
+
+def where(case: Case) -> list[tuple[object, ...]]:
+    """The place in the program, the same from both sides."""
+    return sorted(_place(side) for side in (case.before, case.after))
 
 
 def _place(side: Sequence[LaunchRef]) -> tuple[object, ...]:

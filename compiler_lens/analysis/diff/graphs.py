@@ -114,15 +114,24 @@ def _in_gaps(
 # -- what changed
 
 
-def graph_changes(pairs: Sequence[tuple[Compiled, Compiled]]) -> Iterator[GraphChange]:
-    """The graphs of compilations that are each other, where they differ."""
-    for before, after in pairs:
-        for (stage, ordinal), graph in before.graphs.items():
-            other = after.graphs.get((stage, ordinal)) or after.graphs.get((_TWIN.get(stage, stage), ordinal))
-            if other is None or stage not in _STAGES:
-                continue
-            if nodes := tuple(_node_changes(graph, other)):
-                yield GraphChange(before.function, graph.compile_id, other.compile_id, stage, ordinal, nodes)
+def graph_changes(pairs: Sequence[tuple[Compiled, Compiled]]) -> tuple[GraphChange, ...]:
+    """The graphs of compilations that are each other, where they differ; by compilation, then from the top down."""
+    found = (change for before, after in pairs for change in _changes(before, after))
+    return tuple(sorted(found, key=lambda c: (_ids(c), _STAGES.index(c.stage), c.ordinal)))
+
+
+def _ids(change: GraphChange) -> list[str]:
+    return sorted((str(change.before), str(change.after)))
+
+
+def _changes(before: Compiled, after: Compiled) -> Iterator[GraphChange]:
+    for (stage, ordinal), graph in before.graphs.items():
+        other = after.graphs.get((stage, ordinal)) or after.graphs.get((_TWIN.get(stage, stage), ordinal))
+        if other is None or stage not in _STAGES:
+            continue
+        if nodes := tuple(_node_changes(graph, other)):
+            told = stage if stage is other.stage else GraphStage.AOT_FORWARD
+            yield GraphChange(before.function, graph.compile_id, other.compile_id, told, ordinal, nodes)
 
 
 def _node_changes(before: Graph, after: Graph) -> Iterator[NodeChange]:
@@ -139,28 +148,26 @@ def _node_changes(before: Graph, after: Graph) -> Iterator[NodeChange]:
 
 def _raw(aligned: Alignment) -> Iterator[tuple[Node | None, Node | None, Verdict]]:
     """Changes in the order of the graph, whichever side is read first."""
-    pairs = sorted((*aligned.pairs, *aligned.moved))
-    known_b, known_a = {b for b, _ in pairs}, {a for _, a in pairs}
-    found: list[tuple[tuple[float, int], Node | None, Node | None, Verdict]] = []
-    for b, a in aligned.moved:
-        if _matters(aligned.before[b]):
-            found.append(((b + a, 0), aligned.before[b], aligned.after[a], Verdict.IDENTICAL))
-    for b, a in aligned.changed:
-        if _said(aligned.before[b], aligned.after[a]) != _said(aligned.after[a], aligned.before[b]):
-            found.append(((b + a, 1), aligned.before[b], aligned.after[a], Verdict.CHANGED))
-    found += [
-        ((2 * b, 2), n, None, Verdict.REMOVED) for b, n in enumerate(aligned.before) if b not in known_b and _matters(n)
-    ]
-    found += [
-        ((2 * a, 2), None, n, Verdict.ADDED) for a, n in enumerate(aligned.after) if a not in known_a and _matters(n)
-    ]
-    found.sort(key=lambda one: (one[0], one[1].target if one[1] else "", one[2].target if one[2] else ""))
-    yield from ((b, a, verdict) for _, b, a, verdict in found)
+    pairs = (*aligned.pairs, *aligned.moved)
+    known = {b for b, _ in pairs}, {a for _, a in pairs}
+    found: list[tuple[int, Node | None, Node | None, Verdict]] = []
+    found += [(b + a, aligned.before[b], aligned.after[a], Verdict.IDENTICAL) for b, a in aligned.moved]
+    found += [(b + a, aligned.before[b], aligned.after[a], Verdict.CHANGED) for b, a in aligned.changed]
+    found += [(2 * b, n, None, Verdict.REMOVED) for b, n in enumerate(aligned.before) if b not in known[0]]
+    found += [(2 * a, None, n, Verdict.ADDED) for a, n in enumerate(aligned.after) if a not in known[1]]
+    for _, one, other, verdict in sorted(found, key=_place):
+        if _matters(one or other) and (verdict is not Verdict.CHANGED or _said(one, other) != _said(other, one)):
+            yield one, other, verdict
 
 
-def _matters(node: Node) -> bool:
+def _place(found: tuple[int, Node | None, Node | None, Verdict]) -> tuple[int, list[str]]:
+    at, one, other, _ = found
+    return at, sorted(_told(node) for node in (one, other))
+
+
+def _matters(node: Node | None) -> bool:
     """An op, or an input; outputs and attribute reads follow from those."""
-    return node.op.startswith("call_") or node.op == "placeholder"
+    return node is not None and (node.op.startswith("call_") or node.op == "placeholder")
 
 
 def _told(node: Node | None) -> str:

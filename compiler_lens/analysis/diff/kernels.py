@@ -216,7 +216,8 @@ def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:
     generated = before.kernel.source and after.kernel.source
     # The code of a library's call does not hold its sizes.
     found = () if same_code and generated else differences(_matched(two, before, after))
-    method = _method(two.origins[0][before.position], two.origins[1][after.position], same_code=same_code)
+    ours, theirs = two.origins[0][before.position], two.origins[1][after.position]
+    method = _method(ours, theirs, same_code=same_code and not found)
     if not by_timing or found:
         found = (*found, *chosen)
     if found:

@@ -76,7 +76,7 @@ def compiled(recording: Recording) -> list[Compiled]:
     return [
         Compiled(
             c,
-            function_name(c).name,
+            _called(c),
             graphs[c.compile_id],
             tuple(
                 Program(c.compile_id, part, ordinal, _lowered(graphs[c.compile_id], part, ordinal), _in_order(called))
@@ -85,6 +85,11 @@ def compiled(recording: Recording) -> list[Compiled]:
         )
         for c in recording.compilations
     ]
+
+
+def _called(compilation: Compilation) -> str:
+    name = function_name(compilation).name
+    return f"{compilation.module}.{name}" if compilation.module and name == compilation.function else name
 
 
 def _lowered(graphs: Mapping[tuple[GraphStage, int], Graph], part: Pass, ordinal: int) -> Graph | None:

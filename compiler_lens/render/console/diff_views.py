@@ -87,7 +87,7 @@ def _typed(page: Page, rest: str) -> str:
 
 def _kernels(both: _Both) -> Iterator[Text]:
     d, page = both.diff, both.page
-    yield title("Kernels", told.kernels_line(d))
+    yield from paragraph(told.kernels_line(d), page.width, 0, PLACE)
     for change in d.kernels:
         yield Text()
         yield from _change(change, page)
@@ -115,6 +115,8 @@ def _cases(cases: tuple[Case, ...], page: Page, *, with_names: bool) -> Iterator
         values = told.differences(case.differences, 8) + told.microseconds(case.times)
         parts = [told.names(case)] if with_names else []
         text = ": ".join(part for part in (*parts, values) if part.strip())
+        if len(cases) == 1 and not text:
+            continue
         yield from paragraph(line((f"{told.case_names(case)}  ", DIM), text), page.width, 4)
     if len(cases) > _CASES:
         yield line((f"… {plural(len(cases) - _CASES, 'more')}", DIM), indent=4)

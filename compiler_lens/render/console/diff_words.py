@@ -127,9 +127,25 @@ def _why(change: KernelChange) -> str:
         return f": same code, other {', '.join(name for _, name in sorted(listed))}"
     if change.verdict in (Verdict.SPLIT, Verdict.MERGED, Verdict.REGROUPED):
         return f" ({VERDICTS[change.verdict]})"
+    if sizes := _sizes(change):
+        return f": {sizes}"
     found = change.differences or tuple(d for d in change.first.differences if d.aspect is Aspect.KIND)
     told = differences(found)
     return f": {told}" if told else ""
+
+
+def _sizes(change: KernelChange) -> str:
+    """`sizes 8 → 24`, where all that differs follows from that."""
+    shapes = [d for case in change.cases for d in case.differences if d.aspect is Aspect.SIZES]
+    if not shapes or not set(change.aspects) <= {Aspect.SIZES, Aspect.ACCESS, Aspect.TILING, Aspect.WARPS}:
+        return ""
+    dims: dict[tuple[str, str], None] = {}
+    for d in shapes:
+        before, after = (value.strip("[]").split(", ") for value in (d.before, d.after))
+        if len(before) == len(after):
+            dims.update(dict.fromkeys(pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]))
+    told = [f"{before} {_ARROW} {after}" for before, after in dims]
+    return f"sizes {', '.join(told[:_SHOWN])}{', …' if len(told) > _SHOWN else ''}" if told else "other sizes"
 
 
 def differences(found: Iterable[Difference], most: int = _SHOWN) -> str:
@@ -157,7 +173,7 @@ def difference(d: Difference) -> str:
     if d.aspect is Aspect.CODE:
         return "other code"
     if d.aspect is Aspect.ACCESS and not d.name:
-        return "other indices"
+        return "other memory accesses"
     name = f"{d.name} " if d.name else ""
     return f"{name}{before} {_ARROW} {after}" if before and after else f"{name}{before or after}"
 
