@@ -161,7 +161,5 @@ def _doubt(story: LineStory, page: Page) -> list[Text]:
     doubtful = sum(tie.trust is Trust.TEXT for tie in story.ties)
     if not doubtful or story.fate is not Fate.KERNELS:
         return []
-    whose = (
-        "these launches are" if doubtful == len(story.ties) else f"{plural(doubtful, 'launch', 'launches')} of these:"
-    )
+    whose = "these links are" if doubtful == len(story.ties) else f"{doubtful:,} of these links are"
     return paragraph(f"{whose} {words.TRUST[Trust.TEXT]}", page.width, 2, DIM)
