@@ -151,6 +151,7 @@ class _Run:
     def __init__(self, program: Program, state: State) -> None:
         self._steps = [Program(program.function, (call,), program.training) for call in program.calls]
         self._parameters = [t for t in state.tensors if t.is_leaf and t.requires_grad] if program.training else []
+        self.devices = {tensor.device for tensor in state.tensors if tensor.device.type not in {"cpu", "meta"}}
         self.training = program.training
         self.calls = len(self._steps)
         self._next = 0
@@ -162,7 +163,7 @@ class _Run:
         # A sum of gradients would read what the next replay of a graph of launches writes over.
         for parameter in self._parameters:
             parameter.grad = None
-        if torch.accelerator.is_available():
+        if torch.cuda.is_available():
             torch.compiler.cudagraph_mark_step_begin()
         step.run(step.function)
 
@@ -226,15 +227,17 @@ def _warm_up(lens: Lens, run: _Run) -> tuple[torch.device, Recording]:
             "nothing of the model was compiled with this lens, so there are no kernels to time: "
             "compile it with torch.compile(model, backend=lens), or see `frames` for what runs eagerly"
         )
-    return _device(recording), recording
+    return _device(recording, run), recording
 
 
-def _device(recording: Recording) -> torch.device:
-    """Of the kernels; where some run on the CPU beside others, that of the others."""
-    names = [kernel.device for kernel in recording.kernels if kernel.device]
-    found = next((name for name in reversed(names) if not name.startswith("cpu")), "cpu")
-    device = torch.device(found)
-    return device if device.type == "cpu" or device.index is not None else torch.device(device.type, 0)
+def _device(recording: Recording, run: _Run) -> torch.device:
+    """Where the program's tensors are; where all are on the CPU, where the last graph runs."""
+    last = recording.output_codes[-1].compile_id
+    names = [
+        k.device for k in recording.kernels if k.compile_id == last and k.device and not k.device.startswith("cpu")
+    ]
+    found = min(run.devices, key=str, default=torch.device(names[-1] if names else "cpu"))
+    return found if found.type == "cpu" or found.index is not None else torch.device(found.type, 0)
 
 
 def _count(run: _Run, device: torch.device) -> int:

@@ -86,10 +86,10 @@ class Matched:
 
 def match(ranges: Iterable[Range], codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Matched:
     """Give all that ran to launches, as far as it belongs to one."""
-    plans = _plans(codes, kernels)
+    plans = _Plans(_plans(codes, kernels))
     found = _Found()
     for one in ranges:
-        plan = _plan_of(one, plans, found)
+        plan = plans.of(one, found)
         launches = plan.launches if plan else ()
         host, device = _host_items(one), list(_device_items(one))
         left = _align(host, [launch for launch in launches if launch.on_host], found)
@@ -310,33 +310,48 @@ class _Found:
 # -- which output code
 
 
-def _plan_of(one: Range, plans: Sequence[_Plan], found: _Found) -> _Plan | None:
-    same = [plan for plan in plans if one.key and plan.code.key == one.key]
-    if len(same) > 1 and one.region:
-        same = [plan for plan in same if str(plan.code.compile_id).partition("@")[0] == one.region] or same
-    if same:
+class _Plans:
+    """The plans of a recording, and which of them a range follows."""
+
+    def __init__(self, plans: Sequence[_Plan]) -> None:
+        self._by_key: dict[str, list[_Plan]] = defaultdict(list)
+        for plan in plans:
+            self._by_key[plan.code.key].append(plan)
+        self._all = plans
+        self._alike: dict[tuple[str, ...], _Plan | None] = {}
+
+    def of(self, one: Range, found: _Found) -> _Plan | None:
+        """By its key; else by its kernels."""
+        same = self._by_key.get(one.key, []) if one.key else []
+        if len(same) > 1 and one.region:
+            same = [plan for plan in same if str(plan.code.compile_id).partition("@")[0] == one.region] or same
+        if not same:
+            return self._likely(one, found)
         if len({_where(plan) for plan in same}) > 1:
             found.note("several compilations have the same output code: their times are with the last one")
         return same[-1]
-    likely = _most_alike(one, [plan for plan in plans if not plan.code.key] or plans)
-    if likely is None:
-        found.note("a compiled graph ran that is not in this recording")
-    else:
-        found.note("a compiled graph was recognised by the names of its kernels")
-    return likely
+
+    def _likely(self, one: Range, found: _Found) -> _Plan | None:
+        names = tuple(name for item in (*_host_items(one), *_device_items(one)) for name in item.names)
+        if names not in self._alike:
+            self._alike[names] = _most_alike(Counter(names), self._by_key.get("") or self._all)
+        likely = self._alike[names]
+        if likely is None:
+            found.note("a compiled graph ran that is not in this recording")
+        else:
+            found.note("a compiled graph was recognised by the names of its kernels")
+        return likely
 
 
 def _where(plan: _Plan) -> tuple[str, Pass]:
     return str(plan.code.compile_id), plan.code.part
 
 
-def _most_alike(one: Range, plans: Iterable[_Plan]) -> _Plan | None:
+def _most_alike(names: Counter[str], plans: Iterable[_Plan]) -> _Plan | None:
     """The code whose kernels these are; none if no generated kernel is among them."""
-    names = Counter(name for item in (*_host_items(one), *_device_items(one)) for name in set(item.names))
 
     def likeness(plan: _Plan) -> tuple[int, int]:
-        anchors = Counter({name: n for name, n in plan.names.items() if name in names})
-        shared = sum((anchors & names).values())
+        shared = sum((plan.names & names).values())
         return shared, -abs(len(plan.launches) - shared)
 
     return max((plan for plan in plans if likeness(plan)[0]), key=likeness, default=None)

@@ -115,7 +115,12 @@ def _walk(events: Sequence[Raw], found: _Hosts) -> None:
             found.by_id[arguments.get("External id")] = opened.host
             stack.append(opened)
         else:
-            found.by_correlation[arguments["correlation"]] = stack[-1].host
+            found.by_correlation[arguments["correlation"]] = _launcher(event, stack[-1].host)
+
+
+def _launcher(event: Raw, host: _Host) -> _Host:
+    # A recorded graph of launches is one call of the driver, whatever op it is in.
+    return _Host(host.range, outer=host.outer) if "GraphLaunch" in str(event["name"]) else host
 
 
 def _opened(event: Raw, around: _Open, found: _Hosts) -> _Open:
@@ -126,7 +131,7 @@ def _opened(event: Raw, around: _Open, found: _Hosts) -> _Open:
         return _Open(start + length, _Host(len(found.ranges) - 1), region)
     if inside := _REGION.search(name):
         region = inside[1]
-    elif event.get("cat") in _CPU and host.range >= 0 and host.op < 0:
+    elif event.get("cat") == "cpu_op" and host.range >= 0 and host.op < 0:
         ops = found.ops[host.range]
         ops.append(Op(name, length))
         host = _Host(host.range, len(ops) - 1, name)

@@ -363,6 +363,18 @@ def test_a_kernel_is_in_the_range_that_launched_it_whenever_it_ran() -> None:
     assert [(one.key, len(one.ran)) for one in trace.ranges] == [("one", 1), ("two", 0)]
 
 
+def test_kernels_of_a_replay_are_told_apart_whatever_is_around_it() -> None:
+    trace = read_trace([
+        event("cpu_op", CALL.format("one"), 0, 10),
+        event("user_annotation", "replay", 1, 8),
+        event("cpu_op", "mine::replay", 2, 6),
+        event("cuda_runtime", "cudaGraphLaunch", 3, 1, correlation=7),
+        event("kernel", "k", 25, 3, correlation=7),
+        event("kernel", "l", 29, 3, correlation=7),
+    ])  # fmt: skip
+    assert trace.ranges[0].ran == (Ran("k", 3.0), Ran("l", 3.0))
+
+
 def test_on_newer_torch_a_range_is_an_annotation() -> None:
     trace = read_trace([event("user_annotation", CALL.format("one"), 0, 10)])
     assert [one.key for one in trace.ranges] == ["one"]
