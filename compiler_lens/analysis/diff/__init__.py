@@ -11,10 +11,9 @@ from compiler_lens.analysis.diff.around import (
     setting_changes,
     side_of,
 )
-from compiler_lens.analysis.diff.aspects import Texts
 from compiler_lens.analysis.diff.folding import folded, where
 from compiler_lens.analysis.diff.graphs import graph_changes
-from compiler_lens.analysis.diff.kernels import Found, Two, match, timed_launches
+from compiler_lens.analysis.diff.kernels import Found, Known, Two, match, timed_launches
 from compiler_lens.analysis.diff.model import RecordingDiff, Verdict
 from compiler_lens.analysis.diff.programs import Compiled, Paired, compiled, pair_compilations, pair_programs
 from compiler_lens.model import Recording
@@ -25,7 +24,8 @@ __all__ = ["RecordingDiff", "diff"]
 def diff(before: Recording, after: Recording) -> RecordingDiff:
     """What the compiler did differently in `after`. Swapped sides give the same, mirrored."""
     paired = pair_compilations(compiled(before), compiled(after))
-    found = sorted(_launches(before, after, paired), key=lambda one: where(one.case))
+    known = Known()
+    found = sorted(_launches(before, after, paired, known), key=lambda one: where(one.case))
     same = [one for one in found if one.verdict is Verdict.IDENTICAL]
     return RecordingDiff(
         side_of(before),
@@ -33,7 +33,7 @@ def diff(before: Recording, after: Recording) -> RecordingDiff:
         folded(one for one in found if one.verdict is not Verdict.IDENTICAL),
         tuple(one.case for one in same),
         tuple(one.case for one in same if one.retuned),
-        graph_changes(paired[0]),
+        graph_changes(paired[0], known.aligned),
         frame_changes(paired),
         break_changes(before, after),
         recompile_changes(before, after),
@@ -43,15 +43,15 @@ def diff(before: Recording, after: Recording) -> RecordingDiff:
     )
 
 
-def _launches(before: Recording, after: Recording, paired: Paired) -> list[Found]:
+def _launches(before: Recording, after: Recording, paired: Paired, known: Known) -> list[Found]:
     pairs, left, right = paired
     both: list[tuple[Compiled | None, Compiled | None]] = [*pairs]
     both += [(one, None) for one in left]
     both += [(None, one) for one in right]
-    timed, texts = (timed_launches(before), timed_launches(after)), Texts()
+    timed = timed_launches(before), timed_launches(after)
     return [
         found
         for compilations in both
         for programs in pair_programs(*compilations)
-        for found in match(Two.of(*programs, timed, texts))
+        for found in match(Two.of(programs, timed, known))
     ]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from compiler_lens.analysis.diff.align import Pair, align, gaps, moved
 from compiler_lens.analysis.diff.model import GraphChange, NodeChange, Verdict
 from compiler_lens.analysis.diff.programs import Compiled
-from compiler_lens.analysis.ownership import innermost_own
-from compiler_lens.model import Graph, GraphStage, Node, SourceLine
+from compiler_lens.analysis.ownership import innermost_own, is_own
+from compiler_lens.model import GraphStage, Node, SourceLine
 
 # The joint graph is the forward and the backward once more.
 _STAGES = tuple(stage for stage in GraphStage if stage is not GraphStage.AOT_JOINT)
@@ -19,8 +20,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _NUMBERED = re.compile(r"_\d+\b")  # true_graph_0, wrap_body_1
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
+class Described(NamedTuple):
     """What a node is, apart from its name and place."""
 
     target: str
@@ -28,11 +28,6 @@ class Described:
     specs: tuple[str, ...]
     module: str
     line: str  # the user's, as text: its number changes with every line above it
-
-    @property
-    def full(self) -> Hashable:
-        """All of it."""
-        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,38 +57,64 @@ _LIKENESS: tuple[Callable[[Described], Hashable], ...] = (
 _PLACEHOLDER = "placeholder"
 
 
-def describe(node: Node) -> Described:
-    """A node's identity."""
+@dataclass(frozen=True, slots=True)
+class Aligner:
+    """Aligns graphs, each pair once."""
+
+    known: dict[tuple[int, int], Alignment] = field(default_factory=dict)
+    own: dict[str, bool] = field(default_factory=dict)  # by file: whether it is the user's
+
+    def __call__(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> Alignment:
+        """Nodes that are the same, in order; then those that moved; then, between those, what changed."""
+        key = id(before), id(after)
+        if key not in self.known:
+            self.known[key] = self._align(before, after)
+        return self.known[key]
+
+    def _align(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> Alignment:
+        same = tuple((i, i) for i in range(len(before)))
+        if before == after:
+            return Alignment(before, after, same, (), frozenset())
+        left, right = [self.describe(node) for node in before], [self.describe(node) for node in after]
+        if left == right:
+            return Alignment(before, after, same, (), frozenset())
+        pairs = align(left, right)
+        elsewhere = moved(left, right, pairs)
+        gone, come = {b for b, _ in elsewhere}, {a for _, a in elsewhere}
+        changed: set[Pair] = set()
+        for likeness in _LIKENESS:
+            found = list(_in_gaps(pairs, (left, right), likeness, (gone, come)))
+            changed.update(found)
+            pairs = sorted([*pairs, *found])
+        return Alignment(before, after, tuple(pairs), tuple(elsewhere), frozenset(changed))
+
+    def describe(self, node: Node) -> Described:
+        """A node's identity."""
+        return Described(
+            node.target if node.op.startswith("call_") else node.op,
+            _arguments(node),
+            tuple([f"{spec}{(spec.device or '').partition(':')[0]}" for spec in node.specs]),
+            node.module,
+            self._line(node.source),
+        )
+
+    def _line(self, source: Sequence[SourceLine]) -> str:
+        """The user's innermost line, as text."""
+        for at in reversed(source):
+            if at.file not in self.own:
+                self.own[at.file] = is_own(at.file)
+            if self.own[at.file]:
+                return at.code.strip()
+        return source[-1].code.strip() if source else ""
+
+
+def _arguments(node: Node) -> str:
+    """What a node is given besides other nodes."""
     inputs = set(node.inputs)
-    arguments = _WORD.sub(lambda found: "%" if found[0] in inputs else found[0], node.arguments) if inputs else ""
-    at = innermost_own(node.source) or (node.source[-1] if node.source else None)
-    return Described(
-        node.target if node.op.startswith("call_") else node.op,
-        _NUMBERED.sub("", arguments or node.arguments),
-        tuple(f"{spec}{_device(spec.device)}" for spec in node.specs),
-        node.module,
-        at.code.strip() if at else "",
+    kept = (
+        _WORD.sub(lambda found: "%" if found[0] in inputs else found[0], node.arguments) if inputs else node.arguments
     )
-
-
-def _device(device: str | None) -> str:
-    return (device or "").partition(":")[0]
-
-
-def align_nodes(before: Sequence[Node], after: Sequence[Node]) -> Alignment:
-    """Nodes that are the same, in order; then those that moved; then, between those, what changed."""
-    left, right = [describe(node) for node in before], [describe(node) for node in after]
-    if left == right:
-        return Alignment(before, after, tuple((i, i) for i in range(len(left))), (), frozenset())
-    pairs = align(left, right)
-    elsewhere = moved(left, right, pairs)
-    gone, come = {b for b, _ in elsewhere}, {a for _, a in elsewhere}
-    changed: set[Pair] = set()
-    for likeness in _LIKENESS:
-        found = list(_in_gaps(pairs, (left, right), likeness, (gone, come)))
-        changed.update(found)
-        pairs = sorted([*pairs, *found])
-    return Alignment(before, after, tuple(pairs), tuple(elsewhere), frozenset(changed))
+    return _NUMBERED.sub("", kept) if "_" in kept else kept
 
 
 def _in_gaps(
@@ -114,9 +135,9 @@ def _in_gaps(
 # -- what changed
 
 
-def graph_changes(pairs: Sequence[tuple[Compiled, Compiled]]) -> tuple[GraphChange, ...]:
+def graph_changes(pairs: Sequence[tuple[Compiled, Compiled]], aligned: Aligner) -> tuple[GraphChange, ...]:
     """The graphs of compilations that are each other, where they differ; by compilation, then from the top down."""
-    found = (change for before, after in pairs for change in _changes(before, after))
+    found = (change for before, after in pairs for change in _changes(before, after, aligned))
     return tuple(sorted(found, key=lambda c: (_ids(c), _STAGES.index(c.stage), c.ordinal)))
 
 
@@ -124,18 +145,17 @@ def _ids(change: GraphChange) -> list[str]:
     return sorted((str(change.before), str(change.after)))
 
 
-def _changes(before: Compiled, after: Compiled) -> Iterator[GraphChange]:
+def _changes(before: Compiled, after: Compiled, aligned: Aligner) -> Iterator[GraphChange]:
     for (stage, ordinal), graph in before.graphs.items():
         other = after.graphs.get((stage, ordinal)) or after.graphs.get((_TWIN.get(stage, stage), ordinal))
         if other is None or stage not in _STAGES:
             continue
-        if nodes := tuple(_node_changes(graph, other)):
+        if nodes := tuple(_node_changes(aligned(graph.nodes, other.nodes))):
             told = stage if stage is other.stage else GraphStage.AOT_FORWARD
             yield GraphChange(before.function, graph.compile_id, other.compile_id, told, ordinal, nodes)
 
 
-def _node_changes(before: Graph, after: Graph) -> Iterator[NodeChange]:
-    aligned = align_nodes(before.nodes, after.nodes)
+def _node_changes(aligned: Alignment) -> Iterator[NodeChange]:
     groups: dict[tuple[Verdict, str, str], list[tuple[Node | None, Node | None]]] = {}
     for one, other, verdict in _raw(aligned):
         key = verdict, _said(one, other), _said(other, one)
@@ -181,8 +201,8 @@ def _said(node: Node | None, other: Node | None) -> str:
     """The same with its arguments, where nothing else tells it from the other."""
     if node is None or other is None or _told(node) != _told(other):
         return _told(node)
-    arguments = describe(node).arguments
-    return f"{_told(node)} ({arguments})" if arguments != describe(other).arguments else _told(node)
+    arguments = _arguments(node)
+    return f"{_told(node)} ({arguments})" if arguments != _arguments(other) else _told(node)
 
 
 def _line(node: Node) -> SourceLine | None:

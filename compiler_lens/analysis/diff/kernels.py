@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from compiler_lens.analysis.diff.align import Pair
 from compiler_lens.analysis.diff.aspects import Matched, Texts, configurations, differences, is_compute, pointers
-from compiler_lens.analysis.diff.graphs import align_nodes
+from compiler_lens.analysis.diff.graphs import Aligner
 from compiler_lens.analysis.diff.model import Case, LaunchRef, MatchMethod, Times, Verdict
 from compiler_lens.analysis.diff.programs import Called, Program
 from compiler_lens.analysis.diff.source import call
@@ -30,6 +30,14 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """What is worked out once for a whole diff."""
+
+    aligned: Aligner = field(default_factory=Aligner)
+    texts: Texts = field(default_factory=Texts)
+
+
+@dataclass(frozen=True, slots=True)
 class Two:
     """Two programs that are each other, with all that their launches are compared by. Pairs are before and after."""
 
@@ -43,11 +51,11 @@ class Two:
     texts: Texts
 
     @classmethod
-    def of(cls, before: Program | None, after: Program | None, timed: tuple[Timed, Timed], texts: Texts) -> Two:
+    def of(cls, programs: tuple[Program | None, Program | None], timed: tuple[Timed, Timed], known: Known) -> Two:
         """From two programs, or one."""
-        graphs = [p.graph.nodes if p and p.graph else () for p in (before, after)]
-        launches = tuple(p.launches if p else () for p in (before, after))
-        aligned = align_nodes(*graphs)
+        graphs = [p.graph.nodes if p and p.graph else () for p in programs]
+        launches = tuple(p.launches if p else () for p in programs)
+        aligned = known.aligned(graphs[0], graphs[1])
         ids: tuple[dict[str, int], ...] = {}, {}
         for number, (b, a) in enumerate((*aligned.pairs, *aligned.moved)):
             ids[0][graphs[0][b].name] = ids[1][graphs[1][a].name] = number
@@ -67,7 +75,7 @@ class Two:
             origins=origins,
             several=tuple(frozenset(node for node, n in count.items() if n > 1) for count in counts),
             timed=timed,
-            texts=texts,
+            texts=known.texts,
         )
 
     def code(self, side: int, at: int) -> str:
