@@ -184,7 +184,7 @@ def test_a_line_has_its_kernels_of_both_passes_and_who_shares_them():
     text = shown(gpt(), "line", place="models.py:24")
     assert text.startswith("models.py:24  x = x + self.out(y)\n  2 torch ops: linear, add\n    of net.out, net\n")
     assert "  forward  5 kernels, 5 launches, 15.3 µs in all\n" in text
-    assert "  backward  8 kernels, 9 launches, 52.7 µs in all" in text
+    assert "  backward  8 kernels, 9 launches, 31.5 µs in all" in text
     assert "1 of 4 launches  all of it" in text
     assert "  in the same launches\n    models.py:25  " in text
 

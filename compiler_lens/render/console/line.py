@@ -100,17 +100,17 @@ def _kernels(recording: Recording, name: str, ties: Sequence[Tie], page: Page) -
     if not ties:
         return []
     by_kernel: dict[int, list[Tie]] = {}
-    for tie in ties:
+    for tie in sorted(ties, key=_only_views):
         by_kernel.setdefault(tie.lineage.index, []).append(tie)
-    counts = f"{plural(len(by_kernel), 'kernel')}, {plural(len(ties), 'launch', 'launches')}"
     costs = Costs.of(recording)
-    whole = costs.microseconds(tie.lineage for tie in ties)
+    whole = costs.microseconds(tie.lineage for tie in ties if not _only_views(tie))
+    counts = f"{plural(len(by_kernel), 'kernel')}, {plural(len(ties), 'launch', 'launches')}"
     counts += f", {microseconds(whole)} in all" if whole is not None else ""
     rows = []
     for members in by_kernel.values():
-        took = costs.microseconds(tie.lineage for tie in members)
-        rows.append((members[0].lineage.kernel.name, _launches(members), _share(members),
-                     "" if took is None else microseconds(took)))  # fmt: skip
+        took = costs.microseconds(tie.lineage for tie in members if not _only_views(tie))
+        told = "" if took is None else microseconds(took)
+        rows.append((members[0].lineage.kernel.name, _launches(members), _share(members), told))
     columns = (Column(flexible=True, middle=True), Column(style=DIM), Column(), Column(right=True))
     lines = [
         Text(),
@@ -119,6 +119,11 @@ def _kernels(recording: Recording, name: str, ties: Sequence[Tie], page: Page) -
     ]
     more = len(rows) - _KERNELS
     return lines + ([line((f"… {plural(more, 'kernel')} more with --json", DIM), indent=4)] if more > 0 else [])
+
+
+def _only_views(tie: Tie) -> bool:
+    """Whether the launch computes nothing of it, but reads it in another shape."""
+    return all(strand.is_view for strand in tie.strands)
 
 
 def _launches(members: Sequence[Tie]) -> str:
@@ -134,7 +139,7 @@ def _share(members: Sequence[Tie]) -> str:
         return "only views"
     roles = {tie.role for tie in members}
     part = "all of it" if own == whole else f"{own} of {whole} ops"
-    again = {Role.RECOMPUTES: ", computed again", Role.FEEDS: ", on the way to it"}
+    again = {Role.RECOMPUTES: ", again", Role.FEEDS: ", feeds it"}
     return part + (again.get(roles.pop(), "") if len(roles) == 1 else "")
 
 
