@@ -236,14 +236,16 @@ def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:
 def _method(ours: frozenset[int], theirs: frozenset[int], *, same_code: bool) -> MatchMethod:
     if same_code and (ours & theirs or not (ours and theirs)):
         return MatchMethod.SOURCE
-    if ours == theirs:
+    if ours and ours == theirs:
         return MatchMethod.ORIGINS
     return MatchMethod.OVERLAP if ours & theirs else MatchMethod.OPS
 
 
 def _same_code(two: Two, before: Called, after: Called) -> bool:
-    codes = two.code(0, before.position), two.code(1, after.position)
-    return codes[0] == codes[1] and pointers(before.kernel) == pointers(after.kernel)
+    sides = [
+        (one.kernel.kind, pointers(one.kernel), two.code(side, one.position)) for side, one in enumerate((before, after))
+    ]
+    return sides[0] == sides[1]
 
 
 def _matched(two: Two, before: Called, after: Called) -> Matched:
