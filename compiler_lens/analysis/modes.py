@@ -42,7 +42,9 @@ class Timing:
         weighted = sorted((seconds, 1 / len(one)) for one in self.passes for seconds in one)
         ends = list(accumulate(weight for _, weight in weighted))
         places = [(end - weight / 2) / ends[-1] for end, (_, weight) in zip(ends, weighted, strict=True)]
-        low, middle, high = (_between(places, [seconds for seconds, _ in weighted], share) for share in (0.25, 0.5, 0.75))
+        low, middle, high = (
+            _between(places, [seconds for seconds, _ in weighted], share) for share in (0.25, 0.5, 0.75)
+        )
         return low, middle, high
 
     @property
@@ -86,6 +88,7 @@ class Compiled:
     launches: int
     captured: int = 0  # graphs that run as CUDA graphs, whole or in parts
     skipped: tuple[str, ...] = ()  # why others do not, a reason each
+    late: int = 0  # compilations in timed calls: the program had not come to rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +254,8 @@ def _cost(row: Row) -> tuple[bool, float, float]:
     return not row.is_eager, row.cold_seconds or 0.0, row.seconds or 0.0
 
 
-def compiled_of(recording: Recording) -> Compiled:
-    """The figures of a recording that a row has."""
+def compiled_of(recording: Recording, steady_since: float = math.inf) -> Compiled:
+    """The figures of a recording that a row has; `steady_since` is when timing began, in seconds since the epoch."""
     ran = (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
     outcomes = recording.cudagraphs
     skipped = _once(o.reason for o in outcomes if o.state is CudagraphState.SKIPPED)
@@ -263,6 +266,7 @@ def compiled_of(recording: Recording) -> Compiled:
         launches=launch_count(recording.kernels),
         captured=len({(o.compile_id, o.part) for o in outcomes if o.state in ran}),
         skipped=skipped,
+        late=sum(c.started > steady_since for c in recording.compilations),
     )
 
 

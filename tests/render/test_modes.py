@@ -122,7 +122,14 @@ def test_bars_stay_on_the_page() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "told"),
-    [(8.21e-6, "8.21 µs"), (1.24e-4, "0.124 ms"), (0.0124, "12.4 ms"), (0.9994, "999 ms"), (0.9999, "1.00 s"), (75.0, "75.0 s")],
+    [
+        (8.21e-6, "8.21 µs"),
+        (1.24e-4, "0.124 ms"),
+        (0.0124, "12.4 ms"),
+        (0.9994, "999 ms"),
+        (0.9999, "1.00 s"),
+        (75.0, "75.0 s"),
+    ],
 )
 def test_times_have_three_digits_and_a_unit(seconds: float, told: str) -> None:
     assert duration(seconds) == told

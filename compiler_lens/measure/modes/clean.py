@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from compiler_lens.capture import compat
+from compiler_lens.capture.tap import ANCHOR
 from compiler_lens.lens import Lens
 from compiler_lens.measure.modes.wanted import Wanted
 
@@ -68,6 +70,14 @@ def recorded(path: Path | None) -> Iterator[Lens]:
     tap, session = lens._tap, lens._session  # noqa: SLF001 -- no user of a lens needs this
     with contextlib.closing(lens), lens, tap.alone(session):
         yield lens
+
+
+@contextlib.contextmanager
+def unheard() -> Iterator[None]:
+    """Whatever the block compiles, no lens of the user's hears of it."""
+    tap = vars(compat.trace_logger()).get(ANCHOR)
+    with recorded(None) if tap is not None and tap.sessions else contextlib.nullcontext():
+        yield
 
 
 def compile_first(rows: Iterable[Wanted], device: torch.device, *, training: bool) -> None:

@@ -7,6 +7,7 @@ import io
 import os
 import random
 import re
+import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ import torch
 
 from compiler_lens.analysis.modes import Deviation, Row, Timing, compiled_of
 from compiler_lens.errors import UsageError
-from compiler_lens.measure.modes.clean import caches_in, clean, compile_first, recorded
+from compiler_lens.measure.modes.clean import caches_in, clean, compile_first, recorded, unheard
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
 from compiler_lens.measure.modes.differences import differences
 from compiler_lens.measure.modes.phases import Phase
@@ -59,6 +60,7 @@ class _Attempt:
 
     times: list[tuple[float, ...]] = field(default_factory=list)  # of each phase
     compile_seconds: float = 0.0
+    steady_since: float = 0.0  # seconds since the epoch
     peak: int | None = None
     compile_peak: int | None = None
     deviation: Deviation | None = None
@@ -80,7 +82,7 @@ class Session:
 
     def result(self, passes: int, each: Callable[[Modes, str], object] | None) -> Modes:
         """Measure all rows in as many passes, and say after each row what is known by then."""
-        with _unheard():
+        with _silent():
             self._prepare()
         order = random.Random(self._seed)  # noqa: S311 -- an order to measure in
         for number in range(passes):
@@ -165,7 +167,7 @@ class Session:
         self._bench.restore()
         clean(device)
         try:
-            with _unheard(), caches_in(self._bench.caches / str(self._wanted.index(wanted))):
+            with _silent(), caches_in(self._bench.caches / str(self._wanted.index(wanted))):
                 attempt = self._attempt(wanted, is_cold=is_cold)
             self._rows[wanted.name] = self._with(row, attempt, is_cold=is_cold)
             if attempt.recording is not None:
@@ -187,11 +189,12 @@ class Session:
         calls = [lambda phase=phase: self._run(phase, compiled) for phase in self._work.phases]
         with self._recorded(wanted, is_cold=is_cold) as lens:
             first = [clock.warm(call, self._before) for call in calls]
+            found.compile_peak = memory.peak
+            memory.start()
+            found.steady_since = time.time()
+            found.times = [clock.many(call, self._before) for call in calls]
+            found.peak = memory.peak
             found.recording = lens.recording if lens else None
-        found.compile_peak = memory.peak
-        memory.start()
-        found.times = [clock.many(call, self._before) for call in calls]
-        found.peak = memory.peak
         steady = sum(Timing("", (times,)).median for times in found.times)
         found.compile_seconds = 0.0 if wanted.is_eager else max(0.0, sum(first) - WARM_UP * steady)
         if is_cold and self._expected:
@@ -200,7 +203,7 @@ class Session:
 
     def _recorded(self, wanted: Wanted, *, is_cold: bool) -> contextlib.AbstractContextManager[Any]:
         if wanted.is_eager or not is_cold:
-            return contextlib.nullcontext()
+            return unheard()
         folder = self._bench.folder
         return recorded(folder / f"{file_name(wanted.name)}.clens" if folder else None)
 
@@ -220,7 +223,7 @@ class Session:
             row,
             cold_seconds=attempt.compile_seconds,
             compile_peak_bytes=attempt.compile_peak,
-            compiled=compiled_of(attempt.recording) if attempt.recording else None,
+            compiled=compiled_of(attempt.recording, attempt.steady_since) if attempt.recording else None,
             deviation=attempt.deviation,
         )
 
@@ -272,7 +275,7 @@ def file_name(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _unheard() -> Iterator[None]:
+def _silent() -> Iterator[None]:
     """Without what the program and autotuning print: it would come with every call."""
     with quiet(), contextlib.redirect_stderr(io.StringIO()):
         yield

@@ -230,12 +230,18 @@ def _remarks(result: Comparison, page: Page) -> Iterator[Text]:
         reasons = row.compiled.skipped if row.compiled else ()
         for reason in reasons[:_REASONS]:
             yield from paragraph(f"{row.name}, no CUDA graph: {reason}", page.width, 2, WARN, limit=2)
+        if row.compiled and row.compiled.late:
+            yield from paragraph(f"{row.name}: {_late(row.compiled.late)}", page.width, 2, WARN, limit=2)
         if is_doubtful(row, result):
             yield from paragraph(f"{row.name}: its error is far above eager's, check its results", page.width, 2, BAD)
     if unsteady := [row for row in result.measured if is_unsteady(row)]:
         yield from paragraph(_unsteady(unsteady), page.width, 2, WARN, limit=3)
     for note in result.notes:
         yield from paragraph(note, page.width, 2, DIM, limit=3)
+
+
+def _late(count: int) -> str:
+    return f"still compiling in timed calls ({plural(count, 'compilation')}): its times are not those of steady calls"
 
 
 def _unsteady(rows: Sequence[Row]) -> str:
