@@ -147,6 +147,8 @@ def _folder() -> Iterator[Path]:
 
 
 def _device(state: State) -> torch.device:
-    """Where the model is: the first device that is not the CPU."""
+    """Where the model is: the first device that is not the CPU. Of a program without tensors it can only be guessed."""
     devices = [tensor.device for tensor in state.tensors if tensor.device.type not in {"cpu", "meta"}]
+    if not state.tensors and (there := torch.accelerator.current_accelerator(check_available=True)):
+        devices = [there]
     return devices[0] if devices else torch.device("cpu")
