@@ -15,6 +15,7 @@ from compiler_lens.readers.facts import FinalNode, Fusion, KernelNodes
 # A launch: the kernel's place in the list of all, and the launch's among the kernel's.
 Spot = tuple[int, int]
 Ops = tuple[str, ...]
+Accesses = tuple[BufferAccess, ...]
 
 
 def join_fusion(
@@ -29,11 +30,23 @@ def join_fusion(
     joined, refusals = list(kernels), []
     for place in [place for place in finals if place in calls]:
         here = {index: joined[index] for index in places[place]}
-        ops = _filled(here, _told_ops(here, calls[place]), _computed(finals[place]))
+        nodes = _computed(finals[place])
+        ops, known = _filled(here, _told_ops(here, calls[place]), nodes), _Known(nodes)
         for index, kernel in here.items():
-            joined[index] = _with_ops(kernel, index, ops, _computed(finals[place]))
+            joined[index] = _with_ops(kernel, index, ops, known)
         refusals += _refusals(here, ops, finals[place])
     return tuple(joined), tuple(refusals)
+
+
+class _Known:
+    """The nodes of one output code that have a kernel, by op, and the sizes of all that they read and write."""
+
+    def __init__(self, finals: Sequence[FinalNode]) -> None:
+        self.by_op = {op: node for node in finals for op in node.ops}
+        self.sizes: dict[str, int] = defaultdict(int)
+        for node in finals:
+            for access in (*node.reads, *node.writes):
+                self.sizes[access.name] = max(self.sizes[access.name], access.bytes or 0)
 
 
 def _computed(fusion: Fusion) -> list[FinalNode]:
@@ -82,34 +95,33 @@ def _matched(
     return {spot: finals[number].ops for spot, number in zip(spots, numbers, strict=True)}
 
 
-def _with_ops(kernel: Kernel, index: int, ops: Mapping[Spot, Ops], finals: Sequence[FinalNode]) -> Kernel:
-    by_op = {op: node for node in finals for op in node.ops}
+def _with_ops(kernel: Kernel, index: int, ops: Mapping[Spot, Ops], known: _Known) -> Kernel:
     launches = []
     for number, launch in enumerate(kernel.launches):
         mine = ops.get((index, number), ())
-        nodes = {by_op[op].ops: by_op[op] for op in mine if op in by_op}
+        nodes = {known.by_op[op].ops: known.by_op[op] for op in mine if op in known.by_op}
         if sum(map(len, nodes)) != len(mine):  # a part of a node, of which only the whole is known
             nodes = {}
-        reads, writes = _accesses(nodes.values())
+        reads, writes = _accesses(nodes.values(), known.sizes)
         launches.append(replace(launch, ops=mine, reads=reads, writes=writes))
     return replace(kernel, launches=tuple(launches))
 
 
-def _accesses(nodes: Iterable[FinalNode]) -> tuple[tuple[BufferAccess, ...], tuple[BufferAccess, ...]]:
+def _accesses(nodes: Iterable[FinalNode], sizes: Mapping[str, int]) -> tuple[Accesses, Accesses]:
     """Of several nodes in one kernel (C++ has such), what an earlier one wrote is not read from memory."""
-    reads: dict[str, BufferAccess] = {}
-    writes: dict[str, BufferAccess] = {}
+    reads: dict[str, int] = {}
+    writes: dict[str, int] = {}
     for node in nodes:
-        for access in node.reads:
-            if access.name not in writes:
-                reads[access.name] = max(reads.get(access.name, access), access, key=_size)
+        own = {access.name: access.bytes or 0 for access in node.reads if access.name not in writes}
+        for name, size in own.items():  # each may read a part of its own, and together no more than there is
+            reads[name] = min(reads.get(name, 0) + size, sizes[name])
         for access in node.writes:
-            writes[access.name] = max(writes.get(access.name, access), access, key=_size)
-    return tuple(reads.values()), tuple(writes.values())
+            writes[access.name] = max(writes.get(access.name, 0), access.bytes or 0)
+    return _rows(reads), _rows(writes)
 
 
-def _size(access: BufferAccess) -> int:
-    return access.bytes or 0
+def _rows(sizes: Mapping[str, int]) -> Accesses:
+    return tuple(BufferAccess(name, size or None) for name, size in sizes.items())
 
 
 def _refusals(kernels: Mapping[int, Kernel], ops: Mapping[Spot, Ops], fusion: Fusion) -> list[Refusal]:

@@ -53,10 +53,19 @@ def test_each_launch_of_a_kernel_has_its_own_ops_reads_and_writes():
 
 def test_several_nodes_in_one_kernel_read_from_memory_what_none_of_them_wrote_before():
     calls = told(("cpp_0", "op0 op1"))
-    nodes = fusion(node("op0", "x 8, w 4", "buf0 8"), node("op1", "buf0 8, x 16", "buf1 4"))
+    nodes = fusion(node("op0", "x 8, w 4", "buf0 8"), node("op1", "buf0 8, x 16, w 4", "buf1 4"))
     (joined,), _ = join_fusion([kernel("cpp_0", 1)], [calls], [nodes])
     assert joined.launches[0].reads == access("x 16, w 4")
     assert joined.launches[0].writes == access("buf0 8, buf1 4")
+
+
+def test_parts_of_a_buffer_in_one_kernel_add_up_to_no_more_than_there_is():
+    calls = told(("a", "op0"), ("cpp_0", "op1 op2 op3"))
+    parts = [node(f"op{n}", "buf0 32", f"buf{n} 32") for n in (1, 2, 3)]
+    (_, joined), _ = join_fusion(
+        [kernel("a", 1), kernel("cpp_0", 2)], [calls], [fusion(node("op0", "", "buf0 64"), *parts)]
+    )
+    assert joined.launches[0].reads == access("buf0 64")
 
 
 def test_a_part_of_a_node_has_no_figures_of_its_own():
