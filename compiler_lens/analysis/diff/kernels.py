@@ -91,7 +91,8 @@ def match(two: Two) -> Iterator[Found]:
     for key in _sure(two):
         left, right = _kth(left, right, key, groups)
     left, right = _unplaced(two, left, right, groups)
-    left, right = _overlaps(two, left, right, groups)
+    for explained in (_explained(two, groups), frozenset[int]()):
+        left, right = _overlaps(two, left, right, groups, explained)
     left, right = _kth(left, right, _same_ops(two), groups)
     groups += [((b,), ()) for b in left]
     groups += [((), (a,)) for a in right]
@@ -145,11 +146,21 @@ def _unplaced(two: Two, left: list[int], right: list[int], groups: list[Group]) 
     return left, right
 
 
-def _overlaps(two: Two, left: list[int], right: list[int], groups: list[Group]) -> tuple[list[int], list[int]]:
+def _explained(two: Two, groups: Sequence[Group]) -> frozenset[int]:
+    """The nodes of launches that are matched."""
+    return frozenset(
+        node
+        for group in groups
+        for side, members in enumerate(group)
+        for at in members
+        for node in two.origins[side][at]
+    )
+
+
+def _overlaps(
+    two: Two, left: list[int], right: list[int], groups: list[Group], explained: frozenset[int]
+) -> tuple[list[int], list[int]]:
     """Join launches that have nodes in common: each node counts where it is most at home; what is left."""
-    explained = {
-        n for group in groups for side, members in enumerate(group) for at in members for n in two.origins[side][at]
-    }
     homes = [_homes(two.origins[side], own, explained) for side, own in enumerate((left, right))]
     parent: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -170,11 +181,11 @@ def _overlaps(two: Two, left: list[int], right: list[int], groups: list[Group]) 
     return [b for b in left if (0, b) not in parent], [a for a in right if (1, a) not in parent]
 
 
-def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: set[int]) -> dict[int, list[int]]:
+def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: frozenset[int]) -> dict[int, list[int]]:
     """For each node the launches that it tells most about: those that compute the least besides it.
 
     A template's nodes, as torch tells them, include those of what it reads; a cheap op is computed anew in several
-    kernels. Nodes that matched launches compute count only for a launch that has no others.
+    kernels. Nodes that matched launches compute too count only for a launch that has no others.
     """
     covers: defaultdict[int, list[int]] = defaultdict(list)
     for at in own:
@@ -243,7 +254,8 @@ def _method(ours: frozenset[int], theirs: frozenset[int], *, same_code: bool) ->
 
 def _same_code(two: Two, before: Called, after: Called) -> bool:
     sides = [
-        (one.kernel.kind, pointers(one.kernel), two.code(side, one.position)) for side, one in enumerate((before, after))
+        (one.kernel.kind, pointers(one.kernel), two.code(side, one.position))
+        for side, one in enumerate((before, after))
     ]
     return sides[0] == sides[1]
 

@@ -272,6 +272,14 @@ class RecordingDiff:
         """Microseconds of all launches that were timed on both sides, identical ones included."""
         return sum_times([*self.identical, *(case for change in self.kernels for case in change.cases)])
 
+    @property
+    def call_times(self) -> Times | None:
+        """Microseconds of one call of the model, seen from outside."""
+        before, after = self.before, self.after
+        if before.microseconds is None or after.microseconds is None:
+            return None
+        return Times(before.microseconds, after.microseconds, before.spread, after.spread)
+
 
 def sum_times(cases: list[Case] | tuple[Case, ...]) -> Times | None:
     """The times of several cases together; spreads add up as those of independent measurements do."""

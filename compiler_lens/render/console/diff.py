@@ -91,8 +91,11 @@ def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
         phases = "; ".join(_phase(phase, *values) for phase, values in apart[:_PHASES])
         yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=2)
     if kernel_time := d.kernel_times:
-        text = f"Kernel time in one call:{told.microseconds(kernel_time)} ({told.gain(kernel_time)})"
-        yield from paragraph(text, page.width, 0, "", limit=2)
+        yield from paragraph(
+            f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)})", page.width, 0
+        )
+    if call := d.call_times:
+        yield from paragraph(f"One call of the model: {told.spent(call)} ({told.gain(call)})", page.width, 0)
 
 
 def _phase(phase: Phase, before: float, after: float) -> str:

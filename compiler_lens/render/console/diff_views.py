@@ -10,7 +10,6 @@ from typing import Protocol
 from rich.text import Text
 
 from compiler_lens.analysis.diff.model import Case, KernelChange, RecordingDiff, Verdict, sum_times
-from compiler_lens.analysis.ownership import is_own
 from compiler_lens.analysis.select import nearest
 from compiler_lens.errors import UsageError
 from compiler_lens.model import Recording
@@ -21,7 +20,7 @@ from compiler_lens.render.console.diff import diff_lines, phase_rows
 from compiler_lens.render.console.diff_code import case_code
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, Page, command, line, paragraph, render, title
-from compiler_lens.render.text import milliseconds, number, plural, seconds, short_paths, times
+from compiler_lens.render.text import milliseconds, number, plural, seconds, times
 
 _CASES = 12  # of one change, listed
 _ARROW = "→"
@@ -59,10 +58,9 @@ def diff_report(
     if view not in _VIEWS:
         meant = nearest(view, _VIEWS)
         raise UsageError(f"no view {view!r}.{f' Did you mean {meant}?' if meant else ''} There are {', '.join(_VIEWS)}")
-    page = page_for(compared.after, width=width, color=color)
-    files = {at.file for r in (compared.before, compared.after) for c in r.compilations for at in c.stack}
+    page, other = (page_for(r, width=width, color=color) for r in (compared.after, compared.before))
     target = " ".join(given if given in {"BEFORE", "AFTER"} else quote(given) for given in compared.names)
-    page = replace(page, target=target, paths={**short_paths(filter(is_own, files)), **page.paths})
+    page = replace(page, target=target, paths={**other.paths, **page.paths})
     return render(_VIEWS[view](_Both(compared.before, compared.after, compared.result, page, name)), page)
 
 
@@ -112,9 +110,8 @@ def _change(change: KernelChange, page: Page) -> Iterator[Text]:
 
 def _cases(cases: tuple[Case, ...], page: Page, *, with_names: bool) -> Iterator[Text]:
     for case in cases[:_CASES]:
-        values = told.differences(case.differences, 8) + told.microseconds(case.times)
-        parts = [told.names(case)] if with_names else []
-        text = ": ".join(part for part in (*parts, values) if part.strip())
+        parts = [told.names(case) if with_names else "", told.differences(case.differences, 8)]
+        text = (": ".join(filter(None, parts)) + told.microseconds(case.times)).removeprefix("; ")
         if len(cases) == 1 and not text:
             continue
         yield from paragraph(line((f"{told.case_names(case)}  ", DIM), text), page.width, 4)
@@ -253,7 +250,7 @@ def _times(both: _Both) -> Iterator[Text]:
     if (kernel_time := d.kernel_times) is None:
         yield line("Kernel times need a profile on both sides: lens.profile(…), or compiler-lens profile")
         return
-    yield title("Kernel time in one call", f"{told.microseconds(kernel_time).strip()} ({told.gain(kernel_time)})")
+    yield title("Kernels in one call", f"{told.spent(kernel_time)} ({told.gain(kernel_time)})")
     timed = [(told.change_line(c), c.times) for c in d.kernels if c.times]
     for text, _ in timed:
         yield from paragraph(text, both.page.width, 2)

@@ -51,6 +51,7 @@ _SHAPES: Mapping[str, tuple[str, str]] = {
 }
 _KINDS = frozenset(kind.value for kind in KernelKind)
 _SHOWN = 3  # differences of one change, told in one line
+_WHOLE = 100  # microseconds from which on their tenths say nothing
 _LONGEST = 60  # of a value
 _ARROW = "→"
 
@@ -64,14 +65,21 @@ def kernels_line(d: RecordingDiff) -> str:
         return f"No kernel differs: {kernels}, all identical{_retuned(d)}"
     counts: Counter[Verdict] = Counter()
     for change in d.kernels:
-        counts[change.verdict] += max(_launches(change))
-    told = [f"{len(d.identical):,} identical", *(f"{counts[v]:,} {VERDICTS[v]}" for v in Verdict if counts[v])]
+        counts[_counted(change)] += max(_launches(change))
+    told = [f"{len(d.identical):,} identical"]
+    if tuned := counts.pop(Verdict.IDENTICAL, 0):
+        told.append(f"{tuned:,} with the same code in another configuration")
+    told += [f"{counts[v]:,} {VERDICTS[v]}" for v in Verdict if counts[v]]
     sides = f"Kernel launches {d.before.launches:,} {_ARROW} {d.after.launches:,}"
     return f"{sides}: {', '.join(told)}{_retuned(d)}"
 
 
+def _counted(change: KernelChange) -> Verdict:
+    return Verdict.IDENTICAL if is_configuration(change) else change.verdict
+
+
 def _retuned(d: RecordingDiff) -> str:
-    return f" ({len(d.retuned):,} tuned anew to another configuration)" if d.retuned else ""
+    return f" ({len(d.retuned):,} timed anew, with another configuration)" if d.retuned else ""
 
 
 def _launches(change: KernelChange) -> tuple[int, int]:
@@ -96,6 +104,10 @@ def _what(change: KernelChange, room: int) -> str:
 def names(case: Case, room: int = 999) -> str:
     """What a case has before and after; one name, if it kept it."""
     sides = [joined_names(side, room) for side in (case.before, case.after) if side]
+    if len(case.before) == len(case.after) == 1:
+        stems = [one.kernel.rpartition("_") for one in (case.before[0], case.after[0])]
+        if stems[0][0] == stems[1][0] and stems[0][2].isdigit() and stems[0][2] != stems[1][2]:
+            return f"{sides[0]} {_ARROW} _{stems[1][2]}"
     return f" {_ARROW} ".join(dict.fromkeys(sides))
 
 
@@ -193,10 +205,14 @@ def _ops(targets: Iterable[str]) -> str:
 
 
 def microseconds(t: Times | None) -> str:
-    """`  40.1 → 31.2 µs`, and whether that is more than noise."""
-    if t is None:
-        return ""
-    return f"  {t.before:,.1f} {_ARROW} {t.after:,.1f} µs{'' if t.above_noise else ', not above noise'}"
+    """`; 40.1 → 31.2 µs`, and if that is no more than noise."""
+    return f"; {spent(t)}{'' if t.above_noise else ' (not above noise)'}" if t else ""
+
+
+def spent(t: Times) -> str:
+    """`40.1 → 31.2 µs`."""
+    digits = 0 if min(t.before, t.after) >= _WHOLE else 1
+    return f"{t.before:,.{digits}f} {_ARROW} {t.after:,.{digits}f} µs"
 
 
 def gain(t: Times) -> str:
