@@ -397,18 +397,22 @@ def _anchored(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found
 
 def _between(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found) -> list[_Item]:
     """Library calls between two generated kernels. Gives what is left."""
-    if not launches:
-        return list(items)
     by_op = [item for item in items if item.op]
     replayed = [item for item in items if not item.op]
+    left, rest = _by_name(by_op, launches, found)
     if replayed:  # what ops launched beside a replay are the copies of its inputs
-        return [*by_op, *_by_place(replayed, launches, found)]
-    return _by_op(by_op, launches, found)
+        return [*left, *_by_place(replayed, rest, found)]
+    if not rest or len(rest) != len(left):
+        return left
+    for launch, item in zip(rest, left, strict=True):
+        found.give(launch, [item], Trust.TEXT if item.is_host else Trust.EXACT)
+    return []
 
 
-def _by_op(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found) -> list[_Item]:
-    rest: list[_Launch] = []
+def _by_name(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found) -> tuple[list[_Item], list[_Launch]]:
+    """Ops of the names of launches, in order. Gives the items and the launches that are left."""
     left: list[_Item] = []
+    rest: list[_Launch] = []
     start = 0
     for launch in launches:
         at = next((i for i in range(start, len(items)) if items[i].op.rpartition("::")[2] == launch.op), None)
@@ -418,15 +422,12 @@ def _by_op(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found) -
             found.give(launch, [items[at]], Trust.EXACT)
             left += items[start:at]
             start = at + 1
-    left += items[start:]
-    if not rest or len(rest) != len(left):
-        return left
-    for launch, item in zip(rest, left, strict=True):
-        found.give(launch, [item], Trust.TEXT if item.is_host else Trust.EXACT)
-    return []
+    return [*left, *items[start:]], rest
 
 
 def _by_place(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found) -> Sequence[_Item]:
+    if not launches:
+        return items
     if len(launches) == 1:
         found.give(launches[0], items, Trust.EXACT)
         return ()

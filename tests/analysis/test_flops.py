@@ -1,6 +1,7 @@
 """Operations of a node, against those that torch's own counter finds; and which launch they belong to."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -8,7 +9,18 @@ import pytest
 
 from compiler_lens import load
 from compiler_lens.analysis.flops import Work, dtypes_multiplied, launch_work, node_work, positional
-from compiler_lens.model import KernelKind, Node, Recording, TensorSpec
+from compiler_lens.model import (
+    CompileId,
+    Graph,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Launch,
+    Node,
+    Pass,
+    Recording,
+    TensorSpec,
+)
 
 GPU = Path(__file__).parent.parent / "gpu" / "data"
 
@@ -147,6 +159,20 @@ def test_each_product_belongs_to_one_launch_and_never_to_a_kernel_that_only_foll
     assert sum(back) == 2 * sum(linear)
     assert dtypes_multiplied(found, {found.kernels[0].compile_id}) == ("bf16",)
     assert dtypes_multiplied(found, set()) == ()
+
+
+def test_a_kernel_that_only_follows_a_product_does_not_compute_it() -> None:
+    graph = Graph(
+        CompileId(0, 0), GraphStage.POST_GRAD, "", (*placeholders(a=spec(3, 5), b=spec(5, 7)).values(), product())
+    )
+    kernel = Kernel(CompileId(0, 0), Pass.INFERENCE, "k", KernelKind.TRITON, launches=(Launch(1, (), nodes=("n",)),))
+    assert not launch_work(Recording(graphs=(graph,), kernels=(kernel,)))
+    library = replace(kernel, kind=KernelKind.EXTERN)
+    assert [w.flops for w in launch_work(Recording(graphs=(graph,), kernels=(library,))).values()] == [210]
+
+
+def product() -> Node:
+    return node("aten.mm.default", "a, b", spec(3, 7))
 
 
 def test_templates_multiply_too() -> None:

@@ -100,15 +100,18 @@ def test_without_a_ceiling_for_its_type_a_product_is_not_judged() -> None:
 
 
 def test_the_most_to_gain_comes_first_and_equal_kernels_are_one_row() -> None:
-    found = recording(kernel("few", 1_000, aten="aten.cos"), kernel("a", 4_000), kernel("b", 4_000, 4_000))
-    result = roofline(found, profile(timed("few", 9.0), timed("a", 6.0), timed("b", 6.0), timed("b", 8.0, 1, runs=2.0)))
+    found = recording(kernel("few", 30_000, aten="aten.cos"), kernel("a", 4_000), kernel("b", 4_000, 4_000))
+    result = roofline(
+        found, profile(timed("few", 31.0), timed("a", 6.0), timed("b", 6.0), timed("b", 8.0, 1, runs=2.0))
+    )
     first, second = result.groups
     assert {k.name for k in first.group.kernels} == {"a", "b"}
     assert first.above == pytest.approx(2 + 2 + 2 * 4)
     assert (first.total, first.runs) == (28.0, 4.0)
     assert first.bytes_per_second == pytest.approx(4 * 4_000 / 28.0 * 1e6)
     assert first.worst.time == timed("b", 8.0, 1, runs=2.0)
-    assert second.above == pytest.approx(7.0)
+    assert second.above == pytest.approx(1.0)
+    assert second.total > first.total
     assert first.flops_per_second is None
 
 

@@ -13,8 +13,12 @@ from compiler_lens.cli import main
 from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile as profile_module
 from compiler_lens.measure import profile_session
+from compiler_lens.measure.calls import Call
+from compiler_lens.measure.ceilings import product_note
 from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_session import kernels_named, traced
+from compiler_lens.measure.state import State
+from compiler_lens.measure.trial import Program
 from compiler_lens.model import Ceilings, KernelKind, Recording, Trust
 
 Write = Callable[[str], Path]
@@ -190,6 +194,31 @@ def test_nothing_of_it_is_imported_before_it_is_asked_for() -> None:
 
     code = "import sys, compiler_lens; compiler_lens.Lens(progress=False).close(); assert not [m for m in sys.modules if 'measure' in m and 'compiler_lens' in m]"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_each_call_begins_without_gradients() -> None:
+    """What CUDA graphs write is written over by the next replay: it must not be added to."""
+    model, x = Head(), torch.randn(2, 8)
+    state = State(model, x)
+    run = profile_module._Run(Program(model, (Call((x,), {}),), training=True), state)
+    run()
+    once = model.linear.weight.grad.clone()
+    run()
+    assert torch.equal(model.linear.weight.grad, once)
+    state.restore()
+    assert model.linear.weight.grad is None
+
+
+def test_products_in_less_precision_are_said() -> None:
+    before = torch.get_float32_matmul_precision()
+    try:
+        torch.set_float32_matmul_precision("high")
+        assert '"high"' in product_note(("f32", "bf16"))
+        assert not product_note(("bf16",))
+        torch.set_float32_matmul_precision("highest")
+        assert not product_note(("f32",))
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 # -- refused

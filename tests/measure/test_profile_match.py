@@ -239,6 +239,24 @@ def test_ops_of_other_names_are_paired_in_order_if_there_are_as_many() -> None:
     assert set(times(found)) == {("inductor_ops.one", 0), ("inductor_ops.two", 0)}
 
 
+def test_between_replays_of_partitions_ops_are_known_by_name() -> None:
+    one = Range(
+        "k",
+        (Ran("copy", 1.0, 0), Ran("a", 1.0), Ran("sort", 5.0, 1), Ran("gemm", 7.0), Ran("b", 1.0)),
+        (Op("aten::_foreach_copy_", 9.0), Op("aten::sort", 9.0)),
+    )
+    kernels = [
+        kernel("a", 1),
+        library("torch.ops.aten.sort.default", 2),
+        library("extern_kernels.mm", 3),
+        kernel("b", 4),
+    ]
+    found = match([one], [code()], kernels)
+    assert times(found)["torch.ops.aten.sort.default", 0] == [5.0]
+    assert times(found)["extern_kernels.mm", 0] == [7.0]
+    assert [op.name for op in found.others] == ["aten::_foreach_copy_"]
+
+
 def test_two_graphs_in_one_call_and_one_of_them_twice() -> None:
     other = CompileId(1, 0)
     codes = [code(key="k"), code(key="other", compile_id=other)]
@@ -254,7 +272,10 @@ def test_of_two_compilations_with_one_code_the_region_decides() -> None:
     codes, kernels = [code(), code(compile_id=later)], [kernel("a", 1), kernel("a", 1, compile_id=later)]
     assert {s.compile_id for s in match([replay("a", region="0/0")], codes, kernels).samples} == {ID}
     assert {s.compile_id for s in match([replay("a", region="0/1")], codes, kernels).samples} == {later}
+    for one in (replay("a", region="7/7"), replay("a")):
+        assert {s.compile_id for s in match([one], codes, kernels).samples} == {later}
     doubtful = match([replay("a")], codes, kernels)
+    assert not any("by the names" in note for note in match([replay("a", region="7/7")], codes, kernels).notes)
     assert {s.compile_id for s in doubtful.samples} == {later}
     assert any("same output code" in note for note in doubtful.notes)
 
@@ -392,6 +413,11 @@ def test_a_launch_without_its_call_is_known_by_the_op() -> None:
     assert one.ops == (Op("aten::mm", 5.0),)
     assert one.ran == (Ran("k", 3.0, 0),)
     assert trace.others == (Op("lost", 3.0),)
+
+
+def test_of_two_that_begin_together_the_longer_is_around_the_other() -> None:
+    trace = read_trace([event("cpu_op", "aten::mm", 0, 5), event("cpu_op", CALL.format("one"), 0, 10)])
+    assert trace.ranges[0].ops == (Op("aten::mm", 5.0),)
 
 
 def test_what_runs_at_the_same_time_is_busy_once() -> None:

@@ -63,6 +63,8 @@ def test_json_has_every_launch() -> None:
     data = json.loads(to_json(found, "profile"))["profile"]
     rows = [row for kernel in data["kernels"] for row in kernel["launches"]]
     assert len(rows) == len(found.profiles[-1].launches)
+    assert all(row["device_kernels"] == [row["kernel"]] for row in rows if row["kernel"].startswith("triton_"))
+    assert any("nvjet" in name for row in rows for name in row["device_kernels"])
     assert {row["pass"] for row in rows} == {"forward", "backward"}
     assert sum(row["microseconds"] * row["runs"] for row in rows) == pytest.approx(data["kernel_microseconds"])
     assert data["ceilings"]["flops_per_second"]["bf16"] > 1e14
