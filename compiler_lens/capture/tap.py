@@ -17,8 +17,8 @@ from typing import Any
 from compiler_lens.capture import compat, inductor
 from compiler_lens.capture.attribution import Attribution, FrameRecord
 from compiler_lens.capture.environment import describe_environment
-from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, Hook, owner_of
-from compiler_lens.capture.patches import Patch
+from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, owner_of
+from compiler_lens.capture.patches import Hook, Patch
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.subscription import Subscription
