@@ -179,7 +179,7 @@ def main() -> None:
         modes=args.modes.split(","),
         seconds=1.0 if small else args.seconds,
         seed=SEED,
-        folder=args.folder,
+        folder=args.folder / "modes_llama",
         each=done,
     )
     save(result)

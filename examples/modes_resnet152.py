@@ -120,7 +120,7 @@ def main() -> None:
         options=options,
         seconds=1.0 if small else args.seconds,
         seed=SEED,
-        folder=args.folder,
+        folder=args.folder / "modes_resnet152",
         each=done,
     )
     save(result)

@@ -54,7 +54,7 @@ def test_rows_are_measured_and_nothing_else_changes(tmp_path: Path) -> None:
     with other:
         result = compare_modes(
             net, x, modes=("eager", "default"), options={"tuned, all": {"mode": "max-autotune", "epilogue_fusion": True}},
-            folder=tmp_path, each=lambda _, name: told.append(name), **QUICK,
+            folder=tmp_path / "a" / "b", each=lambda _, name: told.append(name), **QUICK,
         )  # fmt: skip
         assert not other.recording.compilations, "another lens heard of it"
     after = of_state(net), torch.get_rng_state().tolist(), random.getstate(), x.tolist(), torch.is_grad_enabled()
@@ -80,8 +80,8 @@ def test_rows_are_measured_and_nothing_else_changes(tmp_path: Path) -> None:
     for row in result.rows:
         assert row.deviation is not None
         assert row.deviation.relative < 1e-6
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["default.clens", "tuned_all.clens"]
-    assert len(compiler_lens.load(tmp_path / "default.clens").kernels) == 1
+    assert sorted(path.name for path in (tmp_path / "a" / "b").iterdir()) == ["default.clens", "tuned_all.clens"]
+    assert len(compiler_lens.load(tmp_path / "a" / "b" / "default.clens").kernels) == 1
     assert result.diffs["tuned, all"].same_kernels
     assert "all identical" in result.report(width=80, color=False)
     assert Modes.from_json(result.to_json()).report(width=80) == result.report(width=80)

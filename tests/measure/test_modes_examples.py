@@ -24,4 +24,4 @@ def test_an_example_leaves_its_table_and_chart(name: str, tmp_path: Path) -> Non
     assert result.reference == "fp64"
     assert result.report(width=80, color=False) in ran.stdout
     assert (tmp_path / "out" / f"{name}.svg").stat().st_size > 0
-    assert (tmp_path / "out" / "default.clens").stat().st_size > 0
+    assert (tmp_path / "out" / name / "default.clens").stat().st_size > 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from compiler_lens.errors import UsageError
+from compiler_lens.errors import RecordingFileError, UsageError
 from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.modes.clean import apart, clean
 from compiler_lens.measure.modes.clock import Clock
@@ -67,13 +67,15 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
 
     Raises:
         UsageError: the model cannot be called with these inputs, or a mode or option has no such name.
+        RecordingFileError: the folder cannot be made.
     """
     rows = wanted_rows(modes, options)
     work = _work(model, (inputs, kwargs, calls), training=training, phases=phases)
     passes = max(passes, _FEWEST_PASSES)
+    kept = None if folder is None else _made(folder)
     with _as_it_was(work) as (state, restore), _folder() as caches:
         clock = Clock(_device(state), seconds / passes)
-        bench = Bench(state, restore, clock, caches, None if folder is None else Path(folder))
+        bench = Bench(state, restore, clock, caches, kept)
         return Session(work, rows, bench, seed).result(passes, each)
 
 
@@ -144,6 +146,15 @@ def _as_it_was(work: Work) -> Iterator[tuple[State, Callable[[], None]]]:
 def _folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="compiler_lens_", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+
+
+def _made(folder: str | os.PathLike[str]) -> Path:
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordingFileError(f"cannot make {path}: {error.strerror or error}") from error
+    return path
 
 
 def _device(state: State) -> torch.device:
