@@ -129,6 +129,13 @@ def test_what_is_called_on_a_line_with_ops_of_its_own_stays_apart():
     assert [tie.lineage.launch for tie in found.inside] == [1]
 
 
+def test_what_only_looks_at_memory_shares_nothing():
+    view = op("v", 2, "torch.ops.aten.permute.default", origins=("x2",))
+    recording = program(op("a", 1, origins=("x1",)), view, launches=(("a", "v"),))
+    assert story("net.py:2", recording).shares == ()
+    assert [at.line for at, _ in story("net.py:1", recording).shares] == [2]
+
+
 # -- why there is no kernel
 
 
@@ -192,6 +199,17 @@ def test_measured_kernels_come_by_time_and_the_others_by_ops():
     bare = replace(recording, profiles=())
     ops = [row.group.op_count for row in kernel_rows(provenance.lineages, Costs.of(bare)) if row.group.first.source]
     assert ops == sorted(ops, reverse=True)
+
+
+def test_memory_that_is_not_known_of_every_launch_is_not_summed():
+    recording, provenance = gpt()
+    costs = Costs.of(recording)
+    whole = costs.traffic(provenance.lineages)
+    assert whole is not None
+    assert whole.trust is Trust.EXACT
+    bare = Costs(dict(list(costs.moved.items())[1:]), costs.work, costs.measured)
+    assert bare.traffic(provenance.lineages) is None
+    assert Costs({}, {}, {}).traffic(provenance.lineages) is None
 
 
 # -- names

@@ -311,6 +311,13 @@ def test_a_comment_names_dynamo_nodes_and_an_ambiguous_name_names_none():
     assert (y.lines, nobody.lines) == ((), ())
 
 
+def test_a_name_that_two_dynamo_graphs_of_a_compilation_have_tells_nothing():
+    first, second = graph(GraphStage.DYNAMO, op("x", 1)), graph(GraphStage.DYNAMO, op("x", 2), op("y", 3), ordinal=1)
+    lowered = graph(GraphStage.POST_GRAD, op("a", 0, origins=("x",)), op("b", 0, origins=("y",)))
+    x, y = built(first, second, lowered, kernels=(kernel(("a",), ("b",)),)).lineages
+    assert (x.lines, y.lines) == ((), (at(3),))
+
+
 def test_views_are_known_as_such():
     views = (op("a", target="torch.ops.aten.permute.default"), op("b", target="operator.getitem"), op("c"))
     provenance = built(graph(GraphStage.POST_GRAD, *views), kernels=(kernel(("a", "b", "c")),))
