@@ -7,7 +7,7 @@ Random weights, inference, bf16 autocast, batch 1. Plain torch.
     python examples/modes_resnet152.py --modes eager,default # only these rows
 
 Tuning all its convolutions takes max-autotune a quarter of an hour, so they are left to the library here, and the row
-is named so. `--tune-all` tunes everything; `--tune-none` leaves matrix products to the library, too.
+is named so. `--tune-all` tunes everything; `--tune-few` only tries a few ways to run each generated kernel.
 """
 
 import argparse
@@ -25,7 +25,11 @@ SEED = 1  # of the order: the row that takes longest comes last, so that a time 
 LIMITS = {
     "": {},
     "max-autotune, library's conv": {"max_autotune_conv_backends": "ATEN"},
-    "max-autotune, library's conv, mm": {"max_autotune_conv_backends": "ATEN", "max_autotune_gemm_backends": "ATEN"},
+    "max-autotune, few choices": {
+        "max_autotune_conv_backends": "ATEN",
+        "max_autotune_gemm_backends": "ATEN",
+        "coordinate_descent_tuning": False,
+    },
 }
 
 
@@ -75,7 +79,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--small", action="store_true", help="8 layers; the default where there is no accelerator")
     parser.add_argument("--modes", default=",".join(ROWS), help="rows to measure, with commas between")
     parser.add_argument("--tune-all", dest="limit", action="store_const", const=0, default=1)
-    parser.add_argument("--tune-none", dest="limit", action="store_const", const=2)
+    parser.add_argument("--tune-few", dest="limit", action="store_const", const=2)
     parser.add_argument("--seconds", type=float, default=4.0, help="to spend on timing each row")
     parser.add_argument("-o", dest="folder", type=Path, default=Path(), help="where results go")
     return parser.parse_args()
