@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 STORIES = ("graph_breaks", "recompiles", "coverage")
-RECORDED = ("kernels",)  # pages that quote recordings of tests/gpu/data
+RECORDED = ("kernels", "diff")  # pages that quote recordings of tests/gpu/data
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIME = re.compile(r"\b\d+(\.\d+)? (s|ms)\b")
 

@@ -34,7 +34,7 @@ def diff(before: Recording, after: Recording) -> RecordingDiff:
         tuple(one.case for one in same),
         tuple(one.case for one in same if one.retuned),
         graph_changes(paired[0], known.aligned),
-        frame_changes(paired),
+        frame_changes(paired, before, after),
         break_changes(before, after),
         recompile_changes(before, after),
         autotune_changes(before, after, paired[0]),

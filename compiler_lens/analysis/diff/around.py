@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from compiler_lens.analysis.cards import BreakCard, break_cards
+from compiler_lens.analysis.coverage import coverage
 from compiler_lens.analysis.diff.model import (
     AutotuneChange,
     BreakChange,
@@ -50,19 +51,24 @@ def side_of(recording: Recording) -> Side:
 # -- frames
 
 
-def frame_changes(paired: Paired) -> tuple[FrameChange, ...]:
-    """Compilations that only one side has, and those that ended differently; alike ones in one."""
+def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[FrameChange, ...]:
+    """Compilations that only one side has, and those that ended differently; alike ones in one.
+
+    Frames of torch and of other packages that Dynamo passes over are none that anybody waits for.
+    """
+    passed = {id(c) for r in (before, after) for frame in coverage(r).library for c in frame.compilations}
     pairs, left, right = paired
+    left, right = ([one for one in side if id(one.compilation) not in passed] for side in (left, right))
     found: list[tuple[Compiled | None, Compiled | None]] = [
         *(pair for pair in pairs if pair[0].compilation.outcome is not pair[1].compilation.outcome),
         *((one, None) for one in left),
         *((None, one) for one in right),
     ]
     groups: dict[tuple[str, Outcome | None, Outcome | None], list[tuple[Compiled | None, Compiled | None]]] = {}
-    for before, after in found:
-        function = next(one.function for one in (before, after) if one)
-        old, new = (one.compilation.outcome if one else None for one in (before, after))
-        groups.setdefault((function, old, new), []).append((before, after))
+    for both in found:
+        function = next(one.function for one in both if one)
+        old, new = (one.compilation.outcome if one else None for one in both)
+        groups.setdefault((function, old, new), []).append(both)
     changes = [
         FrameChange(function, _ids(b for b, _ in group), _ids(a for _, a in group), old, new)
         for (function, old, new), group in groups.items()

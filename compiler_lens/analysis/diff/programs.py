@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.analysis.coverage import function_name
-from compiler_lens.model import Compilation, CompileId, Graph, GraphStage, Kernel, Launch, Pass, Recording
+from compiler_lens.model import Compilation, CompileId, Graph, GraphStage, Kernel, Launch, Outcome, Pass, Recording
 
 _ALIKE = 0.5  # share of ops in common from which on a function is the other one, renamed
 _COMPARED = 200  # compilations left over on a side, that are compared with each other
@@ -62,29 +62,36 @@ class Compiled:
 
 def compiled(recording: Recording) -> list[Compiled]:
     """The compilations of a recording with what belongs to them, in order."""
-    graphs: defaultdict[CompileId, dict[tuple[GraphStage, int], Graph]] = defaultdict(dict)
+    graphs: _Graphs = defaultdict(dict)
     for graph in recording.graphs:
         graphs[graph.compile_id][graph.stage, graph.ordinal] = graph
-    calls: defaultdict[CompileId, defaultdict[tuple[Pass, int], list[tuple[int, int, Kernel]]]]
-    calls = defaultdict(lambda: defaultdict(list))
+    calls: _Calls = defaultdict(lambda: defaultdict(list))
     for code in recording.output_codes:
         _ = calls[code.compile_id][code.part, code.ordinal]
     for kernel in recording.kernels:
         calls[kernel.compile_id][kernel.part, kernel.ordinal] += [
             (launch.line, number, kernel) for number, launch in enumerate(kernel.launches)
         ]
-    return [
-        Compiled(
-            c,
-            _called(c),
-            graphs[c.compile_id],
-            tuple(
-                Program(c.compile_id, part, ordinal, _lowered(graphs[c.compile_id], part, ordinal), _in_order(called))
-                for (part, ordinal), called in calls[c.compile_id].items()
-            ),
-        )
-        for c in recording.compilations
-    ]
+    # Frames that Dynamo skipped share the id that stands for none.
+    made = [_compiled(c, graphs.pop(c.compile_id, {}), calls.pop(c.compile_id, {})) for c in recording.compilations]
+    strays = (Compilation(i, "?", "", 0, Outcome.UNFINISHED) for i in dict.fromkeys((*graphs, *calls)))
+    return [*made, *(_compiled(c, graphs.get(c.compile_id, {}), calls.get(c.compile_id, {})) for c in strays)]
+
+
+_Graphs = defaultdict[CompileId, dict[tuple[GraphStage, int], Graph]]
+_Calls = defaultdict[CompileId, defaultdict[tuple[Pass, int], list[tuple[int, int, Kernel]]]]
+
+
+def _compiled(
+    compilation: Compilation,
+    graphs: Mapping[tuple[GraphStage, int], Graph],
+    calls: Mapping[tuple[Pass, int], Sequence[tuple[int, int, Kernel]]],
+) -> Compiled:
+    programs = (
+        Program(compilation.compile_id, part, ordinal, _lowered(graphs, part, ordinal), _in_order(called))
+        for (part, ordinal), called in calls.items()
+    )
+    return Compiled(compilation, _called(compilation), graphs, tuple(programs))
 
 
 def _called(compilation: Compilation) -> str:

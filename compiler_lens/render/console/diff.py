@@ -10,7 +10,7 @@ from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
-from compiler_lens.render.console.page import BAD, DIM, GOOD, Page, line, paragraph, title
+from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, Page, line, paragraph
 from compiler_lens.render.text import plural, seconds
 
 _CHANGES = 4  # the biggest changes of kernels that a summary tells
@@ -23,7 +23,7 @@ _SAME_TIME = 0.05  # seconds: phases that differ by less are not told
 
 def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
     """The summary: what was compared, what the kernels do differently, and what else."""
-    lines = [title("Diff", _settings(d))]
+    lines = paragraph(line(("Diff", TITLE), (f"  {_settings(d)}", DIM)), page.width, 0, limit=2)
     lines += _kernels(d, page)
     lines += _paragraphs(_around(d), page)
     lines += _times(d, page)
