@@ -87,7 +87,8 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         print(compiler_lens.profile(model, x))
         print(compiler_lens.profile(model, x, mode="reduce-overhead", path="run.clens"))
 
-    What a call may change is afterwards as it was before, see `what_if`.
+    What a call may change is afterwards as it was before, see `what_if`. A model that is compiled already is compiled
+    anew, as this asks for; to time it as it is, `Lens.profile` of the lens that it was compiled with.
 
     Args:
         mode: of torch.compile.

@@ -7,7 +7,7 @@ and a library's call by the op of the CPU that made it, or by being the only one
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -413,12 +413,17 @@ def _by_name(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found)
     """Ops of the names of launches, in order. Gives the items and the launches that are left."""
     left: list[_Item] = []
     rest: list[_Launch] = []
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, item in enumerate(items):
+        places[item.op.rpartition("::")[2]].append(index)
     start = 0
     for launch in launches:
-        at = next((i for i in range(start, len(items)) if items[i].op.rpartition("::")[2] == launch.op), None)
-        if at is None:
+        of_name = places.get(launch.op, [])
+        turn = bisect_left(of_name, start)
+        if turn == len(of_name):
             rest.append(launch)
         else:
+            at = of_name[turn]
             found.give(launch, [items[at]], Trust.EXACT)
             left += items[start:at]
             start = at + 1

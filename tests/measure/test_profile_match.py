@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -327,6 +328,18 @@ def test_beside_a_device_the_cpu_has_no_time_of_its_own() -> None:
     one = launched(("aten::empty", ()), ("a", ("a",)))
     found = match([one], [code()], [kernel("a", 1)])
     assert not found.others
+
+
+def test_effort_grows_with_the_launches(calls_of: Callable[[Callable[[], object]], int]) -> None:
+    def step(count: int, unknown: str = "") -> Callable[[], object]:
+        kernels = [library(f"torch.ops.mine.op_{n}{unknown}.default", n) for n in range(count)]
+        kernels += [kernel(f"k_{n}", count + n) for n in range(count)]
+        ran = [(f"mine::op_{n}", ("x",)) for n in range(count)] + [(f"k_{n}", (f"k_{n}",)) for n in range(count)]
+        one = launched(*ran)
+        return lambda: match([one], [code()], kernels)
+
+    for unknown in ("", "_other"):
+        assert calls_of(step(400, unknown)) < 2.4 * calls_of(step(200, unknown))
 
 
 def test_partitions_run_where_they_are_called() -> None:

@@ -67,9 +67,9 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
     """What `show REC profile [ID]` shows: the last profile."""
     if not recording.profiles:
         return [
-            line("No profile in this recording: nothing was timed."),
-            command("in Python: ", "lens.profile(model, x)"),
-            command("or: ", "compiler-lens profile FILE:FACTORY -o REC"),
+            *paragraph("No profile in this recording: nothing was timed.", page.width, 0),
+            *paragraph("in Python: lens.profile(model, x)", page.width, 2, DIM),
+            *paragraph("or: compiler-lens profile FILE:FACTORY -o REC", page.width, 2, DIM),
         ]
     found = roofline(recording, recording.profiles[-1])
     groups = [group for group in found.groups if any(selection.has(k) for k in group.group.kernels)]
