@@ -17,6 +17,7 @@ from compiler_lens.model import (
     KernelKind,
     Launch,
     Node,
+    OutputCode,
     Pass,
     Recording,
     SourceLine,
@@ -294,6 +295,22 @@ def test_names_that_an_inner_graph_uses_too_are_told_apart_by_ops_or_not_at_all(
     one, other = built(dynamo, lowered, kernels=(told, untold)).lineages
     assert (one.lines, one.trust) == ((at(2),), Trust.TEXT)
     assert (other.lines, other.lost) == ((), ("a",))
+
+
+def test_a_launch_in_the_function_of_an_inner_graph_is_of_that_graph():
+    dynamo = graph(GraphStage.DYNAMO, op("x", 1), op("y", 2), op("z", 3))
+    bodies = (("true_graph_0", "y"), ("false_graph_0", "z"))
+    inner = tuple(Subgraph(name, (op("mm", 2, origins=(origin,)),)) for name, origin in bodies)
+    lowered = graph(GraphStage.POST_GRAD, op("add", 1, origins=("x",)), subgraphs=inner)
+    code = "def false_graph_0(args):\n  mm()\ndef true_graph_0(args):\n  mm()\n\nclass Runner:\n  def call(self, args):\n  mm()"
+    launches = tuple(Launch(line, (), (name,)) for line, name in ((2, "mm"), (4, "mm"), (8, "add")))
+    called = kernel(("mm",), ("mm",), ("add",), launches=launches)
+    recording = Recording(
+        graphs=(dynamo, lowered), kernels=(called,), output_codes=(OutputCode(ID, Pass.FORWARD, code),)
+    )
+    lineages = Provenance.of(recording).lineages
+    assert [one.lines for one in lineages] == [(at(3),), (at(2),), (at(1),)]
+    assert {one.trust for one in lineages} == {Trust.EXACT}
 
 
 def test_a_comment_names_dynamo_nodes_and_an_ambiguous_name_names_none():
