@@ -11,11 +11,16 @@ from enum import Enum
 from compiler_lens.analysis.fusion_reasons import Reason, reason_of
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import CompileId, GraphStage, Kernel, KernelKind, Launch, Node, Pass, Recording, Refusal
+from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, KernelKind, Launch, Node, Pass, Recording, Refusal
 
 # An output code: compilation, pass, ordinal.
 Code = tuple[CompileId, Pass, int]
 
+_LOWERED: Mapping[Pass, GraphStage] = {
+    Pass.FORWARD: GraphStage.POST_GRAD,
+    Pass.INFERENCE: GraphStage.POST_GRAD,
+    Pass.BACKWARD: GraphStage.POST_GRAD_BACKWARD,
+}
 _NUMBERED = re.compile(r"_\d+$")
 
 
@@ -127,6 +132,7 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
     pairs: dict[Code, list[Apart]] = defaultdict(list)
     for pair in unfused(recording, selection):
         pairs[pair.code].append(pair)
+    graphs = {(graph.compile_id, graph.stage, graph.ordinal): graph for graph in recording.graphs}
     sides: dict[Code, list[Side]] = defaultdict(list)
     for side in _sides(recording):
         if selection.has(side.kernel) and side.launch.ops:
@@ -137,8 +143,8 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
             len({op for side in listed for op in side.launch.ops}),
             len(listed),
             causes(pairs[code]),
-            _repeated(recording, code, listed),
-            _rematerialized(recording, code),
+            _repeated(graphs.get((code[0], _LOWERED[code[1]], code[2])), listed),
+            _rematerialized(graphs.get((code[0], GraphStage.AOT_BACKWARD, code[2]))) if _is_backward(code) else (),
         )
         for code, listed in sides.items()
     )
@@ -194,20 +200,21 @@ def library_of(kernel: Kernel, tuned: Mapping[CompileId, frozenset[str]]) -> Lib
     """Why a kernel is not one of Inductor's own; None for one that is."""
     if kernel.kind not in (KernelKind.EXTERN, KernelKind.FALLBACK):
         return None
-    ops = {op.rpartition(".")[2] for op in kernel.aten} | set(kernel.name.split(".")[-2:])
-    if ops & tuned.get(kernel.compile_id, frozenset()):
+    called = kernel.name.split(".")[1:]  # "extern_kernels.mm", "torch.ops.aten.topk.default"
+    if tuned.get(kernel.compile_id, frozenset()).intersection(called):
         return Library.CHOSEN
     if kernel.name.startswith("Tensor."):
         return Library.COPY
-    known = (library for parts, library in _LIBRARIES if any(part in op for part in parts for op in ops))
+    # A fallback is called by its op's name; a library's function may have a name that says nothing.
+    told = (".".join(called), " ".join(kernel.aten) if kernel.kind is KernelKind.EXTERN else "")
+    known = (library for text in told for pattern, library in _LIBRARIES if pattern.search(text))
     return next(known, Library.NO_LOWERING)
 
 
-# By parts of an op's name, the first that fits.
-_LIBRARIES: tuple[tuple[tuple[str, ...], Library], ...] = (
-    (("attention",), Library.ATTENTION),
-    (("convolution", "conv1d", "conv2d", "conv3d"), Library.CONVOLUTION),
-    (("mm", "matmul", "linear", "addmv"), Library.PRODUCT),
+_LIBRARIES: tuple[tuple[re.Pattern[str], Library], ...] = (
+    (re.compile(r"attention"), Library.ATTENTION),
+    (re.compile(r"convolution|conv[123]d"), Library.CONVOLUTION),
+    (re.compile(r"mm(?![a-z])|matmul|linear|\b(?:add)?mv\b|\bdot\b"), Library.PRODUCT),
 )
 
 
@@ -256,11 +263,9 @@ def _rank(group: Alike | Cause) -> int:
 _PARTLY = ("sum", "mean", "prod", "var", "std", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "sort")
 
 
-def _repeated(recording: Recording, code: Code, sides: Iterable[Side]) -> tuple[Repeated, ...]:
+def _repeated(graph: Graph | None, sides: Iterable[Side]) -> tuple[Repeated, ...]:
     """Nodes of more than one launch, views left out, and reductions, which are split into steps of their own."""
-    stage = GraphStage.POST_GRAD_BACKWARD if code[1] is Pass.BACKWARD else GraphStage.POST_GRAD
-    graphs = [g for g in recording.graphs if g.compile_id == code[0] and g.stage is stage and g.ordinal == code[2]]
-    nodes = {node.name: node for graph in graphs for node in graph.ops if not is_view(node.target)}
+    nodes = {node.name: node for node in graph.ops if not is_view(node.target)} if graph else {}
     found: dict[str, list[Side]] = defaultdict(list)
     for side in sides:
         for name in side.launch.nodes:
@@ -277,13 +282,10 @@ def _is_reduction(target: str) -> bool:
     return any(part.startswith(_PARTLY) for part in target.split(".")[-2:])
 
 
-def _rematerialized(recording: Recording, code: Code) -> tuple[Node, ...]:
-    if code[1] is not Pass.BACKWARD:
-        return ()
-    return tuple(
-        node
-        for graph in recording.graphs
-        if graph.compile_id == code[0] and graph.stage is GraphStage.AOT_BACKWARD and graph.ordinal == code[2]
-        for node in graph.ops
-        if not node.backward and node.inputs and not is_view(node.target)
-    )
+def _is_backward(code: Code) -> bool:
+    return code[1] is Pass.BACKWARD
+
+
+def _rematerialized(graph: Graph | None) -> tuple[Node, ...]:
+    nodes = graph.ops if graph else ()
+    return tuple(node for node in nodes if not node.backward and node.inputs and not is_view(node.target))

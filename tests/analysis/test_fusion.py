@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler_lens import load
 from compiler_lens.analysis.fusion import Library, causes, fusion, library_of, neighbours, saved, unfused
 from compiler_lens.analysis.fusion_reasons import Reason, reason_of
 from compiler_lens.analysis.select import Selection
@@ -104,6 +105,8 @@ def test_a_product_that_autotuning_chose_is_told_apart():
             Library.ATTENTION,
         ),
         ("torch.ops.aten.topk.default", KernelKind.FALLBACK, Library.NO_LOWERING),
+        ("torch.ops.aten.lgamma.default", KernelKind.FALLBACK, Library.NO_LOWERING),
+        ("torch.ops.aten.mm.dtype", KernelKind.FALLBACK, Library.PRODUCT),
         ("Tensor.copy_", KernelKind.FALLBACK, Library.COPY),
         ("triton_tem_fused_mm_0", KernelKind.TEMPLATE, None),
     ],
@@ -197,3 +200,47 @@ def test_every_reason_of_torchs_is_known():
 
 def test_an_unknown_sentence_and_none_are_told_apart():
     assert (reason_of(""), reason_of("the moon is full")) == (Reason.NOT_TRIED, Reason.OTHER)
+
+
+PROFILED = sorted((Path(__file__).parent.parent / "gpu/data").glob("*-profiled.clens.gz"))
+
+
+@pytest.mark.parametrize("path", PROFILED, ids=lambda path: path.name.partition(".")[0])
+def test_on_a_gpu_every_launch_has_ops_of_its_own_and_says_what_it_moves(path):
+    told = load(path, strict=True)
+    for code in fusion(told):
+        kernels = [k for k in told.kernels if (k.compile_id, k.part, k.ordinal) == code.code]
+        ops = [op for k in kernels for launch in k.launches for op in launch.ops]
+        assert len(ops) == len(set(ops)) == code.ops
+        assert all(launch.ops and launch.reads and launch.writes for k in kernels for launch in k.launches)
+        assert code.launches == sum(len(k.launches) for k in kernels)
+        assert code.causes
+        assert not {cause.reason for cause in code.causes} & {Reason.OTHER, Reason.NO_KERNEL}
+    assert sum(code.launches for code in fusion(told)) == sum(len(k.launches) for k in told.kernels)
+    assert len(unfused(told)) == len(told.refusals)
+
+
+@pytest.mark.parametrize("path", PROFILED, ids=lambda path: path.name.partition(".")[0])
+def test_what_a_launch_moves_is_what_it_is_given(path):
+    """The hook hears of the scheduler's buffers, the output code was printed later: both speak of the same memory."""
+    told = load(path, strict=True)
+    taken = {b.name: b.reuses for code in told.output_codes for b in code.buffers if b.reuses}
+    for kernel in told.kernels:
+        if kernel.kind is KernelKind.TRITON:
+            for launch in kernel.launches:
+                moved = {access.name for access in (*launch.reads, *launch.writes)}
+                given = {argument for argument in launch.arguments if not argument.isdigit()}
+                assert moved - given <= {taken.get(name) for name in given}  # in place: it goes by its new name
+                assert given <= moved
+
+
+def test_the_work_grows_with_the_recording_and_not_faster(calls_of):
+    def of_size(count):
+        ids = [CompileId(n, 0) for n in range(count)]
+        kernels = [replace(one, compile_id=i) for i in ids for one in (MM, POINTWISE, REDUCTION)]
+        pairs = [replace(refusal(*pair), compile_id=i) for i in ids for pair in (("op1", "op2"), ("op2", "op3"))]
+        graphs = tuple(Graph(i, GraphStage.POST_GRAD, "", ()) for i in ids)
+        return recording(kernels, pairs, graphs=graphs)
+
+    small, large = of_size(100), of_size(400)
+    assert calls_of(lambda: fusion(large)) < 5 * calls_of(lambda: fusion(small))
