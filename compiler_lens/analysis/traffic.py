@@ -53,7 +53,7 @@ def launch_traffic(recording: Recording) -> dict[Place, Traffic]:
             specs[program] = _specs(codes.get(program), nodes.get(program, {}))
         scene = _Scene(specs[program], nodes.get(program, {}))
         for index, launch in enumerate(kernel.launches):
-            traffic = _told(launch) or _seen(kernel, launch, scene)
+            traffic = _told(launch, scene) or _seen(kernel, launch, scene)
             if traffic is not None:
                 found[place_of(kernel.compile_id, kernel.part, kernel.ordinal, kernel.name, index)] = traffic
     return found
@@ -86,11 +86,17 @@ def _specs(code: OutputCode | None, nodes: Mapping[str, Node]) -> Mapping[str, T
     return found | {b.name: b.spec for b in (code.buffers if code else ()) if b.spec is not None}
 
 
-def _told(launch: Launch) -> Traffic | None:
-    if not (launch.reads or launch.writes):
+def _told(launch: Launch, scene: _Scene) -> Traffic | None:
+    accesses = (*launch.reads, *launch.writes)
+    # The scheduler counts a symbolic size as it was when it compiled: other calls have other sizes.
+    if not accesses or any(_is_symbolic(scene.specs.get(access.name)) for access in accesses):
         return None
     read, written = _total(launch.reads), _total(launch.writes)
     return None if read is None or written is None else Traffic(read, written)
+
+
+def _is_symbolic(spec: TensorSpec | None) -> bool:
+    return spec is not None and any(isinstance(size, str) for size in spec.shape)
 
 
 def _total(accesses: Iterable[BufferAccess]) -> int | None:

@@ -7,7 +7,19 @@ from pathlib import Path
 from compiler_lens import load
 from compiler_lens.analysis.flops import place_of
 from compiler_lens.analysis.traffic import Traffic, launch_traffic
-from compiler_lens.model import BufferAccess, CompileId, Kernel, KernelKind, Launch, Pass, Recording, Trust
+from compiler_lens.model import (
+    Buffer,
+    BufferAccess,
+    CompileId,
+    Kernel,
+    KernelKind,
+    Launch,
+    OutputCode,
+    Pass,
+    Recording,
+    TensorSpec,
+    Trust,
+)
 
 DATA = Path(__file__).parent.parent / "measure" / "data"
 GPU = Path(__file__).parent.parent / "gpu" / "data"
@@ -33,6 +45,15 @@ def test_an_unknown_size_makes_the_whole_unknown() -> None:
     launch = Launch(1, ("a", "b"), reads=(BufferAccess("a", None),), writes=(BufferAccess("b", 4),))
     kernel = Kernel(CompileId(0, 0), Pass.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
     assert of(Recording(kernels=(kernel,)), "k") is None
+
+
+def test_bytes_at_the_size_of_compiling_are_not_those_of_every_call() -> None:
+    launch = Launch(1, ("a", "b"), reads=(BufferAccess("a", 12),), writes=(BufferAccess("b", 4),))
+    kernel = Kernel(CompileId(0, 0), Pass.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
+    for size, known in ((3, True), ("s0", False)):
+        buffers = (Buffer("a", TensorSpec("f32", (size,))), Buffer("b", TensorSpec("f32", (1,))))
+        code = OutputCode(CompileId(0, 0), Pass.INFERENCE, "", buffers=buffers)
+        assert (of(Recording(kernels=(kernel,), output_codes=(code,)), "k") is not None) is known
 
 
 def test_a_cast_reads_four_bytes_and_writes_two() -> None:
