@@ -136,7 +136,7 @@ class Advice(Enum):
     COPIES = "copies"  # the inputs of recorded graphs of launches are copied, each call
     OUTSIDE = "outside"  # most work is not compiled
     FUSION = "fusion"  # bound by memory: only fewer bytes help
-    MEASURE_LONGER = "measure_longer"  # calls differ too much from one another
+    MEASURE_LONGER = "measure_longer"  # calls differ too much: from one another, or with the profiler
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +259,7 @@ def _advice(
         Advice.COPIES: _copies(profile) > 0.05 * parts.total,
         Advice.MAX_AUTOTUNE: _slow_products(groups, modes) > 0.1 * parts.total,
         Advice.FUSION: by_bound[Bound.MEMORY] > 0.5 * parts.total,
-        Advice.MEASURE_LONGER: profile.spread > 0.5 * profile.microseconds,
+        Advice.MEASURE_LONGER: profile.spread > 0.5 * profile.microseconds or parts.kernels > 1.5 * parts.total,
     }
     return tuple(advice for advice, holds in found.items() if holds)
 

@@ -166,3 +166,5 @@ def test_calls_that_differ_much_are_to_be_measured_again() -> None:
 
     found = recording(kernel("k", 8_000))
     assert Advice.MEASURE_LONGER in advised(found, replace(profile(timed("k", 90.0)), spread=60.0))
+    assert Advice.MEASURE_LONGER in advised(found, profile(timed("k", 160.0)))
+    assert Advice.MEASURE_LONGER not in advised(found, profile(timed("k", 110.0)))

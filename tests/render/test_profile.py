@@ -58,6 +58,13 @@ def test_doubt_is_marked_and_said() -> None:
     assert any(line.lstrip().startswith("~ where") for line in doubtful)
 
 
+def test_kernels_that_the_profiler_held_up_are_no_share_of_a_call() -> None:
+    found = recording("gpt-default")
+    profile = replace(found.profiles[-1], microseconds=50.0)
+    assert "%" in lines(found)[1]
+    assert "kernels 0.216 ms, other" in lines(replace(found, profiles=(profile,)))[1]
+
+
 def test_json_has_every_launch() -> None:
     found = recording("gpt-reduce-overhead")
     data = json.loads(to_json(found, "profile"))["profile"]

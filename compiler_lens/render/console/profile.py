@@ -51,7 +51,7 @@ _TO_DO: Mapping[Advice, str] = {
         'Matrix products are far below the ceiling: mode="max-autotune" looks for faster ones; small sizes stay slow'
     ),
     Advice.FUSION: "Most time goes into moving memory: fewer bytes help, by fusion or a smaller dtype; see `kernels`",
-    Advice.MEASURE_LONGER: "Calls differ much from one another: is the machine busy? More `repeats` make it surer",
+    Advice.MEASURE_LONGER: "Calls differ much, with and without the profiler: is the machine busy? More `repeats` make it surer",
 }
 
 
@@ -92,7 +92,8 @@ def _call(found: Roofline, page: Page) -> Iterator[Text]:
     on_cpu = all(group.group.first.device.startswith("cpu") for group in found.groups)
     names = ("kernels", "other ops", "between them") if on_cpu else ("kernels", "other device work", "idle")
     split = zip(names, (parts.kernels, parts.other, parts.idle), strict=True)
-    shares = ", ".join(f"{name} {_us(value)} ({percent(value, parts.total)})" for name, value in split)
+    fits = parts.kernels <= parts.total  # else the profiler, or a busy machine, held the kernels up
+    shares = ", ".join(f"{name} {_us(value)}{_of(value, parts.total) if fits else ''}" for name, value in split)
     told = (
         f"{_count(parts.launches)} launches; {'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}: {shares}"
     )
@@ -232,6 +233,10 @@ def _us(value: float | None) -> str:
 def _count(value: float) -> str:
     """How often in a call: whole, unless calls differ."""
     return f"{value:,.0f}" if abs(value - round(value)) < 0.005 else f"{value:,.2f}"  # noqa: PLR2004
+
+
+def _of(value: float, whole: float) -> str:
+    return f" ({percent(value, whole)})"
 
 
 def _times(runs: float) -> str:
