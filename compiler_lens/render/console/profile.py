@@ -51,7 +51,7 @@ _TO_DO: Mapping[Advice, str] = {
         'Matrix products are far below the ceiling: mode="max-autotune" looks for faster ones; small sizes stay slow'
     ),
     Advice.FUSION: "Most time goes into moving memory: fewer bytes help, by fusion or a smaller dtype; see `kernels`",
-    Advice.MEASURE_LONGER: "Calls differ much, with and without the profiler: is the machine busy? More `repeats` make it surer",
+    Advice.MEASURE_LONGER: "Calls differ much, with the profiler or without: is the machine busy? More `repeats` help",
 }
 
 
