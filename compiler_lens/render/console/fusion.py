@@ -50,7 +50,9 @@ def neighbour_lines(recording: Recording, kernel: Kernel, page: Page) -> list[Te
     found.sort(key=lambda pair: -pair[1].bytes)
     rows = [_neighbour(cause, one, kernel) for cause, one in found[:_NEIGHBOURS]]
     columns = (Column(right=True), Column(), Column(style=PLACE, flexible=True, middle=True), Column(flexible=True))
-    told = line(("not fused with ", PLACE), ("and what one kernel would not move", DIM), indent=2)
+    told = line(
+        ("not fused with", PLACE), ("  what one kernel would not have to move, and why there are two", DIM), indent=2
+    )
     return [told, *table(columns, rows, page.width, 4), *_more(len(found) - _NEIGHBOURS, 4)]
 
 
