@@ -1,6 +1,9 @@
 """Launches matched, by hand: split, merged, regrouped; what torch says of a template; time."""
 
+import re
 from dataclasses import replace
+
+from two_recordings import gpu
 
 from compiler_lens.analysis.diff import diff
 from compiler_lens.analysis.diff.model import Aspect, MatchMethod, RecordingDiff, Times, Verdict
@@ -166,3 +169,34 @@ def test_twelve_layers_changed_alike_are_one_change() -> None:
     d = diff(replace(before, kernels=kernels), made(graph, *(f"tem:{name}" for name in names)))
 
     assert [(c.verdict, len(c.cases)) for c in d.kernels] == [(Verdict.CHANGED, 12)]
+
+
+def test_each_node_counts_where_it_is_most_at_home() -> None:
+    """Another kernel changed as well: the template is still the library's call, and no part of that change."""
+    d = diff(made("k n m:mm", "k,n", "lib:m"), made("n m:mm", "n", "tem:m,n"))
+
+    assert sorted(told(d), key=repr) == [(Verdict.CHANGED, 1, 1)] * 2
+
+
+def test_an_op_computed_anew_in_many_kernels_does_not_join_those_that_changed() -> None:
+    before = made("r a b d x y", "r,a", "r,b", "r,d", "x", "y")
+    after = made("r a b d x y", "r,a", "r,b,x", "r,d,y")
+
+    assert [(c.verdict, len(c.cases)) for c in diff(before, after).kernels] == [(Verdict.MERGED, 2)]
+
+
+def test_the_second_half_of_a_reduction_is_told_by_a_node_that_its_first_half_has_too() -> None:
+    """torch counts the sum to both kernels that a large one is split into."""
+    d = diff(gpu("gpt-default-profiled"), gpu("gpt-default-cold"))
+
+    assert {change.verdict for change in d.kernels} == {Verdict.CHANGED}
+    assert sum(len(change.cases) for change in d.kernels) == 8
+
+
+def test_numbers_of_temporaries_are_names() -> None:
+    one = gpu("gpt-default-cold")
+    kernels = tuple(
+        replace(k, source=re.sub(r"\btmp(\d+)", lambda found: f"tmp{int(found[1]) + 40}", k.source))
+        for k in one.kernels
+    )
+    assert diff(one, replace(one, kernels=kernels)).is_empty
