@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from compiler_lens.analysis.explanation import Explanation, explain
     from compiler_lens.comparison import Diff, diff
     from compiler_lens.lens import Lens
-    from compiler_lens.measure.profile import profile
     from compiler_lens.measure.modes.compare import compare_modes
     from compiler_lens.measure.modes.phases import Phase
     from compiler_lens.measure.modes.result import Modes
+    from compiler_lens.measure.profile import profile
     from compiler_lens.measure.what_if import what_if
     from compiler_lens.model import Recording
     from compiler_lens.named import named_lens

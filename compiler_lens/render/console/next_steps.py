@@ -121,7 +121,7 @@ def _closer(recording: Recording, page: Page) -> list[Text]:
     if not recording.kernels:
         return [command("Look closer: ", page.show("graphs"))]
     timed = command("What each kernel takes: ", page.show("profile") if recording.profiles else _PROFILE)
-    return [command("The kernels of your lines: ", page.show("line")), timed]
+    return [timed, command("The kernels of your lines: ", page.show("line"))]
 
 
 def _view(finding: Finding) -> str:
