@@ -87,11 +87,15 @@ def line_story(recording: Recording, provenance: Provenance, text: str, own: Own
     """The story of what a user names: `model.py:41`, or `layers.3.attn`."""
     views = source_view(recording, own or Ownership())
     asked = select_place(provenance, views, text)
+    return story_of(recording, provenance, asked, next((view for view in views if view.file == asked.file), None))
+
+
+def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: FileView | None) -> LineStory:
+    """The story of a place whose file is known."""
     ops = asked.found.direct or asked.found.calls
     ties = provenance.ties(ops)
     known = {(tie.lineage.index, tie.lineage.launch) for tie in ties}
     inside = [t for t in provenance.ties(asked.found.calls) if (t.lineage.index, t.lineage.launch) not in known]
-    view = next((view for view in views if view.file == asked.file), None)
     facts = view.facts.get(asked.line) if view else None
     return LineStory(
         asked,

@@ -17,7 +17,7 @@ from compiler_lens.render.text import times
 def environment_lines(recording: Recording, _selection: Selection, page: Page) -> list[Text]:
     """What `show REC environment` shows: versions, device, changed settings, and all gaps."""
     environment = recording.environment
-    lines = [title("Environment"), *_table(_facts(environment), page)]
+    lines = [title("Environment"), *_table(environment_facts(environment), page)]
     if environment.versions:
         lines += [Text(), title("Packages"), *_table(sorted(environment.versions.items()), page)]
     if environment.config:
@@ -26,7 +26,8 @@ def environment_lines(recording: Recording, _selection: Selection, page: Page) -
     return lines + _gaps(recording, page)
 
 
-def _facts(environment: Environment) -> list[tuple[str, str]]:
+def environment_facts(environment: Environment) -> list[tuple[str, str]]:
+    """What was run, on what."""
     started = datetime.fromtimestamp(environment.started, timezone.utc) if environment.started else None
     facts = {
         "command": " ".join(environment.argv),

@@ -41,7 +41,7 @@ def frame_lines(recording: Recording, selection: Selection, page: Page) -> list[
     if not functions and not library:
         return [line("No frame entered the compiler.")]
     functions.sort(key=lambda f: _ORDER.index(f.treatment))
-    reasons = _reasons(recording, own, page)
+    reasons = reasons_of(recording, own, page)
     lines = _functions("Functions", [f for f in functions if f.own], reasons, page)
     lines += _functions("Functions of libraries", [f for f in functions if not f.own], reasons, page)
     lines += _disabled(covered, page) if selection.ids is None else []
@@ -52,7 +52,8 @@ def _chosen(frame: Frame, selection: Selection) -> bool:
     return any(selection.has(c) for c in frame.compilations)
 
 
-def _reasons(recording: Recording, own: Ownership, page: Page) -> Reasons:
+def reasons_of(recording: Recording, own: Ownership, page: Page) -> Reasons:
+    """Why something of a compilation is not compiled, for those where that is known."""
     found: dict[CompileId, str] = {}
     for number, card in enumerate(break_cards(recording, own), 1):
         for event in card.events:
@@ -88,7 +89,7 @@ def _functions(name: str, functions: Sequence[Function], reasons: Reasons, page:
 
 def _row(function: Function, page: Page) -> tuple[str | Text, ...]:
     place = page.name(function.name) if function.name.file else ""
-    treated = line((_treated(function), _TREATMENT_STYLES.get(function.treatment, WARN)))
+    treated = line((treated_words(function), _TREATMENT_STYLES.get(function.treatment, WARN)))
     return function.name.name, place, treated, _compiled(function.frames[0]) if len(function.frames) == 1 else ""
 
 
@@ -99,7 +100,7 @@ def _compiled(frame: Frame) -> str:
     return f"[{first}]{again}" if first.frame is not None else ""
 
 
-def _treated(function: Function) -> str:
+def treated_words(function: Function) -> str:
     """`compiled in 3 parts`, `partly eager: lines 20-34`."""
     told = words.TREATMENTS[function.treatment]
     if function.treatment is Treatment.SPLIT:

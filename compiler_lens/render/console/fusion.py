@@ -62,10 +62,11 @@ def _neighbour(cause: Cause, alike: Alike, kernel: Kernel) -> tuple[str, ...]:
     other = pair.second if is_first else pair.first
     told = "after it" if is_first else "before it"
     several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
-    return nbytes(alike.bytes), several, other.kernel.name, f"{told}: {_said(cause, pair)}"
+    return nbytes(alike.bytes), several, other.kernel.name, f"{told}: {said(cause, pair)}"
 
 
-def _said(cause: Cause, pair: Apart) -> str:
+def said(cause: Cause, pair: Apart) -> str:
+    """What keeps a pair apart."""
     if cause.reason is Reason.OTHER:
         return pair.refusal.reason
     return fusion_words.reason(cause.reason, cause.library)

@@ -51,7 +51,7 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
     count = sum(row.launches for row in rows)
     counted = f"{number(len(kernels))} with {plural(count, 'launch', 'launches')}: {kinds}"
-    lines = [title("Kernels", counted), *_measured(recording, rows), *_doubt(kernels, page)]
+    lines = [title("Kernels", counted), *_measured(recording, rows), *doubt_lines(kernels, page)]
     for row in rows:
         lines += _entry(row, page)
     return [*lines, Text(), command("one of them: ", page.show(f"kernel {rows[0].group.first.name}"))]
@@ -76,7 +76,7 @@ def _measured(recording: Recording, rows: Sequence[KernelRow]) -> list[Text]:
     return [line((told, DIM), indent=2)]
 
 
-def _doubt(kernels: list[Kernel], page: Page) -> list[Text]:
+def doubt_lines(kernels: list[Kernel], page: Page) -> list[Text]:
     """A word on what is fused, where nobody but the generated code tells it: a TORCH_TRACE log, a foreign cache."""
     doubtful = sum(kernel.trust is Trust.TEXT for kernel in kernels)
     whose = "their ops" if doubtful == sum(bool(kernel.nodes) for kernel in kernels) else f"the ops of {doubtful:,}"
@@ -134,8 +134,8 @@ def _one(recording: Recording, lineages: Sequence[Lineage], costs: Costs, page: 
     lines = [name, line((", ".join(part for part in where if part), DIM), indent=2)]
     lines += _comes_from(kernel, lineages, page)
     lines += _launches(kernel, lineages, costs, page)
-    lines += _memory(lineages, costs, page)
-    lines += _times(lineages, costs, page)
+    lines += memory_lines(lineages, costs, page)
+    lines += cost_lines(lineages, costs, page)
     lines += neighbour_lines(recording, kernel, page)
     lines += _configs(kernel, page)
     if not kernel.source:
@@ -210,7 +210,7 @@ def _each_launch(kernel: Kernel) -> list[Text]:
     return lines + ([line((f"… {more:,} more in --json", DIM), indent=4)] if more > 0 else [])
 
 
-def _memory(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+def memory_lines(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
     """What one launch reads, writes and computes; of several the first."""
     kernel, lines = lineages[0].kernel, list[Text]()
     launch = kernel.launches[0] if kernel.launches else None
@@ -231,7 +231,7 @@ def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, tuple[str, str]]:
     return f"{whole} in {plural(len(accesses), 'buffer')}: ", (each, DIM)
 
 
-def _times(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+def cost_lines(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
     """What it took, and how much of that this device could do without."""
     known = costs.launches(lineages)
     if not known:
@@ -255,7 +255,13 @@ def _configs(kernel: Kernel, page: Page) -> list[Text]:
         Column("shared memory", right=True),
         Column(style=GOOD),
     )
-    rows = [
+    rows = config_rows(kernel)
+    return [line((plural(len(rows), "config"), PLACE), indent=2), *table(columns, rows, page.width, 4)]
+
+
+def config_rows(kernel: Kernel) -> list[tuple[str, ...]]:
+    """Each way to run it that was tried: what it is, how long that took, what it needs."""
+    return [
         (
             ", ".join(f"{name}={value}" for name, value in config.values.items()),
             "" if config.milliseconds is None else milliseconds(config.milliseconds),
@@ -266,4 +272,3 @@ def _configs(kernel: Kernel, page: Page) -> list[Text]:
         )
         for config in kernel.configs
     ]
-    return [line((plural(len(rows), "config"), PLACE), indent=2), *table(columns, rows, page.width, 4)]

@@ -31,12 +31,12 @@ def line_lines(recording: Recording, selection: Selection, page: Page) -> list[T
     if not selection.place:
         return _every_line(Provenance.of(recording, own), page)
     story = line_story(recording, Provenance.of(recording, own), selection.place, own)
-    lines = [_heading(story, page), *_ops(story, page)]
+    lines = [_heading(story, page), *ops_lines(story, page)]
     if words.FATES[story.fate]:
         lines += paragraph(words.FATES[story.fate], page.width, 2)
     for name, backward in (("forward", False), ("backward", True)):
         lines += _kernels(recording, name, story.of_pass(backward=backward), page)
-    lines += _inside(story, page)
+    lines += inside_lines(story, page)
     lines += _shares(story, page)
     lines += _doubt(story, page)
     if story.ties:
@@ -73,7 +73,7 @@ def _heading(story: LineStory, page: Page) -> Text:
     return made
 
 
-def _ops(story: LineStory, page: Page) -> list[Text]:
+def ops_lines(story: LineStory, page: Page) -> list[Text]:
     """The torch ops of the line, and what they became."""
     if not story.ops:
         return []
@@ -100,17 +100,17 @@ def _kernels(recording: Recording, name: str, ties: Sequence[Tie], page: Page) -
     if not ties:
         return []
     by_kernel: dict[int, list[Tie]] = {}
-    for tie in sorted(ties, key=_only_views):
+    for tie in sorted(ties, key=is_only_views):
         by_kernel.setdefault(tie.lineage.index, []).append(tie)
     costs = Costs.of(recording)
-    whole = costs.microseconds(tie.lineage for tie in ties if not _only_views(tie))
+    whole = costs.microseconds(tie.lineage for tie in ties if not is_only_views(tie))
     counts = f"{plural(len(by_kernel), 'kernel')}, {plural(len(ties), 'launch', 'launches')}"
     counts += f", {microseconds(whole)} in all" if whole is not None else ""
     rows = []
     for members in by_kernel.values():
-        took = costs.microseconds(tie.lineage for tie in members if not _only_views(tie))
+        took = costs.microseconds(tie.lineage for tie in members if not is_only_views(tie))
         told = "" if took is None else microseconds(took)
-        rows.append((members[0].lineage.kernel.name, _launches(members), _share(members), told))
+        rows.append((members[0].lineage.kernel.name, launches_words(members), share_words(members), told))
     columns = (Column(flexible=True, middle=True), Column(style=DIM), Column(), Column(right=True))
     lines = [
         Text(),
@@ -121,17 +121,18 @@ def _kernels(recording: Recording, name: str, ties: Sequence[Tie], page: Page) -
     return lines + ([line((f"… {plural(more, 'kernel')} more with --json", DIM), indent=4)] if more > 0 else [])
 
 
-def _only_views(tie: Tie) -> bool:
+def is_only_views(tie: Tie) -> bool:
     """Whether the launch computes nothing of it, but reads it in another shape."""
     return all(strand.is_view for strand in tie.strands)
 
 
-def _launches(members: Sequence[Tie]) -> str:
+def launches_words(members: Sequence[Tie]) -> str:
+    """How many of a kernel's launches."""
     whole = len(members[0].lineage.kernel.launches)
     return f"{len(members)} of {plural(whole, 'launch', 'launches')}" if whole > 1 else ""
 
 
-def _share(members: Sequence[Tie]) -> str:
+def share_words(members: Sequence[Tie]) -> str:
     """Of the ops of these launches, how many are of the line; views count as nothing."""
     own = sum(not strand.is_view for tie in members for strand in tie.strands)
     whole = sum(not strand.is_view for tie in members for strand in tie.lineage.strands)
@@ -143,7 +144,8 @@ def _share(members: Sequence[Tie]) -> str:
     return part + (again.get(roles.pop(), "") if len(roles) == 1 else "")
 
 
-def _inside(story: LineStory, page: Page) -> list[Text]:
+def inside_lines(story: LineStory, page: Page) -> list[Text]:
+    """What works only for what is called on the line."""
     if not story.inside:
         return []
     modules = modules_text((op.module for op in story.asked.found.calls if op.module), 3)

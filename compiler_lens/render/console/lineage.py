@@ -70,26 +70,32 @@ class _Leaf:
     nodes: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))  # by ATen op
 
 
-_Branch = Mapping[str, Mapping[tuple[Role, str], _Leaf]]  # by modules, then by what is done for which op
+Branch = Mapping[str, Mapping[tuple[Role, str], _Leaf]]  # by modules, then by what is done for which op
 
 
 def tree_lines(lineages: Sequence[Lineage], page: Page) -> list[Text]:
     """From line to module to torch op to ATen op to node. Launches that do the same for other layers are told once."""
+    found = branches(lineages)
+    made: list[Text] = []
+    for at, branch in found[:_LINES]:
+        made += [*_place(at, page), *branch_lines(branch, page)]
+    more = len(found) - _LINES
+    return made + ([line((f"… {plural(more, 'line')} more with --json", DIM), indent=4)] if more > 0 else [])
+
+
+def branches(lineages: Sequence[Lineage]) -> list[tuple[SourceLine, Branch]]:
+    """What launches do, by the user's line that it is for."""
     places: dict[tuple[str, int], SourceLine] = {}
-    branches: dict[tuple[str, int], dict[str, dict[tuple[Role, str], _Leaf]]] = {}
+    found: dict[tuple[str, int], dict[str, dict[tuple[Role, str], _Leaf]]] = {}
     for lineage in lineages:
         for strand in lineage.strands:
             for origin in strand.origins:
                 at = origin.line or SourceLine("", 0)
                 key = (at.file, at.line)
                 places.setdefault(key, at)
-                modules = branches.setdefault(key, {}).setdefault(_NUMBER.sub("*", origin.module), {})
+                modules = found.setdefault(key, {}).setdefault(_NUMBER.sub("*", origin.module), {})
                 _note(modules.setdefault((strand.role, words.op_name(origin.target)), _Leaf()), strand, origin)
-    made: list[Text] = []
-    for key in list(branches)[:_LINES]:
-        made += [*_place(places[key], page), *_modules(branches[key], page)]
-    more = len(branches) - _LINES
-    return made + ([line((f"… {plural(more, 'line')} more with --json", DIM), indent=4)] if more > 0 else [])
+    return [(places[key], branch) for key, branch in found.items()]
 
 
 def _note(leaf: _Leaf, strand: Strand, origin: Origin) -> None:
@@ -105,7 +111,8 @@ def _place(at: SourceLine, page: Page) -> Iterator[Text]:
     yield made
 
 
-def _modules(branch: _Branch, page: Page) -> Iterator[Text]:
+def branch_lines(branch: Branch, page: Page) -> Iterator[Text]:
+    """What is done for one line: its modules, and below each the ops."""
     for modules, leaves in branch.items():
         origins = [origin for leaf in leaves.values() for origin in leaf.origins.values()]
         if modules:

@@ -37,7 +37,7 @@ def next_steps(recording: Recording, summary: Summary, page: Page, hints: int) -
     """The last section of the report; the first `hints` steps come with what to change."""
     worth = [finding for finding in summary.findings if not finding.benign]
     if not worth:
-        return _nothing_to_fix(recording, summary, page)
+        return nothing_to_fix(recording, summary, page)
     lines = [title("Next")]
     given: set[str] = set()
     for i, finding in enumerate(worth[:_MOST], 1):
@@ -49,7 +49,7 @@ def next_steps(recording: Recording, summary: Summary, page: Page, hints: int) -
     hidden = len(worth) - _MOST
     if hidden > 0:
         return [*lines, command(f"{plural(hidden, 'more finding')}: ", page.show("findings"))]
-    return [*lines, command("All details: ", page.show(_view(worth[0])))]
+    return [*lines, command("All details: ", page.show(view_of(worth[0])))]
 
 
 def finding_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
@@ -69,7 +69,7 @@ def _finding(finding: Finding, page: Page) -> list[Text]:
     cost = f", {seconds(finding.seconds)} {words.BASES[finding.basis]}" if finding.seconds else ""
     told = advice(finding, page.at)
     heading = line((f"{words.SEVERITIES[finding.severity]}{cost}", _STYLES[finding.severity]), indent=2)
-    more = [command("more: ", page.show(_view(finding)), indent=4)]
+    more = [command("more: ", page.show(view_of(finding)), indent=4)]
     return [heading, *_body(told, page, 4, change=True), *more]
 
 
@@ -98,7 +98,8 @@ def _change(told: Advice, page: Page, indent: int) -> list[Text]:
     return lines + ([line(("or set ", DIM), (told.setting, CODE), indent=indent)] if told.setting else [])
 
 
-def _nothing_to_fix(recording: Recording, summary: Summary, page: Page) -> list[Text]:
+def nothing_to_fix(recording: Recording, summary: Summary, page: Page) -> list[Text]:
+    """What is said where no finding asks for anything."""
     unfinished = sum(isinstance(finding.evidence, Unfinished) for finding in summary.findings)
     if unfinished:
         ends = f"The recording ends while {plural(unfinished, 'frame')} was being compiled: record again to the end."
@@ -124,7 +125,7 @@ def _closer(recording: Recording, page: Page) -> list[Text]:
     return [timed, command("The kernels of your lines: ", page.show("line"))]
 
 
-def _view(finding: Finding) -> str:
+def view_of(finding: Finding) -> str:
     """The view with the evidence."""
     views: dict[type, str] = {
         BreakCard: "breaks", FrameFailed: "frames", RecompileStory: "recompiles", Function: "frames",

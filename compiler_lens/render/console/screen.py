@@ -97,16 +97,17 @@ def _sections(recording: Recording, summary: Summary, page: Page, room: Room) ->
 
 def _headline(recording: Recording, summary: Summary, page: Page) -> list[Text]:
     lines = [
-        line(("compiler_lens", "bold"), (f"  {' · '.join(_setting(recording.environment, summary, page))}", DIM)),
-        *paragraph(_verdict(summary, page), page.width, 0, "", 4),
+        line(("compiler_lens", "bold"), (f"  {' · '.join(setting(recording.environment, summary, page))}", DIM)),
+        *paragraph(verdict(summary, page), page.width, 0, "", 4),
     ]
     if summary.coverage.frames or recording.graph_breaks:
-        figures = Text(", ").join(line(figure) for figure in _figures(recording, summary))
-        lines += paragraph(figures.append("."), page.width, 0)
+        told = Text(", ").join(line(figure) for figure in figures(recording, summary))
+        lines += paragraph(told.append("."), page.width, 0)
     return lines
 
 
-def _setting(environment: Environment, summary: Summary, page: Page) -> Iterable[str]:
+def setting(environment: Environment, summary: Summary, page: Page) -> Iterable[str]:
+    """What was run, and with what."""
     yield environment.argv[0].rsplit("/", 1)[-1] if environment.argv else page.target
     if environment.rank is not None:
         yield f"rank {environment.rank}"
@@ -120,7 +121,7 @@ def _setting(environment: Environment, summary: Summary, page: Page) -> Iterable
         yield f"options {joined([f'{name}={value}' for name, value in summary.options], 3)}"
 
 
-def _verdict(summary: Summary, page: Page) -> Text:
+def verdict(summary: Summary, page: Page) -> Text:
     """`3 of 5 functions compiled; 2 run eagerly: `MoE.forward` (model.py:41), …`."""
     covered = summary.coverage
     counted = [f for f in covered.functions if f.treatment is not Treatment.EMPTY]
@@ -150,7 +151,8 @@ def _named(count: int, told: tuple[str, str], functions: tuple[Function, ...], p
     return line(f"{count:,} {told[count != 1]}: ", (joined(names, 3), PLACE))
 
 
-def _figures(recording: Recording, summary: Summary) -> Iterable[Part]:
+def figures(recording: Recording, summary: Summary) -> Iterable[Part]:
+    """The counts of a headline."""
     yield plural(summary.graphs, "graph")
     if recording.graph_breaks:
         yield plural(len(recording.graph_breaks), "graph break"), WARN
@@ -158,11 +160,12 @@ def _figures(recording: Recording, summary: Summary) -> Iterable[Part]:
         yield plural(len(recording.recompiles), "recompile"), WARN
     yield plural(len(recording.kernels), "kernel")
     if summary.seconds is not None:
-        warmth = _warmth(summary.caches)
+        warmth = warmth_words(summary.caches)
         yield f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else "")
 
 
-def _warmth(caches: CacheSummary) -> str:
+def warmth_words(caches: CacheSummary) -> str:
+    """How much came from caches; empty where none told."""
     if caches.warmth is Warmth.PARTLY:
         return f"partly warm: {caches.warm:,} of {caches.asked:,} from cache"
     return words.WARMTH[caches.warmth]

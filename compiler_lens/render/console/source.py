@@ -29,7 +29,7 @@ _TABLE = 12  # files in the list
 
 _COMPILED, _EAGER, _BOTH, _FAILED, _BREAK, _CALLS, _GUARD = "+", "-", "~", "x", "!", "|", "g"
 _STYLES = {_COMPILED: GOOD, _EAGER: WARN, _BOTH: WARN, _FAILED: BAD, _BREAK: BAD, _CALLS: WARN, _GUARD: CODE}
-_LEGEND = {
+LEGEND = {
     _COMPILED: "compiled, in the graphs on the right",
     _EAGER: "runs eagerly",
     _BOTH: "partly compiled, partly eager",
@@ -119,9 +119,9 @@ def _counted(count: int) -> str:
 
 
 def _legend(facts: Sequence[LineFacts], page: Page) -> list[Text]:
-    used = {mark for one in facts for mark in _marks(one)}
+    used = {mark for one in facts for mark in marks_of(one)}
     lines: list[Text] = []
-    for mark, told in _LEGEND.items():
+    for mark, told in LEGEND.items():
         if mark in used:
             part = line((mark, _STYLES[mark]), (f" {told}", DIM))
             if lines and lines[-1].cell_len + part.cell_len + 3 <= page.width:
@@ -131,7 +131,7 @@ def _legend(facts: Sequence[LineFacts], page: Page) -> list[Text]:
     return lines
 
 
-def _marks(facts: LineFacts) -> str:
+def marks_of(facts: LineFacts) -> str:
     """Three columns: compiled or not, broken, guarded."""
     if facts.uncompiled is Treatment.FAILED:
         state = _FAILED
@@ -198,7 +198,7 @@ def _right(view: FileView, kept: Sequence[int]) -> int:
 
 def _row(view: FileView, number: int, digits: int, right: int, page: Page) -> Text:
     facts = view.facts.get(number)
-    marks = _marks(facts) if facts else "   "
+    marks = marks_of(facts) if facts else "   "
     made = Text(f"  {number:>{digits}} ", style=DIM, no_wrap=True)
     for mark in marks:
         made.append(mark, style=_STYLES.get(mark, ""))

@@ -23,7 +23,7 @@ _EVENTS = 15
 
 # AOTAutogradCache and FxGraphCache each tell it of their own entry (torch/_functorch/_aot_autograd/autograd_cache.py,
 # torch/_inductor/codecache.py).
-_SAVED = (
+SAVED = (
     "est. saved: torch's estimate for each hit, the time that compiling took when the entry was made. That of an "
     "AOTAutograd hit includes its FX graphs, so these times do not add up."
 )
@@ -100,7 +100,7 @@ def cache_lines(recording: Recording, selection: Selection, page: Page) -> list[
         )
         for c in asked
     ]  # fmt: skip
-    note = paragraph(_SAVED, page.width, 2, DIM) if any(c.seconds_saved is not None for c in asked) else []
+    note = paragraph(SAVED, page.width, 2, DIM) if any(c.seconds_saved is not None for c in asked) else []
     return [title("Caches", counted), *table(columns, rows, page.width), *note]
 
 

@@ -1,0 +1,62 @@
+"""Graphs for the page: of every compilation its stages, as code and as pictures."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from compiler_lens.analysis.coverage import function_name
+from compiler_lens.model import CompileId, Graph
+from compiler_lens.render import words
+from compiler_lens.render.html.ink import address
+from compiler_lens.render.html.matter import Matter
+from compiler_lens.render.html.pool import Pool
+from compiler_lens.render.text import nbytes, plural
+
+
+def graph_data(matter: Matter) -> list[dict[str, Any]]:
+    """Every compilation with its graphs and its output code, in order."""
+    recording, ink, pool = matter.recording, matter.ink, matter.pool
+    graphs: defaultdict[CompileId, list[Graph]] = defaultdict(list)
+    for graph in recording.graphs:
+        graphs[graph.compile_id].append(graph)
+    codes: defaultdict[CompileId, list[dict[str, Any]]] = defaultdict(list)
+    for code in recording.output_codes:
+        told = f"output code, {words.PASSES[code.part]}" + (f", graph {code.ordinal + 1}" if code.ordinal else "")
+        key = f"code-{code.part.value}" + (f"-{code.ordinal}" if code.ordinal else "")
+        codes[code.compile_id].append({"key": key, "name": told, "note": "", "code": pool.add(code.code)})
+    found = []
+    for each in {c.compile_id: c for c in recording.compilations}.values():
+        name = function_name(each)
+        found.append(
+            {
+                "id": str(each.compile_id),
+                "key": address(each.compile_id),
+                "function": name.name,
+                "at": ink.at(name) if name.file else "",
+                "href": ink.href(name) if name.file else "",
+                "stages": [*(_graph(graph, pool) for graph in graphs[each.compile_id]), *codes[each.compile_id]],
+            }
+        )
+    return found
+
+
+def stage_key(graph: Graph) -> str:
+    """A graph within its compilation, as a part of an address."""
+    return graph.stage.value + (f"-{graph.ordinal}" if graph.ordinal else "")
+
+
+def _graph(graph: Graph, pool: Pool) -> dict[str, Any]:
+    told = [plural(len(graph.ops), "op")]
+    if graph.saved:
+        kept = [tensor.bytes for tensor in graph.saved if not tensor.is_input]
+        known = [size for size in kept if size is not None]
+        amount = f", {nbytes(sum(known))}" if known and len(known) == len(kept) else ""
+        told.append(f"{plural(len(graph.saved), 'tensor')} kept for the backward{amount}")
+    number = f", graph {graph.ordinal + 1}" if graph.ordinal else ""
+    return {
+        "key": stage_key(graph),
+        "name": words.STAGES[graph.stage] + number,
+        "note": "; ".join(told),
+        "code": pool.add(graph.code) if graph.code else None,
+    }

@@ -1,0 +1,182 @@
+"""Kernels for the page: a table of all, and for each what it is, from the user's lines down to its source."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from compiler_lens.analysis.fusion import Apart, causes, unfused
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow, kernel_rows
+from compiler_lens.analysis.kernels import KernelGroup, fused_op_count, kernel_kinds, launch_count
+from compiler_lens.analysis.lineage import Lineage
+from compiler_lens.model import Kernel, Trust
+from compiler_lens.render import words
+from compiler_lens.render.console.code import language_of
+from compiler_lens.render.console.fusion import said
+from compiler_lens.render.console.kernels import config_rows, cost_lines, doubt_lines, memory_lines, moved
+from compiler_lens.render.console.lineage import branch_lines, branches, modules_text, unlinked
+from compiler_lens.render.html.ink import Cell, Ink, plain
+from compiler_lens.render.html.matter import Matter
+from compiler_lens.render.html.tables import Block, compile_id_cell, figure, table
+from compiler_lens.render.text import flops, microseconds, nbytes, number, plural, times
+
+_COLUMNS = (
+    "kernel", "=id", "=pass", "=kind", "#ops", "`fused", "#launches", "#time", "#moves", "#multiplies",
+    "modules", "lines",
+)  # fmt: skip
+
+
+def kernel_table(matter: Matter) -> Block:
+    """Every kernel: the slowest first, if that was measured, else the one that fuses most."""
+    recording, ink = matter.recording, matter.ink
+    rows = [_row(one, ink) for one in rows_of(matter)]
+    kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(recording.kernels))
+    launches = plural(launch_count(recording.kernels), "launch", "launches")
+    told = [f"{number(len(rows))} with {launches}: {kinds}", *plain(doubt_lines(list(recording.kernels), ink.page))]
+    return table("Kernels", _COLUMNS, rows, note="; ".join(told))
+
+
+def rows_of(matter: Matter) -> list[KernelRow]:
+    """A row for each kernel, those that compute the same beside each other."""
+    costs, found = matter.costs, []
+    for row in kernel_rows(matter.provenance.lineages, costs):
+        each: defaultdict[int, list[Lineage]] = defaultdict(list)
+        for lineage in row.lineages:
+            each[lineage.index].append(lineage)
+        for index, own in each.items():
+            group = KernelGroup((matter.recording.kernels[index],), row.group.fused)
+            found.append(KernelRow(group, tuple(own), costs.traffic(own), costs.flops(own), costs.microseconds(own)))
+    return sorted(found, key=lambda row: -(row.microseconds or 0.0))
+
+
+def _row(row: KernelRow, ink: Ink) -> Sequence[Cell]:
+    kernel = row.group.first
+    modules = modules_text(module for one in row.lineages for module in one.modules)
+    lines = {(at.file, at.line): at for one in row.lineages for at in one.lines}
+    return (
+        (kernel.name, kernel.name, ink.kernel(kernel)),
+        compile_id_cell(kernel.compile_id),
+        words.PASSES[kernel.part],
+        words.kernel_kind(kernel),
+        figure(number(row.group.op_count), row.group.op_count),
+        ", ".join(f"{words.op_name(op)} {times(n)}" if n > 1 else words.op_name(op) for op, n in row.group.fused),
+        figure(number(row.launches), row.launches),
+        figure(microseconds(row.microseconds), row.microseconds),
+        figure(moved(row.traffic), row.traffic.bytes if row.traffic else None),
+        figure(flops(row.flops or 0), row.flops),
+        modules,
+        ("", None, [[ink.at(lines[key]), ink.href(lines[key])] for key in sorted(lines)]) if lines else "",
+    )
+
+
+def kernel_details(matter: Matter) -> list[dict[str, Any]]:
+    """What each kernel's own view shows, in the order of `Recording.kernels`."""
+    pairs: defaultdict[int, list[Apart]] = defaultdict(list)
+    for pair in unfused(matter.recording):
+        for index in {pair.first.index, pair.second.index}:
+            pairs[index].append(pair)
+    return [
+        _details(kernel, matter.provenance.of_kernel(index), matter)
+        | {"apart": _apart(index, pairs.get(index, ()), matter.ink)}
+        for index, kernel in enumerate(matter.recording.kernels)
+    ]
+
+
+def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dict[str, Any]:
+    ink, costs = matter.ink, matter.costs
+    where = (f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device)
+    linked = [one for one in lineages if one.lines]
+    facts = [*plain(memory_lines(lineages, costs, ink.page)), *plain(cost_lines(lineages, costs, ink.page))]
+    lost = unlinked(lineages)
+    return {
+        "key": ink.kernels[id(kernel)],
+        "name": kernel.name,
+        "where": ", ".join(filter(None, where)),
+        "graph": Ink.graph(kernel.compile_id),
+        "computes": _computes(kernel, linked),
+        "tree": [_branch(at, branch, ink) for at, branch in branches(linked)],
+        "aten": [] if linked else [words.op_name(op) for op in kernel.aten],
+        "lost": f"from no line that is known: {', '.join(lost)}" if lost else "",
+        "facts": facts,
+        "launches": _launches(kernel, lineages, costs, ink),
+        "configs": _configs(kernel),
+        "source": matter.pool.add(kernel.source) if kernel.source else None,
+        "language": language_of(kernel.source),
+        "lines": [[ink.files[at.file], at.line] for at in _lines(lineages) if at.file in ink.files],
+    }
+
+
+def _lines(lineages: Sequence[Lineage]) -> Any:
+    return {(at.file, at.line): at for one in lineages for at in one.lines}.values()
+
+
+def _computes(kernel: Kernel, linked: Sequence[Lineage]) -> str:
+    each = " in each launch" if len(kernel.launches) > 1 and kernel.nodes else ""
+    told = f"computes {plural(fused_op_count(kernel), 'op')}{each}, {words.TRUST[kernel.trust]}"
+    if kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked):
+        told += f"; their lines are {words.TRUST[Trust.TEXT]}"
+    return told
+
+
+def _branch(at: Any, branch: Any, ink: Ink) -> dict[str, Any]:
+    lines = [one.plain for one in branch_lines(branch, ink.page)]
+    return {
+        "at": ink.at(at) if at.file else "a line that torch does not tell",
+        "href": ink.href(at),
+        "code": at.code.strip()[:400],
+        "lines": [[(len(line) - len(line.lstrip())) // 2 - 3, line.strip()] for line in lines],
+    }
+
+
+def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, ink: Ink) -> Block | None:
+    if not kernel.launches:
+        return None
+    told = {one.launch: one for one in lineages}
+    rows: list[Sequence[Cell]] = []
+    for number_, launch in enumerate(kernel.launches):
+        one = told.get(number_)
+        took = costs.microseconds([one]) if one else None
+        traffic = costs.traffic([one]) if one else None
+        at = one.lines[0] if one and one.lines else None
+        rows.append(
+            (
+                figure(f"line {launch.line}", launch.line),
+                modules_text(one.modules) if one else "",
+                ink.place_cell(at),
+                figure(microseconds(took), took),
+                figure(moved(traffic), traffic.bytes if traffic else None),
+                f"({', '.join(launch.arguments)})",
+                launch.grid,
+            )
+        )
+    columns = ("#output code", "modules", "at", "#time", "#moves", "`arguments", "`grid")
+    return table(plural(len(rows), "launch", "launches"), columns, rows)
+
+
+def _configs(kernel: Kernel) -> Block | None:
+    rows = config_rows(kernel)
+    columns = ("`config", "#time", "#registers", "#spills", "#shared memory", "chosen")
+    return table(plural(len(rows), "config"), columns, rows) if rows else None
+
+
+def _apart(index: int, pairs: Sequence[Apart], ink: Ink) -> Block | None:
+    found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
+    found.sort(key=lambda pair: -pair[1].bytes)
+    rows: list[Sequence[Cell]] = []
+    for cause, alike in found:
+        pair = alike.first
+        is_first = pair.first.index == index
+        other = (pair.second if is_first else pair.first).kernel
+        rows.append(
+            (
+                figure(nbytes(alike.bytes), alike.bytes),
+                figure(times(len(alike.pairs)) if len(alike.pairs) > 1 else "", len(alike.pairs)),
+                (other.name, other.name, ink.kernel(other)),
+                "after it" if is_first else "before it",
+                said(cause, pair),
+            )
+        )
+    told = "what one kernel would not have to move, and why there are two"
+    columns = ("#shares", "#times", "kernel", "runs", "why there are two")
+    return table("Not fused with", columns, rows, note=told) if rows else None

@@ -1,0 +1,368 @@
+"use strict";
+(() => {
+  // Everything that comes from the recording goes into the page as text: there is no innerHTML here.
+  const $ = (id) => document.getElementById(id);
+  const make = (tag, given = {}, ...inside) => fill(document.createElement(tag), given, inside);
+  const draw = (tag, given = {}, ...inside) =>
+    fill(document.createElementNS("http://www.w3.org/2000/svg", tag), given, inside);
+  function fill(made, given, inside) {
+    for (const [name, value] of Object.entries(given)) {
+      if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+      else if (name === "href") setLink(made, value);
+      else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value);
+    }
+    made.append(...inside.flat(Infinity).filter((one) => one !== null && one !== undefined && one !== false));
+    return made;
+  }
+  // Addresses lead to views of this page and nowhere else.
+  function setLink(made, address) { if (address && address.startsWith("#/")) made.setAttribute("href", address); }
+  const link = (told, address, kind) => address ? make("a", { href: address, class: kind }, told) : make("span", { class: kind }, told);
+  const ticks = (told) => told.split("`").map((part, i) => (i % 2 ? make("code", {}, part) : part));
+
+  // -- data: packs of compressed JSON, each inflated when it is first asked for
+  const known = new Map();
+  function data(name) {
+    if (!known.has(name)) known.set(name, inflate($(`data-${name}`)));
+    return known.get(name);
+  }
+  async function inflate(holder) {
+    const raw = atob(holder.textContent);
+    const bytes = new Uint8Array(raw.length);
+    for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(stream).text());
+  }
+  const text = async (ref) => (ref ? (await data(`texts-${ref[0]}`))[ref[1]] : "");
+
+  // -- code, highlighted as it is shown
+  const PYTHON = /(#[^\n]*)|('''[\s\S]*?(?:'''|$)|"""[\s\S]*?(?:"""|$)|[rbfu]{0,2}"(?:[^"\\\n]|\\.)*"?|[rbfu]{0,2}'(?:[^'\\\n]|\\.)*'?)|\b(False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)\b|\b(\d[\w.]*)\b|([A-Za-z_]\w*)(?=\()/g;
+  const CPP = /(\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|#\s*(?:include|pragma|define|ifdef|ifndef|endif|if|else)[^\n]*)|("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)|\b(auto|bool|break|case|char|const|constexpr|continue|default|do|double|else|extern|float|for|if|inline|int|int64_t|int32_t|long|namespace|return|short|signed|sizeof|static|static_cast|struct|switch|template|typename|unsigned|using|void|while)\b|\b(\d[\w.]*)\b|([A-Za-z_]\w*)(?=\()/g;
+  const KINDS = ["hc", "hs", "hk", "hn", "hf"];
+  const HIGHLIGHTED = 400000; // characters: more keeps a reader waiting
+  function highlighted(code, language) {
+    if (code.length > HIGHLIGHTED) return [code];
+    const parts = [];
+    let last = 0;
+    for (const hit of code.matchAll(language === "cpp" ? CPP : PYTHON)) {
+      if (hit.index > last) parts.push(code.slice(last, hit.index));
+      parts.push(make("span", { class: KINDS[hit.slice(1).findIndex((group) => group !== undefined)] }, hit[0]));
+      last = hit.index + hit[0].length;
+    }
+    parts.push(code.slice(last));
+    return parts;
+  }
+  const listing = (code, language) => make("pre", { class: "listing", tabindex: 0, "aria-label": "code" }, highlighted(code, language));
+
+  // -- tables: sorted, filtered, shown in slices
+  const SLICE = 200;
+  const shown = (cell) => (Array.isArray(cell) ? cell[0] : cell) || "";
+  const places = (cell) => (Array.isArray(cell) && Array.isArray(cell[2]) ? cell[2] : null);
+  const wording = (cell) => places(cell) ? places(cell).map((one) => one[0]).join(" ") : String(shown(cell));
+  const rank = (cell) => (Array.isArray(cell) && cell[1] !== null && cell[1] !== undefined ? cell[1] : wording(cell));
+  function table(block) {
+    const heads = block.columns.map((name) => ({ kind: /^[#`=]/.test(name) ? name[0] : "", name: name.replace(/^[#`=]/, "") }));
+    const body = make("tbody");
+    const count = make("output");
+    const more = make("button", { class: "more", type: "button", onclick: () => grow() });
+    const found = block.rows.map((row) => row.map(wording).join("\n").toLowerCase());
+    const chosen = new Map();
+    let wanted = "", rows = block.rows.map((_, i) => i), sorted = null, upto = 0;
+    const cell = (one, head) => {
+      const kind = head.kind === "#" ? "n" : head.kind === "`" ? "c" : "";
+      if (places(one)) return make("td", {}, places(one).slice(0, 4).map(([told, to], i) => [i ? ", " : "", link(told, to)]), places(one).length > 4 ? ` +${places(one).length - 4}` : "");
+      const to = Array.isArray(one) ? one[2] : null;
+      return make("td", { class: to && to.startsWith("#/kernel/") ? "k" : kind }, to ? link(shown(one), to) : ticks(String(shown(one))));
+    };
+    const grow = () => {
+      const slice = rows.slice(upto, upto + SLICE);
+      body.append(...slice.map((i) => make("tr", {}, block.rows[i].map((one, at) => cell(one, heads[at])))));
+      upto += slice.length;
+      more.hidden = upto >= rows.length;
+      more.textContent = `${Math.min(SLICE, rows.length - upto)} more of ${(rows.length - upto).toLocaleString("en")}`;
+    };
+    const again = () => {
+      rows = block.rows.map((_, i) => i).filter((i) => found[i].includes(wanted) && [...chosen].every(([at, value]) => !value || wording(block.rows[i][at]) === value));
+      if (sorted) {
+        const [at, way] = sorted;
+        const keys = block.rows.map((row) => rank(row[at]));
+        rows.sort((a, b) => {
+          const [x, y] = [keys[a], keys[b]];
+          if (x === "" || y === "") return (x === "") - (y === "") || a - b;
+          return (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true })) * way || a - b;
+        });
+      }
+      body.replaceChildren();
+      upto = 0;
+      grow();
+      count.textContent = rows.length < block.rows.length ? `${rows.length.toLocaleString("en")} of ${block.rows.length.toLocaleString("en")}` : "";
+    };
+    const header = heads.map((head, at) => {
+      const sort = () => {
+        const way = sorted && sorted[0] === at ? -sorted[1] : head.kind === "#" ? -1 : 1;
+        sorted = [at, way];
+        header.forEach((one, i) => i === at ? one.setAttribute("aria-sort", way > 0 ? "ascending" : "descending") : one.removeAttribute("aria-sort"));
+        again();
+      };
+      return make("th", { scope: "col", class: head.kind === "#" ? "n" : "" }, make("button", { type: "button", onclick: sort }, head.name));
+    });
+    const filters = heads.flatMap((head, at) => {
+      if (head.kind !== "=") return [];
+      const values = [...new Set(block.rows.map((row) => wording(row[at])))].filter(Boolean);
+      if (values.length < 2) return [];
+      const choose = make("select", { "aria-label": head.name, onchange: () => { chosen.set(at, choose.value); again(); } },
+        make("option", { value: "" }, `every ${head.name}`), values.slice(0, 500).map((value) => make("option", { value }, value)));
+      return [choose];
+    });
+    const filter = make("input", { type: "search", placeholder: "filter", "aria-label": `filter ${block.table}`, oninput: () => { wanted = filter.value.toLowerCase(); again(); } });
+    const tools = block.rows.length > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
+    again();
+    return make("div", {}, make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
+      make("div", { class: "scroll" }, make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
+  }
+  const blocks = (listed) => listed.filter(Boolean).map((block) => (block.table !== undefined ? table(block) : make("p", { class: "quiet" }, block.text)));
+
+  // -- the strip of the whole run: a compilation's width is its seconds, its parts are its phases
+  const WIDTH = 1200, HEIGHT = 84;
+  function strip({ phases, bars }) {
+    const whole = bars.reduce((sum, bar) => sum + bar[2], 0);
+    if (!whole) return [];
+    const scale = (WIDTH - 2) / whole;
+    const groups = [];
+    for (const bar of bars) { // what would be thinner than two pixels joins its neighbours
+      const last = groups[groups.length - 1];
+      if (last && last.took * scale < 2) join(last, bar); else groups.push(join({ took: 0, parts: phases.map(() => 0), breaks: 0, again: 0, of: 0 }, bar));
+    }
+    let x = 1;
+    const made = groups.map((group) => {
+      const width = group.took * scale, known = group.parts.reduce((a, b) => a + b, 0);
+      let y = HEIGHT + 14;
+      const rects = group.parts.map((part, i) => {
+        const height = known ? (part / known) * HEIGHT : 0;
+        y -= height;
+        return height > 0.3 ? draw("rect", { class: `p${i}`, x: x.toFixed(1), y: y.toFixed(1), width: Math.max(width - (width > 3 ? 1 : 0), 0.6).toFixed(1), height: height.toFixed(1) }) : null;
+      });
+      if (!known) rects.push(draw("rect", { class: "p10", x, y: 14, width: Math.max(width - 1, 0.6), height: HEIGHT }));
+      const flags = [group.breaks ? draw("path", { class: "flag", d: `M${x} 1h9l-4.5 7z` }) : null, group.again ? draw("circle", { class: "again", cx: x + (group.breaks ? 16 : 4), cy: 5, r: 3.5 }) : null];
+      const told = group.of > 1 ? `${group.of} compilations, the first ${group.told}` : group.told;
+      const all = told + (group.breaks ? `, graph breaks: ${group.breaks}` : "") + (group.again ? `, recompiles: ${group.again}` : "");
+      x += width;
+      return draw("a", { href: group.href, "aria-label": all }, draw("title", {}, all), rects, flags);
+    });
+    const key = phases.map((name, i) => [name, i]).filter(([, i]) => groups.some((group) => group.parts[i] > 0))
+      .map(([name, i]) => make("li", {}, draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("rect", { class: `p${i}`, width: 10, height: 10 })), name));
+    if (groups.some((group) => group.breaks)) key.push(make("li", {}, draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("path", { class: "flag", d: "M0 1h10l-5 8z" })), "graph break"));
+    if (groups.some((group) => group.again)) key.push(make("li", {}, draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("circle", { class: "again", cx: 5, cy: 5, r: 4 })), "recompile"));
+    return [make("h2", {}, "The run", make("span", { class: "quiet" }, "compilations in order, as wide as they took long; parts by phase")),
+      draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT + 14}`, preserveAspectRatio: "none", role: "group", "aria-label": "compilations in order" }, made),
+      make("ul", { class: "key" }, key)];
+  }
+  function join(group, [href, told, took, parts, breaks, again]) {
+    group.href = group.href || href;
+    group.told = group.told || told;
+    group.took += took;
+    parts.forEach((part, i) => { group.parts[i] += part; });
+    group.breaks += breaks;
+    group.again += again;
+    group.of += 1;
+    return group;
+  }
+
+  // -- source
+  const MARKS = { "+": "g", "-": "w", "~": "w", x: "b", "!": "b", "|": "w", g: "u" };
+  async function source(rest) {
+    const { files, legend } = await data("source");
+    const [, wanted, number] = rest.match(/^(.*?)(?::(\d+))?$/);
+    const file = files.find((one) => one.name === wanted) || files[0];
+    if (!file) return [make("p", {}, "No line of your files was compiled, and none broke a graph.")];
+    const kernels = await data("kernel");
+    const lines = file.text ? (await text(file.text)).split("\n") : null;
+    const numbers = lines ? lines.map((_, i) => i + 1) : Object.keys(file.lines).map(Number);
+    const panel = make("aside", { class: "panel", "aria-label": "the line's kernels", "aria-live": "polite" });
+    const rows = new Map();
+    const used = new Set(Object.values(file.lines).flatMap((one) => [...one.marks]));
+    const rowOf = (n) => {
+      const facts = file.lines[n];
+      const marks = facts ? [...facts.marks].map((mark) => make("b", { class: MARKS[mark] || "" }, mark)) : [];
+      const ids = facts ? facts.ids.slice(0, 3).map(([told, to], i) => [i ? " " : "", link(told, to)]) : [];
+      const row = make("div", { class: `row${facts ? " has" : ""}${facts && "-~x".includes(facts.marks[0]) ? " eager" : ""}`, id: `L${n}`, "data-line": n, onclick: (event) => { if (!event.target.closest("a") && facts) choose(n); } },
+        make("span", { class: "no" }, String(n)), make("span", { class: "marks" }, marks),
+        make("span", { class: "src" }, highlighted(lines ? lines[n - 1] : facts.code, "python")), make("span", { class: "in" }, ids, facts && facts.ids.length > 3 ? ` +${facts.ids.length - 3}` : ""));
+      rows.set(n, row);
+      const told = facts ? facts.told.map(([mark, head, said, to]) => make("div", { class: `told ${MARKS[mark]}` }, link(head, to), make("span", { class: "quiet" }, ticks(said)))) : [];
+      return [row, told];
+    };
+    const chunks = [];
+    for (let i = 0; i < numbers.length; i += 100) chunks.push(make("div", { class: "block" }, numbers.slice(i, i + 100).map(rowOf)));
+    const at = (n) => `#/source/${encodeURI(file.name)}:${n}`;
+    const choose = (n) => { if (location.hash === at(n)) select(n, false); else location.hash = at(n); };
+    const light = (places) => rows.forEach((row, n) => row.classList.toggle("lit", places.has(n)));
+    const linesOf = (kernel) => new Set(kernel.lines.filter(([name]) => name === file.name).map(([, n]) => n));
+    function select(n, scroll) {
+      rows.forEach((row) => row.classList.remove("sel", "lit"));
+      const row = rows.get(n);
+      if (!row) { panel.replaceChildren(make("p", { class: "quiet" }, n ? `Nothing is known of line ${n}.` : "Click a line for its kernels, forward and backward.")); return; }
+      row.classList.add("sel");
+      if (scroll) row.scrollIntoView({ block: "center" });
+      panel.replaceChildren(...story(n));
+      panel.scrollTop = 0;
+    }
+    function story(n) {
+      const facts = file.lines[n];
+      if (!facts) return [make("h2", {}, `${file.name}:${n}`), make("p", { class: "quiet" }, "Nothing is known of this line.")];
+      const part = (name, backward) => {
+        const listed = facts.kernels.filter((one) => one[1] === backward);
+        return listed.length ? [make("h2", {}, name, make("span", { class: "quiet" }, listed.length === 1 ? "1 kernel" : `${listed.length} kernels`)), make("ul", { class: "hits" }, listed.map(hit))] : [];
+      };
+      const hit = ([index, , launches, share, took]) => {
+        const kernel = kernels[index];
+        const row = make("li", { "data-kernel": kernel.key },
+          make("button", { type: "button", "aria-pressed": "false", title: "light its lines" }, kernel.name), make("span", { class: "n" }, took),
+          make("span", { class: "sub" }, [share, launches].filter(Boolean).join(", "), " · ", link("open", `#/kernel/${kernel.key}`)));
+        row.addEventListener("click", (event) => {
+          if (event.target.closest("a")) return;
+          const on = !row.classList.contains("lit");
+          panel.querySelectorAll("li.lit").forEach((one) => { one.classList.remove("lit"); one.querySelector("button").setAttribute("aria-pressed", "false"); });
+          row.classList.toggle("lit", on);
+          row.querySelector("button").setAttribute("aria-pressed", String(on));
+          light(on ? linesOf(kernel) : new Set());
+        });
+        return row;
+      };
+      return [make("h2", {}, `${file.name}:${n}`), facts.ops.map((told) => make("p", {}, told)), facts.fate ? make("p", {}, facts.fate) : null,
+        part("forward", 0), part("backward", 1), facts.inside.map((told) => make("p", { class: "quiet" }, told)),
+        facts.shares.length ? [make("h2", {}, "in the same launches"), make("ul", {}, facts.shares.map(([told, to, count, code]) => make("li", {}, link(told, to, "place"), " ", make("span", { class: "quiet" }, count), " ", make("code", {}, code))))] : null].flat(Infinity).filter(Boolean);
+    }
+    steps.list = () => Object.keys(file.lines).map(Number);
+    steps.go = (n) => choose(n);
+    steps.now = () => Number(number) || 0;
+    steps.clear = () => { rows.forEach((row) => row.classList.remove("lit")); panel.querySelectorAll("li.lit").forEach((one) => one.classList.remove("lit")); };
+    queueMicrotask(() => requestAnimationFrame(() => select(Number(number), true)));
+    select(Number(number), false);
+    return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
+      files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map((one) => make("li", {}, make("a", { href: `#/source/${encodeURI(one.name)}`, "aria-current": one === file ? "page" : null }, one.name), one.figures[0] ? make("span", { class: "bad" }, ` ${one.figures[0]}`) : null))) : null,
+      make("ul", { class: "legend" }, legend.filter(([mark]) => used.has(mark)).map(([mark, told]) => make("li", {}, make("b", { class: MARKS[mark] }, mark), told))),
+      lines ? null : make("p", { class: "quiet" }, "its text is not in the recording: these are the lines that torch told"),
+      make("div", { class: "source" }, make("div", { class: "text", role: "region", "aria-label": `${file.name}, line by line` }, chunks), panel)];
+  }
+
+  // -- one kernel
+  async function kernel(rest) {
+    const one = (await data("kernel")).find((each) => each.key === rest) || (await data("kernel")).find((each) => decodeURIComponent(each.key) === decodeURIComponent(rest));
+    if (!one) return [make("p", {}, "No such kernel in this recording.")];
+    const code = await text(one.source);
+    return [make("p", { class: "setting" }, make("a", { href: "#/kernels" }, "Kernels")), make("h1", { class: "mono" }, one.name),
+      make("p", { class: "figures" }, make("span", {}, one.where), make("a", { href: one.graph }, "its graphs")),
+      one.facts.map((told) => make("p", {}, told)),
+      make("h2", {}, "From your lines", make("span", { class: "quiet" }, one.computes)),
+      make("div", { class: "tree" }, one.tree.map((branch) => make("div", {}, make("p", { class: "at" }, link(branch.at, branch.href, "place"), "  ", make("code", {}, branch.code)),
+        branch.lines.map(([depth, told]) => make("p", { class: `in${Math.max(1, Math.min(depth + 1, 2))}` }, told))))),
+      one.aten.length ? make("p", {}, make("code", {}, one.aten.join(", "))) : null, one.lost ? make("p", { class: "quiet" }, one.lost) : null,
+      blocks([one.launches, one.apart, one.configs]),
+      make("h2", {}, "Source"), code ? listing(code, one.language) : make("p", { class: "quiet" }, "no source: a library has it")];
+  }
+
+  // -- graphs
+  async function graphs(rest) {
+    if (!rest) return [make("h1", {}, "Graphs"), ...blocks(await data("graphs"))];
+    const [key, stage, ...below] = rest.split("/");
+    const all = await data("graph");
+    const one = all.find((each) => each.key === key);
+    if (!one) return [make("p", {}, "No such compilation in this recording.")];
+    const now = one.stages.find((each) => each.key === stage) || one.stages[0];
+    const module = decodeURIComponent(below.join("/"));
+    const head = [make("p", { class: "setting" }, make("a", { href: "#/graphs" }, "Graphs")),
+      make("h1", {}, `[${one.id}] ${one.function} `), make("p", { class: "figures" }, one.at ? link(one.at, one.href, "place") : null, now ? make("span", {}, now.note) : null)];
+    if (!now) return [...head, make("p", {}, "No graph of it is in this recording.")];
+    const tabs = make("ul", { class: "tabs", "aria-label": "stages" }, one.stages.map((each) => make("li", {}, make("a", { href: `#/graphs/${one.key}/${each.key}${module ? `/${encodeURIComponent(module)}` : ""}`, "aria-current": each === now ? "page" : null }, each.name))));
+    return [...head, tabs, ...(await pictures(one, now, module)), now.code ? [make("h2", {}, "Code"), listing(await text(now.code), "python")] : []];
+  }
+  async function pictures() { return []; }
+
+  // -- views and addresses
+  const tabular = (name, title) => async () => { const listed = await data(name); return [listed.length === 1 && listed[0].table === title ? null : make("h1", {}, title), ...blocks(listed)]; };
+  const VIEWS = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip((await data("main")).strip)), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
+  const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
+  const reset = () => Object.assign(steps, { list: () => [], go: () => {}, now: () => 0, clear: () => {} });
+  let turn = 0, shownAt = "", inFile = "";
+  async function route() {
+    const mine = ++turn;
+    let [, view = "overview", rest = ""] = (location.hash || "#/overview").match(/^#\/([^/]*)\/?(.*)$/) || [];
+    const fixed = $(`view-${view}`), drawn = $("drawn");
+    if (!fixed && !VIEWS[view]) { view = "overview"; rest = ""; }
+    let place = rest;
+    try { place = decodeURI(rest); } catch { /* as it stands */ }
+    if (VIEWS[view]) {
+      let made;
+      try { reset(); made = await VIEWS[view](view === "kernel" ? rest : place); } catch (error) {
+        if (mine !== turn) return;
+        made = [make("p", { class: "bad" }, "This view could not be shown."), make("p", { class: "quiet" }, String(error))];
+        console.error(error);
+      }
+      if (mine !== turn) return; // somebody went on meanwhile
+      drawn.replaceChildren(...made.flat(Infinity).filter(Boolean));
+    } else reset();
+    document.querySelectorAll("main > .view").forEach((one) => one.classList.remove("on"));
+    const target = fixed || (VIEWS[view] ? drawn : $("view-overview"));
+    target.classList.add("on");
+    const menu = { kernel: "kernels" }[view] || view;
+    document.querySelectorAll(".menu a").forEach((one) => one.dataset.view === menu ? one.setAttribute("aria-current", "page") : one.removeAttribute("aria-current"));
+    const head = target.querySelector("h1");
+    document.title = `${head && view !== "overview" ? `${head.textContent.trim()} · ` : ""}${title}`;
+    const card = fixed && rest ? $(`${view}-${rest}`) : null;
+    document.querySelectorAll(".card.on").forEach((one) => one.classList.remove("on"));
+    if (card) { card.classList.add("on"); card.scrollIntoView(); }
+    else if (`${view}` !== shownAt.split("/")[0] || !/:\d+$/.test(rest) || inFile !== rest.replace(/:\d+$/, "")) scrollTo(0, 0);
+    shownAt = `${view}/${rest}`;
+    inFile = rest.replace(/:\d+$/, "");
+    document.body.dataset.ready = String(mine);
+  }
+
+  // -- search and keys
+  const box = $("search"), list = $("found");
+  let at = 0;
+  async function search() {
+    const wanted = box.value.trim().toLowerCase();
+    const all = (await data("main")).search;
+    const hits = wanted ? all.filter((one) => one[0].toLowerCase().includes(wanted) || one[3].toLowerCase().includes(wanted)).slice(0, 40) : [];
+    at = 0;
+    list.replaceChildren(...hits.map(([name, kind, to, more], i) => make("li", { role: "option", id: `found-${i}`, "aria-selected": String(!i) }, make("a", { href: to, tabindex: -1, onclick: close }, make("b", {}, name), make("i", {}, more ? `${more} ` : "", kind)))));
+    list.hidden = !hits.length;
+    box.setAttribute("aria-expanded", String(!list.hidden));
+    if (hits.length) box.setAttribute("aria-activedescendant", "found-0"); else box.removeAttribute("aria-activedescendant");
+  }
+  const close = () => { list.hidden = true; box.value = ""; box.blur(); box.setAttribute("aria-expanded", "false"); };
+  function point(step) {
+    const all = [...list.children];
+    if (!all.length) return;
+    all[at].setAttribute("aria-selected", "false");
+    at = (at + step + all.length) % all.length;
+    all[at].setAttribute("aria-selected", "true");
+    all[at].scrollIntoView({ block: "nearest" });
+    box.setAttribute("aria-activedescendant", `found-${at}`);
+  }
+  box.addEventListener("input", search);
+  box.addEventListener("keydown", (event) => {
+    if (event.key === "ArrowDown") { point(1); event.preventDefault(); }
+    else if (event.key === "ArrowUp") { point(-1); event.preventDefault(); }
+    else if (event.key === "Enter") { const to = list.children[at] && list.children[at].querySelector("a"); if (to) to.click(); }
+    else if (event.key === "Escape") close();
+  });
+  document.addEventListener("click", (event) => { if (!event.target.closest(".search")) list.hidden = true; });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
+    if (event.key === "/") { box.focus(); event.preventDefault(); }
+    else if (event.key === "Escape") steps.clear();
+    else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const all = steps.list(), now = steps.now();
+      if (!now || event.target.closest(".panel, .canvas")) return;
+      const next = event.key === "ArrowDown" ? all.find((n) => n > now) : all.filter((n) => n < now).pop();
+      if (next) { steps.go(next); event.preventDefault(); }
+    }
+  });
+
+  const title = document.title;
+  document.documentElement.classList.add("js");
+  addEventListener("hashchange", route);
+  route();
+  data("main").then((main) => { const holder = $("strip"); if (holder) holder.replaceChildren(...strip(main.strip)); });
+})();

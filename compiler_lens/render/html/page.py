@@ -1,0 +1,174 @@
+"""A recording as one HTML file: what a reader needs first stands in it as text, the rest as data for its script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from compiler_lens.analysis.cards import specific_hints
+from compiler_lens.analysis.coverage import plain_function
+from compiler_lens.analysis.ownership import UserPaths
+from compiler_lens.model import Recording
+from compiler_lens.render import advice, text, words
+from compiler_lens.render.console.recompiles import series_text
+from compiler_lens.render.html.graphs import graph_data
+from compiler_lens.render.html.kernels import kernel_details, kernel_table
+from compiler_lens.render.html.matter import Matter
+from compiler_lens.render.html.overview import overview
+from compiler_lens.render.html.pool import packed
+from compiler_lens.render.html.redact import redacted
+from compiler_lens.render.html.sources import source_data
+from compiler_lens.render.html.tables import (
+    autotune_blocks,
+    cache_blocks,
+    compilation_blocks,
+    cudagraph_blocks,
+    guard_blocks,
+    strip,
+    time_blocks,
+)
+
+_HERE = Path(__file__).parent
+
+# Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
+_VIEWS: Mapping[str, str] = {
+    "overview": "Overview",
+    "source": "Source",
+    "kernels": "Kernels",
+    "graphs": "Graphs",
+    "breaks": "Graph breaks",
+    "recompiles": "Recompiles",
+    "functions": "Functions",
+    "guards": "Guards",
+    "times": "Compile time",
+    "caches": "Caches",
+    "autotune": "Autotuning",
+    "cudagraphs": "CUDA graphs",
+    "environment": "Environment",
+}
+
+
+def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
+    """The whole page. With `redact`, without source text and without the folders of files."""
+    matter = Matter.of(redacted(recording) if redact else recording, user_paths, path)
+    style, script = (_HERE / "page.css").read_text("utf-8"), (_HERE / "page.js").read_text("utf-8")
+    template = _environment().get_template("page.html")
+    return template.render(
+        **overview(matter),
+        matter=matter,
+        views=_views(matter),
+        redact=redact,
+        style=Markup(style),  # noqa: S704 -- our own file
+        script=Markup(script),  # noqa: S704 -- our own file
+        policy=_policy(style, script),
+        data=list(_data(matter)),
+    )
+
+
+def _views(matter: Matter) -> list[tuple[str, str, str]]:
+    """Each view that has something to show, with how much that is."""
+    recording, summary = matter.recording, matter.summary
+    counts: dict[str, int | None] = {
+        "overview": None,
+        "times": 1 if recording.spans or recording.compilations else 0,
+        "environment": None,
+        "source": len(matter.views),
+        "kernels": len(recording.kernels),
+        "graphs": len(recording.compilations),
+        "breaks": len(summary.cards),
+        "recompiles": len(recording.recompiles),
+        "functions": len(summary.coverage.functions),
+        "guards": len(recording.guards),
+        "caches": len(recording.caches),
+        "autotune": len(recording.autotunes),
+        "cudagraphs": len(recording.cudagraphs),
+    }
+    uncounted = {"times"}
+    return [
+        (view, name, "" if counts[view] is None or view in uncounted else text.number(counts[view]))
+        for view, name in _VIEWS.items()
+        if counts[view] != 0
+    ]
+
+
+def _data(matter: Matter) -> Iterator[tuple[str, str]]:
+    """What the script reads, by name; the texts last, for then all are known."""
+    recording, ink = matter.recording, matter.ink
+    yield "main", packed(_main(matter))
+    yield "source", packed(source_data(matter))
+    yield "kernel", packed(kernel_details(matter))
+    yield "kernels", packed([kernel_table(matter)])
+    yield "graph", packed(graph_data(matter))
+    for name, blocks in (
+        ("graphs", compilation_blocks), ("guards", guard_blocks), ("times", time_blocks), ("caches", cache_blocks),
+        ("autotune", autotune_blocks), ("cudagraphs", cudagraph_blocks),
+    ):  # fmt: skip
+        yield name, packed(blocks(recording, ink))
+    yield from matter.pool.parts()
+
+
+def _main(matter: Matter) -> dict[str, Any]:
+    """What the search finds, and the strip of the whole run."""
+    ink = matter.ink
+    found = [[view.file.rpartition("/")[2], "file", f"#/source/{name}", name]
+             for view, name in ((view, ink.files[view.file]) for view in matter.views)]  # fmt: skip
+    found += [
+        [kernel.name, f"kernel [{kernel.compile_id}]", ink.kernel(kernel), ""] for kernel in matter.recording.kernels
+    ]
+    found += [
+        [f.name.name, "function", ink.href(f.name) or "#/functions", ink.at(f.name) if f.name.file else ""]
+        for f in matter.summary.coverage.functions
+    ]
+    return {"search": found, "strip": strip(matter.recording)}
+
+
+def _policy(style: str, script: str) -> str:
+    """Nothing may be loaded, and nothing run but our own script: not even what somebody should get into the page."""
+
+    def digest(content: str) -> str:
+        return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.globals.update(
+        words=words, plural=text.plural, seconds=text.seconds, number=text.number, times=text.times,
+        percent=text.percent, microseconds=text.microseconds,
+        why=advice.why, effect=advice.effect, link=advice.link, setting_of=advice.setting_of,
+        sentence=advice.sentence, changed=advice.changed, series=series_text, hints=specific_hints,
+        plain_function=plain_function,
+    )  # fmt: skip
+    made.filters.update(ticks=_ticks, one_line=text.one_line)
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """What a template prints: always clean, and then escaped."""
+    if isinstance(value, Markup) or not isinstance(value, str):
+        return "" if value is None else value
+    return text.clean(value)
+
+
+def _ticks(told: str) -> Markup:
+    """Text whose backticks mark code."""
+    parts = text.clean(told).split("`")
+    marked = (Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
+    return Markup("").join(marked)

@@ -1,0 +1,59 @@
+"""What the page's script reads: JSON in compressed packs, and texts, each once, in packs of their own."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler_lens.render.text import clean
+
+Ref = tuple[int, int]  # which pack of texts, and which text in it
+
+_PACK = 1_000_000  # characters: opening a text inflates no more than this
+
+
+def packed(data: Any) -> str:
+    """JSON, cleaned, compressed, in base64: nothing in it can end a script element. The same data give the same."""
+    text = json.dumps(cleaned(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode("ascii")
+
+
+def cleaned(data: Any) -> Any:
+    """The same data without anything that could steer a reader's eye: control characters, turns of direction."""
+    if isinstance(data, str):
+        return clean(data)
+    if isinstance(data, dict):
+        return {clean(key): cleaned(value) for key, value in data.items()}
+    if isinstance(data, (list, tuple)):
+        return [cleaned(value) for value in data]
+    return data
+
+
+@dataclass(slots=True)
+class Pool:
+    """Long texts, each kept once."""
+
+    packs: list[list[str]] = field(default_factory=lambda: [[]])
+    _known: dict[str, Ref] = field(default_factory=dict)
+    _room: int = _PACK
+
+    def add(self, text: str) -> Ref:
+        """Where the text is from now on."""
+        known = self._known.get(text)
+        if known is None:
+            if self._room <= 0:
+                self.packs.append([])
+                self._room = _PACK
+            self.packs[-1].append(text)
+            self._room -= len(text)
+            known = self._known[text] = (len(self.packs) - 1, len(self.packs[-1]) - 1)
+        return known
+
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """Every pack by name, compressed."""
+        for number, texts in enumerate(self.packs):
+            yield f"texts-{number}", packed(texts)

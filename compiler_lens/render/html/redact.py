@@ -1,0 +1,127 @@
+"""A recording without the source text and the paths in it: what is left is structure, and the names in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from pathlib import PurePosixPath
+from typing import Any
+
+from compiler_lens.analysis.ownership import is_own
+from compiler_lens.model import Graph, GraphBreak, Kernel, OutputCode, Recording, SourceLine
+
+_PACKAGES = re.compile(r"^.*/((?:site|dist)-packages/)")
+_STANDARD = re.compile(r"^.*/(lib(?:64)?/python3[^/]*/)")
+# A path in a text: from a root, a home or a drive; of a quoted one, spaces belong to it.
+_PATH = re.compile(
+    r"""(?<=["'])(?:~|[A-Za-z]:)?[/\\][^"'\n]*|(?<![\w.)\]/])(?:~|[A-Za-z]:)?[/\\][\w.@+~-]+(?:[/\\][\w.@+~-]+)+"""
+)
+_COMMENT = re.compile(r"[ \t]*#[^\n]*")  # in torch's own printing, comments hold the user's lines and folders
+_SHORTEST = 8  # characters of a line of source: less is in every program
+
+
+def redacted(recording: Recording) -> Recording:
+    """The same recording for other eyes. Names of functions, modules, arguments and kernels stay."""
+    ink = _Black.of(recording)
+    blank = replace(recording, sources=(), environment=replace(recording.environment, argv=(), platform="", pid=None))
+    return ink.value(blank)  # type: ignore[no-any-return]  # what goes in comes out
+
+
+@dataclass(frozen=True, slots=True)
+class _Black:
+    """What is to be blackened: files have numbers instead of names, lines of source nothing."""
+
+    files: Mapping[str, str]
+    lines: frozenset[str]
+
+    @classmethod
+    def of(cls, recording: Recording) -> _Black:
+        """All files and lines of source that a recording knows."""
+        found = list(_places(recording))
+        files = dict.fromkeys([source.file for source in recording.sources] + [at.file for at in found])
+        texts = (line for source in recording.sources for line in source.text.splitlines())
+        lines = {line.strip() for line in (*texts, *(at.code for at in found))}
+        return cls(_names(files), frozenset(line for line in lines if len(line) >= _SHORTEST))
+
+    def value(self, value: Any) -> Any:
+        """Anything that a recording holds, without what nobody should see."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, (tuple, list)):
+            return type(value)(self.value(each) for each in value)
+        if isinstance(value, Mapping):
+            return {self.value(key): self.value(each) for key, each in value.items()}
+        if is_dataclass(value) and not isinstance(value, type):
+            return self.each(value)
+        return value
+
+    def each(self, value: Any) -> Any:
+        """A value made of fields."""
+        if isinstance(value, SourceLine):
+            return replace(value, file=self.files.get(value.file, ""), code="", function=self.text(value.function))
+        if isinstance(value, GraphBreak):
+            value = replace(value, text="")
+        if isinstance(value, (Graph, OutputCode)):
+            value = replace(value, code=_COMMENT.sub("", value.code))
+        if isinstance(value, Kernel):
+            value = replace(value, source=_COMMENT.sub("", value.source))
+        return replace(value, **{one.name: self.field(value, one.name) for one in fields(value) if one.init})
+
+    def field(self, value: Any, name: str) -> Any:
+        """One field; a file has a name of its own."""
+        inside = getattr(value, name)
+        if isinstance(inside, (int, float, Enum)) or inside is None:
+            return inside
+        return self.files.get(inside, "") if name == "file" else self.value(inside)
+
+    def text(self, text: str) -> str:
+        """A text of torch's or the user's: no path in it, and no line of source."""
+        if "/" in text or "\\" in text:
+            text = _PATH.sub(self._path, text)
+        if len(text) < _SHORTEST or ("\n" not in text and text.strip() not in self.lines):
+            return text
+        return "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
+
+    def _path(self, found: re.Match[str]) -> str:
+        path = found[0]
+        return self.files.get(path) or _without_folder(path)
+
+
+def _places(value: Any) -> Iterator[SourceLine]:
+    """Every line and file that something points to."""
+    if isinstance(value, SourceLine):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _places(each)
+    elif is_dataclass(value) and not isinstance(value, type):
+        file = getattr(value, "file", "")
+        if file:
+            yield SourceLine(file, 0)
+        for one in fields(value):
+            inside = getattr(value, one.name)
+            if not isinstance(inside, (str, int, float, Enum)):
+                yield from _places(inside)
+
+
+def _names(files: Iterable[str]) -> Mapping[str, str]:
+    """The user's own files by number; those of packages by their place in the package."""
+    names: dict[str, str] = {}
+    for file in sorted(set(files)):
+        plain = file.replace("\\", "/")
+        packaged = _PACKAGES.search(plain) or _STANDARD.search(plain)
+        if packaged:
+            names[file] = f"/{packaged[1]}{plain[packaged.end() :]}"
+        elif not file or file.startswith("<") or not is_own(file):
+            names[file] = file if file.startswith("<") else f"/{PurePosixPath(plain).name}" if file else ""
+        else:
+            names[file] = f"file{1 + sum(name.startswith('file') for name in names.values())}.py"
+    return names
+
+
+def _without_folder(path: str) -> str:
+    plain = path.replace("\\", "/")
+    packaged = _PACKAGES.search(plain)
+    return f"…/{packaged[1]}{plain[packaged.end() :]}" if packaged else "…"

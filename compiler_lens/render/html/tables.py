@@ -1,0 +1,207 @@
+"""The views that are tables: guards, compile times, caches, autotuning, CUDA graphs, compilations."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from compiler_lens.analysis.caches import cache_summary
+from compiler_lens.analysis.compilations import compilation_rows, compile_seconds
+from compiler_lens.analysis.coverage import function_name
+from compiler_lens.analysis.phases import Phase, phase_times
+from compiler_lens.model import AutotuneResult, Compilation, CompileId, Outcome, Recording, Span
+from compiler_lens.render import words
+from compiler_lens.render.console.times import SAVED, total_words, worker_lines
+from compiler_lens.render.html.ink import Cell, Ink, plain
+from compiler_lens.render.text import milliseconds, number, percent, plural, seconds
+
+Block = dict[str, Any]
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, note: str = "") -> Block:
+    """A table; a column's name may begin with `#` (figures), `` ` `` (code) or `=` (few values: a choice to filter by).
+
+    Columns without anything in them are left out.
+    """
+    listed = [list(row) for row in rows]
+    kept = [i for i in range(len(columns)) if any(_said(row[i]) for row in listed)]
+    return {
+        "table": title,
+        "note": note,
+        "columns": [columns[i] for i in kept],
+        "rows": [[row[i] for i in kept] for row in listed],
+    }
+
+
+def _said(cell: Cell) -> bool:
+    return bool(cell if isinstance(cell, str) else cell[0])
+
+
+def figure(text: str, value: float | None) -> Cell:
+    """A number: how it is written, and what it is sorted by."""
+    return "" if value is None else (text, value)
+
+
+def compile_id_cell(compile_id: CompileId) -> Cell:
+    """A compile id, which leads to its graphs."""
+    return f"[{compile_id}]", None, Ink.graph(compile_id)
+
+
+def guard_blocks(recording: Recording, ink: Ink) -> list[Block]:
+    """Every guard once for each compilation, and what became symbolic."""
+    folded = Counter((g.compile_id, g.kind, g.expression or g.source, g.user_line) for g in recording.guards)
+    rows: list[Sequence[Cell]] = [
+        (compile_id_cell(i), kind, text, ink.place_cell(at), figure(f"{n:,}" if n > 1 else "", n))
+        for (i, kind, text, at), n in folded.items()
+    ]
+    symbols: list[Sequence[Cell]] = [
+        (
+            compile_id_cell(s.compile_id), s.name, s.source,
+            f"pinned to {s.value}" if s.specialized else f"saw {s.value}", s.value_range,
+            ink.place_cell(s.user_stack[-1] if s.user_stack else None), s.reason,
+        )
+        for s in recording.symbols
+    ]  # fmt: skip
+    told = f"{plural(len(recording.guards), 'condition')} under which compiled code is reused"
+    return [
+        table("Guards", ("=id", "=kind", "`condition", "asked for at", "#times"), rows, note=told),
+        *([table("Symbolic sizes", ("=id", "symbol", "`stands for", "value", "range", "at", "because"), symbols)]
+          if symbols else []),
+    ]  # fmt: skip
+
+
+def time_blocks(recording: Recording, ink: Ink) -> list[Block]:
+    """Phases, compilations, torch's own timed events."""
+    phases = phase_times(recording.spans)
+    found: list[Block] = []
+    if phases.timed:
+        parts = (phases.forward, phases.backward)
+        rows: list[Sequence[Cell]] = [
+            (
+                words.PHASES[phase], figure(seconds(value), value), figure(percent(value, phases.total), value),
+                *(figure(seconds(part[phase]), part[phase]) if part.get(phase) else "" for part in parts),
+            )
+            for phase, value in phases.both
+        ]  # fmt: skip
+        told = ", ".join((total_words(phases), *plain(worker_lines(phases))))
+        found.append(table("By phase", ("phase", "#total", "#share", "#forward", "#lazy backward"), rows, note=told))
+    ranked = sorted(recording.compilations, key=lambda c: -(compile_seconds(c) or 0.0))
+    columns = ("id", "function", "at", "#forward", "#lazy backward")
+    found.append(table("By compilation", columns, [_compilation(c, ink) for c in ranked]))
+    return [*found, *_events(recording.spans)]
+
+
+def _compilation(compilation: Compilation, ink: Ink) -> Sequence[Cell]:
+    name = function_name(compilation)
+    return (
+        compile_id_cell(compilation.compile_id),
+        name.name,
+        ink.place_cell(name) if name.file else "",
+        figure(seconds(compilation.seconds), compilation.seconds),
+        figure(seconds(compilation.backward_seconds), compilation.backward_seconds),
+    )
+
+
+def _events(spans: Sequence[Span]) -> list[Block]:
+    own: defaultdict[str, float] = defaultdict(float)
+    for span in spans:
+        own[span.name] += span.self_seconds
+    calls = Counter(span.name for span in spans)
+    ranked = sorted(own.items(), key=lambda item: -item[1])
+    rows = [(name, figure(seconds(value), value), figure(number(calls[name]), calls[name])) for name, value in ranked]
+    return [table("torch's timed events", ("`event", "#self time", "#calls"), rows)] if rows else []
+
+
+def cache_blocks(recording: Recording, _: Ink) -> list[Block]:
+    """Every question to a cache, and its answer."""
+    summary = cache_summary(recording)
+    rows: list[Sequence[Cell]] = [
+        (compile_id_cell(c.compile_id), c.layer.value, c.result.value, c.key,
+         figure(seconds(c.seconds_saved), c.seconds_saved), c.reason)
+        for c in recording.caches
+    ]  # fmt: skip
+    if not rows:
+        return []
+    told = f"{words.WARMTH[summary.warmth]}: {summary.warm:,} of {plural(summary.asked, 'compilation')} from cache"
+    saved = [{"text": SAVED}] if any(c.seconds_saved is not None for c in recording.caches) else []
+    return [table("Caches", ("id", "=cache", "=answer", "`key", "#est. saved", "because"), rows, note=told), *saved]
+
+
+def autotune_blocks(recording: Recording, _: Ink) -> list[Block]:
+    """For each op its candidates, the fastest first."""
+    return [_autotuned(result) for result in recording.autotunes]
+
+
+def _autotuned(result: AutotuneResult) -> Block:
+    margin = f", the winner {result.margin:.2f} times faster than the next" if result.margin else ""
+    spent = f"{seconds(result.seconds)} to measure, {seconds(result.precompile_seconds)} to compile"
+    rows: list[Sequence[Cell]] = [
+        (
+            c.name, words.KERNEL_KINDS[c.kind],
+            ("failed", 1e9) if c.milliseconds is None else (milliseconds(c.milliseconds), c.milliseconds),
+            "winner" if c is result.winner else "", c.detail,
+        )
+        for c in result.choices
+    ]  # fmt: skip
+    heading = f"[{result.compile_id}] {result.op}({', '.join(result.inputs)})"
+    note = f"{plural(len(result.choices), 'choice')}, {spent}{margin}"
+    return table(heading, ("`choice", "kind", "#time", "won", "`detail"), rows, note=note)
+
+
+def cudagraph_blocks(recording: Recording, ink: Ink) -> list[Block]:
+    """Which compiled graphs run as CUDA graphs, and why not the others."""
+    rows: list[Sequence[Cell]] = [
+        (
+            compile_id_cell(o.compile_id), words.PASSES[o.part] if o.part else "", words.CUDAGRAPHS[o.state],
+            figure(f"{o.partitions:,}" if o.partitions else "", o.partitions), o.reason,
+            ink.place_cell(o.user_stack[-1] if o.user_stack else None),
+        )
+        for o in recording.cudagraphs
+    ]  # fmt: skip
+    columns = ("id", "=pass", "=state", "#partitions", "because", "at")
+    return [table("CUDA graphs", columns, rows, note=plural(len(rows), "graph"))] if rows else []
+
+
+def compilation_blocks(recording: Recording, ink: Ink) -> list[Block]:
+    """Every compilation with the ops of its graphs."""
+    rows = []
+    for row in compilation_rows(recording):
+        rest = f" after line {row.resumes_at}" if row.resumes_at is not None else ""
+        rows.append(
+            (
+                compile_id_cell(row.compile_ids[0]), f"{row.name.name}{rest}",
+                ink.place_cell(row.name) if row.name.file else "",
+                *(figure(number(n), n) for n in (row.dynamo_ops, row.forward_ops, row.backward_ops, row.kernels)),
+                figure(seconds(row.seconds), row.seconds),
+                words.OUTCOMES[row.outcome] if row.outcome is not Outcome.COMPILED else "",
+            )
+        )  # fmt: skip
+    columns = ("id", "function", "at", "#Dynamo ops", "#forward ops", "#backward ops", "#kernels", "#time", "=outcome")
+    return [table("Compilations", columns, rows, note=number(len(rows)))] if rows else []
+
+
+def strip(recording: Recording) -> dict[str, Any]:
+    """The whole run: every compilation in order, its seconds by phase, and what happened in it."""
+    spans: defaultdict[CompileId | None, list[Span]] = defaultdict(list)
+    for span in recording.spans:
+        spans[span.compile_id].append(span)
+    breaks = Counter(event.compile_id for event in recording.graph_breaks)
+    again = {recompile.compile_id for recompile in recording.recompiles}
+    phases = list(Phase)
+    bars = []
+    for each in sorted(recording.compilations, key=lambda c: c.started):
+        took = compile_seconds(each)
+        times = dict(phase_times(spans.get(each.compile_id, ())).both)
+        told = f"[{each.compile_id}] {function_name(each).name}, {seconds(took)}"
+        bars.append(
+            [
+                Ink.graph(each.compile_id),
+                told,
+                took or 0.0,
+                [round(times.get(phase, 0.0), 6) for phase in phases],
+                breaks[each.compile_id],
+                int(each.compile_id in again),
+            ]
+        )
+    return {"phases": [words.PHASES[phase] for phase in phases], "bars": bars}
