@@ -109,6 +109,17 @@ class Lens:
         path = _as_typed(self.path) if self.path else "REC"
         return report(self.recording, width=width, color=color, path=path, user_paths=user_paths)
 
+    def html(self, path: str | os.PathLike[str], *, user_paths: UserPaths = (), redact: bool = False) -> Path:
+        """Write all of it as one HTML file, which needs nothing else. Raises `UsageError` where it cannot be written.
+
+        It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
+        """
+        from compiler_lens.render.html import write_page
+
+        target, name = Path(path), _as_typed(self.path) if self.path else "REC"
+        write_page(self.recording, target, user_paths=user_paths, name=name, redact=redact)
+        return target
+
     def explain(self, *, user_paths: UserPaths = ()) -> Explanation:
         """What it means so far: coverage, graph breaks by place, recompiles, findings. See `compiler_lens.explain`."""
         from compiler_lens.analysis.explanation import explain

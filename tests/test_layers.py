@@ -30,7 +30,7 @@ MAY_IMPORT = {
     "named": {"capture", "lens"},
     "lens": {"analysis", "capture", "errors", "fold", "journal", "measure", "model", "progress", "render"},
 }
-THIRD_PARTY = {"torch": {"capture", "measure"}, "triton": set(), "rich": {"render", "cli", "progress"}}
+THIRD_PARTY = {"torch": {"capture", "measure"}, "triton": set(), "rich": {"render", "cli", "progress"}, "jinja2": {"render"}}
 FRONT_DOORS = {"__init__", "__main__", "cli"}
 
 

@@ -11,7 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next((found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None)
+CHROMIUM = next(
+    (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+)
 _PATIENCE = 60.0  # seconds for anything to happen
 
 
@@ -37,7 +39,10 @@ class Browser:
         # Chromium reads file 3 and writes file 4.
         shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
         self._process = subprocess.Popen(
-            ["sh", "-c", shell, "sh", *command], pass_fds=(theirs_in, theirs_out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+            ["sh", "-c", shell, "sh", *command],
+            pass_fds=(theirs_in, theirs_out),
+            stderr=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
         )
         os.close(theirs_in)
         os.close(theirs_out)
@@ -84,7 +89,9 @@ class Browser:
         find = f"document.querySelector({json.dumps(selector)})"
         self.run(f"{find}.scrollIntoView({{block: 'center'}})")
         self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        x, y = self.run(f"(({{x, y, width, height}}) => [x + Math.min(width / 2, 300), y + height / 2])({find}.getBoundingClientRect())")
+        x, y = self.run(
+            f"(({{x, y, width, height}}) => [x + Math.min(width / 2, 300), y + height / 2])({find}.getBoundingClientRect())"
+        )
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from compiler_lens.render.html.page import report_page
+from compiler_lens.render.html.page import report_page, write_page
 
-__all__ = ["report_page"]
+__all__ = ["report_page", "write_page"]

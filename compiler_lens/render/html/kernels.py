@@ -23,7 +23,7 @@ from compiler_lens.render.text import flops, microseconds, nbytes, number, plura
 
 _COLUMNS = (
     "kernel", "=id", "=pass", "=kind", "#ops", "`fused", "#launches", "#time", "#moves", "#multiplies",
-    "modules", "lines",
+    "lines", "modules",
 )  # fmt: skip
 
 
@@ -65,8 +65,8 @@ def _row(row: KernelRow, ink: Ink) -> Sequence[Cell]:
         figure(microseconds(row.microseconds), row.microseconds),
         figure(moved(row.traffic), row.traffic.bytes if row.traffic else None),
         figure(flops(row.flops or 0), row.flops),
-        modules,
         ("", None, [[ink.at(lines[key]), ink.href(lines[key])] for key in sorted(lines)]) if lines else "",
+        modules,
     )
 
 
@@ -150,7 +150,7 @@ def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, ink: In
                 launch.grid,
             )
         )
-    columns = ("#output code", "modules", "at", "#time", "#moves", "`arguments", "`grid")
+    columns = ("output code", "modules", "at", "#time", "#moves", "`arguments", "`grid")
     return table(plural(len(rows), "launch", "launches"), columns, rows)
 
 

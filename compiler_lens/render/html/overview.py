@@ -47,6 +47,7 @@ class Step:
     told: Advice
     href: str  # its line in the source view
     more: str  # the view with its evidence
+    before: tuple[str, ...]  # the lines that the suggestion is instead of
     again: bool  # its change stands above already
 
 
@@ -79,17 +80,17 @@ def _steps(matter: Matter) -> list[Step]:
     given: set[str] = set()
     for finding in matter.summary.findings:
         told = advice(finding, matter.ink.page.at)
-        steps.append(
-            Step(
-                finding,
-                told,
-                _href(finding, matter),
-                _more(finding, matter),
-                bool(told.change) and told.change in given,
-            )
-        )
+        again = bool(told.change) and told.change in given
+        before, more = _before(finding, told), _more(finding, matter)
+        steps.append(Step(finding, told, _href(finding, matter), more, before, again))
         given.add(told.change)
     return steps
+
+
+def _before(finding: Finding, told: Advice) -> tuple[str, ...]:
+    evidence = finding.evidence.card if isinstance(finding.evidence, FrameFailed) else finding.evidence
+    rewrite = evidence.rewrite if isinstance(evidence, BreakCard) else None
+    return rewrite.before if rewrite else (told.code,) if told.code else ()
 
 
 def _href(finding: Finding, matter: Matter) -> str:

@@ -51,6 +51,18 @@
     parts.push(code.slice(last));
     return parts;
   }
+  // The same, line by line: what spans several lines is cut at their ends.
+  function highlightedLines(code) {
+    const lines = [[]];
+    for (const part of highlighted(code, "python")) {
+      const kind = typeof part === "string" ? null : part.className;
+      (kind === null ? part : part.textContent).split("\n").forEach((piece, i) => {
+        if (i) lines.push([]);
+        if (piece) lines[lines.length - 1].push(kind === null ? piece : make("span", { class: kind }, piece));
+      });
+    }
+    return lines;
+  }
   const listing = (code, language) => make("pre", { class: "listing", tabindex: 0, "aria-label": "code" }, highlighted(code, language));
 
   // -- tables: sorted, filtered, shown in slices
@@ -59,7 +71,7 @@
   const places = (cell) => (Array.isArray(cell) && Array.isArray(cell[2]) ? cell[2] : null);
   const wording = (cell) => places(cell) ? places(cell).map((one) => one[0]).join(" ") : String(shown(cell));
   const rank = (cell) => (Array.isArray(cell) && cell[1] !== null && cell[1] !== undefined ? cell[1] : wording(cell));
-  function table(block) {
+  function table(block, untitled) {
     const heads = block.columns.map((name) => ({ kind: /^[#`=]/.test(name) ? name[0] : "", name: name.replace(/^[#`=]/, "") }));
     const body = make("tbody");
     const count = make("output");
@@ -68,10 +80,10 @@
     const chosen = new Map();
     let wanted = "", rows = block.rows.map((_, i) => i), sorted = null, upto = 0;
     const cell = (one, head) => {
-      const kind = head.kind === "#" ? "n" : head.kind === "`" ? "c" : "";
-      if (places(one)) return make("td", {}, places(one).slice(0, 4).map(([told, to], i) => [i ? ", " : "", link(told, to)]), places(one).length > 4 ? ` +${places(one).length - 4}` : "");
+      const kind = { "#": "n", "`": "c", "=": "t" }[head.kind] || "";
+      if (places(one)) return make("td", { class: "places" }, places(one).slice(0, 4).map(([told, to], i) => [i ? ", " : "", link(told, to)]), places(one).length > 4 ? ` +${places(one).length - 4}` : "");
       const to = Array.isArray(one) ? one[2] : null;
-      return make("td", { class: to && to.startsWith("#/kernel/") ? "k" : kind }, to ? link(shown(one), to) : ticks(String(shown(one))));
+      return make("td", { class: to && to.startsWith("#/kernel/") ? "k" : to ? "t" : kind }, to ? link(shown(one), to) : ticks(String(shown(one))));
     };
     const grow = () => {
       const slice = rows.slice(upto, upto + SLICE);
@@ -116,7 +128,7 @@
     const filter = make("input", { type: "search", placeholder: "filter", "aria-label": `filter ${block.table}`, oninput: () => { wanted = filter.value.toLowerCase(); again(); } });
     const tools = block.rows.length > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
     again();
-    return make("div", {}, make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
+    return make("div", {}, untitled ? make("p", { class: "figures" }, block.note) : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
       make("div", { class: "scroll" }, make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
   }
   const blocks = (listed) => listed.filter(Boolean).map((block) => (block.table !== undefined ? table(block) : make("p", { class: "quiet" }, block.text)));
@@ -175,7 +187,8 @@
     const file = files.find((one) => one.name === wanted) || files[0];
     if (!file) return [make("p", {}, "No line of your files was compiled, and none broke a graph.")];
     const kernels = await data("kernel");
-    const lines = file.text ? (await text(file.text)).split("\n") : null;
+    const lines = file.text ? highlightedLines(await text(file.text)) : null;
+    if (lines && !lines[lines.length - 1].length) lines.pop();
     const numbers = lines ? lines.map((_, i) => i + 1) : Object.keys(file.lines).map(Number);
     const panel = make("aside", { class: "panel", "aria-label": "the line's kernels", "aria-live": "polite" });
     const rows = new Map();
@@ -186,7 +199,7 @@
       const ids = facts ? facts.ids.slice(0, 3).map(([told, to], i) => [i ? " " : "", link(told, to)]) : [];
       const row = make("div", { class: `row${facts ? " has" : ""}${facts && "-~x".includes(facts.marks[0]) ? " eager" : ""}`, id: `L${n}`, "data-line": n, onclick: (event) => { if (!event.target.closest("a") && facts) choose(n); } },
         make("span", { class: "no" }, String(n)), make("span", { class: "marks" }, marks),
-        make("span", { class: "src" }, highlighted(lines ? lines[n - 1] : facts.code, "python")), make("span", { class: "in" }, ids, facts && facts.ids.length > 3 ? ` +${facts.ids.length - 3}` : ""));
+        make("span", { class: "src" }, lines ? lines[n - 1] || [] : highlighted(facts.code, "python")), make("span", { class: "in" }, ids, facts && facts.ids.length > 3 ? ` +${facts.ids.length - 3}` : ""));
       rows.set(n, row);
       const told = facts ? facts.told.map(([mark, head, said, to]) => make("div", { class: `told ${MARKS[mark]}` }, link(head, to), make("span", { class: "quiet" }, ticks(said)))) : [];
       return [row, told];
@@ -263,7 +276,7 @@
 
   // -- graphs
   async function graphs(rest) {
-    if (!rest) return [make("h1", {}, "Graphs"), ...blocks(await data("graphs"))];
+    if (!rest) return [make("h1", {}, "Graphs"), ...(await data("graphs")).map((block) => table(block, true))];
     const [key, stage, ...below] = rest.split("/");
     const all = await data("graph");
     const one = all.find((each) => each.key === key);
@@ -279,7 +292,7 @@
   async function pictures() { return []; }
 
   // -- views and addresses
-  const tabular = (name, title) => async () => { const listed = await data(name); return [listed.length === 1 && listed[0].table === title ? null : make("h1", {}, title), ...blocks(listed)]; };
+  const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
   const VIEWS = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip((await data("main")).strip)), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
   const reset = () => Object.assign(steps, { list: () => [], go: () => {}, now: () => 0, clear: () => {} });

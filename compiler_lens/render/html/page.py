@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 from compiler_lens.analysis.cards import specific_hints
 from compiler_lens.analysis.coverage import plain_function
 from compiler_lens.analysis.ownership import UserPaths
+from compiler_lens.errors import UsageError
 from compiler_lens.model import Recording
 from compiler_lens.render import advice, text, words
 from compiler_lens.render.console.recompiles import series_text
@@ -69,6 +70,17 @@ def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str =
         policy=_policy(style, script),
         data=list(_data(matter)),
     )
+
+
+def write_page(
+    recording: Recording, target: Path, *, user_paths: UserPaths = (), name: str = "REC", redact: bool = False
+) -> None:
+    """Write the page to a file. Raises `UsageError` where it cannot be written."""
+    content = report_page(recording, user_paths=user_paths, path=name, redact=redact)
+    try:
+        target.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _views(matter: Matter) -> list[tuple[str, str, str]]:

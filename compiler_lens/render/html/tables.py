@@ -35,7 +35,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *,
 
 
 def _said(cell: Cell) -> bool:
-    return bool(cell if isinstance(cell, str) else cell[0])
+    return bool(cell if isinstance(cell, str) else cell[0] or cell[-1])
 
 
 def figure(text: str, value: float | None) -> Cell:

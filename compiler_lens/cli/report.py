@@ -1,0 +1,75 @@
+"""`compiler-lens report`: a recording as one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from compiler_lens.cli.output import printed
+
+_DESCRIPTION = """\
+Write a recording as one HTML file, to read in a browser and to send to somebody: what to do first, the source line by
+line, graphs, kernels, graph breaks, recompiles. It needs no network, and no torch."""
+
+_EPILOG = """\
+The file holds the program's source code and paths. --redact leaves out source text and the folders and names of your
+files; names of functions, modules, arguments and kernels stay.
+
+examples:
+  compiler-lens report run.clens                      writes run.html
+  compiler-lens report run.clens -o report.html --open
+  compiler-lens report run.clens --redact             for somebody who should not see the code
+  compiler-lens report /tmp/torch_trace/              a TORCH_TRACE log that we did not write
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "report",
+        help="a recording as one HTML file",
+        usage="compiler-lens report REC [-o FILE.html] [--open] [--redact] [--user-path P]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one of them")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the file to write; by default the recording's name.html"
+    )
+    parser.add_argument("--open", action="store_true", help="open it in the browser")
+    parser.add_argument("--redact", action="store_true", help="without source text, and without the paths of files")
+    parser.add_argument(
+        "--user-path",
+        metavar="P",
+        action="append",
+        help="a file, folder or package to count as your own code; may be repeated",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the page and say where it is."""
+    return printed(lambda: _text(args))
+
+
+def _text(args: argparse.Namespace) -> str:
+    from compiler_lens.recording_file import open_recording
+    from compiler_lens.render.html import write_page
+    from compiler_lens.render.text import nbytes
+
+    recording = open_recording(args.recording)
+    target = Path(args.output or _name(args.recording))
+    own = tuple(args.user_path or ())
+    write_page(recording, target, user_paths=own, name=args.recording, redact=args.redact)
+    if args.open:
+        import webbrowser
+
+        webbrowser.open(target.absolute().as_uri())
+    return f"{target}  {nbytes(target.stat().st_size)}\n"
+
+
+def _name(recording: str) -> str:
+    """`run.html` for `run.clens`, where one works."""
+    name = Path(recording).resolve().name.removesuffix(".gz")
+    return f"{name.removesuffix('.clens').removesuffix('.log')}.html"
