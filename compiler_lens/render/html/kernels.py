@@ -10,7 +10,7 @@ from compiler_lens.analysis.fusion import Apart, causes, unfused
 from compiler_lens.analysis.kernel_rows import Costs, KernelRow, kernel_rows
 from compiler_lens.analysis.kernels import KernelGroup, fused_op_count, kernel_kinds, launch_count
 from compiler_lens.analysis.lineage import Lineage
-from compiler_lens.model import Kernel, Trust
+from compiler_lens.model import Kernel, SourceLine, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import language_of
 from compiler_lens.render.console.fusion import said
@@ -25,6 +25,9 @@ _COLUMNS = (
     "kernel", "=id", "=pass", "=kind", "#ops", "`fused", "#launches", "#time", "#moves", "#multiplies",
     "lines", "modules",
 )  # fmt: skip
+
+
+_OPS = 5  # of a kernel, in the table
 
 
 def kernel_table(matter: Matter) -> Block:
@@ -60,14 +63,30 @@ def _row(row: KernelRow, ink: Ink) -> Sequence[Cell]:
         words.PASSES[kernel.part],
         words.kernel_kind(kernel),
         figure(number(row.group.op_count), row.group.op_count),
-        ", ".join(f"{words.op_name(op)} {times(n)}" if n > 1 else words.op_name(op) for op, n in row.group.fused),
+        _fused(row),
         figure(number(row.launches), row.launches),
         figure(microseconds(row.microseconds), row.microseconds),
         figure(moved(row.traffic), row.traffic.bytes if row.traffic else None),
         figure(flops(row.flops or 0), row.flops),
-        ("", None, [[ink.at(lines[key]), ink.href(lines[key])] for key in sorted(lines)]) if lines else "",
+        _places([lines[key] for key in sorted(lines)], ink),
         modules,
     )
+
+
+def _fused(row: KernelRow) -> Cell:
+    """The first ops, found by all of them."""
+    names = [f"{words.op_name(op)} {times(n)}" if n > 1 else words.op_name(op) for op, n in row.group.fused]
+    more = f" +{len(names) - _OPS}" if len(names) > _OPS else ""
+    return ", ".join(names[:_OPS]) + more, " ".join(names)
+
+
+def _places(lines: Sequence[SourceLine], ink: Ink) -> Cell:
+    """`model.py:22, 24`, each with its address."""
+    told: list[list[str]] = []
+    for number_, at in enumerate(lines):
+        again = number_ > 0 and lines[number_ - 1].file == at.file
+        told.append([str(at.line) if again else ink.at(at), ink.href(at)])
+    return ("", None, told) if told else ""
 
 
 def kernel_details(matter: Matter) -> list[dict[str, Any]]:
@@ -171,7 +190,7 @@ def _apart(index: int, pairs: Sequence[Apart], ink: Ink) -> Block | None:
         rows.append(
             (
                 figure(nbytes(alike.bytes), alike.bytes),
-                figure(times(len(alike.pairs)) if len(alike.pairs) > 1 else "", len(alike.pairs)),
+                figure(times(len(alike.pairs)), len(alike.pairs)) if len(alike.pairs) > 1 else "",
                 (other.name, other.name, ink.kernel(other)),
                 "after it" if is_first else "before it",
                 said(cause, pair),

@@ -76,7 +76,7 @@
     const body = make("tbody");
     const count = make("output");
     const more = make("button", { class: "more", type: "button", onclick: () => grow() });
-    const found = block.rows.map((row) => row.map(wording).join("\n").toLowerCase());
+    const found = block.rows.map((row) => row.map((one) => `${wording(one)}\n${places(one) ? places(one).map((at) => at[1]).join("\n") : rank(one)}`).join("\n").toLowerCase());
     const chosen = new Map();
     let wanted = "", rows = block.rows.map((_, i) => i), sorted = null, upto = 0;
     const cell = (one, head) => {

@@ -52,7 +52,7 @@ def guard_blocks(recording: Recording, ink: Ink) -> list[Block]:
     """Every guard once for each compilation, and what became symbolic."""
     folded = Counter((g.compile_id, g.kind, g.expression or g.source, g.user_line) for g in recording.guards)
     rows: list[Sequence[Cell]] = [
-        (compile_id_cell(i), kind, text, ink.place_cell(at), figure(f"{n:,}" if n > 1 else "", n))
+        (compile_id_cell(i), kind, text, ink.place_cell(at), figure(f"{n:,}", n) if n > 1 else "")
         for (i, kind, text, at), n in folded.items()
     ]
     symbols: list[Sequence[Cell]] = [
@@ -154,7 +154,7 @@ def cudagraph_blocks(recording: Recording, ink: Ink) -> list[Block]:
     rows: list[Sequence[Cell]] = [
         (
             compile_id_cell(o.compile_id), words.PASSES[o.part] if o.part else "", words.CUDAGRAPHS[o.state],
-            figure(f"{o.partitions:,}" if o.partitions else "", o.partitions), o.reason,
+            figure(f"{o.partitions:,}", o.partitions) if o.partitions else "", o.reason,
             ink.place_cell(o.user_stack[-1] if o.user_stack else None),
         )
         for o in recording.cudagraphs
