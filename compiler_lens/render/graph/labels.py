@@ -1,0 +1,268 @@
+"""What stands in a box: short lines, and the whole truth for who asks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+
+from compiler_lens.analysis.graph_flow import Role, Value
+from compiler_lens.analysis.level_tree import Group, GroupKind
+from compiler_lens.analysis.levels import Box, BoxKind, Edge
+from compiler_lens.model import Node, TensorSpec
+from compiler_lens.render.text import nbytes, number, one_line, plural
+from compiler_lens.render.words import kernel_kind, op_name
+
+_LONGEST = 34  # characters of a line in a box
+_ARGUMENTS = 16
+_NAMED = 3  # parameters that are named one by one
+_FACTS = 40  # lines of a tooltip
+
+
+class Tint(Enum):
+    """What kind of work a box does; its colour, and its words in the legend."""
+
+    MATRIX = "matrix product, convolution, attention"
+    REDUCTION = "reduction, normalisation"
+    POINTWISE = "pointwise"
+    VIEW = "view: moves no data"
+    COPY = "copy, cast, gather"
+    RANDOM = "random"
+    OTHER = "other"
+    MODULE = "module, opens"
+    KERNEL = "kernel"
+    INPUT = "input"
+    OUTPUT = "output"
+
+
+_TINTS: Mapping[Tint, frozenset[str]] = {
+    Tint.MATRIX: frozenset(
+        "mm addmm bmm baddbmm matmul linear bilinear einsum dot mv addmv addbmm conv1d conv2d conv3d convolution"
+        " convolution_backward conv_transpose1d conv_transpose2d conv_transpose3d scaled_dot_product_attention"
+        " flex_attention _scaled_mm _grouped_mm multi_head_attention_forward lstm gru __matmul__".split()
+    ),
+    Tint.REDUCTION: frozenset(
+        "sum mean var std var_mean std_mean amax amin max min argmax argmin prod all any norm softmax _softmax"
+        " log_softmax _log_softmax logsumexp layer_norm native_layer_norm group_norm batch_norm rms_norm cumsum"
+        " native_group_norm _native_batch_norm_legit_functional cudnn_batch_norm native_batch_norm cross_entropy"
+        " nll_loss nll_loss_forward nll_loss_backward native_layer_norm_backward native_group_norm_backward topk sort"
+        " native_batch_norm_backward _softmax_backward_data _log_softmax_backward_data mse_loss max_pool2d avg_pool2d"
+        " adaptive_avg_pool2d max_pool2d_with_indices _fused_rms_norm vector_norm linalg_vector_norm".split()
+    ),
+    Tint.VIEW: frozenset(
+        "view reshape permute transpose t T mT expand select slice narrow squeeze unsqueeze split chunk unbind getitem"
+        " flatten unflatten as_strided detach alias diagonal movedim view_as expand_as split_with_sizes lift_fresh_copy"
+        " broadcast_in_dim _unsafe_view broadcast_to size sym_size".split()
+    ),
+    Tint.COPY: frozenset(
+        "clone contiguous _to_copy to convert_element_type copy copy_ cat stack embedding index gather scatter"
+        " index_select index_put index_put_ slice_scatter select_scatter scatter_add embedding_dense_backward"
+        " constant_pad_nd pad repeat roll flip float half bfloat16 type device_put masked_fill where full zeros"
+        " ones arange empty full_like zeros_like ones_like new_zeros tensor scalar_tensor iota".split()
+    ),
+    Tint.RANDOM: frozenset(
+        "dropout native_dropout rand randn bernoulli rand_like randn_like inductor_random inductor_seeds"
+        " inductor_lookup_seed native_dropout_backward multinomial randint uniform normal".split()
+    ),
+}
+
+
+def tint(box: Box) -> Tint:
+    """The kind of work that a box does."""
+    if box.kind is BoxKind.INPUT:
+        return Tint.INPUT
+    if box.kind is BoxKind.OUTPUT:
+        return Tint.OUTPUT
+    if box.group:
+        return Tint.KERNEL if box.group.kind is GroupKind.KERNEL else Tint.MODULE
+    name = op_name(box.nodes[0].target).rpartition(".")[2]
+    if name in {"_scaled_dot_product"} or "attention" in name:
+        return Tint.MATRIX
+    found = next((each for each, names in _TINTS.items() if name in names), None)
+    return found or (Tint.OTHER if "higher_order" in box.nodes[0].target else Tint.POINTWISE)
+
+
+def short(text: str, limit: int = _LONGEST) -> str:
+    """A line that fits a box: of a long one the two ends, which tell names apart."""
+    text = one_line(text, 4 * limit)
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit * 2 // 3 - 1]}…{text[-(limit - limit * 2 // 3) :]}"
+
+
+def lines(box: Box, within: str = "") -> tuple[str, ...]:
+    """The lines of a box, its name first. `within` is the module whose level it stands in."""
+    if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
+        return _ends(box)
+    told = _group_lines(box, box.group, within) if box.group else _op_lines(box, within)
+    return tuple(line for line in (*told, *_held(box)) if line)
+
+
+def _op_lines(box: Box, within: str) -> list[str]:
+    node = box.nodes[0]
+    name = op_name(node.target)
+    extra = _arguments(node)
+    module = relative(node.module, within)
+    return [short(f"{name} {extra}".strip()), module and short(module), _specs(_results(box.nodes))]
+
+
+def _results(nodes: Sequence[Node]) -> list[TensorSpec]:
+    """What an op gives: of an op with several results, those that are used."""
+    parts = [spec for part in nodes[1:] for spec in part.specs]
+    return parts or list(nodes[0].specs)
+
+
+def _specs(specs: Sequence[TensorSpec]) -> str:
+    if not specs:
+        return ""
+    if len(set(map(str, specs))) == 1:
+        return short(str(specs[0])) + (f" \N{MULTIPLICATION SIGN}{len(specs)}" if len(specs) > 1 else "")
+    return plural(len(specs), "tensor")
+
+
+def _arguments(node: Node) -> str:
+    """Numbers that belong to the op: the exponent, the dimension; not what is known from the shapes."""
+    if op_name(node.target) in {"view", "reshape", "expand", "embedding", "broadcast_in_dim"}:
+        return ""
+    kept = [part.strip() for part in node.arguments.split(", ") if part.strip() not in node.inputs]
+    text = ", ".join(kept)
+    return text if len(text) <= _ARGUMENTS and "(" not in text and text != "None" else ""
+
+
+def relative(module: str, within: str) -> str:
+    """A module's path from where one stands."""
+    if not module or module == within:
+        return ""
+    return module.removeprefix(f"{within}.") if within else module
+
+
+def _group_lines(box: Box, group: Group, within: str) -> list[str]:
+    count = len(box.nodes) - sum(len(n.specs) > 0 and n.target == "operator.getitem" for n in box.nodes)
+    per = count // box.repeats
+    ops = plural(per, "op") + (" each" if box.repeats > 1 else "")
+    if group.kernel:
+        return [short(group.label), f"{kernel_kind(group.kernel)} · {ops}"]
+    if group.kind is GroupKind.STRETCH:
+        common = ", ".join(name for name, _ in Counter(op_name(n.target) for n in box.nodes).most_common(3))
+        return [f"ops {group.first + 1:,} to {group.last:,}", short(common), ops]
+    if group.kind is GroupKind.LINE:
+        return [short(group.label), short(box.nodes[0].source[-1].code.strip()) if box.nodes[0].source else "", ops]
+    return [short(name(box)), short(group.detail), ops]
+
+
+def name(box: Box) -> str:
+    """What a group is called: `h.0 … h.11` for brothers folded into one."""
+    first, last = box.members[0], box.members[-1]
+    if isinstance(first, int) or isinstance(last, int) or first is last or not box.group:
+        return box.group.label if box.group else ""
+    return f"{first.label} … {last.label}"
+
+
+def _held(box: Box) -> list[str]:
+    per = box.repeats
+    parameters = [value for value in box.reads if value.role is Role.PARAMETER]
+    saved = [value for value in box.reads if value.role is Role.SAVED]
+    others = [value for value in box.reads if value.role in {Role.INPUT, Role.TANGENT}]
+    keeps = [value for value in box.gives if value.role is Role.SAVED]
+    gradients = [value for value in box.gives if value.role is Role.GRADIENT]
+    return [
+        _few("", parameters, "parameter", per),
+        _few("reads ", others, "input", per),
+        _few("saved: ", saved, "saved tensor", per),
+        _few("saves ", keeps, "tensor", per, named=False),
+        _few("gives ", gradients, "gradient", per, named=False),
+    ]
+
+
+def _few(verb: str, values: Sequence[Value], noun: str, repeats: int, *, named: bool = True) -> str:
+    """Some values: by name where they are few, with the memory that they take where they are many."""
+    if not values:
+        return ""
+    if named and len(values) <= _NAMED and repeats == 1:
+        return short(verb + ", ".join(dict.fromkeys(value.label for value in values)))
+    sizes = [size for value in values for size in (memory(value.node),) if size is not None]
+    amount = f" · {nbytes(sum(sizes))}" if sizes else ""
+    return f"{'' if verb.endswith(': ') else verb}{plural(len(values), noun)}{amount}"
+
+
+def memory(node: Node) -> int | None:
+    """Bytes of what a node makes."""
+    sizes = [spec.bytes for spec in node.specs]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
+
+
+def _ends(box: Box) -> tuple[str, ...]:
+    values = box.values
+    if box.places:
+        arrow = "from" if box.kind is BoxKind.INPUT else "to"
+        what = values[0].label if len(values) == 1 else plural(len(values), "tensor")
+        more = f" and {len(box.places) - 1} more" if len(box.places) > 1 else ""
+        return (short(what), short(f"{arrow} {box.places[0]}{more}"), _spec_of(values))
+    if len(values) == 1:
+        told = {Role.RESULT: "output ", Role.SAVED: "saved "}.get(values[0].role, "")
+        label = values[0].label
+        return (short(label if label.startswith("gradient") else told + label), _spec_of(values))
+    kinds = Counter(value.role for value in values)
+    nouns = {Role.RESULT: "output", Role.TANGENT: "gradient", Role.SAVED: "saved tensor"}
+    return (", ".join(plural(count, nouns.get(role, "input")) for role, count in kinds.items()), _spec_of(values))
+
+
+def _spec_of(values: Sequence[Value]) -> str:
+    return _specs([spec for value in values for spec in value.node.specs])
+
+
+def edge_label(edge: Edge) -> str:
+    """How many tensors of which shape go along a line."""
+    return _specs([spec for node in edge.values for spec in node.specs])
+
+
+# -- everything
+
+
+def facts(box: Box) -> str:
+    """All that is known of a box, a line each."""
+    told = _group_facts(box) if box.group else [fact for node in box.nodes for fact in _node_facts(node)]
+    if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
+        told = [f"{value.role.value}: {_named(value)}" for value in box.values]
+        told += [f"{'from' if box.kind is BoxKind.INPUT else 'to'} {place}" for place in box.places]
+    held = [f"reads {value.role.value} {_named(value)}" for value in box.reads]
+    given = [f"gives {value.role.value} {_named(value)}" for value in box.gives]
+    every = [one_line(line) for line in (*told, *held, *given)]
+    more = [f"… {number(len(every) - _FACTS)} more"] if len(every) > _FACTS else []
+    return "\n".join(every[:_FACTS] + more)
+
+
+def _named(value: Value) -> str:
+    spec = ", ".join(map(str, value.node.specs))
+    label = "" if value.label == value.node.name else f" ({value.node.name})"
+    return f"{value.label}{label} {spec}".strip()
+
+
+def _node_facts(node: Node) -> Iterable[str]:
+    yield f"{node.name} = {node.target}({node.arguments})"
+    for spec in node.specs:
+        size = f", {nbytes(spec.bytes)}" if spec.bytes is not None else ""
+        stride = f", stride {list(spec.stride)}" if spec.stride is not None else ""
+        yield f"  {spec}{stride}{', ' + spec.device if spec.device else ''}{size}"
+    if node.module:
+        yield f"  module {node.module}{f' ({node.module_type})' if node.module_type else ''}"
+    if node.origins:
+        yield f"  {'differentiates' if node.backward else 'from'} {', '.join(node.origins)}"
+    if node.original_aten:
+        yield f"  from {node.original_aten}"
+    for place in node.source[-1:]:
+        yield f"  {place.file}:{place.line} in {place.function}: {place.code.strip()}"
+
+
+def _group_facts(box: Box) -> list[str]:
+    group = box.group
+    if group is None:
+        return []
+    count = Counter(op_name(node.target) for node in box.nodes).most_common(12)
+    head = [f"{group.kind.value} {group.module or name(box)} {group.detail}".rstrip()]
+    if box.repeats > 1:
+        head.append(f"{box.repeats} alike: {name(box)}")
+    if group.kernel:
+        head.append(f"{kernel_kind(group.kernel)}, {plural(len(group.kernel.launches), 'launch', 'launches')}")
+    return [*head, f"{plural(len(box.nodes), 'node')}: " + ", ".join(f"{op} \N{MULTIPLICATION SIGN}{n}" for op, n in count)]

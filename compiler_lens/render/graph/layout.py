@@ -1,0 +1,231 @@
+"""Positions for boxes and lines between them: layers from top to bottom, long ones in columns side by side.
+
+Ours, because nothing that pip brings does it all: see docs/decisions.md. Pure geometry: it knows no graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.render.graph.columns import Column, columns
+from compiler_lens.render.graph.ranks import neighbours, ordered, ranks
+
+Point = tuple[float, float]
+
+GAP_X = 22.0
+GAP_Y = 30.0
+_LINE = 10.0  # the room that a line has which passes by boxes
+_RELAXATIONS = 10
+_STRAIGHT = 6.0  # how much more than boxes long lines want to be straight
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A line to be drawn. `leaves` and `enters` are places along the two boxes, where these are given."""
+
+    source: int
+    target: int
+    leaves: float | None = None
+    enters: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where everything is. Boxes by their upper left corner."""
+
+    width: float
+    height: float
+    places: tuple[Point, ...]
+    routes: tuple[tuple[Point, ...], ...]  # for each link: where it starts, the points it goes through, where it ends
+
+
+@dataclass(slots=True)
+class _Work:
+    """A layout under way: boxes first, then the points at which long lines pass a layer."""
+
+    sizes: list[tuple[float, float]]
+    rank: list[int]
+    arcs: list[tuple[int, int]]
+    chains: list[list[int]]  # for each link its nodes, from box to box
+    layers: list[list[int]]
+    x: list[float]  # centres
+
+
+def place(
+    sizes: Sequence[tuple[float, float]],
+    links: Sequence[Link],
+    *,
+    first: Collection[int] = (),
+    last: Collection[int] = (),
+    tallest: float = 1000.0,
+) -> Placement:
+    """Lay boxes of these sizes out. The links must not form a circle."""
+    if not sizes:
+        return Placement(0, 0, (), ())
+    work = _work(sizes, links, first, last)
+    work.layers = ordered(work.layers, work.arcs, len(work.sizes))
+    _spread(work)
+    return _placed(work, links, len(sizes), tallest)
+
+
+def _work(
+    sizes: Sequence[tuple[float, float]], links: Sequence[Link], first: Collection[int], last: Collection[int]
+) -> _Work:
+    count = len(sizes)
+    rank = ranks(count, [(link.source, link.target) for link in links], first, last)
+    work = _Work(list(sizes), rank, [], [], [], [])
+    trunks: dict[tuple[int, float | None, int], int] = {}
+    arcs: dict[tuple[int, int], None] = {}
+    for link in links:
+        chain = [link.source]
+        for level in range(rank[link.source] + 1, rank[link.target]):
+            # Lines from one place to several go together as far as they can.
+            key = (link.source, link.leaves, level)
+            if key not in trunks:
+                trunks[key] = len(work.sizes)
+                work.sizes.append((_LINE, 0.0))
+                work.rank.append(level)
+            chain.append(trunks[key])
+        chain.append(link.target)
+        work.chains.append(chain)
+        arcs.update(dict.fromkeys(zip(chain, chain[1:], strict=False)))
+    work.arcs = list(arcs)
+    work.layers = [[] for _ in range(max(work.rank) + 1)]
+    for node, level in enumerate(work.rank):
+        work.layers[level].append(node)
+    return work
+
+
+# -- from left to right
+
+
+def _spread(work: _Work) -> None:
+    """Place each node near the middle of its neighbours, without any two on top of each other."""
+    before, behind = neighbours(len(work.sizes), work.arcs)
+    work.x = [0.0] * len(work.sizes)
+    for layer in work.layers:
+        _settle(work, layer, [0.0] * len(layer), [1.0] * len(layer))
+    for turn in range(_RELAXATIONS):
+        near = before if turn % 2 == 0 else behind
+        for layer in work.layers if turn % 2 == 0 else reversed(work.layers):
+            wanted = [_middle(work, node, near[node]) for node in layer]
+            weights = [_weight(work, node, near[node]) for node in layer]
+            _settle(work, layer, wanted, weights)
+    both = [[*before[node], *behind[node]] for node in range(len(work.sizes))]
+    for layer in work.layers:
+        _settle(work, layer, [_middle(work, n, both[n]) for n in layer], [_weight(work, n, both[n]) for n in layer])
+
+
+def _middle(work: _Work, node: int, near: Sequence[int]) -> float:
+    return sum(work.x[other] for other in near) / len(near) if near else work.x[node]
+
+
+def _weight(work: _Work, node: int, near: Sequence[int]) -> float:
+    if not near:
+        return 0.1
+    line = work.sizes[node][1] == 0
+    return _STRAIGHT if line and any(work.sizes[other][1] == 0 for other in near) else 1.0
+
+
+def _settle(work: _Work, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
+    """As near as possible to where they want to be, in order and apart: pools of neighbours that push each other."""
+    offsets = [0.0]
+    for left, right in zip(layer, layer[1:], strict=False):
+        offsets.append(offsets[-1] + (work.sizes[left][0] + work.sizes[right][0]) / 2 + _gap(work, left, right))
+    pools: list[tuple[float, float, int]] = []  # sum of wishes, weight, members
+    for want, weight, offset in zip(wanted, weights, offsets, strict=True):
+        pool = ((want - offset) * weight, weight, 1)
+        while pools and pools[-1][0] / pools[-1][1] > pool[0] / pool[1]:
+            last = pools.pop()
+            pool = (last[0] + pool[0], last[1] + pool[1], last[2] + pool[2])
+        pools.append(pool)
+    places = [total / weight for total, weight, members in pools for _ in range(members)]
+    for node, start, offset in zip(layer, places, offsets, strict=True):
+        work.x[node] = start + offset
+
+
+def _gap(work: _Work, left: int, right: int) -> float:
+    lines = (work.sizes[left][1] == 0) + (work.sizes[right][1] == 0)
+    return (GAP_X, GAP_X * 0.6, 4.0)[lines]
+
+
+# -- from top to bottom, in columns
+
+
+def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> Placement:
+    cols = columns(work.layers, work.sizes, work.x, work.arcs, tallest, GAP_Y)
+    home = {level: column for column in cols for level in range(column.first, column.last)}
+    lefts = [work.x[n] - work.sizes[n][0] / 2 + home[work.rank[n]].shift for n in range(len(work.sizes))]
+    tops = [home[work.rank[n]].tops[work.rank[n] - home[work.rank[n]].first] for n in range(len(work.sizes))]
+    enters, leaves = _ports(work, links, lefts)
+    routes = [
+        _route(work, chain, number, lefts, tops, home, enters, leaves) for number, chain in enumerate(work.chains)
+    ]
+    width = max(column.right for column in cols)
+    height = max(column.bottom for column in cols)
+    places = tuple((lefts[node], tops[node]) for node in range(count))
+    return Placement(width, height, places, tuple(map(tuple, routes)))
+
+
+Ports = dict[tuple[int, int], float]
+
+
+def _ports(work: _Work, links: Sequence[Link], lefts: Sequence[float]) -> tuple[Ports, Ports]:
+    """Where along a box each line ends: in the order of where it comes from, apart from each other."""
+    given_in = {(c[-2], c[-1]): link.enters for c, link in zip(work.chains, links, strict=True) if link.enters is not None}
+    given_out = {(c[0], c[1]): link.leaves for c, link in zip(work.chains, links, strict=True) if link.leaves is not None}
+    before, behind = neighbours(len(work.sizes), work.arcs)
+    enters = {arc: x for node in range(len(work.sizes)) for arc, x in _along(work, node, before[node], lefts, -1)}
+    leaves = {arc: x for node in range(len(work.sizes)) for arc, x in _along(work, node, behind[node], lefts, 1)}
+    enters.update({arc: lefts[arc[1]] + x for arc, x in given_in.items()})
+    leaves.update({arc: lefts[arc[0]] + x for arc, x in given_out.items()})
+    return enters, leaves
+
+
+def _along(
+    work: _Work, node: int, near: Sequence[int], lefts: Sequence[float], way: int
+) -> list[tuple[tuple[int, int], float]]:
+    width = work.sizes[node][0]
+    if work.sizes[node][1] == 0:
+        return [(((node, other) if way > 0 else (other, node)), lefts[node] + width / 2) for other in near]
+    inner = sorted(near, key=lambda other: work.x[other])
+    step = min(width * 0.8 / max(len(inner), 1), 26.0)
+    start = lefts[node] + width / 2 - step * (len(inner) - 1) / 2
+    found = []
+    for number, other in enumerate(inner):
+        x = start + number * step
+        if len(inner) == 1 and abs(work.x[other] - work.x[node]) < width * 0.4 and work.sizes[other][0] < width:
+            x = lefts[node] + width / 2 + work.x[other] - work.x[node]  # straight down
+        found.append((((node, other) if way > 0 else (other, node)), x))
+    return found
+
+
+def _route(
+    work: _Work,
+    chain: Sequence[int],
+    number: int,
+    lefts: Sequence[float],
+    tops: Sequence[float],
+    home: dict[int, Column],
+    enters: Ports,
+    leaves: Ports,
+) -> list[Point]:
+    points: list[Point] = []
+    for source, target in zip(chain, chain[1:], strict=False):
+        out, into = leaves[source, target], enters[source, target]
+        above, below = home[work.rank[source]], home[work.rank[target]]
+        start = (out, tops[source] + (work.sizes[source][1] or _depth(work, source)))
+        end = (into, tops[target])
+        points.append(start)
+        if above is not below:
+            turn, drop = above.lanes[source, target]
+            gutter = above.right + turn
+            points += [(out, above.bottom_line + turn), (gutter, above.bottom_line + turn)]
+            points += [(gutter, below.top_line - drop), (into, below.top_line - drop)]
+        points.append(end)
+    return points
+
+
+def _depth(work: _Work, node: int) -> float:
+    return max(work.sizes[other][1] for other in work.layers[work.rank[node]])
