@@ -160,7 +160,7 @@ def _input(node: Node, stage: GraphStage, primals: Sequence[Value]) -> Value:
     known = primals[number] if number is not None and number < len(primals) else None
     label = known.label if known else node.name
     if node.name.startswith("tangents_"):
-        return Value(node, Role.TANGENT, node.name)
+        return Value(node, Role.TANGENT, f"gradient of output {node.name[9:]}")
     if stage in _BACKWARDS:
         held = known is not None and known.role is Role.PARAMETER
         return Value(node, Role.PARAMETER if held else Role.SAVED if node.specs else Role.SIZE, label)

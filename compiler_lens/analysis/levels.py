@@ -73,6 +73,7 @@ class Levels:
     flow: Flow
     root: Group
     readers: Mapping[str, tuple[int, ...]]  # the steps that read a value, in order
+    kernels: bool = False  # steps stand in the launches that compute them
 
     def level(self, group: Group | None = None) -> Level:
         """The picture of one group; of the whole graph, if none is given."""
@@ -98,7 +99,8 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
     for number, step in enumerate(flowing.steps):
         for name in step.reads:
             readers.setdefault(name, []).append(number)
-    return Levels(flowing, tree(flowing, launched or ()), {name: tuple(each) for name, each in readers.items()})
+    found = {name: tuple(each) for name, each in readers.items()}
+    return Levels(flowing, tree(flowing, launched or ()), found, kernels)
 
 
 # -- building one level

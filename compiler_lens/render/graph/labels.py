@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import accumulate
 
 from compiler_lens.analysis.graph_flow import Role, Value
 from compiler_lens.analysis.level_tree import Group, GroupKind
@@ -17,6 +19,7 @@ _LONGEST = 34  # characters of a line in a box
 _ARGUMENTS = 16
 _NAMED = 3  # parameters that are named one by one
 _FACTS = 40  # lines of a tooltip
+_NUMBERS = re.compile(r"[-+\d.e, \[\]]*")
 
 
 class Tint(Enum):
@@ -124,9 +127,9 @@ def _arguments(node: Node) -> str:
     """Numbers that belong to the op: the exponent, the dimension; not what is known from the shapes."""
     if op_name(node.target) in {"view", "reshape", "expand", "embedding", "broadcast_in_dim"}:
         return ""
-    kept = [part.strip() for part in node.arguments.split(", ") if part.strip() not in node.inputs]
-    text = ", ".join(kept)
-    return text if len(text) <= _ARGUMENTS and "(" not in text and text != "None" else ""
+    unsaid = {*node.inputs, "True", "False", "None"}
+    text = ", ".join(part for part in map(str.strip, node.arguments.split(", ")) if part not in unsaid)
+    return text if len(text) <= _ARGUMENTS and _NUMBERS.fullmatch(text) else ""
 
 
 def relative(module: str, within: str) -> str:
@@ -141,13 +144,21 @@ def _group_lines(box: Box, group: Group, within: str) -> list[str]:
     per = count // box.repeats
     ops = plural(per, "op") + (" each" if box.repeats > 1 else "")
     if group.kernel:
-        return [short(group.label), f"{kernel_kind(group.kernel)} · {ops}"]
+        return [short(group.label), f"{kernel_kind(group.kernel)} · {ops}", _fused(box.nodes)]
     if group.kind is GroupKind.STRETCH:
         common = ", ".join(name for name, _ in Counter(op_name(n.target) for n in box.nodes).most_common(3))
         return [f"ops {group.first + 1:,} to {group.last:,}", short(common), ops]
     if group.kind is GroupKind.LINE:
         return [short(group.label), short(box.nodes[0].source[-1].code.strip()) if box.nodes[0].source else "", ops]
     return [short(name(box)), short(group.detail), ops]
+
+
+def _fused(nodes: Sequence[Node]) -> str:
+    """The ops of a kernel, as many as there is room for."""
+    names = list(dict.fromkeys(op_name(node.target) for node in nodes if node.target != "operator.getitem"))
+    shown = max(sum(end <= _LONGEST - 6 for end in accumulate(len(name) + 2 for name in names)), 1)
+    more = f", +{len(names) - shown}" if len(names) > shown else ""
+    return short(", ".join(names[:shown]) + more)
 
 
 def name(box: Box) -> str:

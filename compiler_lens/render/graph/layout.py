@@ -50,6 +50,7 @@ class _Work:
     chains: list[list[int]]  # for each link its nodes, from box to box
     layers: list[list[int]]
     x: list[float]  # centres
+    trunks: dict[int, list[int]]  # for each point of a long line, all points of that line
 
 
 def place(
@@ -66,7 +67,7 @@ def place(
     work = _work(sizes, links, first, last)
     work.layers = ordered(work.layers, work.arcs, len(work.sizes))
     _spread(work)
-    return _placed(work, links, len(sizes), tallest)
+    return _to_the_edge(_placed(work, links, len(sizes), tallest), links, first, last)
 
 
 def _work(
@@ -74,7 +75,8 @@ def _work(
 ) -> _Work:
     count = len(sizes)
     rank = ranks(count, [(link.source, link.target) for link in links], first, last)
-    work = _Work(list(sizes), rank, [], [], [], [])
+    work = _Work(list(sizes), rank, [], [], [], [], {})
+    lines: dict[tuple[int, float | None], list[int]] = {}
     trunks: dict[tuple[int, float | None, int], int] = {}
     arcs: dict[tuple[int, int], None] = {}
     for link in links:
@@ -86,6 +88,9 @@ def _work(
                 trunks[key] = len(work.sizes)
                 work.sizes.append((_LINE, 0.0))
                 work.rank.append(level)
+                line = lines.setdefault((link.source, link.leaves), [])
+                line.append(trunks[key])
+                work.trunks[trunks[key]] = line
             chain.append(trunks[key])
         chain.append(link.target)
         work.chains.append(chain)
@@ -113,8 +118,14 @@ def _spread(work: _Work) -> None:
             weights = [_weight(work, node, near[node]) for node in layer]
             _settle(work, layer, wanted, weights)
     both = [[*before[node], *behind[node]] for node in range(len(work.sizes))]
-    for layer in work.layers:
-        _settle(work, layer, [_middle(work, n, both[n]) for n in layer], [_weight(work, n, both[n]) for n in layer])
+    for _ in range(_RELAXATIONS):
+        straight = {line[0]: sum(work.x[node] for node in line) / len(line) for line in work.trunks.values()}
+        for layer in work.layers:
+            wanted = [
+                straight[work.trunks[node][0]] if node in work.trunks else _middle(work, node, both[node])
+                for node in layer
+            ]
+            _settle(work, layer, wanted, [_STRAIGHT if node in work.trunks else 1.0 for node in layer])
 
 
 def _middle(work: _Work, node: int, near: Sequence[int]) -> float:
@@ -124,8 +135,7 @@ def _middle(work: _Work, node: int, near: Sequence[int]) -> float:
 def _weight(work: _Work, node: int, near: Sequence[int]) -> float:
     if not near:
         return 0.1
-    line = work.sizes[node][1] == 0
-    return _STRAIGHT if line and any(work.sizes[other][1] == 0 for other in near) else 1.0
+    return _STRAIGHT if node in work.trunks and any(other in work.trunks for other in near) else 1.0
 
 
 def _settle(work: _Work, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
@@ -166,6 +176,22 @@ def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> P
     height = max(column.bottom for column in cols)
     places = tuple((lefts[node], tops[node]) for node in range(count))
     return Placement(width, height, places, tuple(map(tuple, routes)))
+
+
+def _to_the_edge(
+    placed: Placement, links: Sequence[Link], first: Collection[int], last: Collection[int]
+) -> Placement:
+    """What stands first or last, moved to the very edge with the lines that end there."""
+    places = [
+        (x, 0.0 if node in first else placed.height if node in last else y)
+        for node, (x, y) in enumerate(placed.places)
+    ]
+    routes = []
+    for link, route in zip(links, placed.routes, strict=True):
+        head = ((route[0][0], 0.0),) if link.source in first else ()
+        foot = ((route[-1][0], placed.height),) if link.target in last else ()
+        routes.append((*head, *route, *foot))
+    return Placement(placed.width, placed.height, tuple(places), tuple(routes))
 
 
 Ports = dict[tuple[int, int], float]

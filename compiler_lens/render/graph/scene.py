@@ -13,7 +13,8 @@ from compiler_lens.render.graph.labels import Tint
 from compiler_lens.render.graph.layout import Link, Placement, Point, place
 from compiler_lens.render.graph.measure import TEXT, TITLE, text_width
 
-ROOMY = 40  # boxes that a picture may have by being opened further
+ROOMY = 32  # boxes that a picture may have by being opened further
+_ROOMY_KERNELS = 90  # the same, where what opens are kernels
 _MOST = 400  # boxes of a picture, however deep it was asked to be
 _PAD = 16.0
 HEADER = 30.0
@@ -73,21 +74,19 @@ def picture(levels: Levels, group: Group | None = None, depth: int | None = None
 
 
 def _opened(levels: Levels, group: Group, depth: int | None) -> frozenset[int]:
-    """The groups to open, by where they start and end; breadth first, while there is room."""
+    """The groups to open: rank by rank, all of a rank or none, so that brothers look alike."""
     opened: set[int] = set()
-    room = ROOMY if depth is None else _MOST
+    room = _MOST if depth is not None else _ROOMY_KERNELS if levels.kernels else ROOMY
     count = len(levels.level(group).boxes)
-    rank = [group]
-    deep = 0
+    rank, deep = [group], 0
     while rank and (depth is None or deep < depth):
-        following: list[Group] = []
-        for box in (box for each in rank for box in levels.level(each).boxes if box.group):
-            inside = len(levels.level(box.group).boxes)
-            if count + inside <= room and box.group:
-                opened.add(id(box.group))
-                count += inside
-                following.append(box.group)
-        rank, deep = following, deep + 1
+        boxes = [box for each in rank for box in levels.level(each).boxes]
+        rank = [box.group for box in boxes if box.group and len(box.group) > 1]
+        count += sum(len(levels.level(each).boxes) for each in rank)
+        if count > room:
+            break
+        opened |= {id(each) for each in rank}
+        deep += 1
     return frozenset(opened)
 
 
@@ -118,7 +117,7 @@ def _draw(levels: Levels, level: Level, number: int, opened: frozenset[int], cro
         pill = box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}
         extra = 18 if box.repeats > 1 else 0
         return Drawn(0, 0, max(width + extra, 48), 12 + LINE * len(lines) - (2 if pill else 0), box, lines, tint)
-    through = {f"in {node.name}": "" or node.name for e in level.edges if e.target == number for node in e.values}
+    through = {f"in {node.name}": node.name for e in level.edges if e.target == number for node in e.values}
     through |= {f"out {node.name}": node.name for e in level.edges if e.source == number for node in e.values}
     inner_level = levels.level(box.group)
     through |= {f"out {n.name}": n.name for b in inner_level.boxes if b.kind is BoxKind.OUTPUT and b.places for n in b.nodes}

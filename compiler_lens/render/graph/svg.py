@@ -119,7 +119,14 @@ def _frame(drawn: Drawn, href: Href | None) -> Iterator[str]:
     yield f'<rect class="{style} clg-frame" {_rect(drawn)} rx="{_n(_ROUND)}"/>'
     words = f'<text class="clg-t" x="{_n(drawn.x + 12)}" y="{_n(drawn.y + 19)}">{_text(drawn.lines[0])}</text>'
     yield _linked(drawn, href, words + "".join(_badge(drawn)))
-    yield from _picture(inner, drawn.x + (drawn.width - inner.width) / 2, drawn.y + HEADER, href)
+    left = drawn.x + (drawn.width - inner.width) / 2
+    title = text_width(drawn.lines[0], 13.0) + 16
+    for way, start, end in (("in", drawn.y, drawn.y + HEADER), ("out", drawn.y + HEADER + inner.height, drawn.y + drawn.height)):
+        for x in dict.fromkeys(left + port for _, port in inner.ports[way]):
+            behind_title = way == "in" and x < drawn.x + title
+            told = _path(((x, start + 26 if behind_title else start), (x, end)))
+            yield f'<path class="clg-l" d="{told}"/>'
+    yield from _picture(inner, left, drawn.y + HEADER, href)
 
 
 def _closed(drawn: Drawn) -> Iterator[str]:
