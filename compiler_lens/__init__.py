@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from compiler_lens.model import Recording
     from compiler_lens.named import named_lens
     from compiler_lens.recording_file import load
+    from compiler_lens.render.graph.drawing import Drawing, draw
 
 __all__ = [
     "CaptureError",
+    "Drawing",
     "Explanation",
     "Lens",
     "LensError",
@@ -32,6 +34,7 @@ __all__ = [
     "Recording",
     "RecordingFileError",
     "UsageError",
+    "draw",
     "explain",
     "load",
     "named_lens",
@@ -42,6 +45,8 @@ __version__ = "0.1.0"
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
     "Explanation": "compiler_lens.analysis.explanation",
+    "Drawing": "compiler_lens.render.graph.drawing",
+    "draw": "compiler_lens.render.graph.drawing",
     "explain": "compiler_lens.analysis.explanation",
     "Lens": "compiler_lens.lens",
     "Recording": "compiler_lens.model",

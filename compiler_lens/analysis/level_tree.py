@@ -156,9 +156,7 @@ def _divided(known: _Steps, children: tuple[Child, ...], tried: set[GroupKind]) 
         runs = [tuple(run) for _, run in groupby(children, key=lambda child: _place(known, child, kind))]
         if 1 < len(runs) < len(children):
             tried = {*tried, kind}
-            children = tuple(
-                run[0] if len(run) == 1 else _grouped(known, kind, run, tried) for run in runs
-            )
+            children = tuple(run[0] if len(run) == 1 else _grouped(known, kind, run, tried) for run in runs)
     while len(folds(children)) > MOST:
         children = _stretches(known, children)
     return children

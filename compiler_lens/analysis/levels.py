@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from compiler_lens.analysis.graph_flow import HELD, Flow, Role, Value, flow
-from compiler_lens.analysis.level_tree import MOST, Child, Group, GroupKind, folds, tree
 from compiler_lens.analysis.launches import launches_of_steps, order_of_launches
+from compiler_lens.analysis.level_tree import MOST, Child, Group, folds, tree
 from compiler_lens.model import Graph, Node, Recording
 
 _PILLS = 8  # boxes for what comes in, and as many for what goes out
@@ -78,6 +78,18 @@ class Levels:
     def level(self, group: Group | None = None) -> Level:
         """The picture of one group; of the whole graph, if none is given."""
         return _Builder(self, group or self.root).level()
+
+    def as_first(self, box: Box, name: str) -> str:
+        """The value of the first of folded repeats that is what `name` is of another one."""
+        step = self.flow.makers.get(name)
+        for member in box.members:
+            if step is None or isinstance(member, int) or not member.first <= step < member.last:
+                continue
+            place = [node.name for node in self.flow.steps[step].nodes].index(name)
+            first = box.members[0]
+            nodes = self.flow.steps[step - member.first + (first if isinstance(first, int) else first.first)].nodes
+            return nodes[min(place, len(nodes) - 1)].name
+        return name
 
     def groups(self) -> Iterator[Group]:
         """Every group that opens to a picture of its own, outer ones first; of alike ones in a row the first."""
@@ -252,7 +264,9 @@ class _Builder:
         values = tuple(value for value, _ in given)
         places = tuple(dict.fromkeys(place for _, place in given if place))
         nodes = tuple(value.node for value in values)
-        self.boxes.append(Box(f"o{nodes[0].name}{'+' if places else ''}", BoxKind.OUTPUT, nodes, values=values, places=places))
+        self.boxes.append(
+            Box(f"o{nodes[0].name}{'+' if places else ''}", BoxKind.OUTPUT, nodes, values=values, places=places)
+        )
         for source in boxes:
             for node in nodes:
                 if self._box_of(self.whole.flow.makers[node.name]) == source:
@@ -275,6 +289,4 @@ def _at_most(shown: dict[tuple[Role, tuple[int, ...]], list]) -> dict[tuple[Role
 
 
 def _holding(box: Box, reads: Iterable[Value], gives: Iterable[Value]) -> Box:
-    from dataclasses import replace
-
     return replace(box, reads=tuple(reads), gives=tuple(gives))

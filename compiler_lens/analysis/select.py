@@ -53,7 +53,7 @@ def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
     found = exact or frozenset(i for i in known if str(i).rpartition("/")[0] == wanted)
     if not found:
         names = map(str, sorted((i for i in known if str(i) != "-"), key=_by_number))
-        raise UsageError(f"no compilation {text!r} in this recording{_instead(wanted, names)}")
+        raise UsageError(f"no compilation {text!r} in this recording{instead(wanted, names)}")
     return found
 
 
@@ -69,7 +69,7 @@ def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> 
     wanted = text.strip().lower().replace("-", "_")
     if wanted in names:
         return names[wanted]
-    raise UsageError(f"no {text!r} graph here{_instead(wanted, names)}")
+    raise UsageError(f"no {text!r} graph here{instead(wanted, names)}")
 
 
 def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | None) -> tuple[Kernel, ...]:
@@ -77,7 +77,7 @@ def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | 
     kernels = [k for k in recording.kernels if ids is None or k.compile_id in ids]
     found = tuple(k for k in kernels if k.name == name)
     if not found:
-        raise UsageError(f"no kernel {name!r} in this recording{_instead(name, (k.name for k in kernels))}")
+        raise UsageError(f"no kernel {name!r} in this recording{instead(name, (k.name for k in kernels))}")
     return found
 
 
@@ -88,7 +88,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
 
 
-def _instead(wanted: str, known: Iterable[str]) -> str:
+def instead(wanted: str, known: Iterable[str]) -> str:
     """What there is, as much of it as a line holds, and what was meant most likely."""
     names = list(dict.fromkeys(known))
     if not names:

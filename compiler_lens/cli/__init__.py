@@ -18,6 +18,7 @@ start here:
   compiler-lens run -o run.clens train.py     record a script as it is
   compiler-lens show run.clens                one screen: what happened, what to do next
   compiler-lens show run.clens breaks         every graph break, with torch's advice
+  compiler-lens graph run.clens               a graph as a picture
   compiler-lens what-if model.py:make         which setting of torch.compile would help
 
 Or in Python: lens = compiler_lens.Lens(); torch.compile(model, backend=lens);
@@ -56,7 +57,7 @@ def _told(error: Exception, args: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import run, show, source, what_if
+    from compiler_lens.cli import graph, run, show, source, what_if
 
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (run, show, source, what_if):
+    for command in (run, show, source, graph, what_if):
         command.add_parser(commands)
     for added in commands.choices.values():
         added.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)

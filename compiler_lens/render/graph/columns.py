@@ -53,7 +53,9 @@ def columns(
     return _laid(cuts, heights, gaps, spans, crossing, x)
 
 
-def _gaps(layers: Sequence[Sequence[int]], arcs: Sequence[tuple[int, int]], x: Sequence[float], gap: float) -> list[float]:
+def _gaps(
+    layers: Sequence[Sequence[int]], arcs: Sequence[tuple[int, int]], x: Sequence[float], gap: float
+) -> list[float]:
     """More room below a layer whose lines go far to the side."""
     rank = {node: number for number, layer in enumerate(layers) for node in layer}
     far = [0.0] * len(layers)
@@ -107,7 +109,9 @@ def _laid(
             column.bottom = y + heights[level]
             y += heights[level] + gaps[level]
         column.shift = left - min(spans[level][0] for level in range(first, last))
-        column.right = left + max(spans[k][1] for k in range(first, last)) - min(spans[k][0] for k in range(first, last))
+        column.right = (
+            left + max(spans[k][1] for k in range(first, last)) - min(spans[k][0] for k in range(first, last))
+        )
         column.top_line = head - 8
         # The line that starts furthest to the left turns last, and comes in lowest: so they nest, and do not cross.
         lines = sorted(crossing[last - 1], key=lambda arc: x[arc[0]]) if last < len(heights) else []
@@ -117,7 +121,6 @@ def _laid(
         made.append(column)
     for column in made:
         column.bottom_line = column.bottom
-    if most:
-        lowest = max(column.bottom for column in made) + head + 8
-        made[0].bottom = lowest
+        if column.lanes:
+            column.bottom += max(turn for turn, _ in column.lanes.values()) + 8
     return made

@@ -40,32 +40,194 @@ class Tint(Enum):
 
 _TINTS: Mapping[Tint, frozenset[str]] = {
     Tint.MATRIX: frozenset(
-        "mm addmm bmm baddbmm matmul linear bilinear einsum dot mv addmv addbmm conv1d conv2d conv3d convolution"
-        " convolution_backward conv_transpose1d conv_transpose2d conv_transpose3d scaled_dot_product_attention"
-        " flex_attention _scaled_mm _grouped_mm multi_head_attention_forward lstm gru __matmul__".split()
+        [
+            "mm",
+            "addmm",
+            "bmm",
+            "baddbmm",
+            "matmul",
+            "linear",
+            "bilinear",
+            "einsum",
+            "dot",
+            "mv",
+            "addmv",
+            "addbmm",
+            "conv1d",
+            "conv2d",
+            "conv3d",
+            "convolution",
+            "convolution_backward",
+            "conv_transpose1d",
+            "conv_transpose2d",
+            "conv_transpose3d",
+            "scaled_dot_product_attention",
+            "flex_attention",
+            "_scaled_mm",
+            "_grouped_mm",
+            "multi_head_attention_forward",
+            "lstm",
+            "gru",
+            "__matmul__",
+        ]
     ),
     Tint.REDUCTION: frozenset(
-        "sum mean var std var_mean std_mean amax amin max min argmax argmin prod all any norm softmax _softmax"
-        " log_softmax _log_softmax logsumexp layer_norm native_layer_norm group_norm batch_norm rms_norm cumsum"
-        " native_group_norm _native_batch_norm_legit_functional cudnn_batch_norm native_batch_norm cross_entropy"
-        " nll_loss nll_loss_forward nll_loss_backward native_layer_norm_backward native_group_norm_backward topk sort"
-        " native_batch_norm_backward _softmax_backward_data _log_softmax_backward_data mse_loss max_pool2d avg_pool2d"
-        " adaptive_avg_pool2d max_pool2d_with_indices _fused_rms_norm vector_norm linalg_vector_norm".split()
+        [
+            "sum",
+            "mean",
+            "var",
+            "std",
+            "var_mean",
+            "std_mean",
+            "amax",
+            "amin",
+            "max",
+            "min",
+            "argmax",
+            "argmin",
+            "prod",
+            "all",
+            "any",
+            "norm",
+            "softmax",
+            "_softmax",
+            "log_softmax",
+            "_log_softmax",
+            "logsumexp",
+            "layer_norm",
+            "native_layer_norm",
+            "group_norm",
+            "batch_norm",
+            "rms_norm",
+            "cumsum",
+            "native_group_norm",
+            "_native_batch_norm_legit_functional",
+            "cudnn_batch_norm",
+            "native_batch_norm",
+            "cross_entropy",
+            "nll_loss",
+            "nll_loss_forward",
+            "nll_loss_backward",
+            "native_layer_norm_backward",
+            "native_group_norm_backward",
+            "topk",
+            "sort",
+            "native_batch_norm_backward",
+            "_softmax_backward_data",
+            "_log_softmax_backward_data",
+            "mse_loss",
+            "max_pool2d",
+            "avg_pool2d",
+            "adaptive_avg_pool2d",
+            "max_pool2d_with_indices",
+            "_fused_rms_norm",
+            "vector_norm",
+            "linalg_vector_norm",
+        ]
     ),
     Tint.VIEW: frozenset(
-        "view reshape permute transpose t T mT expand select slice narrow squeeze unsqueeze split chunk unbind getitem"
-        " flatten unflatten as_strided detach alias diagonal movedim view_as expand_as split_with_sizes lift_fresh_copy"
-        " broadcast_in_dim _unsafe_view broadcast_to size sym_size".split()
+        [
+            "view",
+            "reshape",
+            "permute",
+            "transpose",
+            "t",
+            "T",
+            "mT",
+            "expand",
+            "select",
+            "slice",
+            "narrow",
+            "squeeze",
+            "unsqueeze",
+            "split",
+            "chunk",
+            "unbind",
+            "getitem",
+            "flatten",
+            "unflatten",
+            "as_strided",
+            "detach",
+            "alias",
+            "diagonal",
+            "movedim",
+            "view_as",
+            "expand_as",
+            "split_with_sizes",
+            "lift_fresh_copy",
+            "broadcast_in_dim",
+            "_unsafe_view",
+            "broadcast_to",
+            "size",
+            "sym_size",
+        ]
     ),
     Tint.COPY: frozenset(
-        "clone contiguous _to_copy to convert_element_type copy copy_ cat stack embedding index gather scatter"
-        " index_select index_put index_put_ slice_scatter select_scatter scatter_add embedding_dense_backward"
-        " constant_pad_nd pad repeat roll flip float half bfloat16 type device_put masked_fill where full zeros"
-        " ones arange empty full_like zeros_like ones_like new_zeros tensor scalar_tensor iota".split()
+        [
+            "clone",
+            "contiguous",
+            "_to_copy",
+            "to",
+            "convert_element_type",
+            "copy",
+            "copy_",
+            "cat",
+            "stack",
+            "embedding",
+            "index",
+            "gather",
+            "scatter",
+            "index_select",
+            "index_put",
+            "index_put_",
+            "slice_scatter",
+            "select_scatter",
+            "scatter_add",
+            "embedding_dense_backward",
+            "constant_pad_nd",
+            "pad",
+            "repeat",
+            "roll",
+            "flip",
+            "float",
+            "half",
+            "bfloat16",
+            "type",
+            "device_put",
+            "masked_fill",
+            "where",
+            "full",
+            "zeros",
+            "ones",
+            "arange",
+            "empty",
+            "full_like",
+            "zeros_like",
+            "ones_like",
+            "new_zeros",
+            "tensor",
+            "scalar_tensor",
+            "iota",
+        ]
     ),
     Tint.RANDOM: frozenset(
-        "dropout native_dropout rand randn bernoulli rand_like randn_like inductor_random inductor_seeds"
-        " inductor_lookup_seed native_dropout_backward multinomial randint uniform normal".split()
+        [
+            "dropout",
+            "native_dropout",
+            "rand",
+            "randn",
+            "bernoulli",
+            "rand_like",
+            "randn_like",
+            "inductor_random",
+            "inductor_seeds",
+            "inductor_lookup_seed",
+            "native_dropout_backward",
+            "multinomial",
+            "randint",
+            "uniform",
+            "normal",
+        ]
     ),
 }
 
@@ -276,4 +438,7 @@ def _group_facts(box: Box) -> list[str]:
         head.append(f"{box.repeats} alike: {name(box)}")
     if group.kernel:
         head.append(f"{kernel_kind(group.kernel)}, {plural(len(group.kernel.launches), 'launch', 'launches')}")
-    return [*head, f"{plural(len(box.nodes), 'node')}: " + ", ".join(f"{op} \N{MULTIPLICATION SIGN}{n}" for op, n in count)]
+    return [
+        *head,
+        f"{plural(len(box.nodes), 'node')}: " + ", ".join(f"{op} \N{MULTIPLICATION SIGN}{n}" for op, n in count),
+    ]

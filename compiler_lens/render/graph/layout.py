@@ -38,6 +38,7 @@ class Placement:
     height: float
     places: tuple[Point, ...]
     routes: tuple[tuple[Point, ...], ...]  # for each link: where it starts, the points it goes through, where it ends
+    curved: bool = False  # the points are those of Bezier curves
 
 
 @dataclass(slots=True)
@@ -178,13 +179,10 @@ def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> P
     return Placement(width, height, places, tuple(map(tuple, routes)))
 
 
-def _to_the_edge(
-    placed: Placement, links: Sequence[Link], first: Collection[int], last: Collection[int]
-) -> Placement:
+def _to_the_edge(placed: Placement, links: Sequence[Link], first: Collection[int], last: Collection[int]) -> Placement:
     """What stands first or last, moved to the very edge with the lines that end there."""
     places = [
-        (x, 0.0 if node in first else placed.height if node in last else y)
-        for node, (x, y) in enumerate(placed.places)
+        (x, 0.0 if node in first else placed.height if node in last else y) for node, (x, y) in enumerate(placed.places)
     ]
     routes = []
     for link, route in zip(links, placed.routes, strict=True):
@@ -199,8 +197,12 @@ Ports = dict[tuple[int, int], float]
 
 def _ports(work: _Work, links: Sequence[Link], lefts: Sequence[float]) -> tuple[Ports, Ports]:
     """Where along a box each line ends: in the order of where it comes from, apart from each other."""
-    given_in = {(c[-2], c[-1]): link.enters for c, link in zip(work.chains, links, strict=True) if link.enters is not None}
-    given_out = {(c[0], c[1]): link.leaves for c, link in zip(work.chains, links, strict=True) if link.leaves is not None}
+    given_in = {
+        (c[-2], c[-1]): link.enters for c, link in zip(work.chains, links, strict=True) if link.enters is not None
+    }
+    given_out = {
+        (c[0], c[1]): link.leaves for c, link in zip(work.chains, links, strict=True) if link.leaves is not None
+    }
     before, behind = neighbours(len(work.sizes), work.arcs)
     enters = {arc: x for node in range(len(work.sizes)) for arc, x in _along(work, node, before[node], lefts, -1)}
     leaves = {arc: x for node in range(len(work.sizes)) for arc, x in _along(work, node, behind[node], lefts, 1)}

@@ -47,7 +47,7 @@ def _topological(before: Sequence[Sequence[int]], behind: Sequence[Sequence[int]
         for other in behind[node]:
             missing[other] -= 1
             if not missing[other]:
-                ready.append(other)  # noqa: B909 -- a queue
+                ready.append(other)
     return ready
 
 
