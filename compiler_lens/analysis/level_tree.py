@@ -73,7 +73,7 @@ def tree(flow: Flow, kernels: Sequence[tuple[int, Kernel] | None] = ()) -> Group
         known.shapes.append(hash((step.node.target, step.node.specs, len(step.parts))))
         known.reads.append(tuple(place - flow.makers.get(name, -1) for name in step.reads))
     children = _children(known, 0, len(flow.steps), 0, set())
-    return _group(known, GroupKind.GRAPH, "", children, 0, len(flow.steps))
+    return _group(known, GroupKind.GRAPH, "", children) if children else Group(GroupKind.GRAPH, "", 0, 0)
 
 
 def _modules(steps: Sequence[Step], kernels: Sequence[tuple[int, Kernel] | None]) -> list[str]:
@@ -120,29 +120,24 @@ def _module(known: _Steps, first: int, last: int, depth: int) -> Child:
         only = children[0]
         if isinstance(only, int) or only.kind is not GroupKind.MODULE:
             return only
-        return _relabelled(only, f"{label}.{only.label}")
+        return replace(only, label=f"{label}.{only.label}")
     module = ".".join(path)
-    return _group(known, GroupKind.MODULE, label, children, first, last, module, known.types.get(module, ""))
+    return replace(_group(known, GroupKind.MODULE, label, children, known.types.get(module, "")), module=module)
 
 
-def _relabelled(group: Group, label: str) -> Group:
-    return replace(group, label=label)
+def _launch_number(launch: tuple[int, Kernel] | None) -> int | None:
+    return launch[0] if launch else None
 
 
 def _launches(known: _Steps, first: int, last: int) -> Iterator[Child]:
     """Steps as they are, those of one kernel launch in a group, also where it is one step."""
-    for start, end, number in _runs(first, last, lambda n: known.kernels[n][0] if known.kernels[n] else None):
+    for start, end, number in _runs(first, last, lambda n: _launch_number(known.kernels[n])):
         launch = known.kernels[start]
         if launch is None or number is None:
             yield from range(start, end)
         else:
             children = _divided(known, tuple(range(start, end)), set())
-            made = _group(known, GroupKind.KERNEL, launch[1].name, children, start, end)
-            yield _with_kernel(made, launch[1])
-
-
-def _with_kernel(group: Group, kernel: Kernel) -> Group:
-    return replace(group, kernel=kernel)
+            yield replace(_group(known, GroupKind.KERNEL, launch[1].name, children), kernel=launch[1])
 
 
 # -- keeping levels small
@@ -172,14 +167,13 @@ def _place(known: _Steps, child: Child, kind: GroupKind) -> Hashable:
 
 
 def _grouped(known: _Steps, kind: GroupKind, run: tuple[Child, ...], tried: set[GroupKind]) -> Group:
-    first, last = _first(run[0]), _last(run[-1])
-    stack = known.steps[first].node.source
+    stack = known.steps[_first(run[0])].node.source
     children = _divided(known, run, tried)
     if not stack:
-        return _group(known, GroupKind.STRETCH, "", children, first, last)
+        return _group(known, GroupKind.STRETCH, "", children)
     place, file = stack[-1], stack[-1].file.replace("\\", "/").rpartition("/")[2]
     label = place.function if kind is GroupKind.FUNCTION else f"{file}:{place.line}"
-    return _group(known, kind, label or file, children, first, last, "", file if label else "")
+    return _group(known, kind, label or file, children, file if label else "")
 
 
 def _stretches(known: _Steps, children: tuple[Child, ...]) -> tuple[Child, ...]:
@@ -187,11 +181,7 @@ def _stretches(known: _Steps, children: tuple[Child, ...]) -> tuple[Child, ...]:
     count = min(-(-len(children) // (MOST // 2)), MOST)
     size = -(-len(children) // count)
     cuts = [children[start : start + size] for start in range(0, len(children), size)]
-    made = ((_first(cut[0]), _last(cut[-1]), cut) for cut in cuts)
-    return tuple(
-        _group(known, GroupKind.STRETCH, "", _divided(known, cut, set(GroupKind)), first, last)
-        for first, last, cut in made
-    )
+    return tuple(_group(known, GroupKind.STRETCH, "", _divided(known, cut, set(GroupKind))) for cut in cuts)
 
 
 def _first(child: Child) -> int:
@@ -205,17 +195,9 @@ def _last(child: Child) -> int:
 # -- what is alike
 
 
-def _group(
-    known: _Steps,
-    kind: GroupKind,
-    label: str,
-    children: tuple[Child, ...],
-    first: int,
-    last: int,
-    module: str = "",
-    detail: str = "",
-) -> Group:
-    return Group(kind, label, first, last, children, module, detail, shape=_shape(known, children, first, detail))
+def _group(known: _Steps, kind: GroupKind, label: str, children: tuple[Child, ...], detail: str = "") -> Group:
+    first, last = _first(children[0]), _last(children[-1])
+    return Group(kind, label, first, last, children, detail=detail, shape=_shape(known, children, first, detail))
 
 
 def _shape(known: _Steps, children: tuple[Child, ...], first: int, detail: str) -> int:

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import TypeVar
 
 from compiler_lens.analysis.graph_flow import HELD, Flow, Role, Value, flow
 from compiler_lens.analysis.launches import launches_of_steps, order_of_launches
@@ -15,6 +16,9 @@ from compiler_lens.model import Graph, Node, Recording
 _PILLS = 8  # boxes for what comes in, and as many for what goes out
 _READERS = 8  # an input that more boxes read is noted in each of them
 _SAVED_SHOWN = 4  # tensors saved for the backward that are boxes of their own
+
+_T = TypeVar("_T")
+_Ends = tuple[Role, tuple[int, ...]]
 
 LIMIT = MOST + 2 * _PILLS  # boxes of a level
 
@@ -200,8 +204,8 @@ class _Builder:
         if len(shown) > _PILLS:  # what one box alone reads can stand in it
             for key in [key for key in shown if len(key[1]) == 1]:
                 self._hold(self.reads, key[1], [values[name] for name in shown.pop(key)])
-        for (_, boxes), names in _at_most(shown).items():
-            self._input(boxes, names, values)
+        for (_, readers), names in _at_most(shown).items():
+            self._input(readers, names, values)
 
     def _input(self, boxes: Iterable[int], names: Sequence[str], values: Mapping[str, Value]) -> None:
         makers = (self.whole.flow.makers.get(name) for name in names)
@@ -277,7 +281,7 @@ def _end(child: Child) -> int:
     return child + 1 if isinstance(child, int) else child.last
 
 
-def _at_most(shown: dict[tuple[Role, tuple[int, ...]], list]) -> dict[tuple[Role, tuple[int, ...]], list]:
+def _at_most(shown: dict[_Ends, list[_T]]) -> dict[_Ends, list[_T]]:
     """Those with most values each by itself, all others in one."""
     if len(shown) <= _PILLS:
         return shown

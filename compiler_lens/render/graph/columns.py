@@ -30,46 +30,80 @@ class Column:
     lanes: dict[tuple[int, int], tuple[float, float]] = field(default_factory=dict)
 
 
-def columns(
-    layers: Sequence[Sequence[int]],
-    sizes: Sequence[tuple[float, float]],
-    x: Sequence[float],
-    arcs: Sequence[tuple[int, int]],
-    tallest: float,
-    gap: float,
-) -> list[Column]:
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """Layers one above the other, each node at its x."""
+
+    layers: Sequence[Sequence[int]]
+    sizes: Sequence[tuple[float, float]]
+    x: Sequence[float]
+    arcs: Sequence[tuple[int, int]]  # between neighbouring layers
+
+    def heights(self) -> list[float]:
+        """How tall each layer is."""
+        return [max(self.sizes[node][1] for node in layer) for layer in self.layers]
+
+    def gaps(self, gap: float) -> list[float]:
+        """The room below each layer: more where lines go far to the side."""
+        far = [max((abs(self.x[a] - self.x[b]) for a, b in arcs), default=0.0) for arcs in self.below()]
+        return [gap + min(each / 14, gap * 1.2) for each in far]
+
+    def spans(self) -> list[tuple[float, float]]:
+        """The left and right end of each layer."""
+        return [
+            (min(self.x[n] - self.sizes[n][0] / 2 for n in layer), max(self.x[n] + self.sizes[n][0] / 2 for n in layer))
+            for layer in self.layers
+        ]
+
+    def below(self) -> list[list[tuple[int, int]]]:
+        """The lines from each layer to the next, from left to right."""
+        rank = {node: number for number, layer in enumerate(self.layers) for node in layer}
+        found: list[list[tuple[int, int]]] = [[] for _ in self.layers]
+        for arc in self.arcs:
+            found[rank[arc[0]]].append(arc)
+        return [sorted(arcs, key=lambda arc: self.x[arc[0]]) for arcs in found]
+
+
+def columns(stack: Stack, tallest: float, gap: float) -> list[Column]:
     """The layers in one column, or in several where that would be taller than `tallest`."""
-    heights = [max(sizes[node][1] for node in layer) for layer in layers]
-    gaps = _gaps(layers, arcs, x, gap)
-    spans = [
-        (min(x[n] - sizes[n][0] / 2 for n in layer), max(x[n] + sizes[n][0] / 2 for n in layer)) for layer in layers
-    ]
-    crossing = _crossing(layers, arcs)
-    ends = [0]
-    for height, below in zip(heights, gaps, strict=True):
-        ends.append(ends[-1] + height + below)
+    gaps, spans, below = stack.gaps(gap), stack.spans(), stack.below()
+    ends = [0.0]
+    for height, room in zip(stack.heights(), gaps, strict=True):
+        ends.append(ends[-1] + height + room)
     width = max(right for _, right in spans) - min(left for left, _ in spans)
-    cuts = _cuts(ends, crossing, _count(ends[-1], width, tallest))
-    return _laid(cuts, heights, gaps, spans, crossing, x)
+    cuts = _cuts(ends, below, _count(ends[-1], width, tallest))
+    most = max((len(below[last - 1]) for _, last in cuts[:-1]), default=0)
+    head = most * _LANE + 24.0 if most else 0.0
+    made: list[Column] = []
+    left = 0.0
+    for first, last in cuts:
+        column = _column(stack, (first, last), gaps, head, left)
+        _turn(column, below[last - 1] if last < len(stack.layers) else [])
+        left = column.right + 2 * _GUTTER + _LANE * len(column.lanes)
+        made.append(column)
+    return made
 
 
-def _gaps(
-    layers: Sequence[Sequence[int]], arcs: Sequence[tuple[int, int]], x: Sequence[float], gap: float
-) -> list[float]:
-    """More room below a layer whose lines go far to the side."""
-    rank = {node: number for number, layer in enumerate(layers) for node in layer}
-    far = [0.0] * len(layers)
-    for source, target in arcs:
-        far[rank[source]] = max(far[rank[source]], abs(x[source] - x[target]))
-    return [gap + min(each / 14, gap * 1.2) for each in far]
+def _column(stack: Stack, cut: tuple[int, int], gaps: Sequence[float], head: float, left: float) -> Column:
+    levels, heights, spans = range(*cut), stack.heights(), stack.spans()
+    column = Column(*cut, [], top_line=head - 8)
+    y = head
+    for level in levels:
+        column.tops.append(y)
+        column.bottom = column.bottom_line = y + heights[level]
+        y += heights[level] + gaps[level]
+    leftmost = min(spans[level][0] for level in levels)
+    column.shift = left - leftmost
+    column.right = left + max(spans[level][1] for level in levels) - leftmost
+    return column
 
 
-def _crossing(layers: Sequence[Sequence[int]], arcs: Sequence[tuple[int, int]]) -> list[list[tuple[int, int]]]:
-    rank = {node: number for number, layer in enumerate(layers) for node in layer}
-    found: list[list[tuple[int, int]]] = [[] for _ in layers]
-    for arc in arcs:
-        found[rank[arc[0]]].append(arc)
-    return found
+def _turn(column: Column, lines: Sequence[tuple[int, int]]) -> None:
+    """The line that starts furthest to the left turns last, and comes in lowest: so they nest, and do not cross."""
+    turns = [8 + _LANE * (number + 1) for number in range(len(lines))]
+    column.lanes = dict(zip(lines, zip(reversed(turns), turns, strict=True), strict=True))
+    if turns:
+        column.bottom += turns[-1] + 8
 
 
 def _count(height: float, width: float, tallest: float) -> int:
@@ -87,40 +121,3 @@ def _cuts(ends: Sequence[float], crossing: Sequence[Sequence[tuple[int, int]]], 
         if near:
             cuts.append(min(near, key=lambda k: (len(crossing[k - 1]), abs(ends[k] - ideal))))
     return list(pairwise([*cuts, len(ends) - 1]))
-
-
-def _laid(
-    cuts: Sequence[tuple[int, int]],
-    heights: Sequence[float],
-    gaps: Sequence[float],
-    spans: Sequence[tuple[float, float]],
-    crossing: Sequence[Sequence[tuple[int, int]]],
-    x: Sequence[float],
-) -> list[Column]:
-    most = max((len(crossing[last - 1]) for _, last in cuts[:-1]), default=0)
-    head = most * _LANE + (24.0 if most else 0.0)
-    made: list[Column] = []
-    left = 0.0
-    for first, last in cuts:
-        column = Column(first, last, [])
-        y = head
-        for level in range(first, last):
-            column.tops.append(y)
-            column.bottom = y + heights[level]
-            y += heights[level] + gaps[level]
-        column.shift = left - min(spans[level][0] for level in range(first, last))
-        column.right = (
-            left + max(spans[k][1] for k in range(first, last)) - min(spans[k][0] for k in range(first, last))
-        )
-        column.top_line = head - 8
-        # The line that starts furthest to the left turns last, and comes in lowest: so they nest, and do not cross.
-        lines = sorted(crossing[last - 1], key=lambda arc: x[arc[0]]) if last < len(heights) else []
-        turns = [8 + _LANE * (number + 1) for number in range(len(lines))]
-        column.lanes = dict(zip(lines, zip(reversed(turns), turns, strict=True), strict=True))
-        left = column.right + 2 * _GUTTER + _LANE * len(lines)
-        made.append(column)
-    for column in made:
-        column.bottom_line = column.bottom
-        if column.lanes:
-            column.bottom += max(turn for turn, _ in column.lanes.values()) + 8
-    return made

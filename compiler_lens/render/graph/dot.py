@@ -6,7 +6,7 @@ import pydot
 
 from compiler_lens.analysis.levels import Box, BoxKind, Level
 from compiler_lens.render.graph import labels
-from compiler_lens.render.graph.svg import fill
+from compiler_lens.render.graph.style import fill
 from compiler_lens.render.text import one_line
 
 _SHAPES = {BoxKind.INPUT: "ellipse", BoxKind.OUTPUT: "ellipse", BoxKind.OP: "box", BoxKind.GROUP: "box"}

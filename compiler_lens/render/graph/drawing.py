@@ -10,7 +10,7 @@ from pathlib import Path
 from compiler_lens.analysis import graph_choice
 from compiler_lens.analysis.frame_graphs import FramePieces, frame_pieces
 from compiler_lens.analysis.graph_choice import Choice, choose, choose_module
-from compiler_lens.analysis.levels import Level, Levels, levels
+from compiler_lens.analysis.levels import Level, levels
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Recording
 from compiler_lens.render.graph.graphviz import run_dot
@@ -80,7 +80,7 @@ class Drawing:
         return f"<drawing of {self.title}>"
 
 
-def draw(
+def draw(  # noqa: PLR0913 -- what a user chooses
     recording: Recording,
     stage: str | GraphStage = "",
     compile_id: str | CompileId = "",
@@ -120,7 +120,7 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
     group = choose_module(known, module)
     drawn = picture(known, group, depth, graphviz=graphviz)
     title = _title(recording, choice, group.module)
-    svg = to_svg(single(drawn), title, note=_note(known, len(group)))
+    svg = to_svg(single(drawn), title, note=plural(len(group), "op"))
     return Drawing(title, svg, _name(choice, group.module), known.level(group), graphviz)
 
 
@@ -159,10 +159,6 @@ def _title(recording: Recording, choice: Choice, module: str = "") -> str:
     return " · ".join(part for part in (f"{what} [{graph.compile_id}]", name, module) if part)
 
 
-def _note(known: Levels, steps: int) -> str:
-    return plural(steps, "op")
-
-
 def _name(choice: Choice, module: str = "") -> str:
     """Without anything that a file's name should not have."""
     parts = (choice.view, str(choice.graph.compile_id).replace("/", "_"), module)
@@ -172,10 +168,10 @@ def _name(choice: Choice, module: str = "") -> str:
 def _png(drawing: Drawing) -> bytes:
     try:
         import cairosvg
-    except (ImportError, OSError):  # OSError: the cairo library is not there
-        cairosvg = None
-    if cairosvg is not None:
+
         return bytes(cairosvg.svg2png(bytestring=drawing.svg.encode(), scale=2))
+    except (ImportError, OSError):  # OSError: the cairo library is not there
+        pass
     made = run_dot(drawing.graphviz, ["-Tpng"], drawing.dot) if drawing.graphviz and drawing.level else None
     if made is None:
         raise UsageError("no PNG: that needs pip install cairosvg, or Graphviz; an .svg opens in any browser")

@@ -241,7 +241,7 @@ def tint(box: Box) -> Tint:
     if box.group:
         return Tint.KERNEL if box.group.kind is GroupKind.KERNEL else Tint.MODULE
     name = op_name(box.nodes[0].target).rpartition(".")[2]
-    if name in {"_scaled_dot_product"} or "attention" in name:
+    if "attention" in name:
         return Tint.MATRIX
     found = next((each for each, names in _TINTS.items() if name in names), None)
     return found or (Tint.OTHER if "higher_order" in box.nodes[0].target else Tint.POINTWISE)
@@ -259,7 +259,7 @@ def lines(box: Box, within: str = "") -> tuple[str, ...]:
     """The lines of a box, its name first. `within` is the module whose level it stands in."""
     if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
         return _ends(box)
-    told = _group_lines(box, box.group, within) if box.group else _op_lines(box, within)
+    told = _group_lines(box, box.group) if box.group else _op_lines(box, within)
     return tuple(line for line in (*told, *_held(box)) if line)
 
 
@@ -301,7 +301,7 @@ def relative(module: str, within: str) -> str:
     return module.removeprefix(f"{within}.") if within else module
 
 
-def _group_lines(box: Box, group: Group, within: str) -> list[str]:
+def _group_lines(box: Box, group: Group) -> list[str]:
     count = len(box.nodes) - sum(len(n.specs) > 0 and n.target == "operator.getitem" for n in box.nodes)
     per = count // box.repeats
     ops = plural(per, "op") + (" each" if box.repeats > 1 else "")

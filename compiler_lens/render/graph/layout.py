@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from compiler_lens.render.graph.columns import Column, columns
+from compiler_lens.render.graph.columns import Column, Stack, columns
 from compiler_lens.render.graph.ranks import neighbours, ordered, ranks
 
 Point = tuple[float, float]
@@ -95,7 +96,7 @@ def _work(
             chain.append(trunks[key])
         chain.append(link.target)
         work.chains.append(chain)
-        arcs.update(dict.fromkeys(zip(chain, chain[1:], strict=False)))
+        arcs.update(dict.fromkeys(pairwise(chain)))
     work.arcs = list(arcs)
     work.layers = [[] for _ in range(max(work.rank) + 1)]
     for node, level in enumerate(work.rank):
@@ -142,7 +143,7 @@ def _weight(work: _Work, node: int, near: Sequence[int]) -> float:
 def _settle(work: _Work, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
     """As near as possible to where they want to be, in order and apart: pools of neighbours that push each other."""
     offsets = [0.0]
-    for left, right in zip(layer, layer[1:], strict=False):
+    for left, right in pairwise(layer):
         offsets.append(offsets[-1] + (work.sizes[left][0] + work.sizes[right][0]) / 2 + _gap(work, left, right))
     pools: list[tuple[float, float, int]] = []  # sum of wishes, weight, members
     for want, weight, offset in zip(wanted, weights, offsets, strict=True):
@@ -165,18 +166,14 @@ def _gap(work: _Work, left: int, right: int) -> float:
 
 
 def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> Placement:
-    cols = columns(work.layers, work.sizes, work.x, work.arcs, tallest, GAP_Y)
+    cols = columns(Stack(work.layers, work.sizes, work.x, work.arcs), tallest, GAP_Y)
     home = {level: column for column in cols for level in range(column.first, column.last)}
     lefts = [work.x[n] - work.sizes[n][0] / 2 + home[work.rank[n]].shift for n in range(len(work.sizes))]
     tops = [home[work.rank[n]].tops[work.rank[n] - home[work.rank[n]].first] for n in range(len(work.sizes))]
-    enters, leaves = _ports(work, links, lefts)
-    routes = [
-        _route(work, chain, number, lefts, tops, home, enters, leaves) for number, chain in enumerate(work.chains)
-    ]
-    width = max(column.right for column in cols)
-    height = max(column.bottom for column in cols)
+    grid = _Grid(work, lefts, tops, home, *_ports(work, lefts))
+    routes = tuple(tuple(grid.route(link, chain)) for link, chain in zip(links, work.chains, strict=True))
     places = tuple((lefts[node], tops[node]) for node in range(count))
-    return Placement(width, height, places, tuple(map(tuple, routes)))
+    return Placement(max(column.right for column in cols), max(column.bottom for column in cols), places, routes)
 
 
 def _to_the_edge(placed: Placement, links: Sequence[Link], first: Collection[int], last: Collection[int]) -> Placement:
@@ -195,65 +192,59 @@ def _to_the_edge(placed: Placement, links: Sequence[Link], first: Collection[int
 Ports = dict[tuple[int, int], float]
 
 
-def _ports(work: _Work, links: Sequence[Link], lefts: Sequence[float]) -> tuple[Ports, Ports]:
+def _ports(work: _Work, lefts: Sequence[float]) -> tuple[Ports, Ports]:
     """Where along a box each line ends: in the order of where it comes from, apart from each other."""
-    given_in = {
-        (c[-2], c[-1]): link.enters for c, link in zip(work.chains, links, strict=True) if link.enters is not None
-    }
-    given_out = {
-        (c[0], c[1]): link.leaves for c, link in zip(work.chains, links, strict=True) if link.leaves is not None
-    }
     before, behind = neighbours(len(work.sizes), work.arcs)
-    enters = {arc: x for node in range(len(work.sizes)) for arc, x in _along(work, node, before[node], lefts, -1)}
-    leaves = {arc: x for node in range(len(work.sizes)) for arc, x in _along(work, node, behind[node], lefts, 1)}
-    enters.update({arc: lefts[arc[1]] + x for arc, x in given_in.items()})
-    leaves.update({arc: lefts[arc[0]] + x for arc, x in given_out.items()})
+    nodes = range(len(work.sizes))
+    enters = {(other, node): x for node in nodes for other, x in _along(work, node, before[node], lefts)}
+    leaves = {(node, other): x for node in nodes for other, x in _along(work, node, behind[node], lefts)}
     return enters, leaves
 
 
-def _along(
-    work: _Work, node: int, near: Sequence[int], lefts: Sequence[float], way: int
-) -> list[tuple[tuple[int, int], float]]:
-    width = work.sizes[node][0]
-    if work.sizes[node][1] == 0:
-        return [(((node, other) if way > 0 else (other, node)), lefts[node] + width / 2) for other in near]
-    inner = sorted(near, key=lambda other: work.x[other])
-    step = min(width * 0.8 / max(len(inner), 1), 26.0)
-    start = lefts[node] + width / 2 - step * (len(inner) - 1) / 2
-    found = []
-    for number, other in enumerate(inner):
-        x = start + number * step
-        if len(inner) == 1 and abs(work.x[other] - work.x[node]) < width * 0.4 and work.sizes[other][0] < width:
-            x = lefts[node] + width / 2 + work.x[other] - work.x[node]  # straight down
-        found.append((((node, other) if way > 0 else (other, node)), x))
-    return found
+def _along(work: _Work, node: int, near: Sequence[int], lefts: Sequence[float]) -> list[tuple[int, float]]:
+    width, middle = work.sizes[node][0], lefts[node] + work.sizes[node][0] / 2
+    if node in work.trunks:
+        return [(other, middle) for other in near]
+    if len(near) == 1:
+        aside = work.x[near[0]] - work.x[node]
+        straight = abs(aside) < width * 0.4 and work.sizes[near[0]][0] < width
+        return [(near[0], middle + aside if straight else middle)]
+    step = min(width * 0.8 / max(len(near), 1), 26.0)
+    start = middle - step * (len(near) - 1) / 2
+    return [(other, start + number * step) for number, other in enumerate(sorted(near, key=lambda n: work.x[n]))]
 
 
-def _route(
-    work: _Work,
-    chain: Sequence[int],
-    number: int,
-    lefts: Sequence[float],
-    tops: Sequence[float],
-    home: dict[int, Column],
-    enters: Ports,
-    leaves: Ports,
-) -> list[Point]:
-    points: list[Point] = []
-    for source, target in zip(chain, chain[1:], strict=False):
-        out, into = leaves[source, target], enters[source, target]
-        above, below = home[work.rank[source]], home[work.rank[target]]
-        start = (out, tops[source] + (work.sizes[source][1] or _depth(work, source)))
-        end = (into, tops[target])
-        points.append(start)
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Everything at its place, for lines to be drawn."""
+
+    work: _Work
+    lefts: Sequence[float]
+    tops: Sequence[float]
+    home: dict[int, Column]  # of each rank
+    enters: Ports
+    leaves: Ports
+
+    def route(self, link: Link, chain: Sequence[int]) -> list[Point]:
+        points: list[Point] = []
+        for source, target in pairwise(chain):
+            out, into = self.leaves[source, target], self.enters[source, target]
+            if source == link.source and link.leaves is not None:
+                out = self.lefts[source] + link.leaves
+            if target == link.target and link.enters is not None:
+                into = self.lefts[target] + link.enters
+            points += self._segment(source, target, out, into)
+        return points
+
+    def _segment(self, source: int, target: int, out: float, into: float) -> list[Point]:
+        above, below = self.home[self.work.rank[source]], self.home[self.work.rank[target]]
+        points = [(out, self.tops[source] + (self.work.sizes[source][1] or self._depth(source)))]
         if above is not below:
             turn, drop = above.lanes[source, target]
             gutter = above.right + turn
             points += [(out, above.bottom_line + turn), (gutter, above.bottom_line + turn)]
             points += [(gutter, below.top_line - drop), (into, below.top_line - drop)]
-        points.append(end)
-    return points
+        return [*points, (into, self.tops[target])]
 
-
-def _depth(work: _Work, node: int) -> float:
-    return max(work.sizes[other][1] for other in work.layers[work.rank[node]])
+    def _depth(self, node: int) -> float:
+        return max(self.work.sizes[other][1] for other in self.work.layers[self.work.rank[node]])

@@ -96,8 +96,7 @@ def _sort(layer: list[int], near: Sequence[Sequence[int]], place: dict[int, int]
         for node in layer
     }
     layer.sort(key=lambda node: (middle[node], place[node]))
-    for number, node in enumerate(layer):
-        place[node] = number
+    place.update({node: number for number, node in enumerate(layer)})
 
 
 def _crossings(layers: Sequence[Sequence[int]], behind: Sequence[Sequence[int]], place: Mapping[int, int]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from compiler_lens.analysis.level_tree import Group
@@ -129,17 +129,30 @@ def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[
     return frozenset(opened), deep
 
 
+@dataclass(slots=True)
+class _Plan:
+    """What a level's picture is made of, before anything has its place."""
+
+    level: Level
+    drawn: list[Drawn]
+    tops: list[int]  # boxes that are only a place on the edge, at which values come in
+    bottoms: list[int]
+    links: list[Link] = field(default_factory=list)
+    owners: list[Edge] = field(default_factory=list)  # the edge that each link belongs to
+    words: list[str] = field(default_factory=list)  # that stand on lines, laid out like boxes
+
+
 def _picture(style: _Style, level: Level, crossing: Mapping[str, str]) -> Picture:
     """`crossing` has the names of values that come in or go out through the edge of an opened group."""
     drawn = [_draw(style, level, number, crossing) for number in range(len(level.boxes))]
     tops = [number for number, box in enumerate(level.boxes) if _is_port(box, crossing, "in")]
     bottoms = [number for number, box in enumerate(level.boxes) if _is_port(box, crossing, "out")]
+    plan = _Plan(level, drawn, tops, bottoms)
+    _link(style.levels, plan)
     sizes = [(each.width, each.height) for each in drawn]
-    links, owners, words = _links(style.levels, level, drawn)
-    sizes += [(text_width(word, TEXT) + 8, _LABEL_HEIGHT) for word in words]
-    placed = place_with(style.graphviz, sizes, links) if style.graphviz else None
-    placed = placed or place(sizes, links, first=tops, last=bottoms, tallest=style.tallest)
-    return _assembled(level, drawn, placed, links, owners, words, tops, bottoms)
+    sizes += [(text_width(word, TEXT) + 8, _LABEL_HEIGHT) for word in plan.words]
+    placed = place_with(style.graphviz, sizes, plan.links) if style.graphviz else None
+    return _assembled(plan, placed or place(sizes, plan.links, first=tops, last=bottoms, tallest=style.tallest))
 
 
 def _is_port(box: Box, crossing: Mapping[str, str], way: str) -> bool:
@@ -151,49 +164,44 @@ def _draw(style: _Style, level: Level, number: int, crossing: Mapping[str, str])
     box = level.boxes[number]
     if _is_port(box, crossing, "in") or _is_port(box, crossing, "out"):
         return Drawn(0, 0, *_PORT, box, (), labels.tint(box))
-    lines, tint = labels.lines(box, level.group.module), labels.tint(box)
+    lines = labels.lines(box, level.group.module)
     if box.group is None or id(box.group) not in style.opened:
-        width = max(text_width(line, TITLE if not place else TEXT) for place, line in enumerate(lines)) + 26
-        pill = box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}
-        extra = 18 if box.repeats > 1 else 0
-        return Drawn(0, 0, max(width + extra, 48), 12 + LINE * len(lines) - (2 if pill else 0), box, lines, tint)
-    through = {f"in {node.name}": node.name for e in level.edges if e.target == number for node in e.values}
-    through |= {f"out {node.name}": node.name for e in level.edges if e.source == number for node in e.values}
-    inner_level = style.levels.level(box.group)
-    through |= {f"out {style.levels.as_first(box, name)}": name for name in list(through.values())}
-    through |= {
-        f"out {n.name}": n.name for b in inner_level.boxes if b.kind is BoxKind.OUTPUT and b.places for n in b.nodes
-    }
-    inner = _picture(style, inner_level, through)
-    title = " · ".join(lines[:2]) if len(lines) > 1 else lines[0]
-    header = (title, *lines[2:3])
+        width = max(text_width(line, TEXT if place else TITLE) for place, line in enumerate(lines)) + 26
+        height = 12 + LINE * len(lines)
+        return Drawn(0, 0, max(width + (18 if box.repeats > 1 else 0), 48), height, box, lines, labels.tint(box))
+    inside = style.levels.level(box.group)
+    inner = _picture(style, inside, _crossing(style.levels, level, number, inside))
+    title = " · ".join(lines[:2])
     width = max(inner.width + 2 * _PAD, text_width(title, TITLE) + 70)
-    return Drawn(0, 0, width, inner.height + HEADER + _PAD, box, header, tint, inner)
+    return Drawn(0, 0, width, inner.height + HEADER + _PAD, box, (title,), labels.tint(box), inner)
 
 
-def _links(levels: Levels, level: Level, drawn: Sequence[Drawn]) -> tuple[list[Link], list[Edge], list[str]]:
-    """The lines to lay out, the edge that each belongs to, and the words that stand on the way as boxes of their own."""
-    links: list[Link] = []
-    owners: list[Edge] = []
-    words: list[str] = []
+def _crossing(levels: Levels, level: Level, number: int, inside: Level) -> dict[str, str]:
+    """The values that come into a box and go out of it, where it is opened."""
+    box = level.boxes[number]
+    read = {node.name for edge in level.edges if edge.target == number for node in edge.values}
+    made = {levels.as_first(box, node.name) for edge in level.edges if edge.source == number for node in edge.values}
+    made |= {node.name for each in inside.boxes if each.kind is BoxKind.OUTPUT and each.places for node in each.nodes}
+    return {**{f"in {name}": name for name in read}, **{f"out {name}": name for name in made}}
+
+
+def _link(levels: Levels, plan: _Plan) -> None:
     captions: dict[tuple[int, tuple[str, ...], float | None], int] = {}
-    for edge in level.edges:
-        for leaves, enters, values in _ends(levels, edge, drawn):
+    for edge in plan.level.edges:
+        for leaves, enters, values in _ends(levels, edge, plan.drawn):
             part = replace(edge, values=values)
-            word = labels.edge_label(part) if drawn[edge.source].box.group else ""
-            if not word:
-                links.append(Link(edge.source, edge.target, leaves, enters))
-                owners.append(part)
-                continue
-            key = (edge.source, tuple(node.name for node in values), leaves)
-            if key not in captions:
-                captions[key] = len(drawn) + len(words)
-                words.append(word)
-                links.append(Link(edge.source, captions[key], leaves, None))
-                owners.append(part)
-            links.append(Link(captions[key], edge.target, None, enters))
-            owners.append(part)
-    return links, owners, words
+            word = labels.edge_label(part) if plan.level.boxes[edge.source].group else ""
+            start, out = edge.source, leaves
+            if word:
+                key = (edge.source, tuple(node.name for node in values), leaves)
+                if key not in captions:
+                    captions[key] = len(plan.drawn) + len(plan.words)
+                    plan.words.append(word)
+                    plan.links.append(Link(edge.source, captions[key], leaves, None))
+                    plan.owners.append(part)
+                start, out = captions[key], None
+            plan.links.append(Link(start, edge.target, out, enters))
+            plan.owners.append(part)
 
 
 def _ends(
@@ -219,38 +227,25 @@ def _port(drawn: Drawn, way: str, name: str) -> list[float | None]:
     return (exact[:1] if way == "out" else exact) or [None]
 
 
-def _assembled(
-    level: Level,
-    drawn: Sequence[Drawn],
-    placed: Placement,
-    links: Sequence[Link],
-    owners: Sequence[Edge],
-    words: Sequence[str],
-    tops: Sequence[int],
-    bottoms: Sequence[int],
-) -> Picture:
-    ports = {*tops, *bottoms}
-    boxes = [
-        replace(each, x=placed.places[number][0], y=placed.places[number][1])
-        for number, each in enumerate(drawn)
+def _assembled(plan: _Plan, placed: Placement) -> Picture:
+    count, ports = len(plan.drawn), {*plan.tops, *plan.bottoms}
+    boxes = (
+        replace(each, x=x, y=y)
+        for number, (each, (x, y)) in enumerate(zip(plan.drawn, placed.places[:count], strict=True))
         if number not in ports
-    ]
-    captions = [
-        Caption(placed.places[len(drawn) + number][0] + 4, placed.places[len(drawn) + number][1] + 10, word)
-        for number, word in enumerate(words)
-    ]
-    lines = [
-        Line(route, edge.values, arrow=link.target < len(drawn) and link.target not in bottoms)
-        for route, edge, link in zip(placed.routes, owners, links, strict=True)
-    ]
-    through = {
+    )
+    captions = (Caption(x + 4, y + 10, word) for word, (x, y) in zip(plan.words, placed.places[count:], strict=True))
+    lines = (
+        Line(route, edge.values, arrow=link.target < count and link.target not in ports)
+        for route, edge, link in zip(placed.routes, plan.owners, plan.links, strict=True)
+    )
+    crossing = {
         way: tuple(
             (node.name, placed.places[number][0] + _PORT[0] / 2)
             for number in numbers
-            for node in level.boxes[number].nodes
+            for node in plan.level.boxes[number].nodes
         )
-        for way, numbers in (("in", tops), ("out", bottoms))
+        for way, numbers in (("in", plan.tops), ("out", plan.bottoms))
     }
-    return Picture(
-        placed.width, placed.height, tuple(boxes), tuple(lines), tuple(captions), through, curved=placed.curved
-    )
+    size = (placed.width, placed.height)
+    return Picture(*size, tuple(boxes), tuple(lines), tuple(captions), crossing, curved=placed.curved)

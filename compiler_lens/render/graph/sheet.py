@@ -1,4 +1,4 @@
-"""What stands on one page: a picture, a forward beside its backward, a function's graphs with the breaks between them."""
+"""What stands on one page: a picture, a forward beside its backward, a function's graphs with its breaks."""
 
 from __future__ import annotations
 
@@ -143,10 +143,8 @@ def broken(pieces: FramePieces, pictures: Sequence[Picture | None]) -> Sheet:
 
 
 def _cut_lines(cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:
-    told = [f"graph break: {short(cut.card.gb_type, 70)}"]
-    for line in cut.lines:
-        told.append(f"{names.get(line.file, line.file)}:{line.line}  {short(line.code.strip(), 70)}")
-    return tuple(told)
+    lines = (f"{names.get(line.file, line.file)}:{line.line}  {short(line.code.strip(), 70)}" for line in cut.lines)
+    return (f"graph break: {short(cut.card.gb_type, 70)}", *lines)
 
 
 def saved_words(saved: Saved) -> str:
