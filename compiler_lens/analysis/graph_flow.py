@@ -79,7 +79,7 @@ def flow(recording: Recording, graph: Graph) -> Flow:
 
 
 def _steps(graph: Graph) -> tuple[Step, ...]:
-    ops = {node.name: node for node in _with_modules(graph.ops)}
+    ops = {node.name: node for node in (graph.ops if graph.stage is GraphStage.DYNAMO else _with_modules(graph.ops))}
     parts: dict[str, list[Node]] = {}
     for node in ops.values():
         maker = ops.get(node.inputs[0]) if node.inputs else None

@@ -204,11 +204,12 @@ def _shape(known: _Steps, children: tuple[Child, ...], first: int, detail: str) 
     parts: list[Hashable] = [detail]
     for child in children:
         if isinstance(child, int):
-            # A step that reads from outside of the group is alike wherever that comes from.
-            within = tuple(min(back, child - first + 1) for back in known.reads[child])
-            parts.append((known.shapes[child], within))
+            parts.append(known.shapes[child])
         else:
             parts.append((child.kind, "" if child.kind is GroupKind.KERNEL else child.label, child.shape))
+    for step in range(first, _last(children[-1])):
+        # A step that reads from outside of the group is alike wherever that comes from.
+        parts.append(tuple(min(back, step - first + 1) for back in known.reads[step]))  # noqa: PERF401
     return hash(tuple(parts))
 
 

@@ -7,6 +7,7 @@ import pydot
 from compiler_lens.analysis.levels import Box, BoxKind, Level
 from compiler_lens.render.graph import labels
 from compiler_lens.render.graph.style import fill
+from compiler_lens.render.graph.tints import tint
 from compiler_lens.render.text import one_line
 
 _SHAPES = {BoxKind.INPUT: "ellipse", BoxKind.OUTPUT: "ellipse", BoxKind.OP: "box", BoxKind.GROUP: "box"}
@@ -26,7 +27,7 @@ def to_dot(level: Level, title: str) -> str:
 
 
 def _node(number: int, box: Box, within: str) -> pydot.Node:
-    inside, edge = fill(labels.tint(box))
+    inside, edge = fill(tint(box))
     told = labels.lines(box, within)
     name = f"{told[0]} \N{MULTIPLICATION SIGN}{box.repeats}" if box.repeats > 1 else told[0]
     return pydot.Node(

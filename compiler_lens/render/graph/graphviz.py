@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
+from tempfile import TemporaryFile
 
 from compiler_lens.render.graph.layout import Link, Placement, Point
 
@@ -33,13 +37,30 @@ def place_with(
 
 def run_dot(dot: str, options: Sequence[str], text: str, *, seconds: float = _SECONDS) -> bytes | None:
     """What the program answers; None if it fails or takes too long."""
-    try:
-        done = subprocess.run(  # noqa: S603 -- the user's own program
-            [dot, *options], input=text.encode(), capture_output=True, timeout=seconds, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout if done.returncode == 0 and done.stdout else None
+    with TemporaryFile() as asked, TemporaryFile() as answer:  # no pipes: a child of the program's could hold them open
+        asked.write(text.encode("utf-8", "replace"))
+        asked.seek(0)
+        try:
+            process = subprocess.Popen(  # noqa: S603 -- the user's own program
+                [dot, *options], stdin=asked, stdout=answer, stderr=subprocess.DEVNULL, start_new_session=True
+            )
+        except OSError:
+            return None
+        try:
+            status = process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            _end(process)
+        answer.seek(0)
+        return answer.read() or None if status == 0 else None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Leave nothing of it running, whatever it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def _read(text: str, sizes: Sequence[tuple[float, float]], links: Sequence[Link]) -> Placement:

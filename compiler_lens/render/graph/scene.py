@@ -11,11 +11,11 @@ from compiler_lens.analysis.levels import Box, BoxKind, Edge, Level, Levels
 from compiler_lens.model import Node
 from compiler_lens.render.graph import labels
 from compiler_lens.render.graph.graphviz import place_with
-from compiler_lens.render.graph.labels import Tint
 from compiler_lens.render.graph.layout import Link, Placement, Point, place
 from compiler_lens.render.graph.measure import TEXT, TITLE, text_width
+from compiler_lens.render.graph.tints import Tint, tint
 
-ROOMY = 32  # boxes that a picture may have by being opened further
+ROOMY = 44  # boxes that a picture may have by being opened further
 _ROOMY_KERNELS = 90  # the same, where what opens are kernels
 _MOST = 400  # boxes of a picture, however deep it was asked to be
 _PAD = 16.0
@@ -163,17 +163,17 @@ def _is_port(box: Box, crossing: Mapping[str, str], way: str) -> bool:
 def _draw(style: _Style, level: Level, number: int, crossing: Mapping[str, str]) -> Drawn:
     box = level.boxes[number]
     if _is_port(box, crossing, "in") or _is_port(box, crossing, "out"):
-        return Drawn(0, 0, *_PORT, box, (), labels.tint(box))
+        return Drawn(0, 0, *_PORT, box, (), tint(box))
     lines = labels.lines(box, level.group.module)
     if box.group is None or id(box.group) not in style.opened:
         width = max(text_width(line, TEXT if place else TITLE) for place, line in enumerate(lines)) + 26
         height = 12 + LINE * len(lines)
-        return Drawn(0, 0, max(width + (18 if box.repeats > 1 else 0), 48), height, box, lines, labels.tint(box))
+        return Drawn(0, 0, max(width + (18 if box.repeats > 1 else 0), 48), height, box, lines, tint(box))
     inside = style.levels.level(box.group)
     inner = _picture(style, inside, _crossing(style.levels, level, number, inside))
     title = " · ".join(lines[:2])
     width = max(inner.width + 2 * _PAD, text_width(title, TITLE) + 70)
-    return Drawn(0, 0, width, inner.height + HEADER + _PAD, box, (title,), labels.tint(box), inner)
+    return Drawn(0, 0, width, inner.height + HEADER + _PAD, box, (title,), tint(box), inner)
 
 
 def _crossing(levels: Levels, level: Level, number: int, inside: Level) -> dict[str, str]:

@@ -143,7 +143,7 @@ def broken(pieces: FramePieces, pictures: Sequence[Picture | None]) -> Sheet:
 
 
 def _cut_lines(cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:
-    lines = (f"{names.get(line.file, line.file)}:{line.line}  {short(line.code.strip(), 70)}" for line in cut.lines)
+    lines = (f"{names.get(line.file, line.file)}:{line.line} {short(line.code.strip(), 70)}" for line in cut.lines)
     return (f"graph break: {short(cut.card.gb_type, 70)}", *lines)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from compiler_lens.render.graph.labels import Tint
 from compiler_lens.render.graph.measure import TEXT
+from compiler_lens.render.graph.tints import Tint
 
 _FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 
@@ -60,7 +60,7 @@ def _rules(mode: int) -> Iterator[str]:
     yield f".clg .clg-break{{fill:{cut};stroke:{edge}}}.clg .clg-saved .clg-l{{stroke:{edge}}}"
     yield f".clg .clg-saved .clg-a{{fill:{edge}}}"
     yield f".clg .clg-s{{fill:{quiet}}}.clg .clg-l{{stroke:{line}}}.clg .clg-a{{fill:{line}}}"
-    yield f".clg .clg-frame{{fill-opacity:.45}}"
+    yield ".clg .clg-frame{fill-opacity:.45}"
     for tint, colours in _COLOURS.items():
         inside, edge = colours[mode]
         yield f".clg .{css_class(tint)}{{fill:{inside};stroke:{edge}}}"

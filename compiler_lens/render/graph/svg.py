@@ -10,12 +10,12 @@ from xml.sax.saxutils import escape
 from compiler_lens.analysis.levels import Box, BoxKind
 from compiler_lens.model import Node
 from compiler_lens.render.graph import labels
-from compiler_lens.render.graph.labels import Tint
 from compiler_lens.render.graph.layout import Point
 from compiler_lens.render.graph.measure import TEXT, TITLE, text_width
 from compiler_lens.render.graph.scene import HEADER, LINE, Drawn, Line, Picture
 from compiler_lens.render.graph.sheet import Break, Saved, Sheet, saved_words
 from compiler_lens.render.graph.style import css_class, style_sheet
+from compiler_lens.render.graph.tints import Tint
 from compiler_lens.render.text import clean, one_line, times
 
 Href = Callable[[Box], str]
