@@ -122,7 +122,9 @@ def graphviz(recording: Recording) -> None:
     copy, values = fx.Graph(), {}
     for node in graph.nodes:
         inputs = tuple(values[name] for name in node.inputs if name in values)
-        values[node.name] = copy.create_node("placeholder" if not inputs else "call_function", len, inputs, name=node.name)
+        values[node.name] = copy.create_node(
+            "placeholder" if not inputs else "call_function", len, inputs, name=node.name
+        )
     text = FxGraphDrawer(fx.GraphModule({}, copy), "flat").get_dot_graph().to_string()
     start = time.perf_counter()
     try:

@@ -1,5 +1,6 @@
-"""Write the gold files anew, to be looked at: `python tests/pictures/renew.py`."""
+"""Write the gold files anew, and from them the pictures of the manual, to be looked at: `python tests/pictures/renew.py`."""
 
+import shutil
 import sys
 from pathlib import Path
 
@@ -10,8 +11,12 @@ from test_svg import GOLD, PICTURES
 
 from compiler_lens import draw
 
+MANUAL = Path(__file__).parent.parent.parent / "docs" / "pictures"
+
 for name, (recording, stage) in PICTURES.items():
     drawing = draw(made.recorded(recording), stage)
     drawing.save(GOLD / f"{name}.svg")
     if drawing.level:
         drawing.save(GOLD / f"{name}.dot")
+for picture in MANUAL.glob("*.svg"):
+    shutil.copy(GOLD / picture.name, picture)

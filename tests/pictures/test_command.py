@@ -86,12 +86,12 @@ def test_a_recording_without_graphs():
         draw(compiler_lens.Recording())
 
 
-def test_no_png_without_a_program(capsys, monkeypatch):
+def test_no_png_without_a_program(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     status, out, err = said(capsys, TRIG, "-o", "x.png")
     assert (status != 0, out) == (True, "")
     assert "no PNG: that needs pip install cairosvg, or Graphviz" in err
-    assert not os.path.exists("x.png")
+    assert not (tmp_path / "x.png").exists()
 
 
 PLAIN = """
@@ -135,6 +135,12 @@ def test_a_failing_graphviz_costs_nothing(tmp_path, text):
     assert draw(recording, "dynamo", graphviz=program(tmp_path, text)).svg == draw(recording, "dynamo").svg
 
 
+def test_graphviz_is_not_asked_for_what_would_not_fit_a_screen(tmp_path):
+    recording = compiler_lens.load(GPT)
+    tall = program(tmp_path, PLAIN.replace("1 4", "1 9"))
+    assert draw(recording, "backward", depth=0, graphviz=tall).svg == draw(recording, "backward", depth=0).svg
+
+
 def test_a_hanging_graphviz_is_given_up(tmp_path):
     dot = program(tmp_path, "import time; time.sleep(600)")
     assert graphviz.place_with(dot, [(10, 10)], [], seconds=0.3) is None
@@ -156,15 +162,3 @@ def test_a_loaded_recording_is_drawn_without_torch():
     subprocess.run(
         [sys.executable, "-c", code], check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     )
-
-
-def test_a_lens_draws_what_it_recorded():
-    import torch
-
-    with compiler_lens.Lens(strict=True, progress=False) as lens:
-        torch.compile(lambda x: torch.sin(x) ** 2 + torch.cos(x) ** 2, backend="eager")(torch.randn(4))
-    drawing = lens.graph("dynamo", "0/0")
-    assert drawing._repr_svg_() == drawing.svg
-    assert ">sin</text>" in drawing.svg
-    assert drawing.dot.startswith("digraph")
-    assert drawing.save("x.svg").read_text() == drawing.svg

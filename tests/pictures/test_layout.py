@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -54,7 +55,7 @@ def test_upright_stretches_of_lines_pass_no_box(seed):
     placed = place(sizes, links, tallest=1e9)
     found = boxes(placed, sizes)
     for link, route in zip(links, placed.routes, strict=True):
-        for (x1, y1), (x2, y2) in zip(route, route[1:], strict=False):
+        for (x1, y1), (x2, y2) in pairwise(route):
             if x1 == x2:
                 line = (x1 - 0.01, min(y1, y2) + 0.1, x1 + 0.01, max(y1, y2) - 0.1)
                 others = [box for number, box in enumerate(found) if number not in {link.source, link.target}]

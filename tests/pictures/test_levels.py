@@ -250,12 +250,13 @@ def test_every_launch_with_ops_is_a_box():
 
 
 def test_growth_is_nearly_linear(calls_of):
-    def all_of(known):
-        return lambda: [known.level(group) for group in known.groups()]
+    def every_level(ops):
+        known = made.levels_of(ops)
+        return [known.level(group) for group in known.groups()]
 
     def work(count):
         ops = made.blocks(count, width=12)
         ops = [replace(node, target=f"{node.target}{k}") for k, node in enumerate(ops)]  # nothing folds
-        return calls_of(lambda: all_of(made.levels_of(ops))())
+        return calls_of(lambda: every_level(ops))
 
     assert work(400) / work(100) < 6

@@ -100,7 +100,7 @@ def test_hostile_names_are_text(text):
     assert {element.tag.removeprefix(SVG) for element in root.iter()} <= {
         *("svg", "title", "style", "rect", "text", "tspan", "g", "path")
     }
-    assert not [name for element in root.iter() for name in element.keys() if name.startswith("on")]
+    assert not [name for element in root.iter() for name in element.attrib if name.startswith("on")]
     assert len(drawing.svg) < 100_000
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x08\x1b]", drawing.svg + drawing.dot)
     drawing.svg.encode()
@@ -167,3 +167,11 @@ def test_opened_to_a_depth():
     closed, opened = (draw(recording, "inference", depth=depth).svg for depth in (0, 2))
     assert closed.count("clg-frame") < opened.count("clg-frame")
     assert "convolution" in opened
+
+
+def test_the_manual_shows_pictures_as_they_are():
+    manual = Path(__file__).parent.parent.parent / "docs"
+    named = re.findall(r"\]\(pictures/(.*?)\)", (manual / "graphs.md").read_text())
+    assert sorted(named) == sorted(picture.name for picture in (manual / "pictures").iterdir())
+    for name in named:
+        assert (manual / "pictures" / name).read_text() == (GOLD / name).read_text()

@@ -18,6 +18,7 @@ GAP_X = 22.0
 GAP_Y = 30.0
 _LINE = 10.0  # the room that a line has which passes by boxes
 _RELAXATIONS = 10
+_STILL = 0.25
 _STRAIGHT = 6.0  # how much more than boxes long lines want to be straight
 
 
@@ -115,12 +116,16 @@ def _spread(work: _Work) -> None:
         _settle(work, layer, [0.0] * len(layer), [1.0] * len(layer))
     for turn in range(_RELAXATIONS):
         near = before if turn % 2 == 0 else behind
+        was = list(work.x)
         for layer in work.layers if turn % 2 == 0 else reversed(work.layers):
             wanted = [_middle(work, node, near[node]) for node in layer]
             weights = [_weight(work, node, near[node]) for node in layer]
             _settle(work, layer, wanted, weights)
+        if _still(was, work.x):
+            break
     both = [[*before[node], *behind[node]] for node in range(len(work.sizes))]
     for _ in range(_RELAXATIONS):
+        was = list(work.x)
         straight = {line[0]: sum(work.x[node] for node in line) / len(line) for line in work.trunks.values()}
         for layer in work.layers:
             wanted = [
@@ -128,6 +133,12 @@ def _spread(work: _Work) -> None:
                 for node in layer
             ]
             _settle(work, layer, wanted, [_STRAIGHT if node in work.trunks else 1.0 for node in layer])
+        if _still(was, work.x):
+            break
+
+
+def _still(before: Sequence[float], after: Sequence[float]) -> bool:
+    return all(abs(one - other) < _STILL for one, other in zip(before, after, strict=True))
 
 
 def _middle(work: _Work, node: int, near: Sequence[int]) -> float:
@@ -142,6 +153,9 @@ def _weight(work: _Work, node: int, near: Sequence[int]) -> float:
 
 def _settle(work: _Work, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
     """As near as possible to where they want to be, in order and apart: pools of neighbours that push each other."""
+    if len(layer) == 1:
+        work.x[layer[0]] = wanted[0]
+        return
     offsets = [0.0]
     for left, right in pairwise(layer):
         offsets.append(offsets[-1] + (work.sizes[left][0] + work.sizes[right][0]) / 2 + _gap(work, left, right))

@@ -114,6 +114,8 @@ class _Style:
 
 def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[int], int]:
     """The groups to open: rank by rank, all of a rank or none, so that brothers look alike; and how many ranks."""
+    if depth == 0:
+        return frozenset(), 0
     opened: set[int] = set()
     room = _MOST if depth is not None else _ROOMY_KERNELS if levels.kernels else ROOMY
     count = len(levels.level(group).boxes)
@@ -152,7 +154,9 @@ def _picture(style: _Style, level: Level, crossing: Mapping[str, str]) -> Pictur
     sizes = [(each.width, each.height) for each in drawn]
     sizes += [(text_width(word, TEXT) + 8, _LABEL_HEIGHT) for word in plan.words]
     placed = place_with(style.graphviz, sizes, plan.links) if style.graphviz else None
-    return _assembled(plan, placed or place(sizes, plan.links, first=tops, last=bottoms, tallest=style.tallest))
+    if placed is None or placed.height > style.tallest:  # Graphviz knows no columns
+        placed = place(sizes, plan.links, first=tops, last=bottoms, tallest=style.tallest)
+    return _assembled(plan, placed)
 
 
 def _is_port(box: Box, crossing: Mapping[str, str], way: str) -> bool:
