@@ -260,3 +260,18 @@ def test_growth_is_nearly_linear(calls_of):
         return calls_of(lambda: every_level(ops))
 
     assert work(400) / work(100) < 6
+
+
+def test_a_result_that_is_read_on_is_one_box():
+    ops = [made.op("a", "x", module="m"), made.op("b", "a", module="m"), made.op("c", "b")]
+    known = made.levels_of(ops, outputs=["b", "c"])
+    inner = next(group for group in known.groups() if group.module == "m")
+    ends = [box for box in known.level(inner).boxes if box.kind is BoxKind.OUTPUT]
+    assert [(box.nodes[0].name, box.places) for box in ends] == [("b", ())]
+
+
+def test_a_backward_has_its_own_kernels():
+    recording = made.recorded("trig")
+    graph = next(graph for graph in recording.graphs if graph.stage is GraphStage.POST_GRAD_BACKWARD)
+    known = levels(recording, graph, kernels=True)
+    assert {group.kernel.name for group in known.groups() if group.kernel} == {"cpp_fused_add_cos_mul_neg_pow_sin_0"}

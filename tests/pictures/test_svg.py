@@ -136,7 +136,9 @@ def test_boxes_link_to_where_one_says():
     graph = made.graph_of(made.chain(2))
     known = levels(Recording(graphs=(graph,)), graph)
     svg = to_svg(
-        single(picture(known)), "t", href=lambda box: f'#/node/{box.nodes[0].name}"' if box.key == "s1" else ""
+        single(picture(known)),
+        "t",
+        href=lambda box: f'#/node/{box.nodes[0].name}"\x00\u202e' if box.key == "s1" else "",
     )
     assert re.findall(r'<a href="([^"]*)"', svg) == ["#/node/n1&quot;"]
 
