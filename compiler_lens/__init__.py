@@ -17,7 +17,12 @@ from compiler_lens.errors import CaptureError, LensError, PayloadError, Recordin
 
 if TYPE_CHECKING:
     from compiler_lens.analysis.explanation import Explanation, explain
+    from compiler_lens.comparison import Diff, diff
     from compiler_lens.lens import Lens
+    from compiler_lens.measure.modes.compare import compare_modes
+    from compiler_lens.measure.modes.phases import Phase
+    from compiler_lens.measure.modes.result import Modes
+    from compiler_lens.measure.profile import profile
     from compiler_lens.measure.what_if import what_if
     from compiler_lens.model import Recording
     from compiler_lens.named import named_lens
@@ -26,24 +31,32 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CaptureError",
+    "Diff",
     "Drawing",
     "Explanation",
     "Lens",
     "LensError",
+    "Modes",
     "PayloadError",
+    "Phase",
     "Recording",
     "RecordingFileError",
     "UsageError",
+    "compare_modes",
+    "diff",
     "draw",
     "explain",
     "load",
     "named_lens",
+    "profile",
     "what_if",
 ]
 __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
+    "Diff": "compiler_lens.comparison",
+    "diff": "compiler_lens.comparison",
     "Explanation": "compiler_lens.analysis.explanation",
     "Drawing": "compiler_lens.render.graph.drawing",
     "draw": "compiler_lens.render.graph.drawing",
@@ -52,6 +65,10 @@ _WHERE = {
     "Recording": "compiler_lens.model",
     "load": "compiler_lens.recording_file",
     "named_lens": "compiler_lens.named",
+    "profile": "compiler_lens.measure.profile",
+    "Modes": "compiler_lens.measure.modes.result",
+    "Phase": "compiler_lens.measure.modes.phases",
+    "compare_modes": "compiler_lens.measure.modes.compare",
     "what_if": "compiler_lens.measure.what_if",
 }
 

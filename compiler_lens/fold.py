@@ -12,6 +12,7 @@ from compiler_lens.event import NO_ID, Event, TorchId
 from compiler_lens.fold_compilations import join_compilations, link_resume_functions
 from compiler_lens.fold_cudagraphs import join_cudagraphs
 from compiler_lens.fold_definitions import name_definitions
+from compiler_lens.fold_fusion import join_fusion
 from compiler_lens.fold_graphs import decompositions, join_graphs
 from compiler_lens.fold_kernels import join_kernels, number_output_codes
 from compiler_lens.fold_spans import join_spans
@@ -27,6 +28,7 @@ from compiler_lens.model import (
     Guard,
     Kernel,
     OutputCode,
+    Profile,
     Recompile,
     Recording,
     SourceFile,
@@ -45,6 +47,7 @@ from compiler_lens.readers import (
     kernels,
     node_facts,
     output_code,
+    profiles,
     recompiles,
     symbols,
     tuning,
@@ -54,6 +57,7 @@ from compiler_lens.readers.facts import (
     Failure,
     FrameEnd,
     FrameStart,
+    Fusion,
     GraphText,
     KernelNodes,
     Metrics,
@@ -88,6 +92,7 @@ READERS: Mapping[str, Reader] = {
     "lens.node_facts": node_facts.read_node_facts,
     "inductor_output_code": output_code.read_output_code,
     "lens.kernel_nodes": kernels.read_kernel_nodes,
+    "lens.fusion": kernels.read_fusion,
     "lens.autotune": tuning.read_autotune,
     "lens.triton_configs": tuning.read_triton_configs,
     "triton_kernel_info": tuning.read_triton_kernel_info,
@@ -103,6 +108,7 @@ READERS: Mapping[str, Reader] = {
     "fx_graph_bundled_cache_hit": caches.read_cache,
     "chromium_event": environment.read_timed_event,
     "lens.environment": environment.read_environment,
+    "lens.profile": profiles.read_profile,
     "lens.source": environment.read_source,
     "torch_version": environment.read_torch_version,
     "lens.problem": environment.read_problem,
@@ -124,7 +130,9 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
     compilations = name_definitions(join_compilations(frame_facts, breaks, graphs, spans), files)
     environments = found.of(Environment)
     codes = number_output_codes(found.of(OutputCode), found.of(CodeKey))
-    kernels_joined = join_kernels(found.of(Kernel), found.of(KernelNodes), found.of(TritonTuning))
+    told = found.of(KernelNodes)
+    kernels_told = join_kernels(found.of(Kernel), told, found.of(TritonTuning))
+    kernels_joined, refusals = join_fusion(kernels_told, told, found.of(Fusion))
     return Recording(
         environment=environments[-1] if environments else Environment(),
         compilations=compilations + tuple(found.of(Compilation)),
@@ -136,6 +144,8 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
         decompositions=decompositions(graphs),
         output_codes=codes,
         kernels=kernels_joined,
+        refusals=refusals,
+        profiles=tuple(found.of(Profile)),
         autotunes=tuple(found.of(AutotuneResult)),
         cudagraphs=join_cudagraphs(_cudagraph_outcomes(found), graphs, codes, kernels_joined),
         caches=tuple(found.of(CacheOutcome)),

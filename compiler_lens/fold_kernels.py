@@ -8,10 +8,11 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from compiler_lens.model import CompileId, Kernel, KernelConfig, KernelKind, OutputCode, Pass, Trust
-from compiler_lens.readers.facts import CodeKey, KernelNodes, TritonTuning
+from compiler_lens.readers.facts import CodeKey, Fusion, KernelNodes, TritonTuning
 from compiler_lens.readers.output_code import aot_id
 
 Value = TypeVar("Value")
+Fact = TypeVar("Fact", CodeKey, KernelNodes, Fusion)  # of an output code, in the order in which they were written
 # The program of a compilation. On a cache hit a hook may call an inference graph "forward": only one of them exists.
 Program = tuple[CompileId, bool]
 Place = tuple[Program, int]  # an output code: which of its program's, from 0
@@ -29,7 +30,7 @@ def join_kernels(
     told = _node_lists(numbered, nodes)
     tuned = _tunings_by_kernel(numbered, tunings)
     return tuple(
-        _with_tunings(_with_nodes(kernel, told.get(_place(kernel), {}).get(kernel.name, ())), tuned.get(index, ()))
+        _with_tunings(_with_nodes(kernel, told.get(place_of(kernel), {}).get(kernel.name, ())), tuned.get(index, ()))
         for index, kernel in enumerate(numbered)
     )
 
@@ -49,11 +50,8 @@ def number_output_codes(codes: Iterable[OutputCode], keys: Iterable[CodeKey] = (
 def _keys_in_order(places: Iterable[Place], keys: Iterable[CodeKey]) -> Mapping[Place, str]:
     # A graph is done after its code is written and before the next one's is, so they come in one order.
     counts = Counter(program for program, _ in places)
-    told: dict[Program, list[str]] = defaultdict(list)
-    for entry in keys:
-        told[_program(entry.compile_id, entry.part)].append(entry.key)
-    matched = {program: listed for program, listed in told.items() if len(listed) == counts[program]}
-    return {(program, ordinal): key for program, listed in matched.items() for ordinal, key in enumerate(listed)}
+    matched = {program: listed for program, listed in _by_program(keys).items() if len(listed) == counts[program]}
+    return {(program, ordinal): e.key for program, listed in matched.items() for ordinal, e in enumerate(listed)}
 
 
 def _numbered(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -70,7 +68,8 @@ def _program(compile_id: CompileId, part: Pass) -> Program:
     return compile_id, part is Pass.BACKWARD
 
 
-def _place(kernel: Kernel) -> Place:
+def place_of(kernel: Kernel) -> Place:
+    """The output code that it is in."""
     return _program(kernel.compile_id, kernel.part), kernel.ordinal
 
 
@@ -84,22 +83,35 @@ def _place(kernel: Kernel) -> Place:
 #   fallbacks, device copies and in-place random fills.
 # - each part of a combo kernel hears of the nodes of all its parts (codegen_combo_kernel() in codegen/simd.py).
 def _node_lists(kernels: Sequence[Kernel], nodes: Sequence[KernelNodes]) -> dict[Place, NodeLists]:
-    codes: dict[Program, list[int]] = defaultdict(list)
+    matched = in_place(kernels, nodes)
+    told = _by_program(nodes)  # which belongs to which is not known: what a name computes still is, over all of them
+    return {
+        place: _by_name([matched[place]] if place in matched else told[place[0]])
+        for place in dict.fromkeys(place_of(kernel) for kernel in kernels)
+        if place[0] in told
+    }
+
+
+def in_place(kernels: Iterable[Kernel], facts: Iterable[Fact]) -> dict[Place, Fact]:
+    """What our hook told of each output code: the same order, where there is one of it for each code."""
+    ordinals: dict[Program, dict[int, None]] = defaultdict(dict)
     for kernel in kernels:
-        program, ordinal = _place(kernel)
-        if ordinal not in codes[program]:
-            codes[program].append(ordinal)
-    told: dict[Program, list[KernelNodes]] = defaultdict(list)
-    for entry in nodes:
-        told[_program(entry.compile_id, entry.part)].append(entry)
-    found: dict[Place, NodeLists] = {}
-    for program, ordinals in codes.items():
-        entries = told.get(program, [])
-        if len(entries) == len(ordinals):
-            found.update({(program, n): _by_name([entry]) for n, entry in zip(ordinals, entries, strict=True)})
-        elif entries:  # which belongs to which is not known: what a name computes still is, over all of them
-            found.update(dict.fromkeys(((program, n) for n in ordinals), _by_name(entries)))
-    return found
+        program, ordinal = place_of(kernel)
+        ordinals[program][ordinal] = None
+    told = _by_program(facts)
+    matched = {program: listed for program, listed in told.items() if len(listed) == len(ordinals[program])}
+    return {
+        (program, ordinal): fact
+        for program, listed in matched.items()
+        for ordinal, fact in zip(ordinals[program], listed, strict=True)
+    }
+
+
+def _by_program(facts: Iterable[Fact]) -> Mapping[Program, list[Fact]]:
+    told: dict[Program, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        told[_program(fact.compile_id, fact.part)].append(fact)
+    return told
 
 
 def _by_name(entries: Iterable[KernelNodes]) -> NodeLists:

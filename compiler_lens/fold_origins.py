@@ -59,7 +59,7 @@ def _forward_nodes(facts: Iterable[Facts]) -> dict[int, list[NodeFact]]:
     numbered: dict[int, list[NodeFact]] = defaultdict(list)
     for each in facts:
         for fact in each.values():
-            if fact.origins and fact.seq_nr is not None:
+            if fact.origins and fact.seq_nr is not None and "." not in fact.name:  # a subgraph counts for itself
                 numbered[fact.seq_nr].append(fact)
     return numbered
 
@@ -118,15 +118,15 @@ class _Exact:
             gradient = _is_gradient(node, name, self.stage, self.program)
             return _with(node, _UNKNOWN, node.source, backward=True) if gradient else node
         place = place_of(node)
-        origins = self._resolved(fact, place)
+        origins = self._resolved(fact, place, fact.module)
         forward = () if origins else self._differentiated(node, fact, place)
         backward = bool(forward) or (not origins and _is_gradient(node, name, self.stage, self.program))
         origins = origins or forward
         source = fact.source or _stack(origins, place, self.program) or node.source
         return _with(node, fact, source, origins, backward=backward)
 
-    def _resolved(self, fact: NodeFact, place: Place | None) -> tuple[str, ...]:
-        return tuple(_resolve(origin, place, self.program) for origin in fact.origins)
+    def _resolved(self, fact: NodeFact, place: Place | None, module: str) -> tuple[str, ...]:
+        return tuple(_resolve(origin, place, module, self.program) for origin in fact.origins)
 
     def _differentiated(self, node: Node, fact: NodeFact, place: Place | None) -> tuple[str, ...]:
         """The origins of the forward node that this one differentiates.
@@ -138,7 +138,7 @@ class _Exact:
         if self.stage not in TRAINING or fact.seq_nr is None or node.op in {"placeholder", "output"}:
             return ()
         for forward in self.program.forward_of.get(fact.seq_nr, ()):
-            origins = self._resolved(forward, place)
+            origins = self._resolved(forward, place, fact.module)
             if forward.module_type == fact.module_type and _stack(origins, place, self.program):
                 return origins
         return ()
@@ -169,11 +169,13 @@ class _ByLine:
         return self.program.by_line.get(name) or self.program.lines.get(place, ())
 
 
-def _resolve(origin: str, place: Place | None, program: Program) -> str:
+def _resolve(origin: str, place: Place | None, module: str, program: Program) -> str:
     """The origin by its full name: FX gives a subgraph's nodes the names that other graphs use too."""
     found = program.nodes.get(origin, ())
     if len(found) > 1:
         found = [(name, node) for name, node in found if place_of(node) == place]
+    if len(found) > 1:  # checkpointed layers share their lines
+        found = [(name, node) for name, node in found if node.module == module]
     return found[0][0] if len(found) == 1 else origin
 
 

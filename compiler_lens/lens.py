@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from compiler_lens.analysis.explanation import Explanation
     from compiler_lens.analysis.ownership import UserPaths
+    from compiler_lens.measure.profile import Profiled
     from compiler_lens.measure.what_if import Result
     from compiler_lens.render.graph.drawing import Drawing
 
@@ -134,6 +135,17 @@ class Lens:
         from compiler_lens.measure.what_if import what_if
 
         return what_if(model, *inputs, **options)
+
+    def profile(self, model: Callable[..., Any], *inputs: Any, **options: Any) -> Profiled:
+        """Measure each kernel in real calls, see `compiler_lens.profile`; the recording keeps it.
+
+        A model that is compiled already is used as it is; else it is compiled with this lens.
+        """
+        from compiler_lens.measure.profile import profile_with
+
+        if not self._finalizer.alive:
+            raise UsageError("this lens is closed and records nothing more: make a new one")
+        return profile_with(self, model, *inputs, **options)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""

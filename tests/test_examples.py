@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 STORIES = ("graph_breaks", "recompiles", "coverage")
+RECORDED = ("kernels", "diff")  # pages that quote recordings of tests/gpu/data
 _BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TIME = re.compile(r"\b\d+(\.\d+)? (s|ms)\b")
 
@@ -63,6 +64,15 @@ def test_an_example_is_short_and_leaves_a_recording(story: tuple[str, Path, str]
     name, folder, _ = story
     assert len((ROOT / "examples" / f"{name}.py").read_text(encoding="utf-8").splitlines()) < 70
     assert (folder / f"{name}.clens").stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_a_page_quotes_what_is_printed_of_a_recording_in_the_repository(name: str) -> None:
+    outputs: dict[str, str] = {}
+    for command, quoted in _quotes(ROOT / "docs" / f"{name}.md"):
+        outputs[command] = outputs.get(command) or _run(command, ROOT)
+        assert _plain(quoted) in _plain(outputs[command]), f"`{command}` does not print\n{quoted}"
+    assert len(outputs) >= 3, "the page quotes nothing"
 
 
 @pytest.mark.parametrize("page", sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]), ids=lambda p: p.name)

@@ -325,6 +325,21 @@ def test_an_origin_in_a_subgraph_gets_its_full_name():
     }
 
 
+def test_checkpointed_layers_that_share_their_lines_are_told_apart_by_module():
+    bodies = tuple(Subgraph(f"wrap_body_{i}", (op("sin", number=4),)) for i in range(2))
+    facts = [
+        NodeFacts(ID, "dynamo", (NodeFact("x"), *(NodeFact(f"wrap_body_{i}.sin", f"layers.{i}", "L") for i in range(2)))),
+        NodeFacts(ID, "forward", (NodeFact("x"), *(NodeFact(f"sin_{i}", f"layers.{i}", "L", ("sin",), "", i) for i in range(2)))),
+        NodeFacts(ID, "backward", (NodeFact("tangents_1"), *(NodeFact(f"cos_{i}", f"layers.{i}", "L", (), "", i) for i in range(2)))),
+    ]  # fmt: skip
+    forward = graph_text("forward", X, *(op(f"sin_{i}", number=4) for i in range(2)))
+    backward = graph_text("backward", TANGENT, *(op(f"cos_{i}", number=4) for i in range(2)))
+    graphs = join_graphs([graph_text("dynamo", X, subgraphs=bodies), forward, backward], facts, {})
+    assert [s.nodes[0].module for s in graphs[0].subgraphs] == ["layers.0", "layers.1"]
+    for graph in graphs[1:]:
+        assert [node.origins for node in graph.ops] == [("wrap_body_0.sin",), ("wrap_body_1.sin",)]
+
+
 def test_a_line_with_two_ops_gives_no_decomposition_without_facts():
     dynamo = graph_text(
         "dynamo", X, op("sin", "torch.sin", number=1), op("cos", "torch.cos", number=2), op("add", number=2)

@@ -23,9 +23,10 @@ MAY_IMPORT = {
     "recording_file": {"disk_sources", "errors", "fold", "journal", "model", "torch_log"},
     "analysis": {"errors", "model", "source_text"},
     "render": {"analysis", "errors", "model"},
+    "comparison": {"analysis", "errors", "model", "recording_file", "render"},
     "progress": {"event"},  # and progress_words, counted with it
     "capture": {"errors", "event", "journal", "readers"},
-    "measure": {"analysis", "capture", "errors", "lens", "model", "render"},
+    "measure": {"analysis", "capture", "errors", "event", "lens", "model", "readers", "render"},
     "named": {"capture", "lens"},
     "lens": {"analysis", "capture", "errors", "fold", "journal", "measure", "model", "progress", "render"},
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
@@ -29,6 +29,7 @@ class Selection:
     stage: GraphStage | None = None
     kernel: str = ""
     file: str = ""  # for the source view
+    place: str = ""  # a line, `model.py:41`, or a module, `layers.3.attn`: what became of it
     user_paths: UserPaths = ()  # what counts as the user's own besides what is not installed
 
     def has(self, fact: Owned) -> bool:
@@ -73,12 +74,31 @@ def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> 
 
 
 def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | None) -> tuple[Kernel, ...]:
-    """All kernels of one name: in one compilation there is one, but each counts its names from zero."""
+    """All kernels of one name: in one compilation there is one, but each counts its names from zero.
+
+    The beginning or the end of a name will do, or any part of it, if only one name has it.
+    """
     kernels = [k for k in recording.kernels if ids is None or k.compile_id in ids]
-    found = tuple(k for k in kernels if k.name == name)
-    if not found:
-        raise UsageError(f"no kernel {name!r} in this recording{instead(name, (k.name for k in kernels))}")
-    return found
+    names = dict.fromkeys(k.name for k in kernels)
+    meant = _meant(name, names)
+    if len(meant) > 1:
+        raise UsageError(f"{name!r} is part of several names{instead(name, meant)}")
+    if not meant:
+        raise UsageError(f"no kernel {name!r} in this recording{instead(name, names)}")
+    return tuple(k for k in kernels if k.name == meant[0])
+
+
+def _meant(wanted: str, names: Collection[str]) -> list[str]:
+    if wanted in names:
+        return [wanted]
+    ways = (str.startswith, str.endswith, str.__contains__)
+    several: list[str] = []
+    for fits in ways if wanted else ():
+        found = [name for name in names if fits(name, wanted)]
+        if len(found) == 1:
+            return found
+        several = several or found
+    return several
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

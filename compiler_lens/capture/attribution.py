@@ -22,7 +22,7 @@ Sessions = tuple[Session, ...]
 class FrameRecord:
     """One entry of a frame into the compiler, and what follows from it."""
 
-    __slots__ = ("depth", "facts", "pending", "program", "run", "sessions", "torch_id")
+    __slots__ = ("depth", "facts", "pending", "program", "refused", "run", "sessions", "torch_id")
 
     def __init__(self, run: int | None, sessions: Sessions, facts: Mapping[str, Any]) -> None:
         self.run = run
@@ -30,6 +30,7 @@ class FrameRecord:
         self.facts = facts
         self.torch_id: TorchId | None = None  # until its CompileContext is seen
         self.pending: list[Event] = []  # facts of the graph being compiled, for its sidecar
+        self.refused: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = {}  # pairs not fused, until all are known
         self.program = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
         self.depth = 0  # of Inductor's post-grad passes, which call themselves
 

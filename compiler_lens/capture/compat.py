@@ -74,6 +74,8 @@ KERNEL_NODES = tuple(
     Place(module, "set_kernel_post_grad_provenance_tracing", "which nodes each kernel computes")
     for module in ("torch._inductor.debug", "torch._inductor.codegen.cpp", "torch._inductor.codegen.triton")
 )
+FUSED = Place("torch._inductor.debug", "log_ir_post_fusion", "what each launch reads and writes")
+NOT_FUSED = Place("torch._inductor.scheduler", "WhyNoFuse.__call__", "why two kernels were not fused into one")
 AUTOTUNE = Place("torch._inductor.select_algorithm", "AlgorithmSelectorCache.log_results", "autotuning tables")
 TRITON_CONFIGS = Place(
     "torch._inductor.runtime.triton_heuristics", "CachingAutotuner.benchmark_all_configs", "timings of Triton configs"

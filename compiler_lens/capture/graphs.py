@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 NO_INDEX = -1
@@ -28,15 +28,28 @@ class _Table:
 def node_facts(graph_module: Any, *, with_stacks: bool) -> str:
     """The facts of all nodes of a GraphModule, as the text of a `lens.node_facts` event."""
     modules, stacks = _Table(), _Table()
-    nodes = [_node_row(node, modules, stacks if with_stacks else None) for node in graph_module.graph.nodes]
+    nodes = [
+        _node_row(node, prefix, modules, stacks if with_stacks else None)
+        for prefix, graph in _graphs(graph_module)
+        for node in graph.nodes
+    ]
     return json.dumps({"modules": modules.values, "stacks": stacks.values, "nodes": nodes}, separators=(",", ":"))
 
 
-def _node_row(node: Any, modules: _Table, stacks: _Table | None) -> list[Any]:
+def _graphs(graph_module: Any) -> Iterator[tuple[str, Any]]:
+    """The graph, then those inside of it, which higher-order ops run, with what their nodes' names begin with."""
+    yield "", graph_module.graph
+    for name, module in graph_module.named_modules():
+        # Names of a subgraph's nodes are those of the outer graph again. An FX name has no dot.
+        if name and hasattr(module, "graph"):
+            yield f"{name}.", module.graph
+
+
+def _node_row(node: Any, prefix: str, modules: _Table, stacks: _Table | None) -> list[Any]:
     meta = node.meta
     stack = meta.get("stack_trace") if stacks is not None else None
     return [
-        node.name,
+        prefix + node.name,
         _leaf_names(meta.get("from_node") or ()),
         _module_number(meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack"), modules),
         str(meta.get("original_aten") or ""),

@@ -1,7 +1,6 @@
-"""What each hook round a function of torch's observes.
+"""What each hook round a function of torch's observes: frames and graphs. Inductor's are in `hooks_inductor`.
 
-The tables at the end say when they are put in: importing Inductor's parts is slow, and a warm cache needs few of
-them, so each is hooked when the compilation at hand is about to import it.
+The tables at the end say which are put in together.
 """
 
 from __future__ import annotations
@@ -9,31 +8,17 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture import compat, graphs, inductor, sidecar, sources
-from compiler_lens.capture.compat import Place
-from compiler_lens.capture.patches import as_if_it_were, observe_after, observe_before
-from compiler_lens.event import WRAPPER_FILE, Event
+from compiler_lens.capture import compat, graphs, sources
+from compiler_lens.capture.hooks_inductor import CODEGEN_HOOKS, post_compile
+from compiler_lens.capture.patches import Function, Hook, as_if_it_were, observe_after, observe_before
+from compiler_lens.event import WRAPPER_FILE
 
 if TYPE_CHECKING:
-    from compiler_lens.capture.attribution import FrameRecord
     from compiler_lens.capture.session import Session
     from compiler_lens.capture.tap import Tap
-
-Function = Callable[..., Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Hook:
-    """A place in torch, and how to wrap what is there."""
-
-    place: Place
-    make: Callable[[Tap, Function], Function]
-
 
 # -- frames
 
@@ -237,129 +222,6 @@ def _post_grad_graph(tap: Tap, original: Function) -> Function:
     return hooked
 
 
-# -- Inductor
-
-
-def _kernel_nodes(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any) -> None:
-        graph = compat.graph_lowering()
-        if graph is None or not tap.here().sessions:
-            return
-        node_schedule, kernel_name, *rest = args
-        is_extern = kwargs.get("is_extern", rest[0] if rest else False)
-        names = inductor.kernel_origins(node_schedule, is_extern)
-        _kernels_of(tap.here(), graph).append([kernel_name, names])
-
-    return observe_before("kernel nodes", tap.safely, observe)(original)
-
-
-def _kernels_of(record: FrameRecord, graph: Any) -> list[Any]:
-    """The list of the graph being generated: one pending event, grown in place until the graph is done."""
-    part = inductor.part_name(is_backward=bool(graph.is_backward), is_inference=bool(graph.is_inference))
-    for event in record.pending:
-        if event.name == "lens.kernel_nodes":
-            return event.meta["kernels"]  # type: ignore[no-any-return]
-    event = Event("lens.kernel_nodes", time.time(), meta={"part": part, "kernels": []})
-    record.pending.append(event)
-    return event.meta["kernels"]  # type: ignore[no-any-return]
-
-
-def _autotune(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any) -> None:
-        record = tap.here()
-        if record.sessions:
-            names = ("name", "input_nodes", "timings", "elapse", "precompile_elapse")
-            values = {**dict(zip(names, args, strict=False)), **kwargs}
-            record.pending.append(tap.note("lens.autotune", inductor.autotune_table(*(values[n] for n in names))))
-
-    return observe_before("autotuning", tap.safely, observe)(original)
-
-
-def _triton_configs(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], result: Any) -> None:
-        _note_tuning(tap, args[0], inductor.triton_configs(args[0], result))
-
-    return observe_after("Triton configs", tap.safely, observe)(original)
-
-
-def _triton_descent(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], result: Any) -> None:
-        _note_tuning(tap, args[0], inductor.descent_config(args[0], result))
-
-    return observe_after("coordinate descent", tap.safely, observe)(original)
-
-
-def _note_tuning(tap: Tap, tuner: Any, meta: Mapping[str, Any]) -> None:
-    # It runs at the first call, outside of any compilation: the tuner itself knows whose it is.
-    is_backward = bool(getattr(tuner, "is_backward", False))
-    compile_id = str(getattr(tuner, "compile_id", None) or "")
-    event = tap.note_later("lens.triton_configs", {**meta, "backward": is_backward}, compile_id)
-    key = tap.cache_keys.get((event.run, is_backward))
-    if key is not None:
-        sidecar.add(key, event)
-
-
-def _post_compile(tap: Tap, original: Function) -> Function:
-    @functools.wraps(original)
-    def hooked(*args: Any, **kwargs: Any) -> Any:
-        graph_kwargs: Any = None
-        requested = False
-
-        def before() -> None:
-            nonlocal graph_kwargs, requested
-            graph_kwargs = kwargs["graph_kwargs"] if "graph_kwargs" in kwargs else args[3]
-            requested = bool(graph_kwargs.get("cudagraphs"))  # post_compile switches it off in place
-
-        tap.safely("compiled graph", before)
-        result = original(*args, **kwargs)
-        if graph_kwargs is not None:
-            tap.safely("compiled graph", lambda: _note_compiled(tap, args[0], graph_kwargs, requested))
-        return result
-
-    return hooked
-
-
-def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) -> None:
-    record = tap.here()
-    pending, record.pending = record.pending, []
-    if compat.TRITON_CONFIGS.module in sys.modules:  # its configs are timed at the first call
-        tap.install(RUNTIME_HOOKS)
-    if not record.sessions:
-        return
-    key = sidecar.cache_key(compiled)
-    part = inductor.part_of(compiled, graph_kwargs)
-    # Inductor's own passes ran: the graph is new, else it came from a cache.
-    if any(event.meta.get("stage") == "post_grad" for event in pending):
-        for event in pending:
-            if event.name == "lens.kernel_nodes":
-                tap.note(event.name, event.meta)
-        if key is not None:
-            tap.safely("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
-    else:
-        _recall(tap, key, {(event.name, event.meta.get("stage")) for event in pending})
-    event = tap.note("lens.cudagraph", inductor.cudagraph_state(compiled, graph_kwargs, part=part, requested=requested))
-    if key is not None:
-        tap.cache_keys[event.run, part == "backward"] = key
-
-
-def _recall(tap: Tap, key: str | None, known: set[tuple[str, Any]]) -> None:
-    events = sidecar.read(key) if key is not None else None
-    if events is None:
-        reason = "it came from a cache that was filled without compiler_lens; clear the cache to record them"
-        tap.note(
-            "lens.unavailable",
-            {"fact": "node origins, kernel nodes and autotuning of a cached graph", "reason": reason},
-        )
-        return
-    program = tap.here().program
-    for event in events:
-        if event.meta.get("program", program) != program:
-            reason = "the cached graph was compiled from other code, and its origins are of that"
-            tap.note("lens.unavailable", {"fact": "exact node origins of a cached graph", "reason": reason})
-        elif (event.name, event.meta.get("stage")) not in known:
-            tap.note(event.name, event.meta, event.text, cached=True)
-
-
 DYNAMO_HOOKS = (
     Hook(compat.FRAME, _frame_hook),
     Hook(compat.DYNAMO_GRAPH, _dynamo_graph),
@@ -369,13 +231,5 @@ DYNAMO_HOOKS = (
 )
 INDUCTOR_HOOKS = (
     Hook(compat.POST_GRAD, _post_grad_graph),
-    Hook(compat.POST_COMPILE, _post_compile),
-)
-CODEGEN_HOOKS = (
-    *(Hook(place, _kernel_nodes) for place in compat.KERNEL_NODES),
-    Hook(compat.AUTOTUNE, _autotune),
-)
-RUNTIME_HOOKS = (
-    Hook(compat.TRITON_CONFIGS, _triton_configs),
-    Hook(compat.TRITON_DESCENT, _triton_descent),
+    Hook(compat.POST_COMPILE, post_compile),
 )

@@ -32,6 +32,14 @@ def kernel_origins(node_schedule: Any, is_extern: bool) -> list[str]:
     return list(names)
 
 
+def kernel_ops(node_schedule: Any, is_extern: bool) -> list[str]:
+    """The scheduler's names for what one code generation call covers: "op3"."""
+    if is_extern:
+        return [node_schedule.get_operation_name()]
+    nodes = [entry for entry in node_schedule if hasattr(entry, "get_nodes") and not isinstance(entry, type)]
+    return list(dict.fromkeys(part.get_name() for node in nodes for part in node.get_nodes()))
+
+
 def autotune_table(name: str, input_nodes: Any, timings: Any, seconds: float, precompile: float) -> dict[str, Any]:
     """The meta of a `lens.autotune` event, from the arguments of AlgorithmSelectorCache.log_results()."""
     return {

@@ -9,12 +9,25 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from compiler_lens.capture.compat import Place
+    from compiler_lens.capture.tap import Tap
 
 # Called with a hook's name and a function: runs the function, keeps its errors from the user.
 Safely = Callable[[str, Callable[[], object]], None]
 Function = Callable[..., Any]
 Observer = Callable[[tuple[Any, ...], dict[str, Any], Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """A place in torch, and how to wrap what is there."""
+
+    place: Place
+    make: Callable[[Tap, Function], Function]
 
 
 class Patch:

@@ -17,8 +17,8 @@ from typing import Any
 from compiler_lens.capture import compat, inductor
 from compiler_lens.capture.attribution import Attribution, FrameRecord
 from compiler_lens.capture.environment import describe_environment
-from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, Hook, owner_of
-from compiler_lens.capture.patches import Patch
+from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, owner_of
+from compiler_lens.capture.patches import Hook, Patch
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.subscription import Subscription
@@ -27,7 +27,7 @@ from compiler_lens.errors import CaptureError
 from compiler_lens.event import NO_ID, Event
 
 _LATER = object()  # not None: nobody has looked yet whether this torch has the place
-_ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
+ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
 _CHANGED = "somebody changed torch's trace logger: what was compiled just before may be missing"
 
 
@@ -107,7 +107,7 @@ class Tap(TraceHandler):
                 with contextlib.suppress(Exception):  # what cannot be undone must not keep the rest
                     step()
             # Last: whoever opens a lens meanwhile waits for this one to be gone, and finds torch as it was.
-            vars(compat.trace_logger()).pop(_ANCHOR, None)
+            vars(compat.trace_logger()).pop(ANCHOR, None)
 
     def _listen(self) -> None:
         with self._lock:
@@ -302,7 +302,7 @@ def _words(error: Exception) -> str:
 def open_tap(session: Session) -> Tap:
     """Subscribe a session to torch."""
     while True:
-        tap: Tap = vars(compat.trace_logger()).setdefault(_ANCHOR, Tap())
+        tap: Tap = vars(compat.trace_logger()).setdefault(ANCHOR, Tap())
         try:
             if tap.serve(session):
                 return tap

@@ -19,7 +19,10 @@ start here:
   compiler-lens show run.clens                one screen: what happened, what to do next
   compiler-lens show run.clens breaks         every graph break, with torch's advice
   compiler-lens graph run.clens               a graph as a picture
+  compiler-lens diff old.clens new.clens      what the compiler did differently
   compiler-lens what-if model.py:make         which setting of torch.compile would help
+  compiler-lens modes model.py:make           which mode of torch.compile is fastest
+  compiler-lens profile model.py:make         how long each kernel takes, and what it could gain
 
 Or in Python: lens = compiler_lens.Lens(); torch.compile(model, backend=lens);
 call the model; print(lens.report()).
@@ -57,7 +60,7 @@ def _told(error: Exception, args: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import graph, run, show, source, what_if
+    from compiler_lens.cli import diff, graph, modes, profile, run, show, source, what_if
 
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
@@ -67,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (run, show, source, graph, what_if):
+    for command in (run, show, source, graph, diff, what_if, profile, modes):
         command.add_parser(commands)
     for added in commands.choices.values():
         added.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)

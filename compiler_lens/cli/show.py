@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -16,14 +17,18 @@ if TYPE_CHECKING:
     from compiler_lens.model import Recording
 
 _REPORT = "report"
+_COMPILE_ID = re.compile(r"\[?!?[\d/@-]+\]?")
 _LISTED = 20  # recordings of a folder that a message names
 
 _VIEWS: Mapping[str, str] = {
     "findings": "everything worth knowing, ranked: severity, cost, what to change",
     "breaks": "graph breaks by place in your code: why, and what to change",
     "graphs": "compilations; with ID its graphs, with ID STAGE the code of one",
-    "kernels": "every kernel and the ops that it fuses",
-    "kernel": "one kernel by NAME: what it computes, launches, configs, source",
+    "kernels": "every kernel, and the lines and modules that it is for; with ID, LINE or MODULE those of it",
+    "kernel": "one kernel by NAME, or a part of it: from your lines to its launches and its source",
+    "line": "what became of a LINE, model.py:41, or of a MODULE, layers.3.attn; alone, every line with kernels",
+    "profile": "how long each kernel takes, against the least that this device needs",
+    "fusion": "launches that share memory and are not one kernel: what that costs, and why",
     "recompiles": "what changed from one compilation of a function to the next, and what to do",
     "guards": "the conditions for reusing compiled code; with ID every one",
     "caches": "hit, miss or bypass, for every question to torch's caches",
@@ -47,6 +52,7 @@ examples:
   compiler-lens show run.clens                      one screen: what happened, what to do next
   compiler-lens show run.clens graphs 0/0 forward   the ATen graph of the forward, as code
   compiler-lens show run.clens kernel triton_poi_fused_add_0
+  compiler-lens show run.clens line model.py:41     the kernels of a line, forward and backward
   compiler-lens show /tmp/torch_trace/ breaks       a TORCH_TRACE log that we did not write
   compiler-lens show run.clens kernels --json | jq '.kernels[].name'
 """
@@ -162,6 +168,8 @@ def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
     own = tuple(args.user_path or ())
     if args.view == "source":
         return Selection(file=args.what[0] if args.what else "", user_paths=own)
+    if args.view == "line" or (args.view == "kernels" and args.what and not _COMPILE_ID.fullmatch(args.what[0])):
+        return Selection(place=args.what[0] if args.what else "", user_paths=own)
     ids = select_ids(recording, args.what[0]) if args.what else None
     stage = select_stage(recording, ids, args.what[1]) if ids and len(args.what) > 1 else None
     return Selection(ids=ids, stage=stage, user_paths=own)

@@ -49,9 +49,9 @@ class State:
     def __init__(self, *roots: Any) -> None:
         self._values = _reached(roots)
         self._undo = [undo for value in self._values if (undo := _keep(value)) is not None]
-        tensors = [value for value in self._values if isinstance(value, torch.Tensor)]
-        self._tensors = [_Tensor(tensor) for tensor in tensors]
-        self._memory = list(_memory(tensors))
+        self.tensors = [value for value in self._values if isinstance(value, torch.Tensor)]
+        self._tensors = [_Tensor(tensor) for tensor in self.tensors]
+        self._memory = list(_memory(self.tensors))
 
     def restore(self) -> None:
         """Put everything back that has changed."""

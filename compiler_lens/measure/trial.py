@@ -33,11 +33,16 @@ class Program:
     def run(self, function: Callable[..., Any]) -> None:
         """Make all calls, of the function as it is or compiled."""
         for call in self.calls:
-            if self.training:
-                args, kwargs = pytree.tree_map_only(torch.Tensor, _cut, (call.args, dict(call.kwargs)))
-                _loss(function(*args, **kwargs)).backward()
-            else:
-                function(*call.args, **call.kwargs)
+            self.one(function, call)
+
+    def one(self, function: Callable[..., Any], call: Call) -> Any:
+        """Make one call. Gives what it returned."""
+        if not self.training:
+            return function(*call.args, **call.kwargs)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _cut, (call.args, dict(call.kwargs)))
+        result = function(*args, **kwargs)
+        _loss(result).backward()
+        return result
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,3 +37,23 @@ WANTED = frozenset(
         "triton_kernel_info",
     )
 )
+
+# Nodes of Inductor's scheduler, by their class or that of the IR node, that no kernel computes: memory and views of
+# it, parts of a tuple, calls of a subgraph, numbers and checks on the host.
+NO_KERNEL = frozenset(
+    (
+        "NopKernelSchedulerNode",
+        "MultiOutput",
+        "Conditional",
+        "Switch",
+        "WhileLoop",
+        "InvokeSubgraph",
+        "DynamicScalar",
+        "DynamicSelectStorageOffset",
+        "DynamicSliceSize",
+        "AssertScalar",
+        "SubgraphBuffer",
+        "TMADescriptorExperimental",
+        "TMADescriptorStable",
+    )
+)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler_lens.model import BreakCause, CompileId, Node, Pass, SourceLine, Subgraph
+from compiler_lens.model import BreakCause, BufferAccess, CompileId, Node, Pass, SourceLine, Subgraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +112,27 @@ class KernelNodes:
     part: Pass
     kernels: tuple[tuple[str, tuple[str, ...]], ...]  # kernel name, node names
     cached: bool = False
+    ops: tuple[tuple[str, ...], ...] = ()  # the scheduler's names for each entry of `kernels`
+
+
+@dataclass(frozen=True, slots=True)
+class FinalNode:
+    """A node of Inductor's scheduler after fusion."""
+
+    ops: tuple[str, ...]  # what was fused in it
+    kind: str  # the scheduler's class, or of what it calls as it is the IR's
+    reads: tuple[BufferAccess, ...]
+    writes: tuple[BufferAccess, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """Our hook's word on one output code: its nodes after fusion, and pairs that share memory and were left apart."""
+
+    compile_id: CompileId
+    part: Pass
+    nodes: tuple[FinalNode, ...]
+    apart: tuple[tuple[str, str, str, tuple[BufferAccess, ...]], ...]  # the first op of each, torch's reason, shared
 
 
 @dataclass(frozen=True, slots=True)

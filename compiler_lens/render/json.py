@@ -7,7 +7,7 @@ Each document is an object with "format", "view" and the keys of its view. Keys 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from math import isfinite
@@ -18,14 +18,20 @@ from compiler_lens.analysis.cards import BreakCard, break_cards, specific_hints
 from compiler_lens.analysis.compilations import compilation_rows
 from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.findings import Finding, FrameFailed, TinyGraphs, Unfinished
+from compiler_lens.analysis.fusion import Cause, CodeFusion, Side, fusion
+from compiler_lens.analysis.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
+from compiler_lens.analysis.line_story import line_rows, line_story, selected
+from compiler_lens.analysis.lineage import Lineage, Origin, Strand, Tie
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.phases import PhaseTimes, phase_times
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_kernels
 from compiler_lens.analysis.source_view import FileView, select_file, source_view
 from compiler_lens.analysis.stories import Chapter, RecompileStory, recompile_stories
 from compiler_lens.analysis.summary import summarize
 from compiler_lens.model import CompileId, Recompile, Recording
 from compiler_lens.render.advice import advice, effect, link, why
+from compiler_lens.render.profile_data import profile_data
 
 # 1: the first.
 FORMAT = 1
@@ -164,11 +170,142 @@ def _graphs(recording: Recording, selection: Selection) -> Data:
 
 
 def _kernels(recording: Recording, selection: Selection) -> Data:
-    return {"kernels": [k for k in recording.kernels if selection.has(k)]}
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    costs = Costs.of(recording)
+    rows = kernel_rows(selected(recording, provenance, selection), costs)
+    return {"kernels": [_kernel_row(costs, one) for row in rows for one in by_kernel(row.lineages)]}
+
+
+def _kernel_row(costs: Costs, lineages: Sequence[Lineage]) -> Data:
+    return dict(plain(lineages[0].kernel)) | {
+        "microseconds": costs.microseconds(lineages),
+        "traffic": costs.traffic(lineages),
+        "flops": costs.flops(lineages),
+        "lines": list({(at.file, at.line): plain(at) for one in lineages for at in one.lines}.values()),
+        "modules": list(dict.fromkeys(module for one in lineages for module in one.modules)),
+    }
 
 
 def _kernel(recording: Recording, selection: Selection) -> Data:
-    return {"kernels": select_kernels(recording, selection.kernel, selection.ids)}
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    costs = Costs.of(recording)
+    kernels = select_kernels(recording, selection.kernel, selection.ids)
+    each = by_kernel(lineages_of(recording, provenance, kernels))
+    return {"kernels": [_kernel_row(costs, own) | {"lineages": [_lineage(one) for one in own]} for own in each]}
+
+
+def _lineage(lineage: Lineage) -> Data:
+    return {
+        "launch": lineage.launch,
+        "trust": lineage.trust,
+        "lines": lineage.lines,
+        "modules": lineage.modules,
+        "nodes": [_strand(strand) for strand in lineage.strands],
+        "lost": lineage.lost,
+    }
+
+
+def _strand(strand: Strand) -> Data:
+    return {
+        "name": strand.name,
+        "target": strand.node.target if strand.node else None,
+        "aten_node": strand.aten or None,
+        "original_aten": strand.node.original_aten if strand.node else None,
+        "role": strand.role,
+        "trust": strand.trust,
+        "origins": [_origin(origin) for origin in strand.origins],
+    }
+
+
+def _origin(origin: Origin) -> Data:
+    return {
+        "compile_id": origin.compile_id,
+        "node": origin.name or None,
+        "target": origin.target,
+        "module": origin.module,
+        "module_type": origin.module_type,
+        "line": origin.line,
+        "stack": origin.stack,
+    }
+
+
+def _line(recording: Recording, selection: Selection) -> Data:
+    own = Ownership.of(selection.user_paths)
+    if not selection.place:
+        rows = line_rows(Provenance.of(recording, own))
+        return {"lines": [{"line": row.line, "forward": row.forward, "backward": row.backward} for row in rows]}
+    story = line_story(recording, Provenance.of(recording, own), selection.place, own)
+    return {
+        "file": story.asked.file or None,
+        "line": story.asked.line or None,
+        "module": story.asked.module or None,
+        "code": story.code,
+        "fate": story.fate,
+        "ops": [_origin(origin) for origin in story.asked.found.direct],
+        "called_ops": [_origin(origin) for origin in story.asked.found.calls],
+        "decompositions": story.decompositions,
+        "launches": [_tie(tie) for tie in story.ties],
+        "launches_of_what_it_calls": [_tie(tie) for tie in story.inside],
+        "shares": [{"line": at, "launches": count} for at, count in story.shares],
+    }
+
+
+def _tie(tie: Tie) -> Data:
+    lineage = tie.lineage
+    return {
+        "compile_id": lineage.kernel.compile_id,
+        "part": lineage.kernel.part,
+        "ordinal": lineage.kernel.ordinal,
+        "kernel": lineage.kernel.name,
+        "launch": lineage.launch,
+        "role": tie.role,
+        "trust": tie.trust,
+        "nodes": [strand.name for strand in tie.strands],
+        "of": len(lineage.strands),
+    }
+
+
+def _fusion(recording: Recording, selection: Selection) -> Data:
+    return {"codes": [_code_fusion(code) for code in fusion(recording, selection)]}
+
+
+def _code_fusion(code: CodeFusion) -> Data:
+    compile_id, part, ordinal = code.code
+    return {
+        "compile_id": compile_id,
+        "part": part,
+        "ordinal": ordinal,
+        "ops": code.ops,
+        "launches": code.launches,
+        "causes": [_cause(cause) for cause in code.causes],
+        "repeated": [
+            {"node": one.node, "target": one.target, "launches": [_side(side) for side in one.sides]}
+            for one in code.repeated
+        ],
+        "rematerialized": [{"node": node.name, "target": node.target} for node in code.rematerialized],
+    }
+
+
+def _cause(cause: Cause) -> Data:
+    return {
+        "reason": cause.reason,
+        "library": cause.library,
+        "bytes": cause.bytes,
+        "pairs": [
+            {
+                "first": _side(pair.first),
+                "second": _side(pair.second),
+                "bytes": pair.bytes,
+                "shared": pair.refusal.shared,
+                "torch": pair.refusal.reason,
+            }
+            for pair in cause.pairs
+        ],
+    }
+
+
+def _side(side: Side) -> Data:
+    return {"kernel": side.kernel.name, "launch": side.number, "line": side.launch.line, "ops": side.launch.ops}
 
 
 def _recompiles(recording: Recording, selection: Selection) -> Data:
@@ -347,6 +484,8 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "graphs": _graphs,
     "kernels": _kernels,
     "kernel": _kernel,
+    "line": _line,
+    "fusion": _fusion,
     "recompiles": _recompiles,
     "guards": _guards,
     "caches": _caches,
@@ -357,4 +496,5 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "cudagraphs": _cudagraphs,
     "environment": _environment,
     "findings": _findings,
+    "profile": profile_data,
 }

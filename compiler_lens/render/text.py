@@ -29,6 +29,7 @@ _ONE_MILLISECOND = 0.0005
 _ONE_PERCENT = 0.5
 _AS_MILLISECONDS = 0.1
 _KIBI = 1024
+_KILO = 1000
 
 
 def clean(text: str) -> str:
@@ -79,6 +80,20 @@ def milliseconds(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{value * 1000:.1f} µs" if value < _AS_MILLISECONDS else f"{value:.3g} ms"
+
+
+def microseconds(value: float | None) -> str:
+    """A time measured in microseconds, with its unit: 8.2 µs, 0.124 ms."""
+    return UNKNOWN if value is None else milliseconds(value / 1000)
+
+
+def flops(count: float) -> str:
+    """So many floating-point operations: 512 FLOP, 17.2 GFLOP."""
+    for unit in ("FLOP", "kFLOP", "MFLOP", "GFLOP"):
+        if count < _KILO:
+            return f"{count:.3g} {unit}"
+        count /= _KILO
+    return f"{count:,.3g} TFLOP"
 
 
 def nbytes(value: float | None) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from compiler_lens.analysis.caches import Warmth
 from compiler_lens.analysis.coverage import Treatment
 from compiler_lens.analysis.findings import Basis, Severity
+from compiler_lens.analysis.line_story import Fate
+from compiler_lens.analysis.lineage import Role
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.model import (
     CudagraphState,
@@ -86,6 +88,27 @@ TRUST: Mapping[Trust, str] = {
     Trust.EXACT: "known from the compiler itself",
     Trust.TEXT: "approximate: read from comments in the generated code",
     Trust.UNKNOWN: "not known",
+}
+
+# What a node has to do with an op of the user's.
+ROLES: Mapping[Role, str] = {
+    Role.COMPUTES: "{}",
+    Role.DIFFERENTIATES: "gradient of {}",
+    Role.RECOMPUTES: "{}, computed again",
+    Role.FEEDS: "added by the compiler, goes into {}",
+}
+
+# Why a line has no kernel.
+FATES: Mapping[Fate, str] = {
+    Fate.KERNELS: "",
+    Fate.VIEWS: "It costs nothing: it only looks at memory in another way.",
+    Fate.FOLDED: "It costs nothing: no op of it is left in the graphs that Inductor gets.",
+    Fate.UNNAMED: "Inductor gets ops of it, and no kernel is known to compute them.",
+    Fate.NO_KERNELS: "It is compiled, and its compilation has no kernels in this recording.",
+    Fate.BREAKS: "It is in no graph: the graph breaks here.",
+    Fate.EAGER: "It runs eagerly.",
+    Fate.FAILED: "It failed to compile.",
+    Fate.UNSEEN: "No graph in this recording has an op of it.",
 }
 
 CUDAGRAPHS: Mapping[CudagraphState, str] = {

@@ -203,7 +203,7 @@ sys.exit(main(["show", "run.clens", {args}]))
 
 
 def test_a_closed_pipe_ends_it_quietly():
-    process = child(SHOW.format(sample="many", args='"kernels"'))
+    process = child(SHOW.format(sample="many", args='"kernels", "--json"'))
     process.stdout.readline()
     process.stdout.close()
     assert process.stderr.read() == b""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import uuid
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import torch._inductor.config
 
 import compiler_lens
 from compiler_lens import CaptureError, Lens, fold
-from compiler_lens.capture import attribution, compat, graphs, hooks, inductor, sidecar, tap
+from compiler_lens.capture import attribution, compat, graphs, hooks, hooks_inductor, inductor, patches, sidecar, tap
 from compiler_lens.capture.session import Session
 from compiler_lens.event import Event
 from compiler_lens.journal import JournalWriter
@@ -212,21 +213,26 @@ def test_what_a_listener_does_is_no_concern_of_the_user(monkeypatch: pytest.Monk
     assert lens.recording.problems
 
 
+def holder_of(table: str) -> ModuleType:
+    """Where a table of hooks is read from."""
+    return {"CODEGEN_HOOKS": hooks, "RUNTIME_HOOKS": hooks_inductor}.get(table, tap)
+
+
 def without(monkeypatch: pytest.MonkeyPatch, table: str, missing: set[compat.Place]) -> None:
     """A torch that has none of these functions."""
-    holder = hooks if table in ("CODEGEN_HOOKS", "RUNTIME_HOOKS") else tap
+    holder = holder_of(table)
     altered = tuple(
         dataclasses.replace(hook, place=dataclasses.replace(hook.place, name="gone_since_2_99"))
         if hook.place in missing
         else hook
-        for hook in getattr(hooks, table)
+        for hook in getattr(holder, table)
     )
     monkeypatch.setattr(holder, table, altered)
 
 
 @pytest.mark.parametrize("missing", hooks.DYNAMO_HOOKS, ids=lambda hook: hook.place.name)
 def test_a_torch_without_one_hooked_function_gives_all_the_rest(
-    missing: hooks.Hook, monkeypatch: pytest.MonkeyPatch
+    missing: patches.Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, "DYNAMO_HOOKS", {missing.place})
     with Lens(strict=True) as lens:
@@ -241,7 +247,7 @@ def test_a_torch_without_one_hooked_function_gives_all_the_rest(
 
 def test_a_torch_without_any_hooked_function_still_tells_what_its_trace_does(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in ("DYNAMO_HOOKS", "INDUCTOR_HOOKS", "CODEGEN_HOOKS", "RUNTIME_HOOKS"):
-        without(monkeypatch, table, {hook.place for hook in getattr(hooks, table)})
+        without(monkeypatch, table, {hook.place for hook in getattr(holder_of(table), table)})
     lens = Lens(strict=True)
     result = torch.compile(double_sine, backend=lens)(X)
     lens.close()

@@ -51,6 +51,18 @@ class SmallResNet(nn.Module):
         return self.head(self.blocks(F.relu(self.stem(x))).mean((2, 3)))
 
 
+class InBfloat16(nn.Module):
+    """A model under autocast."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cuda", torch.bfloat16):
+            return self.net(x)
+
+
 def runs_partly_on_cpu(x: torch.Tensor) -> torch.Tensor:
     return (x.cpu() + 1).cuda() * 2
 
@@ -100,3 +112,8 @@ def oddities(compile_: Callable[..., Callable[..., object]]) -> None:
 
 
 WORKLOADS = {"gpt": gpt, "resnet": resnet, "oddities": oddities}
+# A model on the GPU, its input, and whether it is trained.
+PROFILED = {
+    "gpt": lambda: (InBfloat16(Block().cuda()), torch.randn(8, 256, 512, device="cuda"), True),
+    "resnet": lambda: (InBfloat16(SmallResNet().cuda().eval()), torch.randn(8, 3, 32, 32, device="cuda"), False),
+}

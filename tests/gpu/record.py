@@ -1,7 +1,7 @@
 """Renew the GPU recordings in tests/gpu/data: `python tests/gpu/record.py FOLDER`, on a machine with a GPU.
 
 Each workload runs in each mode twice, in processes of their own: with cold caches, then with what the first left.
-Raw logs of torch's own (`TORCH_TRACE`) of the cold runs go beside the recordings.
+Raw logs of torch's own (`TORCH_TRACE`) of the cold runs go beside the recordings. A third run measures each kernel.
 """
 
 import functools
@@ -20,13 +20,15 @@ RUNS = [
     ("resnet", "max-autotune", "warm"),
     ("oddities", "reduce-overhead", "cold"),
     ("oddities", "reduce-overhead", "warm"),
+    *(("gpt", mode, "profiled") for mode in ("default", "reduce-overhead", "max-autotune")),
+    *(("resnet", mode, "profiled") for mode in ("default", "reduce-overhead")),
 ]
 HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
     if len(sys.argv) == 5:
-        _record(Path(sys.argv[1]), *sys.argv[2:4])
+        _record(Path(sys.argv[1]), *sys.argv[2:5])
         return
     out = Path(sys.argv[1])
     for workload, mode, state in RUNS:
@@ -44,16 +46,22 @@ def main() -> None:
             scrub_log(log, Path(f"{name}.trace.log.gz"))
 
 
-def _record(path: Path, workload: str, mode: str) -> None:
+def _record(path: Path, workload: str, mode: str, state: str) -> None:
     import torch
-    from models import WORKLOADS
+    from models import PROFILED, WORKLOADS
 
     import compiler_lens
 
     torch.manual_seed(0)
     lens = compiler_lens.Lens(path)
     settings = {} if mode == "default" else {"mode": mode}
-    WORKLOADS[workload](functools.partial(torch.compile, backend=lens, **settings))
+    compiled = functools.partial(torch.compile, backend=lens, **settings)
+    if state == "profiled":
+        model, x, training = PROFILED[workload]()
+        with torch.set_grad_enabled(training):
+            print(lens.profile(compiled(model), x, training=training))
+    else:
+        WORKLOADS[workload](compiled)
     torch.cuda.synchronize()
     lens.close()
     print(lens.report(width=120))

@@ -26,6 +26,9 @@ SECONDS = 300  # no specimen takes a tenth of it
 # Where torch, and we, keep what a later process finds again. Compiled C++ lies beside them, under its text's hash.
 CACHES = ("fxgraph", "aotautograd", "compiler_lens")
 
+# Counters of benchmarks: their results lie in a cache of their own beside the compiled code, which all runs share.
+BENCHMARKS = ("benchmarking.", "select_algorithm_autotune")
+
 Tensor = tuple[str, tuple[int, ...], tuple[int, ...], bytes]  # type, shape, strides, bits
 
 
@@ -193,9 +196,8 @@ def _note_compilations(seen: Observation) -> None:
     from torch._dynamo import convert_frame
     from torch._dynamo.utils import counters, get_compilation_metrics
 
-    # Without benchmarks: their results lie in a cache of their own beside the compiled code, which all runs share.
     seen.counters = {
-        kind: {name: n for name, n in sorted(counts.items()) if not name.startswith("benchmarking.")}
+        kind: {name: n for name, n in sorted(counts.items()) if not name.startswith(BENCHMARKS)}
         for kind, counts in counters.items()
         if counts
     }

@@ -7,8 +7,8 @@ import pytest
 
 from compiler_lens.errors import PayloadError
 from compiler_lens.event import Event
-from compiler_lens.model import CompileId, Pass
-from compiler_lens.readers.kernels import read_kernel_nodes
+from compiler_lens.model import BufferAccess, CompileId, Pass
+from compiler_lens.readers.kernels import read_fusion, read_kernel_nodes
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 ID = CompileId(0, 0)
@@ -41,3 +41,38 @@ def test_a_real_event_has_as_many_entries_as_the_output_code_has_launches():
 def test_an_event_of_another_form_is_a_payload_error(meta):
     with pytest.raises(PayloadError):
         read(meta)
+
+
+@pytest.mark.parametrize("version", ["2.11", "2.13", "2.15"])
+def test_what_launches_read_and_write_is_read_from_each_torch(version):
+    told = json.loads((PAYLOADS / version / "fusion/train.json").read_text())
+    events = [Event(entry["name"], 0.0, meta=entry["meta"]) for entry in told]
+    fusions = [f for event in events if event.name == "lens.fusion" for f in read_fusion(event, ID, {})]
+    calls = [c for event in events if event.name == "lens.kernel_nodes" for c in read_kernel_nodes(event, ID, {})]
+    assert [f.part for f in fusions] == [c.part for c in calls] == [Pass.FORWARD, Pass.BACKWARD]
+    for fusion, call in zip(fusions, calls, strict=True):
+        assert sorted(op for ops in call.ops for op in ops) == sorted(op for node in fusion.nodes for op in node.ops)
+        assert all(access.bytes for node in fusion.nodes for access in (*node.reads, *node.writes))
+    (product,) = [node for node in fusions[0].nodes if node.kind == "ExternKernelOut"]
+    assert product.reads[1:] == (BufferAccess("buf0", 32 * 64 * 4), BufferAccess("primals_2", 64 * 64 * 4))
+    assert [(first, second) for first, second, _, _ in fusions[0].apart][:2] == [("op0", "op1"), ("op1", "op2")]
+    assert "no shared data" in {reason for _, _, reason, _ in fusions[1].apart}
+
+
+def test_recordings_of_before_ops_were_told_are_read():
+    assert read({"part": "forward", "kernels": [["k", ["mm"]]]}).ops == ()
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {},
+        {"part": "forward", "nodes": []},
+        {"part": "forward", "nodes": [[["op0"], "SchedulerNode", []]], "refusals": []},
+        {"part": "forward", "nodes": [[["op0"], "SchedulerNode", [["buf0", "much"]], []]], "refusals": []},
+        {"part": "forward", "nodes": [], "refusals": [["op0", "op1", ""]]},
+    ],
+)
+def test_fusion_of_another_form_is_a_payload_error(meta):
+    with pytest.raises(PayloadError):
+        read_fusion(Event("lens.fusion", 0.0, meta=meta), ID, {})

@@ -1,49 +1,79 @@
-"""Kernels: all of them with what they fuse, or one down to its source."""
+"""Kernels: all of them with where they come from, or one from the user's lines down to its source."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
-from compiler_lens.analysis.kernels import fused_op_count, is_generated, kernel_kinds, launch_count
-from compiler_lens.analysis.ownership import innermost_own
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
+from compiler_lens.analysis.kernels import fused_op_count, kernel_kinds
+from compiler_lens.analysis.line_story import selected
+from compiler_lens.analysis.lineage import Lineage
+from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection, select_kernels
-from compiler_lens.model import GraphStage, Kernel, Node, Pass, Recording, SourceLine, Trust
+from compiler_lens.analysis.traffic import Traffic
+from compiler_lens.model import BufferAccess, Kernel, Recording, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import code_lines, language_of
 from compiler_lens.render.console.columns import Column, table
-from compiler_lens.render.console.page import CODE, DIM, GOOD, PLACE, Page, command, line, paragraph, title
-from compiler_lens.render.text import milliseconds, nbytes, number, plural
+from compiler_lens.render.console.fusion import neighbour_lines
+from compiler_lens.render.console.lineage import lines_text, modules_text, tree_lines, unlinked
+from compiler_lens.render.console.page import (
+    CODE,
+    DIM,
+    GOOD,
+    PLACE,
+    Page,
+    command,
+    joined,
+    line,
+    paragraph,
+    title,
+)
+from compiler_lens.render.text import flops, microseconds, milliseconds, nbytes, number, plural, times
 
 _LAUNCHES = 12
-
-# The graph whose nodes a kernel of each pass computes.
-_LOWERED = {
-    Pass.FORWARD: GraphStage.POST_GRAD,
-    Pass.INFERENCE: GraphStage.POST_GRAD,
-    Pass.BACKWARD: GraphStage.POST_GRAD_BACKWARD,
-}
+_BUFFERS = 6
+_UNLINKED = 8
+_SAME = 6
 
 
 def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
-    """What `show REC kernels [ID]` shows: every kernel, the one that fuses most first."""
-    kernels = [k for k in recording.kernels if selection.has(k)]
-    if not kernels:
+    """What `show REC kernels [ID | LINE | MODULE]` shows: the slowest first, if measured, else the most fused."""
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    lineages = selected(recording, provenance, selection)
+    if not lineages:
         return [line("No kernels.")]
+    rows = kernel_rows(lineages, Costs.of(recording))
+    kernels = [kernel for row in rows for kernel in row.group.kernels]
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
-    counted = f"{number(len(kernels))} with {plural(launch_count(kernels), 'launch', 'launches')}: {kinds}"
-    ranked = sorted(kernels, key=lambda k: (not is_generated(k), -fused_op_count(k), k.name))
-    lines = [title("Kernels", counted), *_doubt(kernels, page)]
-    for kernel in ranked:
-        lines += _entry(kernel, page)
-    return [*lines, Text(), command("source of one: ", page.show(f"kernel {ranked[0].name}"))]
+    count = sum(row.launches for row in rows)
+    counted = f"{number(len(kernels))} with {plural(count, 'launch', 'launches')}: {kinds}"
+    lines = [title("Kernels", counted), *_measured(recording, rows), *_doubt(kernels, page)]
+    for row in rows:
+        lines += _entry(row, page)
+    return [*lines, Text(), command("one of them: ", page.show(f"kernel {rows[0].group.first.name}"))]
 
 
 def one_kernel_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
-    """What `show REC kernel NAME` shows: what it fuses, from which lines, its launches, configs and source."""
+    """What `show REC kernel NAME` shows: lines, modules, ops, launches, memory, configs, times, source."""
+    kernels = select_kernels(recording, selection.kernel, selection.ids)
+    provenance, costs = Provenance.of(recording, Ownership.of(selection.user_paths)), Costs.of(recording)
     lines: list[Text] = []
-    for kernel in select_kernels(recording, selection.kernel, selection.ids):
-        lines += [*([Text()] if lines else []), *_one(recording, kernel, page)]
+    for lineages in by_kernel(lineages_of(recording, provenance, kernels)):
+        lines += [*([Text()] if lines else []), *_one(recording, lineages, costs, page)]
     return lines
+
+
+def _measured(recording: Recording, rows: Sequence[KernelRow]) -> list[Text]:
+    known = [row.microseconds for row in rows if row.microseconds is not None]
+    if not known:
+        return []
+    whole = recording.profiles[-1]
+    told = f"{microseconds(sum(known))} of the {microseconds(whole.busy_microseconds)} that the device works in a call"
+    return [line((told, DIM), indent=2)]
 
 
 def _doubt(kernels: list[Kernel], page: Page) -> list[Text]:
@@ -53,74 +83,165 @@ def _doubt(kernels: list[Kernel], page: Page) -> list[Text]:
     return paragraph(f"{whose} are {words.TRUST[Trust.TEXT]}", page.width, 2, DIM) if doubtful else []
 
 
-def _entry(kernel: Kernel, page: Page) -> list[Text]:
-    """Two lines: a name must stand there whole, to be asked for."""
-    ops = ", ".join(words.op_name(op) for op in kernel.aten)
-    counts = f"{plural(fused_op_count(kernel), 'op')}, {plural(len(kernel.launches), 'launch', 'launches')}"
-    where = f"[{kernel.compile_id}] {words.PASSES[kernel.part]}  "
-    doubt = ", approximate" if kernel.trust is Trust.TEXT else ""
-    told = line((where, DIM), f"{words.kernel_kind(kernel)}, {counts}{doubt}", (f": {ops}" if ops else "", CODE))
-    name = line((kernel.name, PLACE), indent=2)
+def _entry(row: KernelRow, page: Page) -> list[Text]:
+    """A name must stand there whole, to be asked for."""
+    group = row.group
+    several = f"  {times(len(group.kernels))}" if len(group.kernels) > 1 else ""
+    name = line((group.first.name, PLACE), (several, DIM), indent=2)
     name.overflow = "ignore"
-    return [name, *paragraph(told, page.width, 6, "", 2)]
+    return [name, *paragraph(_figures(row), page.width, 6, "", 2), *_from(row, page)]
 
 
-def _one(recording: Recording, kernel: Kernel, page: Page) -> list[Text]:
+def _figures(row: KernelRow) -> Text:
+    group = row.group
+    ids = joined([f"[{i}]" for i in dict.fromkeys(k.compile_id for k in group.kernels)], 3)
+    facts = [
+        "" if row.microseconds is None else microseconds(row.microseconds),
+        words.kernel_kind(group.first),
+        plural(group.op_count, "op"),
+        plural(row.launches, "launch", "launches"),
+        moved(row.traffic),
+        "" if row.flops is None else flops(row.flops),
+        "approximate" if any(kernel.trust is Trust.TEXT for kernel in group.kernels) else "",
+    ]
+    return line((f"{ids} {words.PASSES[group.first.part]}  ", DIM), ", ".join(filter(None, facts)))
+
+
+def moved(traffic: Traffic | None) -> str:
+    """The memory that is read and written; `~` where that is told by arguments, each counted whole."""
+    if traffic is None:
+        return ""
+    return f"{'' if traffic.trust is Trust.EXACT else '~'}{nbytes(traffic.bytes)}"
+
+
+def _from(row: KernelRow, page: Page) -> list[Text]:
+    """The lines and modules that it is for, then its ops; then the others that compute the same."""
+    places = {(at.file, at.line): at for one in row.lineages for at in one.lines}
+    modules = modules_text(module for one in row.lineages for module in one.modules)
+    where = line((lines_text([places[key] for key in sorted(places)], page), PLACE), modules and f" of {modules}")
+    ops = ", ".join(words.op_name(op) for op in row.group.first.aten)
+    told = line(where, "  " if where.plain and ops else "", (ops, CODE))
+    same = [kernel.name for kernel in row.group.kernels if kernel.name != row.group.first.name]
+    named = line(("the same: ", DIM), joined(list(dict.fromkeys(same)), _SAME)) if same else Text()
+    return [*paragraph(told, page.width, 6, "", 2), *paragraph(named, page.width, 6, "", 2)]
+
+
+def _one(recording: Recording, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    kernel = lineages[0].kernel
     where = [f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device]
-    lines = [line((kernel.name, PLACE)), line((", ".join(part for part in where if part), DIM), indent=2)]
-    lines += _fuses(recording, kernel, page)
-    lines += _launches(kernel)
+    name = line((kernel.name, PLACE))
+    name.overflow = "ignore"
+    lines = [name, line((", ".join(part for part in where if part), DIM), indent=2)]
+    lines += _comes_from(kernel, lineages, page)
+    lines += _launches(kernel, lineages, costs, page)
+    lines += _memory(lineages, costs, page)
+    lines += _times(lineages, costs, page)
+    lines += neighbour_lines(recording, kernel, page)
     lines += _configs(kernel, page)
     if not kernel.source:
         return [*lines, line(("no source: a library has it", DIM), indent=2)]
     return [*lines, Text(), *code_lines(kernel.source, page, language_of(kernel.source))]
 
 
-def _fuses(recording: Recording, kernel: Kernel, page: Page) -> list[Text]:
-    nodes = _nodes(recording, kernel)
-    each = f" in each of {len(kernel.launches):,} launches" if len(kernel.launches) > 1 and kernel.nodes else ""
+def _comes_from(kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list[Text]:
+    each = " in each launch" if len(kernel.launches) > 1 and kernel.nodes else ""
     computes = f"computes {plural(fused_op_count(kernel), 'op')}{each}"
-    heading = line((computes, PLACE), (f", {words.TRUST[kernel.trust]}", DIM), indent=2)
-    if not nodes:
-        return [heading, *paragraph(", ".join(words.op_name(op) for op in kernel.aten), page.width, 4, CODE)]
-    columns = (
-        Column(style=DIM, flexible=True),
-        Column(style=CODE),
-        Column(flexible=True),
-        Column(style=PLACE),
-        Column(style=DIM, flexible=True),
-    )
-    return [heading, *table(columns, [_node(n, page) for n in nodes], page.width, 4)]
+    lines = [line((computes, PLACE), (f", {words.TRUST[kernel.trust]}", DIM), indent=2)]
+    linked = [one for one in lineages if one.lines]
+    if kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked):
+        lines += paragraph(f"their lines are {words.TRUST[Trust.TEXT]}", page.width, 2, DIM)
+    tree = tree_lines(linked, page)
+    if not tree:
+        lines += paragraph(", ".join(words.op_name(op) for op in kernel.aten), page.width, 4, CODE)
+    lost = unlinked(lineages)
+    if lost:
+        told = line(("from no line that is known: ", DIM), joined(lost, _UNLINKED))
+        tree += paragraph(told, page.width, 4, "", 2)
+    return lines + tree
 
 
-def _nodes(recording: Recording, kernel: Kernel) -> list[Node]:
-    """The post-grad nodes that the kernel computes, as far as their graph is recorded."""
-    names = set(kernel.nodes)
-    graphs = (g for g in recording.graphs if g.compile_id == kernel.compile_id and g.stage is _LOWERED[kernel.part])
-    return [node for graph in graphs for node in graph.nodes if node.name in names]
-
-
-def _node(node: Node, page: Page) -> tuple[str, ...]:
-    at = innermost_own(node.source) or (node.source[-1] if node.source else SourceLine("", 0))
-    spec = str(node.specs[0]) if node.specs else ""
-    return (
-        node.name,
-        f"{words.op_name(node.target)} {spec}".rstrip(),
-        node.module,
-        page.at(at) if at.file else "",
-        at.code.strip(),
-    )
-
-
-def _launches(kernel: Kernel) -> list[Text]:
+def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    """The launches; those for other layers of the same lines folded."""
     if not kernel.launches:
         return []
-    lines = [line((plural(len(kernel.launches), "launch", "launches"), PLACE), (" in the output code", DIM), indent=2)]
+    heading = line((plural(len(kernel.launches), "launch", "launches"), PLACE), indent=2)
+    heading.append_text(line((" in the output code", DIM)))
+    if len(kernel.launches) == 1 or lineages[0].launch is None:
+        return [heading, *_each_launch(kernel)]
+    folds: dict[tuple[object, ...], list[Lineage]] = {}
+    for one in lineages:
+        folds.setdefault((_places(one), modules_text(one.modules) if not one.lines else ""), []).append(one)
+    columns = (
+        Column(right=True),
+        Column(flexible=True),
+        Column(style=PLACE),
+        Column(right=True),
+        Column(style=DIM, flexible=True),
+    )
+    rows = [_fold(members, costs, page) for members in folds.values()]
+    more = len(rows) - _LAUNCHES
+    lines = [heading, *table(columns, rows[:_LAUNCHES], page.width, 4)]
+    return lines + ([line((f"… {more:,} more in --json", DIM), indent=4)] if more > 0 else [])
+
+
+def _places(lineage: Lineage) -> tuple[tuple[str, int], ...]:
+    return tuple((at.file, at.line) for at in lineage.lines)
+
+
+def _fold(members: Sequence[Lineage], costs: Costs, page: Page) -> tuple[str, ...]:
+    modules = modules_text((module for one in members for module in one.modules), 3)
+    numbers = [str(one.called.line) for one in members if one.called]
+    took = costs.microseconds(members)
+    return (
+        times(len(members)),
+        modules,
+        lines_text(members[0].lines, page, 1),
+        "" if took is None else microseconds(took),
+        f"output code line {joined(numbers, 3)}" if len(numbers) == 1 else f"output code lines {joined(numbers, 3)}",
+    )
+
+
+def _each_launch(kernel: Kernel) -> list[Text]:
+    lines = []
     for launch in kernel.launches[:_LAUNCHES]:
         grid = f"  grid {launch.grid}" if launch.grid else ""
         lines.append(line((f"line {launch.line}: ", DIM), f"({', '.join(launch.arguments)})", (grid, DIM), indent=4))
     more = len(kernel.launches) - _LAUNCHES
     return lines + ([line((f"… {more:,} more in --json", DIM), indent=4)] if more > 0 else [])
+
+
+def _memory(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    """What one launch reads, writes and computes; of several the first."""
+    kernel, lines = lineages[0].kernel, list[Text]()
+    launch = kernel.launches[0] if kernel.launches else None
+    which = "the first " if len(kernel.launches) > 1 else ""
+    for verb, accesses in (("reads ", launch.reads), ("writes ", launch.writes)) if launch else ():
+        if accesses:
+            lines += paragraph(line((which + verb, PLACE), *_buffers(accesses)), page.width, 2, "", 3)
+    count = costs.flops(lineages)
+    all_of = f" in {plural(len(kernel.launches), 'launch', 'launches')}" if len(kernel.launches) > 1 else ""
+    return lines + ([line(("multiplies ", PLACE), f"{flops(count)}{all_of}", indent=2)] if count else [])
+
+
+def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, tuple[str, str]]:
+    ranked = sorted(accesses, key=lambda access: -(access.bytes or 0))
+    sizes = [access.bytes for access in accesses if access.bytes is not None]
+    whole = nbytes(sum(sizes) if len(sizes) == len(accesses) else None)
+    each = joined([f"{access.name} {nbytes(access.bytes)}" for access in ranked], _BUFFERS)
+    return f"{whole} in {plural(len(accesses), 'buffer')}: ", (each, DIM)
+
+
+def _times(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    """What it took, and how much of that this device could do without."""
+    known = costs.launches(lineages)
+    if not known:
+        return []
+    runs = sum(cost.time.runs for cost in known)
+    above = sum(cost.above for cost in known if cost.floor is not None)
+    floor = f", {microseconds(above)} more than this device needs" if any(c.floor is not None for c in known) else ""
+    often = f"{runs:,.4g} {'run' if runs == 1 else 'runs'}"
+    told = f"{microseconds(sum(cost.total for cost in known))} a call, in {often}{floor}"
+    return paragraph(line(("takes ", PLACE), told), page.width, 2)
 
 
 def _configs(kernel: Kernel, page: Page) -> list[Text]:

@@ -29,6 +29,7 @@ from compiler_lens.render.text import clean, plural, seconds
 
 _MOST = 3
 _LINES = 4  # of a suggestion's code
+_PROFILE = "compiler-lens profile FILE:FACTORY"
 _STYLES = {Severity.HIGH: BAD, Severity.MEDIUM: WARN, Severity.LOW: "", Severity.INFO: DIM}
 
 
@@ -111,8 +112,16 @@ def _nothing_to_fix(recording: Recording, summary: Summary, page: Page) -> list[
     return [
         title("Next"),
         line("  ", ("Nothing to fix", f"bold {GOOD}"), f": {', '.join(known)}."),
-        command("Look closer: ", page.show("kernels")),
+        *_closer(recording, page),
     ]
+
+
+def _closer(recording: Recording, page: Page) -> list[Text]:
+    """Where to look in what compiles as it should: from lines to kernels, and what these take."""
+    if not recording.kernels:
+        return [command("Look closer: ", page.show("graphs"))]
+    timed = command("What each kernel takes: ", page.show("profile") if recording.profiles else _PROFILE)
+    return [timed, command("The kernels of your lines: ", page.show("line"))]
 
 
 def _view(finding: Finding) -> str:

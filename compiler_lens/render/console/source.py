@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -9,9 +10,11 @@ from rich.text import Text
 
 from compiler_lens.analysis.coverage import Treatment
 from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection
 from compiler_lens.analysis.source_view import FileView, LineFacts, select_file, source_view
 from compiler_lens.model import CompileId, Recording
+from compiler_lens.render import words
 from compiler_lens.render.advice import changed, why
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, line, paragraph, title
@@ -42,7 +45,8 @@ def source_lines(recording: Recording, selection: Selection, page: Page) -> list
     views = source_view(recording, Ownership.of(selection.user_paths))
     if selection.file:
         view, number = select_file(views, selection.file)
-        return [*file_lines(view, page, number)]
+        kernels = _kernels(recording, view.file, number, selection, page) if number else []
+        return [*file_lines(view, page, number), *kernels]
     happened = [view for view in views if view.breaks or view.compiled_lines or view.uncompiled_lines]
     chosen = [view for view in happened if view.own] or [view for view in happened if view.cards]
     if not chosen:
@@ -51,6 +55,18 @@ def source_lines(recording: Recording, selection: Selection, page: Page) -> list
     if len(chosen) == 1:
         return [*file_lines(chosen[0], page)]
     return [*_files(chosen, page), Text(), *file_lines(chosen[0], page)]
+
+
+def _kernels(recording: Recording, file: str, number: int, selection: Selection, page: Page) -> list[Text]:
+    """How many kernels work for the line that was asked for."""
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    kernels = [tie.lineage.kernel for tie in provenance.ties(provenance.at_line(file, number).every)]
+    counts = Counter(words.PASSES[part] for _, part in {(id(kernel), kernel.part) for kernel in kernels})
+    if not counts:
+        return []
+    told = ", ".join(f"{n:,} {part}" for part, n in sorted(counts.items(), reverse=True))
+    where = page.show(f"line {page.path(file)}:{number}")
+    return [Text(), command(f"its kernels ({told}): ", where)]
 
 
 def file_lines(view: FileView, page: Page, number: int | None = None) -> list[Text]:

@@ -11,11 +11,14 @@ from compiler_lens.model import Recording
 from compiler_lens.render.console.breaks import break_lines
 from compiler_lens.render.console.environment import environment_lines
 from compiler_lens.render.console.frames import frame_lines
+from compiler_lens.render.console.fusion import fusion_lines
 from compiler_lens.render.console.graphs import graph_lines
 from compiler_lens.render.console.guards import guard_lines
 from compiler_lens.render.console.kernels import kernel_lines, one_kernel_lines
+from compiler_lens.render.console.line import line_lines
 from compiler_lens.render.console.next_steps import finding_lines
 from compiler_lens.render.console.page import Page
+from compiler_lens.render.console.profile import profile_lines
 from compiler_lens.render.console.recompiles import recompile_lines
 from compiler_lens.render.console.source import source_lines
 from compiler_lens.render.console.times import cache_lines, time_lines
@@ -28,6 +31,8 @@ VIEWS: Mapping[str, View] = {
     "graphs": graph_lines,
     "kernels": kernel_lines,
     "kernel": one_kernel_lines,
+    "line": line_lines,
+    "fusion": fusion_lines,
     "recompiles": recompile_lines,
     "guards": guard_lines,
     "caches": cache_lines,
@@ -37,5 +42,6 @@ VIEWS: Mapping[str, View] = {
     "autotune": autotune_lines,
     "cudagraphs": cudagraph_lines,
     "environment": environment_lines,
+    "profile": profile_lines,
     "findings": finding_lines,
 }

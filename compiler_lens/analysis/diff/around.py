@@ -1,0 +1,279 @@
+"""What differs around the kernels: frames, breaks, recompiles, tuning, CUDA graphs, settings, time."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from compiler_lens.analysis.cards import BreakCard, break_cards
+from compiler_lens.analysis.coverage import coverage
+from compiler_lens.analysis.diff.model import (
+    AutotuneChange,
+    BreakChange,
+    CudagraphChange,
+    FrameChange,
+    RecompileChange,
+    SettingChange,
+    Side,
+)
+from compiler_lens.analysis.diff.programs import Compiled, Paired
+from compiler_lens.analysis.kernels import launch_count
+from compiler_lens.analysis.phases import phase_times
+from compiler_lens.analysis.stories import recompile_stories
+from compiler_lens.model import (
+    AutotuneChoice,
+    AutotuneResult,
+    CompileId,
+    CudagraphOutcome,
+    CudagraphState,
+    Environment,
+    KernelKind,
+    Outcome,
+    Pass,
+    Recording,
+)
+
+
+def side_of(recording: Recording) -> Side:
+    """A recording in figures."""
+    profile = recording.profiles[-1] if recording.profiles else None
+    return Side(
+        kernels=len(recording.kernels),
+        launches=launch_count(recording.kernels),
+        graphs=len(recording.output_codes),
+        phases=phase_times(recording.spans),
+        microseconds=profile.microseconds if profile else None,
+        spread=profile.spread if profile else 0.0,
+        busy_microseconds=profile.busy_microseconds if profile else None,
+    )
+
+
+# -- frames
+
+
+def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[FrameChange, ...]:
+    """Compilations that only one side has, and those that ended differently; alike ones in one.
+
+    Frames of torch and of other packages that Dynamo passes over are none that anybody waits for.
+    """
+    passed = {id(c) for r in (before, after) for frame in coverage(r).library for c in frame.compilations}
+    pairs, left, right = paired
+    left, right = ([one for one in side if id(one.compilation) not in passed] for side in (left, right))
+    found: list[tuple[Compiled | None, Compiled | None]] = [
+        *(pair for pair in pairs if pair[0].compilation.outcome is not pair[1].compilation.outcome),
+        *((one, None) for one in left),
+        *((None, one) for one in right),
+    ]
+    groups: dict[tuple[str, Outcome | None, Outcome | None], list[tuple[Compiled | None, Compiled | None]]] = {}
+    for both in found:
+        function = next(one.function for one in both if one)
+        old, new = (one.compilation.outcome if one else None for one in both)
+        groups.setdefault((function, old, new), []).append(both)
+    changes = [
+        FrameChange(function, _ids(b for b, _ in group), _ids(a for _, a in group), old, new)
+        for (function, old, new), group in groups.items()
+    ]
+    return tuple(
+        sorted(
+            changes,
+            key=lambda c: (
+                c.function,
+                -len(c.before or c.after),
+                str(sorted(map(str, (c.outcome_before, c.outcome_after)))),
+            ),
+        )
+    )
+
+
+def _ids(side: Iterable[Compiled | None]) -> tuple[CompileId, ...]:
+    return tuple(one.compilation.compile_id for one in side if one)
+
+
+# -- graph breaks
+
+
+def break_changes(before: Recording, after: Recording) -> tuple[BreakChange, ...]:
+    """Breaks that are fixed, new, or happen more or less often. Line numbers do not count, the line's text does."""
+    left, right = list(break_cards(before)), list(break_cards(after))
+    pairs: list[tuple[BreakCard | None, BreakCard | None]] = []
+    for exact in (True, False):  # a line that was edited and still breaks is no other break
+        found, left, right = _kth(left, right, [[_place(card, exact=exact) for card in side] for side in (left, right)])
+        pairs += found
+    pairs += [*((card, None) for card in left), *((None, card) for card in right)]
+    changes = [
+        BreakChange(
+            (a or b).gb_type,  # type: ignore[union-attr]  # one of them is there
+            (a or b).place,  # type: ignore[union-attr]
+            len(b.events) if b else 0,
+            len(a.events) if a else 0,
+        )
+        for b, a in pairs
+    ]
+    return tuple(sorted((c for c in changes if c.before != c.after), key=_break_weight))
+
+
+def _place(card: BreakCard, *, exact: bool) -> Hashable:
+    at = card.place
+    return card.gb_type, at.function if at else "", at.code.strip() if at and exact else ""
+
+
+def _break_weight(change: BreakChange) -> tuple[object, ...]:
+    at = change.place
+    return -abs(change.before - change.after), change.gb_type, (at.function, at.code) if at else ("", "")
+
+
+def _kth(left: list, right: list, keys: Sequence[Sequence[Hashable]]) -> tuple[list, list, list]:  # type: ignore[type-arg]
+    """The k-th of each key with the k-th; and what is left."""
+    places: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for i, key in enumerate(keys[1]):
+        places[key].append(i)
+    met: Counter[Hashable] = Counter()
+    pairs, rest, taken = [], [], set()
+    for one, key in zip(left, keys[0], strict=True):
+        if met[key] < len(places.get(key, ())):
+            taken.add(places[key][met[key]])
+            pairs.append((one, right[places[key][met[key]]]))
+            met[key] += 1
+        else:
+            rest.append(one)
+    return pairs, rest, [one for i, one in enumerate(right) if i not in taken]
+
+
+# -- recompiles
+
+
+def recompile_changes(before: Recording, after: Recording) -> tuple[RecompileChange, ...]:
+    """Recompiles by function and cause, where there are more or fewer."""
+    left, right = _recompiles(before), _recompiles(after)
+    return tuple(
+        RecompileChange(function, subject, left[function, subject], right[function, subject])
+        for function, subject in sorted({*left, *right})
+        if left[function, subject] != right[function, subject]
+    )
+
+
+def _recompiles(recording: Recording) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for story in recompile_stories(recording):
+        for chapter in story.chapters:
+            counts[story.function.name, chapter.subject] += len(chapter.changes)
+    return counts
+
+
+# -- tuning
+
+
+def autotune_changes(
+    before: Recording, after: Recording, pairs: Sequence[tuple[Compiled, Compiled]]
+) -> tuple[AutotuneChange, ...]:
+    """Ops for which another choice won; those tuned on one side only."""
+    ids = {b.compilation.compile_id: a.compilation.compile_id for b, a in pairs}
+    left = _tuned(before, {i: n for n, i in enumerate(ids)})
+    right = _tuned(after, {i: n for n, i in enumerate(ids.values())})
+    found: dict[tuple[object, ...], AutotuneChange] = {}
+    for key in sorted({*left, *right}, key=repr):
+        for k in range(max(len(left[key]), len(right[key]))):
+            one, other = (side[key][k] if k < len(side[key]) else None for side in (left, right))
+            if _same(one, other):
+                continue
+            told = key[1:], _name(one), _name(other)
+            known = found.get(told)
+            times = known.times + 1 if known else 1
+            op, inputs = key[1:]
+            found[told] = AutotuneChange(
+                op, inputs, known.before if known else one, known.after if known else other, times
+            )
+    return tuple(found.values())
+
+
+_Tuned = defaultdict[tuple[int, str, tuple[str, ...]], list[AutotuneChoice | None]]
+
+
+def _tuned(recording: Recording, numbers: Mapping[CompileId, int]) -> _Tuned:
+    made: _Tuned = defaultdict(list)
+    for result in recording.autotunes:
+        made[numbers.get(result.compile_id, -1), result.op, result.inputs].append(_winner(result))
+    return made
+
+
+def _winner(result: AutotuneResult) -> AutotuneChoice | None:
+    return result.winner
+
+
+def _same(one: AutotuneChoice | None, other: AutotuneChoice | None) -> bool:
+    return _name(one) == _name(other)
+
+
+def _name(choice: AutotuneChoice | None) -> str:
+    """What was chosen: a template's name holds a number, and its constants tell which it is."""
+    if choice is None:
+        return ""
+    return choice.name if choice.kind in (KernelKind.EXTERN, KernelKind.FALLBACK) else f"{choice.kind} {choice.detail}"
+
+
+# -- CUDA graphs
+
+
+def cudagraph_changes(
+    before: Recording, after: Recording, pairs: Sequence[tuple[Compiled, Compiled]]
+) -> tuple[CudagraphChange, ...]:
+    """Compiled graphs for which CUDA graphs ended differently."""
+    left, right = _outcomes(before), _outcomes(after)
+    if not (left and right):  # a log does not tell of them
+        return ()
+    changes = []
+    for b, a in pairs:
+        ours, theirs = left[b.compilation.compile_id], right[a.compilation.compile_id]
+        for part in sorted({*ours, *theirs}, key=str):
+            one, other = ours.get(part), theirs.get(part)
+            if _state(one) != _state(other):
+                changes.append(CudagraphChange(b.function, part, one, other))
+    return tuple(sorted(changes, key=lambda c: (c.function, str(c.part))))
+
+
+def _outcomes(recording: Recording) -> defaultdict[CompileId, dict[Pass | None, CudagraphOutcome]]:
+    made: defaultdict[CompileId, dict[Pass | None, CudagraphOutcome]] = defaultdict(dict)
+    for outcome in recording.cudagraphs:
+        made[outcome.compile_id][outcome.part] = outcome
+    return made
+
+
+def _state(outcome: CudagraphOutcome | None) -> object:
+    if outcome is None or outcome.state is CudagraphState.NOT_REQUESTED:
+        return None
+    return outcome.state, outcome.partitions
+
+
+# -- settings
+
+
+def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange, ...]:
+    """What the compiler was told, and where it ran, as far as both sides say and that differs."""
+    sides = (_asked(before), _asked(after)), (_environment(before.environment), _environment(after.environment))
+    return tuple(
+        SettingChange(name, left.get(name, ""), right.get(name, ""))
+        for left, right in sides
+        if left and right
+        for name in dict.fromkeys((*left, *sorted(right)))
+        if left.get(name, "") != right.get(name, "")
+    )
+
+
+def _asked(recording: Recording) -> dict[str, str]:
+    """Of a log nobody knows the mode."""
+    told = [c for c in recording.compilations if c.backend or c.mode != "default"]
+    values = {
+        "mode": {c.mode for c in told},
+        "options": {f"{name}={value}" for c in told for name, value in c.options.items()},
+        "backend": {c.backend for c in told if c.backend},
+        "dynamic": {str(c.dynamic) for c in told if c.dynamic is not None},
+    }
+    return {name: ", ".join(sorted(value)) for name, value in values.items() if value}
+
+
+def _environment(environment: Environment) -> dict[str, str]:
+    if not environment.torch:
+        return {}
+    facts = {name: getattr(environment, name) for name in ("torch", "triton", "device", "python", "platform")}
+    packages = {name: v for name, v in sorted(environment.versions.items()) if name not in facts}
+    return {name: v for name, v in {**facts, **packages, **dict(sorted(environment.config.items()))}.items() if v}

@@ -1,0 +1,291 @@
+"""Neighbours that share memory and are not one kernel: what one would save, and why there are two."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.analysis.fusion_reasons import Reason, reason_of
+from compiler_lens.analysis.lineage import is_view
+from compiler_lens.analysis.select import EVERYTHING, Selection
+from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, KernelKind, Launch, Node, Pass, Recording, Refusal
+
+# An output code: compilation, pass, ordinal.
+Code = tuple[CompileId, Pass, int]
+
+_LOWERED: Mapping[Pass, GraphStage] = {
+    Pass.FORWARD: GraphStage.POST_GRAD,
+    Pass.INFERENCE: GraphStage.POST_GRAD,
+    Pass.BACKWARD: GraphStage.POST_GRAD_BACKWARD,
+}
+_NUMBERED = re.compile(r"_\d+$")
+
+
+class Library(Enum):
+    """Why a launch is the call of something that Inductor did not write."""
+
+    PRODUCT = "matrix product"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"
+    CHOSEN = "chosen by autotuning"  # among kernels that Inductor can write, and this was the fastest
+    COPY = "copy"  # plain work on a tensor, between devices as a rule
+    NO_LOWERING = "no lowering"  # an op that Inductor calls as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One launch of a pair."""
+
+    index: int  # of the kernel in `Recording.kernels`
+    number: int  # which of its launches, from 0
+    kernel: Kernel
+
+    @property
+    def launch(self) -> Launch:
+        """The launch itself."""
+        return self.kernel.launches[self.number]
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Two launches that share memory: `first` runs before `second`."""
+
+    first: Side
+    second: Side
+    refusal: Refusal
+    reason: Reason
+    library: Library | None = None  # where the reason is Reason.LIBRARY
+
+    @property
+    def bytes(self) -> int:
+        """What one kernel in place of the two would not move, as far as it is known."""
+        return sum(access.bytes or 0 for access in self.refusal.shared)
+
+    @property
+    def code(self) -> Code:
+        """The output code that they are in."""
+        return self.refusal.compile_id, self.refusal.part, self.refusal.ordinal
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """Pairs of the same two kernels for the same reason: one place of the model, as often as it has layers."""
+
+    pairs: tuple[Apart, ...]
+
+    @property
+    def first(self) -> Apart:
+        """The one that stands for all: the costliest."""
+        return self.pairs[0]
+
+    @property
+    def bytes(self) -> int:
+        """What all of them move more than needed."""
+        return saved(self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """All pairs that one reason keeps apart."""
+
+    reason: Reason
+    library: Library | None
+    alike: tuple[Alike, ...]  # the costliest first
+
+    @property
+    def pairs(self) -> tuple[Apart, ...]:
+        """All of them."""
+        return tuple(pair for one in self.alike for pair in one.pairs)
+
+    @property
+    def bytes(self) -> int:
+        """What it costs, each read counted once."""
+        return saved(self.pairs)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A node that more than one launch computes: again, which costs less than to store it."""
+
+    node: str  # of the post-grad graph
+    target: str
+    sides: tuple[Side, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFusion:
+    """One output code: how far it is fused."""
+
+    code: Code
+    ops: int  # of the scheduler's that have a kernel
+    launches: int
+    causes: tuple[Cause, ...]  # the costliest first
+    repeated: tuple[Repeated, ...]
+    rematerialized: tuple[Node, ...]  # of the forward, computed again in this backward
+
+
+def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[CodeFusion, ...]:
+    """Every output code whose launches are known, in the recording's order."""
+    pairs: dict[Code, list[Apart]] = defaultdict(list)
+    for pair in unfused(recording, selection):
+        pairs[pair.code].append(pair)
+    graphs = {(graph.compile_id, graph.stage, graph.ordinal): graph for graph in recording.graphs}
+    sides: dict[Code, list[Side]] = defaultdict(list)
+    for side in _sides(recording):
+        if selection.has(side.kernel) and side.launch.ops:
+            sides[_code(side.kernel)].append(side)
+    return tuple(
+        CodeFusion(
+            code,
+            len({op for side in listed for op in side.launch.ops}),
+            len(listed),
+            causes(pairs[code]),
+            _repeated(graphs.get((code[0], _LOWERED[code[1]], code[2])), listed),
+            _rematerialized(graphs.get((code[0], GraphStage.AOT_BACKWARD, code[2]))) if _is_backward(code) else (),
+        )
+        for code, listed in sides.items()
+    )
+
+
+def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Apart, ...]:
+    """Every pair of launches that share memory, with what keeps them apart."""
+    chosen = [refusal for refusal in recording.refusals if selection.has(refusal)]
+    if not chosen:
+        return ()
+    by_op = {(*_code(side.kernel), op): side for side in _sides(recording) for op in side.launch.ops}
+    tuned = _tuned(recording)
+    found = []
+    for refusal in chosen:
+        place = refusal.compile_id, refusal.part, refusal.ordinal
+        first, second = by_op.get((*place, refusal.first)), by_op.get((*place, refusal.second))
+        if first is not None and second is not None:
+            found.append(_apart(first, second, refusal, tuned))
+    return tuple(found)
+
+
+def causes(pairs: Iterable[Apart]) -> tuple[Cause, ...]:
+    """The pairs by what keeps them apart, and among those by the kernels that they are of."""
+    groups: dict[tuple[Reason, Library | None], dict[tuple[object, ...], list[Apart]]] = defaultdict(dict)
+    for pair in sorted(pairs, key=lambda pair: -pair.bytes):
+        names = (_stem(pair.first.kernel), _stem(pair.second.kernel), pair.code[1])
+        groups[pair.reason, pair.library].setdefault(names, []).append(pair)
+    found = [
+        Cause(reason, library, tuple(sorted((Alike(tuple(listed)) for listed in each.values()), key=_rank)))
+        for (reason, library), each in groups.items()
+    ]
+    return tuple(sorted(found, key=_rank))
+
+
+def neighbours(recording: Recording, kernel: Kernel) -> tuple[Apart, ...]:
+    """The pairs that a kernel's launches are part of, the costliest first."""
+    own = Selection(ids=frozenset((kernel.compile_id,)))
+    pairs = [pair for pair in unfused(recording, own) if kernel in (pair.first.kernel, pair.second.kernel)]
+    return tuple(sorted(pairs, key=lambda pair: -pair.bytes))
+
+
+def saved(pairs: Iterable[Apart]) -> int:
+    """Bytes that need not be moved, each read counted once: it can be saved in one way only."""
+    most: dict[tuple[object, ...], int] = {}
+    for pair in pairs:
+        for access in pair.refusal.shared:
+            key = (*pair.code, pair.refusal.second, access.name)
+            most[key] = max(most.get(key, 0), access.bytes or 0)
+    return sum(most.values())
+
+
+def library_of(kernel: Kernel, tuned: Mapping[CompileId, frozenset[str]]) -> Library | None:
+    """Why a kernel is not one of Inductor's own; None for one that is."""
+    if kernel.kind not in (KernelKind.EXTERN, KernelKind.FALLBACK):
+        return None
+    called = kernel.name.split(".")[1:]  # "extern_kernels.mm", "torch.ops.aten.topk.default"
+    if tuned.get(kernel.compile_id, frozenset()).intersection(called):
+        return Library.CHOSEN
+    if kernel.name.startswith("Tensor."):
+        return Library.COPY
+    # A fallback is called by its op's name; a library's function may have a name that says nothing.
+    told = (".".join(called), " ".join(kernel.aten) if kernel.kind is KernelKind.EXTERN else "")
+    known = (library for text in told for pattern, library in _LIBRARIES if pattern.search(text))
+    return next(known, Library.NO_LOWERING)
+
+
+_LIBRARIES: tuple[tuple[re.Pattern[str], Library], ...] = (
+    (re.compile(r"attention"), Library.ATTENTION),
+    (re.compile(r"convolution|conv[123]d"), Library.CONVOLUTION),
+    (re.compile(r"mm(?![a-z])|matmul|linear|\b(?:add)?mv\b|\bdot\b"), Library.PRODUCT),
+)
+
+
+def _apart(first: Side, second: Side, refusal: Refusal, tuned: Mapping[CompileId, frozenset[str]]) -> Apart:
+    called = [library for side in (first, second) if (library := library_of(side.kernel, tuned))]
+    if called:
+        reason = Reason.LIBRARY if len(called) == 1 else Reason.LIBRARIES
+        return Apart(first, second, refusal, reason, called[0] if len(called) == 1 else None)
+    if KernelKind.USER in (first.kernel.kind, second.kernel.kind):
+        return Apart(first, second, refusal, Reason.USER_KERNEL)
+    if not {access.name for access in refusal.shared} & {access.name for access in second.launch.reads}:
+        return Apart(first, second, refusal, Reason.JOINED)
+    return Apart(first, second, refusal, reason_of(refusal.reason))
+
+
+def _tuned(recording: Recording) -> Mapping[CompileId, frozenset[str]]:
+    """Ops for which a library's kernel won against Inductor's own."""
+    found: dict[CompileId, set[str]] = defaultdict(set)
+    for result in recording.autotunes:
+        if result.winner is not None and result.winner.kind is KernelKind.EXTERN and len(result.choices) > 1:
+            found[result.compile_id].add(result.op.rpartition(".")[2])
+    return {compile_id: frozenset(ops) for compile_id, ops in found.items()}
+
+
+def _sides(recording: Recording) -> Iterable[Side]:
+    for index, kernel in enumerate(recording.kernels):
+        for number in range(len(kernel.launches)):
+            yield Side(index, number, kernel)
+
+
+def _code(kernel: Kernel) -> Code:
+    return kernel.compile_id, kernel.part, kernel.ordinal
+
+
+def _stem(kernel: Kernel) -> str:
+    return _NUMBERED.sub("", kernel.name)
+
+
+def _rank(group: Alike | Cause) -> int:
+    return -group.bytes
+
+
+# -- computed more than once
+
+
+_PARTLY = ("sum", "mean", "prod", "var", "std", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "sort")
+
+
+def _repeated(graph: Graph | None, sides: Iterable[Side]) -> tuple[Repeated, ...]:
+    """Nodes of more than one launch, views left out, and reductions, which are split into steps of their own."""
+    nodes = {node.name: node for node in graph.ops if not is_view(node.target)} if graph else {}
+    found: dict[str, list[Side]] = defaultdict(list)
+    for side in sides:
+        for name in side.launch.nodes:
+            if name in nodes and library_of(side.kernel, {}) is None:
+                found[name].append(side)
+    return tuple(
+        Repeated(name, nodes[name].target, tuple(listed))
+        for name, listed in found.items()
+        if len(listed) > 1 and not _is_reduction(nodes[name].target)
+    )
+
+
+def _is_reduction(target: str) -> bool:
+    return any(part.startswith(_PARTLY) for part in target.split(".")[-2:])
+
+
+def _is_backward(code: Code) -> bool:
+    return code[1] is Pass.BACKWARD
+
+
+def _rematerialized(graph: Graph | None) -> tuple[Node, ...]:
+    nodes = graph.ops if graph else ()
+    return tuple(node for node in nodes if not node.backward and node.inputs and not is_view(node.target))

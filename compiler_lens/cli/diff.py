@@ -1,0 +1,109 @@
+"""`compiler-lens diff`: what the compiler did differently in one recording than in another."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from compiler_lens.cli.output import check_width, printed
+from compiler_lens.errors import RecordingFileError, UsageError
+
+if TYPE_CHECKING:
+    from compiler_lens.comparison import Diff
+
+_SUMMARY = "summary"
+_DIFFERS = 1  # the exit status that --exit-code asks for, as git's
+
+_VIEWS: Mapping[str, str] = {
+    "kernels": "every change of a kernel, and how it was matched",
+    "kernel": "one kernel by NAME, of either side: both sources",
+    "graphs": "ops added, gone, moved, changed, for each graph",
+    "breaks": "graph breaks fixed and new; recompiles, frames",
+    "autotune": "ops for which another choice won",
+    "times": "compile time by phase; kernel times, where both sides were profiled",
+    "environment": "versions and settings that differ",
+}
+
+_EPILOG = (
+    "views:\n"
+    + "\n".join(f"  {view:<12} {told}" for view, told in _VIEWS.items())
+    + """
+
+Names and numbers of kernels and buffers, paths, line numbers, ids and times are no difference.
+
+examples:
+  compiler-lens diff default.clens tuned.clens
+  compiler-lens diff default.clens tuned.clens kernels
+  compiler-lens diff default.clens tuned.clens --code
+  compiler-lens diff main.clens branch.clens --exit-code    1 if anything differs, 0 if not
+"""
+)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "diff",
+        help="what the compiler did differently in two recordings",
+        usage="compiler-lens diff BEFORE AFTER [VIEW] [NAME] [--code] [--json] [--exit-code] [--width N] [--no-color]",
+        description="Compare two recordings: kernels by what they compute, graphs, breaks, recompiles, tuning, time.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("before", metavar="BEFORE", help="a recording, a TORCH_TRACE log, or a folder with one of them")
+    parser.add_argument("after", metavar="AFTER", help="the same")
+    parser.add_argument("view", metavar="VIEW", nargs="?", default=_SUMMARY, help="what to look at, see below")
+    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="after `kernel`, the kernel's name")
+    parser.add_argument("--code", action="store_true", help="the code of what changed, side by side from 120 columns")
+    parser.add_argument(
+        "--exit-code", action="store_true", help="exit status 1 if anything differs, as git diff has it"
+    )
+    parser.add_argument("--json", action="store_true", help="for programs: everything as JSON")
+    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
+    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print one view."""
+    _check(args)
+    made = _diff(args)
+    status = printed(lambda: _text(made, args))
+    return status or (_DIFFERS if args.exit_code and not made.is_empty else 0)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Say at once what is wrong with the command; reading large recordings takes a moment."""
+    if args.view not in {_SUMMARY, *_VIEWS}:
+        from compiler_lens.analysis.select import nearest
+
+        meant = nearest(args.view, _VIEWS)
+        hint = f" Did you mean {meant}?" if meant else ""
+        raise UsageError(f"no view {args.view!r}.{hint} There are {', '.join(_VIEWS)}")
+    if (args.view == "kernel") != bool(args.name):
+        said = "which kernel? compiler-lens diff BEFORE AFTER kernel NAME, and `kernels` lists the names"
+        raise UsageError(f"too much: {args.name}" if args.name else said)
+    if args.code and args.view not in {_SUMMARY, "kernel"}:
+        raise UsageError(f"--code is a view of its own: leave out {args.view}")
+    check_width(args.width)
+
+
+def _diff(args: argparse.Namespace) -> Diff:
+    from compiler_lens.comparison import diff
+
+    for path in (args.before, args.after):
+        if not Path(path).exists():
+            raise UsageError(f"no such file: {path}")
+    try:
+        return diff(args.before, args.after)
+    except RecordingFileError as error:
+        raise UsageError(str(error)) from error
+
+
+def _text(made: Diff, args: argparse.Namespace) -> str:
+    if args.json:
+        return made.to_json() + "\n"
+    view = "code" if args.code and args.view == _SUMMARY else args.view
+    return made.report(view, args.name, width=args.width, color=False if args.no_color else None)

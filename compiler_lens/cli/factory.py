@@ -1,0 +1,120 @@
+"""FILE:FACTORY on a command line: the function of the user's that makes a model and the inputs to call it with."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from compiler_lens.errors import UsageError
+
+# What the help of a command says of it.
+CONTRACT = """\
+FACTORY is a function of FILE, without parameters. It returns one of
+
+  model, args                       args a tuple, or the only argument
+  model, args, kwargs
+  {"model": model, "calls": [(args, kwargs), ...]}     calls that differ, in sizes for example
+
+and model is a module or any function."""
+
+_SHAPES = "(model, args), (model, args, kwargs) or {'model': …, 'calls': [(args, kwargs), …]}"
+_SHOWN = 4  # lines of a traceback of the user's
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a factory returned."""
+
+    model: Any
+    calls: Any  # [(args, kwargs), …] as given
+    several: bool  # the factory gave a list of calls, not one set of arguments
+    phases: Any = None  # pieces of work in place of calls, for a command that takes them
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """FILE:FACTORY, both there as far as can be seen without running anything."""
+
+    file: Path
+    name: str
+
+    def make(self, *, takes_phases: bool = False) -> Made:
+        """Run the file, and the function. Raises `UsageError` where that fails, or returns something else."""
+        return _made(_factory(self.file, self.name), f"{self.name}() in {self.file}", takes_phases=takes_phases)
+
+
+def target(text: str, command: str) -> Target:
+    """What is typed, split. Raises `UsageError` where no function is named, or the file is not there."""
+    file, colon, name = text.rpartition(":")
+    if not colon or not name.isidentifier():
+        raise UsageError(f"which function of it makes the model? compiler-lens {command} {file or text}:FACTORY")
+    path = Path(file)
+    if not path.is_file():
+        raise UsageError(f"no such file: {file}")
+    return Target(path, name)
+
+
+def _factory(file: Path, name: str) -> Callable[[], Any]:
+    module = _imported(file)
+    factory = getattr(module, name, None)
+    if callable(factory):
+        return factory  # type: ignore[no-any-return]
+    if hasattr(module, name):
+        raise UsageError(f"{name} in {file} is no function: it must return {_SHAPES}")
+    from compiler_lens.analysis.select import nearest
+
+    there = {n: None for n, value in vars(module).items() if callable(value) and not n.startswith("_")}
+    meant = nearest(name, there)
+    raise UsageError(f"no {name} in {file}{f': did you mean {meant}?' if meant else ''}")
+
+
+def _imported(file: Path) -> ModuleType:
+    """The file as a module of its own name, with its folder first on the path, as if it were run."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{file} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.absolute().parent))
+    sys.modules.setdefault(file.stem, module)  # where dataclasses and pickle look for what is defined in it
+    _called(lambda: spec.loader.exec_module(module), f"importing {file}")  # type: ignore[union-attr]
+    return module
+
+
+def _made(factory: Callable[[], Any], told: str, *, takes_phases: bool) -> Made:
+    made = _called(factory, told)
+    if takes_phases and isinstance(made, Mapping) and {"model", "phases"} == set(made):
+        return Made(made["model"], None, several=False, phases=made["phases"])
+    if isinstance(made, Mapping) and {"model", "calls"} == set(made):
+        return Made(made["model"], made["calls"], several=True)
+    if isinstance(made, (tuple, list)) and len(made) in {2, 3} and callable(made[0]):
+        args = made[1] if isinstance(made[1], (tuple, list)) else (made[1],)
+        kwargs = made[2] if len(made) > 2 else {}  # noqa: PLR2004
+        if isinstance(kwargs, Mapping):
+            return Made(made[0], [(tuple(args), dict(kwargs))], several=False)
+    raise UsageError(f"{told} returned {_shape(made)}: it must return {_SHAPES}")
+
+
+def _shape(made: Any) -> str:
+    if isinstance(made, (tuple, list)):
+        return f"({', '.join(type(item).__name__ for item in made)})"
+    return f"{{{', '.join(map(repr, made))}}}" if isinstance(made, Mapping) else type(made).__name__
+
+
+def _called(step: Callable[[], Any], told: str) -> Any:
+    """Run code of the user's. Raises `UsageError` with their lines, if it fails."""
+    try:
+        return step()
+    except (Exception, SystemExit) as error:
+        from compiler_lens.analysis.ownership import is_own
+        from compiler_lens.render.text import one_line
+
+        head = f"{told} raised {type(error).__name__}: {one_line(str(error))}"
+        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_own(frame.filename)]
+        lines = [f"  {Path(f.filename).name}:{f.lineno}  {one_line(f.line or '')}" for f in frames[-_SHOWN:]]
+        raise UsageError("\n".join([head, *lines])) from error

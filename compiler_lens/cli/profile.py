@@ -1,0 +1,74 @@
+"""`compiler-lens profile`: time every kernel of a model in real calls, and print how good each is."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from compiler_lens.cli.factory import CONTRACT, Target, target
+from compiler_lens.cli.output import check_width, printed
+from compiler_lens.errors import UsageError
+
+_DESCRIPTION = """\
+Compile a model, call it, and time every kernel on the device: what each could gain, measured against the least time
+that this very device needs for as many bytes and operations."""
+
+_EPILOG = (
+    CONTRACT
+    + """ Of several calls the times are those of one, on average.
+
+  compiler-lens profile model.py:make
+  compiler-lens profile model.py:make --mode reduce-overhead --training -o run.clens
+  compiler-lens show run.clens profile
+"""
+)
+
+
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "profile",
+        help="time every kernel of a model, and say how good each is",
+        usage="compiler-lens profile FILE:FACTORY [--mode M] [--training] [-o REC] [--json] [--width N] [--no-color]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("target", metavar="FILE:FACTORY", help="a Python file, and the function that makes the model")
+    parser.add_argument("--mode", metavar="M", help="of torch.compile: reduce-overhead, max-autotune, …")
+    parser.add_argument("--training", action="store_true", help="run a backward after each call")
+    parser.add_argument("-o", "--output", metavar="REC", help="keep the recording, with the profile in it")
+    parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
+    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
+    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make the model, time it, print the table."""
+    check_width(args.width)
+    wanted = target(args.target, "profile")
+    return printed(lambda: _text(args, wanted))
+
+
+def _text(args: argparse.Namespace, wanted: Target) -> str:
+    with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
+        made = wanted.make()
+        result = _profile()(made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training)
+    if args.json:
+        return str(result.to_json()) + "\n"
+    color = False if args.no_color else None
+    return str(result.report(width=args.width, color=color, path=args.output or "REC"))
+
+
+def _profile() -> Callable[..., Any]:
+    try:
+        from compiler_lens.measure.profile import profile
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise UsageError("profile runs the model: it needs torch in this Python") from error
+    return profile

@@ -1,0 +1,127 @@
+"""What this device can do, measured on it: copying, multiplying matrices, launching. Never from a data sheet."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import torch
+
+from compiler_lens.measure.profile_session import Step, seconds_of, synchronize, traced
+from compiler_lens.model import Ceilings
+
+_MIB = 1 << 20
+_COPIED = {True: (32 * _MIB, 128 * _MIB), False: (256 * _MIB, 1024 * _MIB)}  # bytes; on a CPU or not
+_SIDES = {True: (512, 1024, 2048), False: (2048, 4096, 8192)}  # of square matrices
+_ENOUGH = 0.3  # seconds for one product: larger ones are not tried
+_REPEATS = 5
+_LAUNCHES = 50
+_DTYPES: Mapping[str, torch.dtype] = {
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "f8e4m3fn": torch.float8_e4m3fn,
+}
+
+
+def measure_ceilings(device: torch.device, dtypes: Iterable[str]) -> Ceilings:
+    """The ceilings of a device, for the types of numbers whose matrices are multiplied. Takes a second or two."""
+    with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        rates = {dtype: _product_rate(device, _DTYPES[dtype]) for dtype in dtypes if dtype in _DTYPES}
+        return Ceilings(
+            device=device_name(device),
+            bytes_per_second=_copy_rate(device),
+            flops_per_second={dtype: rate for dtype, rate in rates.items() if rate},
+            launch_microseconds=_shortest_launch(device),
+        )
+
+
+def device_name(device: torch.device) -> str:
+    """What the device is called: "NVIDIA H200"."""
+    if device.type != "cpu":
+        name = getattr(torch.get_device_module(device), "get_device_name", None)
+        return str(name(device)) if name else device.type
+    return f"{_processor()}, {torch.get_num_threads()} threads"
+
+
+def product_note(dtypes: Iterable[str]) -> str:
+    """How products of 32-bit floats are made, where that is a setting."""
+    precision = torch.get_float32_matmul_precision()
+    if "f32" not in dtypes or precision == "highest":
+        return ""
+    return f'products of f32 may be made in less precision: torch.get_float32_matmul_precision() is "{precision}"'
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine() or "CPU"
+
+
+def _best(step: Step, device: torch.device) -> float:
+    """Seconds of the fastest of a few calls."""
+    step()
+    synchronize(device)
+    return min(seconds_of(step, _REPEATS, device))
+
+
+def _copy_rate(device: torch.device) -> float | None:
+    """Bytes per second, read and written, over sizes that no cache holds."""
+    rates: list[float] = []
+    for size in _COPIED[device.type == "cpu"]:
+        with contextlib.suppress(torch.OutOfMemoryError):
+            there = torch.zeros(size // 4, dtype=torch.float32, device=device)
+            here = torch.empty_like(there)
+            rates += [2 * size / _best(step, device) for step in _copies(here, there)]
+    return max(rates, default=None)
+
+
+def _copies(here: torch.Tensor, there: torch.Tensor) -> Iterator[Step]:
+    yield lambda: here.copy_(there)
+    yield lambda: torch.add(there, 1, out=here)  # a kernel, where the other is the device's own way to copy
+
+
+def _product_rate(device: torch.device, dtype: torch.dtype) -> float | None:
+    best: float | None = None
+    for side in _SIDES[device.type == "cpu"]:
+        try:
+            seconds = _best(_product(device, dtype, side), device)
+        except (RuntimeError, NotImplementedError):  # this device has no such product, or no memory for it
+            return best
+        best = max(best or 0.0, 2 * side**3 / seconds)
+        if seconds * 8 > _ENOUGH:
+            break
+    return best
+
+
+def _product(device: torch.device, dtype: torch.dtype, side: int) -> Step:
+    # Not zeros, with which a device takes less power and runs faster; and not the program's random numbers.
+    generator = torch.Generator(device).manual_seed(0)
+    a, b = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
+    if dtype is torch.float8_e4m3fn:
+        one: Any = torch.ones((), device=device)
+        scaled: Callable[..., Any] = torch._scaled_mm  # noqa: SLF001 -- has no other name yet
+        return lambda: scaled(a, b.t(), one, one, out_dtype=torch.bfloat16)
+    out = torch.empty_like(a)
+    return lambda: torch.mm(a, b, out=out)
+
+
+def _shortest_launch(device: torch.device) -> float | None:
+    """Microseconds of a kernel that has nothing to do."""
+    one = torch.zeros(1, device=device)
+
+    def step() -> None:
+        for _ in range(_LAUNCHES):
+            one.add_(1)
+
+    wanted = ("cpu_op",) if device.type == "cpu" else ("kernel",)
+    events = traced(step, 1, device)
+    times = [float(e["dur"]) for e in events if e.get("cat") in wanted and e.get("ph") == "X"]
+    return median(times) if times else None

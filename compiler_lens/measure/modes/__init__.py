@@ -1,0 +1,1 @@
+"""Modes of torch.compile, measured on a real model."""

@@ -1,0 +1,165 @@
+"""Which mode: the program run as it is and under modes of torch.compile, each from a clean start, and timed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from compiler_lens.errors import RecordingFileError, UsageError
+from compiler_lens.measure.calls import as_calls
+from compiler_lens.measure.modes.clean import apart, clean
+from compiler_lens.measure.modes.clock import Clock
+from compiler_lens.measure.modes.phases import Phase, checked
+from compiler_lens.measure.modes.result import Modes
+from compiler_lens.measure.modes.session import Bench, Session, Work
+from compiler_lens.measure.modes.wanted import MODES, wanted_rows
+from compiler_lens.measure.settings import kept_settings
+from compiler_lens.measure.state import State
+from compiler_lens.measure.trial import Program
+
+_FEWEST_PASSES = 2  # cold, then from the caches on disk
+
+
+def compare_modes(  # noqa: PLR0913 -- each by its name
+    model: Callable[..., Any],
+    *inputs: Any,
+    modes: Iterable[str] | str = MODES,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    calls: Any = None,
+    training: bool = False,
+    phases: Sequence[Phase] | None = None,
+    seconds: float = 2.0,
+    passes: int = _FEWEST_PASSES,
+    seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    each: Callable[[Modes, str], object] | None = None,
+    **kwargs: Any,
+) -> Modes:
+    """Measure a program under modes of torch.compile: time per call, compile time, memory, kernels, error.
+
+        print(compiler_lens.compare_modes(model, x))
+        print(compiler_lens.compare_modes(model, x, modes=("eager", "max-autotune"), training=True))
+
+    Rows are measured one after the other, in a shuffled order, in a cold pass and once more from the caches that it
+    left on disk. Each starts without compiled code and with a cache folder of its own. Parameters, buffers, gradients,
+    inputs, random states, torch's settings and its cache folder are afterwards as they were; compiled code is dropped
+    and compiles again when it is next called, recorded CUDA graphs too.
+
+    Args:
+        modes: rows by torch's names, and "eager".
+        options: further rows by names of your own, each a dict of Inductor's options; "mode" in it is a mode to begin
+            with.
+        calls: several sets of inputs, `[(args, kwargs), …]`; all of them together are then one measured call.
+        training: forward and backward, from `.loss` or the sum of the first result that has a gradient. Without it
+            the model is run without gradients, if it can be.
+        phases: pieces of work that are timed apart, each a `compiler_lens.Phase`, in place of inputs.
+        seconds: to spend on timing each row and phase, all passes together; compiling comes on top.
+        passes: over all rows, two or more: the first compiles with empty caches.
+        seed: of the order of the rows.
+        folder: where to leave a recording of each row's cold compile.
+        each: called with the result so far and a row's name, whenever that row has been measured.
+
+    Raises:
+        UsageError: the model cannot be called with these inputs, or a mode or option has no such name.
+        RecordingFileError: the folder cannot be made.
+    """
+    rows = wanted_rows(modes, options)
+    work = _work(model, (inputs, kwargs, calls), training=training, phases=phases)
+    passes = max(passes, _FEWEST_PASSES)
+    kept = None if folder is None else _made(folder)
+    with _as_it_was(work) as (state, restore), _folder() as caches:
+        clock = Clock(_device(state), seconds / passes)
+        bench = Bench(state, restore, clock, caches, kept)
+        return Session(work, rows, bench, seed).result(passes, each)
+
+
+def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Sequence[Phase] | None) -> Work:
+    function, dynamic = _as_written(model)
+    inputs, kwargs, calls = given
+    if phases is None:
+        made = as_calls(inputs, kwargs, calls)
+        program = Program(function, made if calls is not None else made[:1], training, dynamic)
+        _check(program.function)
+        reached = tuple((call.args, call.kwargs) for call in program.calls)
+        return Work(function, (_phase_of(program),), dynamic, training, reached, len(program.calls))
+    if inputs or kwargs or calls is not None or training:
+        raise UsageError("give either inputs or phases: a phase has inputs of its own, and runs its own backward")
+    found = checked(phases)
+    return Work(function, found, dynamic, training=False, reached=tuple(phase.run for phase in found))
+
+
+def _phase_of(program: Program) -> Phase:
+    """All calls of a program as one phase. Gives the last result: later replays write over earlier ones."""
+
+    def run(function: Any) -> Any:
+        result = None
+        for call in program.calls:
+            torch.compiler.cudagraph_mark_step_begin()
+            result = program.one(function, call)
+        return result
+
+    return Phase("step" if program.training else "call", run)
+
+
+def _as_written(model: Any) -> tuple[Callable[..., Any], bool | None]:
+    """The model under torch.compile's wrapper, if it has one, and the `dynamic` that it was compiled with."""
+    dynamic = getattr(getattr(model, "dynamo_ctx", None), "_dynamic", None)
+    inner = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+    if not callable(inner):
+        raise UsageError(f"compare_modes needs a model or a function to call, not {type(model).__name__}")
+    return inner, dynamic
+
+
+def _check(function: Any) -> None:
+    if isinstance(function, torch.nn.Module) and any(
+        torch.nn.parameter.is_lazy(tensor) for tensor in (*function.parameters(), *function.buffers())
+    ):
+        raise UsageError("the model has parameters without a shape yet (a lazy module): call it once before")
+
+
+@contextlib.contextmanager
+def _as_it_was(work: Work) -> Iterator[tuple[State, Callable[[], None]]]:
+    """With nothing changed when the block ends. Gives what is kept, and a function that goes back to the start."""
+    dynamo: Any = torch._dynamo  # noqa: SLF001
+    with apart(), kept_settings() as settings:
+        roots = (work.function, work.reached, [phase.run for phase in work.phases])
+        state = State(*roots, dynamo.utils.counters, dynamo.utils.graph_break_reasons)
+
+        def restore() -> None:
+            state.restore()
+            settings()
+
+        try:
+            yield state, restore
+        finally:
+            state.restore()  # once more: Ctrl-C may come while it is put back
+            clean(_device(state))
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="compiler_lens_", ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def _made(folder: str | os.PathLike[str]) -> Path:
+    path = Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordingFileError(f"cannot make {path}: {error.strerror or error}") from error
+    return path
+
+
+def _device(state: State) -> torch.device:
+    """Where the model is: the first device that is not the CPU. Of a program without tensors it can only be guessed."""
+    devices = [tensor.device for tensor in state.tensors if tensor.device.type not in {"cpu", "meta"}]
+    if not state.tensors and (there := torch.accelerator.current_accelerator(check_available=True)):
+        devices = [there]
+    return devices[0] if devices else torch.device("cpu")

@@ -1,0 +1,77 @@
+"""What the results should be: the program run in double precision, and how far others are from that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from compiler_lens.analysis.modes import Deviation
+
+Results = list[torch.Tensor]
+
+_WIDER = {torch.float16: torch.float64, torch.bfloat16: torch.float64, torch.float32: torch.float64,
+          torch.complex64: torch.complex128}  # fmt: skip
+_CHANCE = 0.05  # two runs of a program that draws no random numbers do not differ by more
+
+
+def kept(result: Any) -> Results:
+    """The floating tensors of a result, as doubles in main memory: a later call may write over the others."""
+    leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+    return [_double(leaf) for leaf in leaves if leaf.is_floating_point() or leaf.is_complex()]
+
+
+def gradients(tensors: Iterable[torch.Tensor]) -> Results:
+    """The gradients that a backward left, in the tensors' order."""
+    return [_double(t.grad) for t in tensors if t.is_leaf and t.grad is not None]
+
+
+def _double(tensor: torch.Tensor) -> torch.Tensor:
+    tensor = tensor.detach().cpu()  # before it is widened: not every device has doubles
+    return tensor.to(torch.complex128 if tensor.is_complex() else torch.float64, copy=True)
+
+
+def widen(tensors: Iterable[torch.Tensor]) -> None:
+    """Make doubles of all floating tensors, in place: `State.restore` undoes it."""
+    for tensor in tensors:
+        if tensor.dtype in _WIDER:
+            tensor.grad = None
+            tensor.data = tensor.data.to(_WIDER[tensor.dtype])
+    torch.set_default_dtype(torch.float64)
+
+
+def deviation(results: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> Deviation | None:
+    """How far results are from a reference. None if there is nothing to compare, or it has another form."""
+    if not reference or [t.shape for t in results] != [t.shape for t in reference]:
+        return None
+    pairs = [(a, b) for a, b in zip(results, reference, strict=True) if b.numel()]
+    if not pairs:
+        return None
+    relative = [_relative(a, b) for a, b in pairs]
+    largest = [_number((a - b).abs().max()) for a, b in pairs]
+    return Deviation(_worst(relative), _worst(largest))
+
+
+def depends_on_chance(results: Sequence[torch.Tensor], again: Sequence[torch.Tensor]) -> bool:
+    """Whether two runs with different seeds differ by more than rounding."""
+    found = deviation(results, again)
+    return found is not None and not found.relative <= _CHANCE
+
+
+def _relative(result: torch.Tensor, reference: torch.Tensor) -> float:
+    apart = _number(torch.linalg.vector_norm(result - reference))
+    size = _number(torch.linalg.vector_norm(reference))
+    if apart == 0.0:
+        return 0.0
+    return apart / size if size else float("inf")
+
+
+def _number(tensor: torch.Tensor) -> float:
+    return float(tensor.item())
+
+
+def _worst(values: Iterable[float]) -> float:
+    """The largest; one that is no number counts as infinite."""
+    return max(value if value == value else float("inf") for value in values)  # noqa: PLR0124 -- NaN

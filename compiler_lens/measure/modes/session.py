@@ -1,0 +1,293 @@
+"""The rows of one program, in the making."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import random
+import re
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from compiler_lens.analysis.modes import Deviation, Row, Timing, compiled_of
+from compiler_lens.errors import UsageError
+from compiler_lens.measure.modes.clean import caches_in, clean, compile_first, recorded, unheard
+from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
+from compiler_lens.measure.modes.differences import differences
+from compiler_lens.measure.modes.phases import Phase
+from compiler_lens.measure.modes.reference import Results, depends_on_chance, deviation, gradients, kept, widen
+from compiler_lens.measure.modes.result import Modes
+from compiler_lens.measure.modes.wanted import Wanted
+from compiler_lens.measure.settings import quiet
+from compiler_lens.measure.state import State
+from compiler_lens.measure.trial import described
+from compiler_lens.model import Recording, SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is measured."""
+
+    function: Callable[..., Any]
+    phases: tuple[Phase, ...]
+    dynamic: bool | None  # as the user compiled it
+    training: bool
+    reached: tuple[Any, ...]  # what else the work can reach: its inputs
+    calls: int = 1  # in one call of a phase
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What it is measured with."""
+
+    state: State
+    restore: Callable[[], None]  # go back to the start
+    clock: Clock
+    caches: Path  # a folder for each row's
+    folder: Path | None  # for recordings
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What one pass showed of one row."""
+
+    times: list[tuple[float, ...]] = field(default_factory=list)  # of each phase
+    compile_seconds: float = 0.0
+    steady_since: float = 0.0  # seconds since the epoch
+    peak: int | None = None
+    compile_peak: int | None = None
+    deviation: Deviation | None = None
+    recording: Recording | None = None
+
+
+class Session:
+    """Measures rows, pass by pass."""
+
+    def __init__(self, work: Work, wanted: Sequence[Wanted], bench: Bench, seed: int) -> None:
+        self._work, self._wanted, self._bench, self._seed = work, wanted, bench, seed
+        self._grad = True
+        self._expected: list[Results] = []  # of each phase
+        self._reference = ""
+        self._notes: list[str] = []
+        self._orders: list[tuple[str, ...]] = []
+        self._rows = {one.name: Row(one.name, one.told) for one in wanted}
+        self._recordings: dict[str, Recording] = {}
+
+    def result(self, passes: int, each: Callable[[Modes, str], object] | None) -> Modes:
+        """Measure all rows in as many passes, and say after each row what is known by then."""
+        with _silent():
+            self._prepare()
+        order = random.Random(self._seed)  # noqa: S311 -- an order to measure in
+        for number in range(passes):
+            shuffled = order.sample(list(self._wanted), len(self._wanted))
+            self._orders.append(tuple(one.name for one in shuffled))
+            for wanted in shuffled:
+                if not self._rows[wanted.name].failure:
+                    self._measure(wanted, is_cold=number == 0)
+                    if each is not None:
+                        each(self._so_far(), wanted.name)
+        return replace(self._so_far(), diffs=differences(self._recordings))
+
+    def _so_far(self) -> Modes:
+        return Modes(
+            rows=tuple(self._rows.values()),
+            phases=tuple(phase.name for phase in self._work.phases),
+            device=_device_name(self._bench.clock.device),
+            torch=str(torch.__version__),
+            training=self._work.training,
+            reference=self._reference,
+            orders=tuple(self._orders),
+            seed=self._seed,
+            calls=self._work.calls,
+            notes=tuple(self._notes),
+            recordings=dict(self._recordings),
+        )
+
+    # -- before the first row
+
+    def _prepare(self) -> None:
+        self._check_eager()
+        eager = self._results(self._work.function)
+        self._bench.restore()
+        torch.manual_seed(self._seed + 1)
+        again = self._results(self._work.function, keep_seed=True)
+        self._bench.restore()
+        device = self._bench.clock.device
+        with caches_in(self._bench.caches / "first"):
+            compile_first(self._wanted, device, training=self._grad)
+        if not any(eager):
+            self._notes.append("the program returns no floating tensor: errors are not compared")
+        elif any(map(depends_on_chance, eager, again)):
+            self._notes.append("the program draws random numbers, which differ between modes: errors are not compared")
+        else:
+            self._expected, self._reference = self._in_double(eager)
+        clean(device)
+
+    def _check_eager(self) -> None:
+        """Run the program as it is, without gradients if it needs none. Raises `UsageError` if it fails."""
+        if not self._work.training:
+            with contextlib.suppress(Exception):
+                self._grad = False
+                self._results(self._work.function)
+                return
+        self._grad = True
+        try:
+            self._results(self._work.function)
+        except UsageError:
+            raise
+        except Exception as error:
+            message, line = cause(error)
+            at = f" ({line.file}:{line.line})" if line else ""
+            raise UsageError(f"the model fails without torch.compile, too: {message}{at}") from error
+
+    def _in_double(self, eager: list[Results]) -> tuple[list[Results], str]:
+        """What the results should be, and of which run that is."""
+        try:
+            self._bench.restore()
+            widen(self._bench.state.tensors)
+            return self._results(self._work.function, keep_state=True), "fp64"
+        except Exception as error:  # noqa: BLE001 -- whatever the program raises with doubles
+            self._notes.append(f"it does not run in fp64 ({cause(error)[0]}): errors are against eager")
+            traceback.clear_frames(error.__traceback__)
+            return eager, "eager"
+        finally:
+            self._bench.restore()
+
+    # -- one row
+
+    def _measure(self, wanted: Wanted, *, is_cold: bool) -> None:
+        device, row = self._bench.clock.device, self._rows[wanted.name]
+        self._bench.restore()
+        clean(device)
+        try:
+            with _silent(), caches_in(self._bench.caches / str(self._wanted.index(wanted))):
+                attempt = self._attempt(wanted, is_cold=is_cold)
+            self._rows[wanted.name] = self._with(row, attempt, is_cold=is_cold)
+            if attempt.recording is not None:
+                self._recordings[wanted.name] = attempt.recording
+        except UsageError:
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it raises is this row's result
+            message, line = cause(error)
+            traceback.clear_frames(error.__traceback__)  # they hold the tensors that there was no room for
+            self._rows[wanted.name] = replace(row, failure=message, failure_line=line)
+        finally:
+            self._bench.restore()
+            clean(device)
+
+    def _attempt(self, wanted: Wanted, *, is_cold: bool) -> _Attempt:
+        clock, found = self._bench.clock, _Attempt()
+        memory = Memory(clock.device)
+        compiled = wanted.compile(self._work.function, self._work.dynamic)
+        calls = [lambda phase=phase: self._run(phase, compiled) for phase in self._work.phases]
+        with self._recorded(wanted, is_cold=is_cold) as lens:
+            first = [clock.warm(call, self._before) for call in calls]
+            found.compile_peak = memory.peak
+            memory.start()
+            found.steady_since = time.time()
+            found.times = [clock.many(call, self._before) for call in calls]
+            found.peak = memory.peak
+            found.recording = lens.recording if lens else None
+        steady = sum(Timing("", (times,)).median for times in found.times)
+        found.compile_seconds = 0.0 if wanted.is_eager else max(0.0, sum(first) - WARM_UP * steady)
+        if is_cold and self._expected:
+            found.deviation = self._deviation(compiled)
+        return found
+
+    def _recorded(self, wanted: Wanted, *, is_cold: bool) -> contextlib.AbstractContextManager[Any]:
+        if wanted.is_eager or not is_cold:
+            return unheard()
+        folder = self._bench.folder
+        return recorded(folder / f"{file_name(wanted.name)}.clens" if folder else None)
+
+    def _with(self, row: Row, attempt: _Attempt, *, is_cold: bool) -> Row:
+        known = [timing.passes for timing in row.timings] or [()] * len(self._work.phases)
+        row = replace(
+            row,
+            timings=tuple(
+                Timing(phase.name, (*before, times), phase.tokens)
+                for phase, before, times in zip(self._work.phases, known, attempt.times, strict=True)
+            ),
+            peak_bytes=_larger(row.peak_bytes, attempt.peak),
+        )
+        if not is_cold:
+            return replace(row, warm_seconds=attempt.compile_seconds)
+        return replace(
+            row,
+            cold_seconds=attempt.compile_seconds,
+            compile_peak_bytes=attempt.compile_peak,
+            compiled=compiled_of(attempt.recording, attempt.steady_since) if attempt.recording else None,
+            deviation=attempt.deviation,
+        )
+
+    def _deviation(self, function: Any) -> Deviation | None:
+        pairs = zip(self._results(function), self._expected, strict=True)
+        found = [one for one in (deviation(results, expected) for results, expected in pairs) if one]
+        if not found:
+            return None
+        return Deviation(max(one.relative for one in found), max(one.largest for one in found))
+
+    # -- one call
+
+    def _results(self, function: Any, *, keep_seed: bool = False, keep_state: bool = False) -> list[Results]:
+        """What each phase computes, all of them from the start."""
+        if not (keep_seed or keep_state):
+            self._bench.restore()
+        found: list[Results] = []
+        for phase in self._work.phases:
+            self._before()
+            results = kept(self._run(phase, function))
+            found.append(results + (gradients(self._bench.state.tensors) if self._work.training else []))
+        return found
+
+    def _run(self, phase: Phase, function: Any) -> Any:
+        with torch.set_grad_enabled(self._grad and (self._work.training or torch.is_grad_enabled())):
+            return phase.run(function)
+
+    def _before(self) -> None:
+        """What a training loop does between steps, and a server between requests."""
+        torch.compiler.cudagraph_mark_step_begin()
+        if self._work.training:
+            for tensor in self._bench.state.tensors:
+                if tensor.is_leaf and tensor.requires_grad:
+                    tensor.grad = None
+
+
+def cause(error: BaseException) -> tuple[str, SourceLine | None]:
+    """What an exception says in one line, without torch's wrapping; and the user's line where it came from."""
+    _, line = described(error)
+    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
+        error = inner
+    message, innermost = described(error)
+    return message, innermost or line
+
+
+def file_name(name: str) -> str:
+    """A row's name as that of a file."""
+    return re.sub(r"[^\w.-]+", "_", name).strip("._") or "row"
+
+
+@contextlib.contextmanager
+def _silent() -> Iterator[None]:
+    """Without what the program and autotuning print: it would come with every call."""
+    with quiet(), contextlib.redirect_stderr(io.StringIO()):
+        yield
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    known = [value for value in (one, other) if value is not None]
+    return max(known, default=None)
+
+
+def _device_name(device: torch.device) -> str:
+    if device.type == "cpu":
+        return f"CPU, {os.cpu_count()} cores"
+    module: Any = torch.get_device_module(device)
+    return str(module.get_device_name(device)) if hasattr(module, "get_device_name") else str(device.type)

@@ -1,0 +1,82 @@
+"""The rows to measure: names of modes and options as what torch.compile takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from compiler_lens.analysis.modes import DEFAULT, EAGER
+from compiler_lens.analysis.select import nearest
+from compiler_lens.errors import UsageError
+
+MODES = (EAGER, DEFAULT, "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A row to measure."""
+
+    name: str
+    mode: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_eager(self) -> bool:
+        """Whether nothing is to be compiled."""
+        return self.name == EAGER
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The arguments of torch.compile that are not its defaults, as text."""
+        mode = {"mode": self.mode} if self.mode else {}
+        return mode | {name: str(value) for name, value in self.options.items()}
+
+    def compile(self, function: Any, dynamic: bool | None) -> Any:
+        """The function as this row runs it."""
+        if self.is_eager:
+            return function
+        if not self.options:
+            return torch.compile(function, dynamic=dynamic, mode=self.mode)
+        base: Any = torch._inductor.list_mode_options(self.mode) if self.mode else {}  # noqa: SLF001 -- documented
+        return torch.compile(function, dynamic=dynamic, options={**base, **self.options})
+
+
+def wanted_rows(modes: Iterable[str] | str, options: Mapping[str, Mapping[str, Any]] | None) -> tuple[Wanted, ...]:
+    """The rows that a user asked for. Raises `UsageError` for names that torch does not have."""
+    names = [modes] if isinstance(modes, str) else list(modes)
+    rows = [_of_mode(name) for name in dict.fromkeys(names)]
+    rows += [_of_options(name, values) for name, values in (options or {}).items()]
+    known = [row.name for row in rows]
+    if twice := [name for name in options or {} if known.count(name) > 1]:
+        raise UsageError(f"two rows are named {twice[0]}")
+    if not rows:
+        raise UsageError("there is nothing to measure: name modes or options")
+    return tuple(rows)
+
+
+def _of_mode(name: str) -> Wanted:
+    if name == EAGER:
+        return Wanted(EAGER)
+    return Wanted(name, None if name == DEFAULT else _known_mode(name))
+
+
+def _known_mode(name: Any) -> str:
+    known: Any = torch._inductor.list_mode_options()  # noqa: SLF001 -- documented
+    if name not in known:
+        raise UsageError(f"torch.compile has no mode {name}: it has {', '.join((EAGER, *known))}")
+    return str(name)
+
+
+def _of_options(name: str, values: Any) -> Wanted:
+    if not isinstance(values, Mapping):
+        raise UsageError(f"the options of {name} are a dict of Inductor's options, not {type(values).__name__}")
+    known = dict.fromkeys(torch._inductor.list_options())  # noqa: SLF001 -- documented
+    for option in values:
+        if option != "mode" and str(option).replace("-", "_") not in known:
+            meant = nearest(str(option), known)
+            raise UsageError(f"Inductor has no option {option}{f': did you mean {meant}?' if meant else ''}")
+    mode = _known_mode(values["mode"]) if values.get("mode", DEFAULT) != DEFAULT else None
+    return Wanted(str(name), mode, {option: value for option, value in values.items() if option != "mode"})

@@ -1,0 +1,312 @@
+"""Profile: how long every launch of every kernel takes, in real calls of the user's model."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from compiler_lens.analysis.flops import dtypes_multiplied
+from compiler_lens.errors import UsageError
+from compiler_lens.event import Event
+from compiler_lens.measure.calls import as_calls
+from compiler_lens.measure.ceilings import measure_ceilings, product_note
+from compiler_lens.measure.profile_match import (
+    Matched,
+    launch_times,
+    match,
+    median_and_spread,
+    other_times,
+    with_keys,
+)
+from compiler_lens.measure.profile_session import (
+    EMPTY,
+    check_profiler_is_free,
+    empty_ranges,
+    kernels_named,
+    seconds_of,
+    traced,
+)
+from compiler_lens.measure.profile_trace import Trace, read_trace
+from compiler_lens.measure.settings import kept_settings, quiet
+from compiler_lens.measure.state import State
+from compiler_lens.measure.trial import Program, described
+from compiler_lens.model import CompileId, KernelKind, Pass, Profile, Recording
+from compiler_lens.readers.profiles import profile_meta
+
+if TYPE_CHECKING:
+    import os
+
+    from compiler_lens.lens import Lens
+
+_WARM_UP = 3  # the first compiles, under CUDA graphs the second records, and the third replays
+_SECONDS = 0.5  # for each of the two measurements, as far as the fewest calls allow
+_FEWEST, _MOST = 5, 30  # calls
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A profile with the recording that it belongs to. It prints itself."""
+
+    recording: Recording
+    profile: Profile
+
+    def report(self, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> str:
+        """The call, then every kernel with what it could gain; and what to do."""
+        from compiler_lens.render.console.profile import profile_report
+
+        return profile_report(self.recording, width=width, color=color, path=path)
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        from compiler_lens.render.json import to_json
+
+        return to_json(self.recording, "profile")
+
+    def __str__(self) -> str:
+        return self.report().rstrip("\n")
+
+
+def profile(  # noqa: PLR0913 -- all but the first two are said by name
+    model: Callable[..., Any],
+    *inputs: Any,
+    mode: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    training: bool = False,
+    calls: Any = None,
+    repeats: int | None = None,
+    **kwargs: Any,
+) -> Profiled:
+    """Compile a model, and measure how long each launch of each kernel takes in real calls of it.
+
+        print(compiler_lens.profile(model, x))
+        print(compiler_lens.profile(model, x, mode="reduce-overhead", path="run.clens"))
+
+    What a call may change is afterwards as it was before, see `what_if`. A model that is compiled already is compiled
+    anew, as this asks for; to time it as it is, `Lens.profile` of the lens that it was compiled with.
+
+    Args:
+        mode: of torch.compile.
+        path: where to write the recording with the profile in it; None keeps it in memory.
+        training: run a backward after each call, from `.loss` or the sum of the first result that has a gradient.
+        calls: several sets of inputs, `[(args, kwargs), …]`; times are then of one such call on average.
+        repeats: how often to call, for each of the two measurements; by default as often as takes half a second.
+
+    Raises:
+        UsageError: the model cannot be called with these inputs, nothing of it is compiled, or somebody profiles.
+    """
+    from compiler_lens.lens import Lens
+
+    inner = _as_written(model)
+    _check_callable(inner)
+    with contextlib.closing(Lens(path)) as lens:
+        compiled = torch.compile(inner, backend=lens, mode=mode)
+        return profile_with(lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs)
+
+
+def profile_with(
+    lens: Lens,
+    model: Callable[..., Any],
+    *inputs: Any,
+    training: bool = False,
+    calls: Any = None,
+    repeats: int | None = None,
+    **kwargs: Any,
+) -> Profiled:
+    """The same with a lens that is there, which keeps the profile in its recording.
+
+    A model that is compiled already, or has parts that are, is called as it is; else it is compiled with the lens.
+    """
+    _check_callable(model)
+    check_profiler_is_free()
+    wanted = as_calls(inputs, kwargs, calls)
+    program = Program(model, wanted[:1] if calls is None else wanted, training)
+    with _as_it_was(program) as state:
+        if not any(map(_is_compiled, state._values)):  # noqa: SLF001 -- the module, its parts, what a function closes over
+            program = Program(torch.compile(model, backend=lens), program.calls, training)
+        run = _Run(program, state)
+        made = _profile(lens, run, repeats)
+    lens._session.take(Event("lens.profile", time.time(), meta=profile_meta(made)))  # noqa: SLF001 -- no user needs this
+    recording = lens.recording
+    return Profiled(recording, recording.profiles[-1])
+
+
+@contextlib.contextmanager
+def _as_it_was(program: Program) -> Iterator[State]:
+    with quiet(), kept_settings():
+        state = State(program.function, [(call.args, call.kwargs) for call in program.calls])
+        try:
+            yield state
+        finally:
+            state.restore()
+
+
+class _Run:
+    """One round of the program's calls, as often as one likes."""
+
+    def __init__(self, program: Program, state: State) -> None:
+        self._steps = [Program(program.function, (call,), program.training) for call in program.calls]
+        self._parameters = [t for t in state.tensors if t.is_leaf and t.requires_grad] if program.training else []
+        self.devices = {tensor.device for tensor in state.tensors if tensor.device.type not in {"cpu", "meta"}}
+        self.training = program.training
+        self.calls = len(self._steps)
+        self._next = 0
+
+    def __call__(self) -> None:
+        """The next call."""
+        step = self._steps[self._next % self.calls]
+        self._next += 1
+        # A sum of gradients would read what the next replay of a graph of launches writes over.
+        for parameter in self._parameters:
+            parameter.grad = None
+        if torch.cuda.is_available():
+            torch.compiler.cudagraph_mark_step_begin()
+        step.run(step.function)
+
+    def error_without_compiling(self) -> Exception | None:
+        """What the first call raises as it is written: that says more than what torch makes of it."""
+        first = self._steps[0]
+        try:
+            first.run(_as_written(first.function))
+        except Exception as error:  # noqa: BLE001 -- whatever it raises is the answer
+            return error
+        return None
+
+
+def _as_written(model: Any) -> Any:
+    return getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+
+
+def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
+    device, recording = _warm_up(lens, run)
+    count = run.calls * (repeats or _count(run, device))
+    seconds = seconds_of(run, count, device)
+    with kernels_named(recording.output_codes, recording.kernels) as named:
+        events = traced(_with_empty_ranges(run, device), count, device)
+    trace = read_trace(events, on_cpu=device.type == "cpu")
+    matched = match(trace.ranges, with_keys(recording), recording.kernels)
+    _check(trace, matched, device)
+    dtypes = _dtypes_of(recording, matched)
+    middle, spread = median_and_spread([s * 1e6 for s in seconds])
+    launches, others = launch_times(matched, count), other_times((*matched.others, *trace.others), count)
+    told = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
+    return Profile(
+        calls=count,
+        microseconds=middle,
+        spread=spread,
+        busy_microseconds=min(
+            trace.busy_microseconds / count, told
+        ),  # a call that was held up counts in the first only
+        launches=launches,
+        others=others,
+        ceilings=measure_ceilings(device, dtypes),
+        timer="torch.profiler",
+        training=run.training,
+        notes=(*_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
+    )
+
+
+def _warm_up(lens: Lens, run: _Run) -> tuple[torch.device, Recording]:
+    """Compile, and see on which device the kernels run."""
+    try:
+        for _ in range(_WARM_UP * run.calls):
+            run()
+    except UsageError:
+        raise
+    except Exception as error:
+        message, line = described(run.error_without_compiling() or error)
+        at = f" ({line.file}:{line.line})" if line else ""
+        raise UsageError(f"the model cannot be called: {message}{at}") from error
+    recording = lens.recording
+    if not recording.output_codes:
+        raise UsageError(
+            "nothing of the model was compiled with this lens, so there are no kernels to time: "
+            "compile it with torch.compile(model, backend=lens), or see `frames` for what runs eagerly"
+        )
+    return _device(recording, run), recording
+
+
+def _device(recording: Recording, run: _Run) -> torch.device:
+    """Where the program's tensors are; where all are on the CPU, where the last graph runs."""
+    last = recording.output_codes[-1].compile_id
+    names = [
+        k.device for k in recording.kernels if k.compile_id == last and k.device and not k.device.startswith("cpu")
+    ]
+    found = min(run.devices, key=str, default=torch.device(names[-1] if names else "cpu"))
+    return found if found.type == "cpu" or found.index is not None else torch.device(found.type, 0)
+
+
+def _count(run: _Run, device: torch.device) -> int:
+    once = max(median(seconds_of(run, run.calls, device)) * run.calls, 1e-6)
+    return min(max(round(_SECONDS / once), _FEWEST), _MOST)
+
+
+def _with_empty_ranges(run: _Run, device: torch.device) -> Callable[[], None]:
+    def step() -> None:
+        run()
+        if device.type == "cpu":
+            empty_ranges()
+
+    return step
+
+
+def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
+    if device.type != "cpu" and not trace.device_events:
+        raise UsageError(
+            f"torch's profiler saw no work on {device.type}: another tool may be tracing it, or it may not be allowed"
+        )
+    if not matched.samples:
+        raise UsageError(
+            "the model ran nothing that this lens recorded: it was compiled before, or with another backend; "
+            "compile it with torch.compile(model, backend=lens)"
+        )
+
+
+def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
+    """The types whose matrices the graphs that ran multiply."""
+    ran: set[CompileId] = {slot.compile_id for slot in matched.samples}
+    return dtypes_multiplied(recording, ran)
+
+
+def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[str]:
+    yield from matched.notes
+    if note := product_note(dtypes):
+        yield note
+    if not named and any(k.kind is KernelKind.CPP for k in recording.kernels):
+        yield "C++ kernels of this recording were not found in this process: they have no times"
+    if missing := _not_seen(recording, matched):
+        yield f"{missing} launches of the graphs that ran have no time: they did not run, or could not be told apart"
+
+
+def _cost(events: Iterable[Any], run: _Run) -> Iterator[str]:
+    """What measuring adds to what is measured."""
+    if run.training:
+        yield "the backward starts from the sum of what the call returns: aten::sum and aten::ones_like are for that"
+    empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
+    if empty:
+        yield f"each launch seems {median(empty):.2f} µs longer than it is: what it takes to time it"
+
+
+def _not_seen(recording: Recording, matched: Matched) -> int:
+    ran: set[tuple[CompileId, Pass, int]] = {(s.compile_id, s.part, s.ordinal) for s in matched.samples}
+    there = [k for k in recording.kernels if (k.compile_id, k.part, k.ordinal) in ran]
+    return sum(len(k.launches) for k in there) - len(matched.samples)
+
+
+def _check_callable(model: Any) -> None:
+    if not callable(model):
+        raise UsageError(f"profile needs a model or a function to call, not {type(model).__name__}")
+
+
+def _is_compiled(value: Any) -> bool:
+    # OptimizedModule and compiled functions have the first or the second; Module.compile() sets the third
+    return (
+        isinstance(value, torch._dynamo.OptimizedModule)  # noqa: SLF001 -- its documented name
+        or (callable(value) and hasattr(value, "_torchdynamo_orig_callable"))
+        or (isinstance(value, torch.nn.Module) and getattr(value, "_compiled_call_impl", None) is not None)
+    )

@@ -1,0 +1,149 @@
+"""torch's profiler round some calls, and its events as it exports them. C++ kernels become ops of the CPU meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity
+
+from compiler_lens.errors import UsageError
+from compiler_lens.model import Kernel, KernelKind, OutputCode
+
+Step = Callable[[], object]
+
+# What a launch that does nothing takes is read from such a range.
+EMPTY = "compiler_lens: nothing"
+_EMPTY_RANGES = 32
+
+
+def check_profiler_is_free() -> None:
+    """Raise `UsageError` where somebody profiles already: torch has one profiler per process."""
+    if torch.autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled:  # noqa: SLF001
+        raise UsageError("another profiler of torch's is active: let it end first, or call this outside of it")
+
+
+def traced(step: Step, calls: int, device: torch.device) -> list[Mapping[str, Any]]:
+    """The profiler's events of this many calls, after one that only starts it."""
+    check_profiler_is_free()
+    schedule = torch.profiler.schedule(wait=0, warmup=1, active=calls, repeat=1)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "trace.json"
+
+        def export(profiler: torch.profiler.profile) -> None:
+            profiler.export_chrome_trace(str(file))
+
+        activities = _activities(device)
+        with torch.profiler.profile(
+            activities=activities, schedule=schedule, on_trace_ready=export, acc_events=True
+        ) as profiler:
+            for _ in range(calls + 1):
+                step()
+                synchronize(device)
+                profiler.step()
+        return list(json.loads(file.read_bytes(), strict=False)["traceEvents"])
+
+
+def _activities(device: torch.device) -> list[ProfilerActivity]:
+    """The CPU, for ranges and ops; and the device's own, if torch can trace it."""
+    if device.type == "cpu":
+        return [ProfilerActivity.CPU]
+    known = torch.profiler.supported_activities()
+    found = [a for a in known if a is not ProfilerActivity.CPU]
+    if not found:
+        raise UsageError(f"torch's profiler cannot time work on {device.type} here")
+    return [ProfilerActivity.CPU, *found]
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until the device has nothing to do."""
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()
+
+
+def seconds_of(step: Step, calls: int, device: torch.device) -> list[float]:
+    """How long each of several calls takes, one right behind the other, as in a loop of the user's."""
+    if device.type == "cpu":
+        return [_seconds(step) for _ in range(calls)]
+    module: Any = torch.get_device_module(device)
+    marks = [module.Event(enable_timing=True) for _ in range(calls + 1)]
+    module.synchronize()
+    marks[0].record()
+    for mark in marks[1:]:
+        step()
+        mark.record()
+    module.synchronize()
+    return [a.elapsed_time(b) / 1000 for a, b in pairwise(marks)]
+
+
+def _seconds(step: Step) -> float:
+    start = time.perf_counter()
+    step()
+    return time.perf_counter() - start
+
+
+# -- kernels of a CPU
+
+
+class _Named:
+    """A kernel that tells the profiler when it runs."""
+
+    __slots__ = ("_kernel", "_name")
+
+    def __init__(self, kernel: Any, name: str) -> None:
+        self._kernel, self._name = kernel, name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with torch._C._profiler._RecordFunctionFast(self._name):  # noqa: SLF001 -- as Triton kernels do by themselves
+            return self._kernel(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._kernel, name)
+
+
+@contextlib.contextmanager
+def kernels_named(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Iterator[int]:
+    """C++ kernels of these output codes show in a profile while the block runs. Gives how many of them were found."""
+    names: dict[str, set[str]] = defaultdict(set)
+    paths = {(code.compile_id, code.part, code.ordinal): code.path for code in codes if code.path}
+    for kernel in kernels:
+        path = paths.get((kernel.compile_id, kernel.part, kernel.ordinal))
+        if path and kernel.kind in {KernelKind.CPP, KernelKind.TEMPLATE} and kernel.device.startswith("cpu"):
+            names[path].add(kernel.name)
+    changed: list[tuple[dict[str, Any], str, Any]] = []
+    try:
+        for table, name in _globals(names):
+            changed.append((table, name, table[name]))
+            table[name] = _Named(table[name], name)
+        yield len(changed)
+    finally:
+        for table, name, kernel in reversed(changed):
+            table[name] = kernel
+
+
+def _globals(names: Mapping[str, set[str]]) -> Iterator[tuple[dict[str, Any], str]]:
+    """The tables of global names that these kernels stand in. The code calls them from there."""
+    if not names:
+        return
+    from torch._inductor.codecache import PyCodeCache
+
+    for module in PyCodeCache.modules:
+        table = vars(module)
+        for name in names.get(str(getattr(module, "__file__", "")), ()):
+            if callable(table.get(name)) and not isinstance(table[name], _Named):
+                yield table, name
+
+
+def empty_ranges() -> None:
+    """Ranges without content: what they take in the profile, each launch seems to take longer."""
+    for _ in range(_EMPTY_RANGES):
+        with torch._C._profiler._RecordFunctionFast(EMPTY):  # noqa: SLF001
+            pass

@@ -1,0 +1,161 @@
+"""From the events of torch's profiler, as it exports them, to what ran in which call of a compiled graph."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler_lens.measure.profile_match import Op, Ran, Range
+
+_DEVICE = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
+_CPU = frozenset(("cpu_op", "user_annotation"))
+# The words are those of torch/_inductor/output_code.py and torch/_dynamo/eval_frame.py.
+_CALL = re.compile(r"## Call CompiledFxGraph (\S+) ##")
+_REGION = re.compile(r"Torch-Compiled Region: (\S+)")
+_ENGINE = "autograd::engine"
+
+Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What ran: within calls of compiled graphs, and besides."""
+
+    ranges: tuple[Range, ...]
+    others: tuple[Op, ...]  # outside of all compiled graphs
+    busy_microseconds: float  # at least one thing running
+    device_events: int
+
+
+def read_trace(events: Iterable[Raw], *, on_cpu: bool = False) -> Trace:
+    """The calls of compiled graphs in a trace. With `on_cpu`, ops of the CPU outside of them count as work."""
+    complete = [event for event in events if event.get("ph") == "X"]
+    device = sorted((e for e in complete if e.get("cat") in _DEVICE), key=lambda e: float(e["ts"]))
+    hosts = _hosts(e for e in complete if e.get("cat") not in _DEVICE)
+    ran: dict[int, list[Ran]] = defaultdict(list)
+    others: list[Op] = []
+    for event in device:
+        host = hosts.of(event)
+        if host.range >= 0:
+            ran[host.range].append(Ran(_name(event), float(event["dur"]), host.op))
+        else:
+            others.append(Op(host.outer or _name(event), float(event["dur"])))
+    ranges = tuple(
+        Range(key, tuple(ran[index]), tuple(hosts.ops[index]), region)
+        for index, (key, region) in enumerate(hosts.ranges)
+    )
+    spans = [(float(e["ts"]), float(e["ts"]) + float(e["dur"])) for e in device]
+    if on_cpu:
+        others += hosts.outside
+        spans += hosts.spans
+    return Trace(ranges, tuple(others), _union(spans), len(device))
+
+
+def _name(event: Raw) -> str:
+    return str(event["name"])[:300]  # C++ templates have names of thousands of letters
+
+
+@dataclass(frozen=True, slots=True)
+class _Host:
+    """Where on the CPU something was launched."""
+
+    range: int = -1
+    op: int = -1  # of the range
+    outer: str = ""  # the outermost op
+
+
+@dataclass(slots=True)
+class _Hosts:
+    ranges: list[tuple[str, str]] = field(default_factory=list)  # key, region
+    ops: dict[int, list[Op]] = field(default_factory=lambda: defaultdict(list))
+    outside: list[Op] = field(default_factory=list)  # outermost ops that are in no range
+    spans: list[tuple[float, float]] = field(default_factory=list)  # of ops, in a range or not
+    by_correlation: dict[Any, _Host] = field(default_factory=dict)
+    by_id: dict[Any, _Host] = field(default_factory=dict)
+
+    def of(self, event: Raw) -> _Host:
+        """The place that a device's event was launched from."""
+        arguments = event.get("args", {})
+        found = self.by_correlation.get(arguments.get("correlation"))
+        return found or self.by_id.get(arguments.get("External id")) or _Host()
+
+
+@dataclass(slots=True)
+class _Open:
+    end: float
+    host: _Host
+    region: str
+
+
+def _hosts(events: Iterable[Raw]) -> _Hosts:
+    """All that the CPU did, each with the range and the op that it is in."""
+    threads: dict[Any, list[Raw]] = defaultdict(list)
+    for event in events:
+        arguments = event.get("args") or {}
+        if event.get("cat") in _CPU or "correlation" in arguments:
+            threads[event.get("pid"), event.get("tid")].append(event)
+    found = _Hosts()
+    for of_thread in threads.values():
+        _walk(sorted(of_thread, key=lambda e: (float(e["ts"]), -float(e["dur"]))), found)
+    return found
+
+
+def _walk(events: Sequence[Raw], found: _Hosts) -> None:
+    stack = [_Open(float("inf"), _Host(), "")]
+    for event in events:
+        start = float(event["ts"])
+        while stack[-1].end <= start:
+            stack.pop()
+        opened = _opened(event, stack[-1], found)
+        arguments = event.get("args") or {}
+        if event.get("cat") in _CPU:
+            found.by_id[arguments.get("External id")] = opened.host
+            stack.append(opened)
+        else:
+            found.by_correlation[arguments["correlation"]] = _launcher(event, stack[-1].host)
+
+
+def _launcher(event: Raw, host: _Host) -> _Host:
+    # A recorded graph of launches is one call of the driver, whatever op it is in.
+    return _Host(host.range, outer=host.outer) if "GraphLaunch" in str(event["name"]) else host
+
+
+def _opened(event: Raw, around: _Open, found: _Hosts) -> _Open:
+    name, start, length = str(event["name"]), float(event["ts"]), float(event["dur"])
+    host, region = around.host, around.region
+    if called := _CALL.search(name):
+        found.ranges.append((called[1], region))
+        return _Open(start + length, _Host(len(found.ranges) - 1), region)
+    if inside := _REGION.search(name):
+        region = inside[1]
+    elif event.get("cat") == "cpu_op" and host.range >= 0 and host.op < 0:
+        ops = found.ops[host.range]
+        ops.append(Op(name, length))
+        host = _Host(host.range, len(ops) - 1, name)
+        found.spans.append((start, start + length))
+    elif host.range < 0 and not host.outer and "::" in name and not name.startswith(_ENGINE):
+        host = _Host(outer=name)
+        found.outside.append(Op(name, length))
+        found.spans.append((start, start + length))
+    return _Open(start + length, host, region)
+
+
+def _union(spans: Iterable[tuple[float, float]]) -> float:
+    """The time that at least one of these covers."""
+    return sum(end - start for start, end in _merged(sorted(spans)))
+
+
+def _merged(spans: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    current: tuple[float, float] | None = None
+    for start, end in spans:
+        if current and start <= current[1]:
+            current = current[0], max(current[1], end)
+        else:
+            if current:
+                yield current
+            current = start, end
+    if current:
+        yield current

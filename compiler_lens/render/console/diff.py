@@ -1,0 +1,109 @@
+"""What differs between two recordings: a summary of ten lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.text import Text
+
+from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff
+from compiler_lens.analysis.phases import Phase
+from compiler_lens.render import words
+from compiler_lens.render.console import diff_words as told
+from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, Page, line, paragraph
+from compiler_lens.render.text import plural, seconds
+
+_CHANGES = 4  # the biggest changes of kernels that a summary tells
+_PLACES = 2
+_NAME = 44  # columns for a kernel's name
+_PHASES = 3
+_ARROW = "→"
+_SAME_TIME = 0.05  # seconds: phases that differ by less are not told
+
+
+def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
+    """The summary: what was compared, what the kernels do differently, and what else."""
+    lines = paragraph(line(("Diff", TITLE), (f"  {_settings(d)}", DIM)), page.width, 0, limit=2)
+    lines += _kernels(d, page)
+    lines += _paragraphs(_around(d), page)
+    lines += _times(d, page)
+    return lines
+
+
+def diff_summary(d: RecordingDiff) -> list[str]:
+    """The same as plain lines, without settings and compile times."""
+    changes = [told.change_line(change, _NAME) for change in d.kernels[:_CHANGES]]
+    return [_kernels_line(d), *changes, *(text for text, _ in _around(d))]
+
+
+def _paragraphs(parts: Iterator[tuple[str, str]], page: Page) -> list[Text]:
+    """Each text with its style, on two lines at most."""
+    return [one for text, style in parts for one in paragraph(text, page.width, 0, style, limit=2)]
+
+
+def _settings(d: RecordingDiff) -> str:
+    """What was asked of the compiler, and where, as far as it differs."""
+    changes = [f"{s.name} {s.before or 'default'} {_ARROW} {s.after or 'default'}" for s in d.settings]
+    return ", ".join(changes) or "no setting differs"
+
+
+def _kernels_line(d: RecordingDiff) -> str:
+    return told.kernels_line(d)
+
+
+def _kernels(d: RecordingDiff, page: Page) -> Iterator[Text]:
+    yield from paragraph(_kernels_line(d), page.width, 0, GOOD if d.same_kernels else "", limit=2)
+    for change in d.kernels[:_CHANGES]:
+        yield from paragraph(told.change_line(change, page.width // 2 - 6), page.width, 2, "", limit=2)
+    if len(d.kernels) > _CHANGES:
+        yield line((f"… {plural(len(d.kernels) - _CHANGES, 'more change')}", DIM), indent=2)
+
+
+def _around(d: RecordingDiff) -> Iterator[tuple[str, str]]:
+    """What differs around the kernels: a line each, with its style."""
+    yield from ((text, "") for text in told.graph_lines(d.graphs))
+    for frame in d.frames[:_PLACES]:
+        yield told.frame_line(frame), ""
+    if d.breaks:
+        yield _breaks(d.breaks), BAD if any(b.after > b.before for b in d.breaks) else GOOD
+    if d.recompiles:
+        counts = [sum(getattr(r, side) for r in d.recompiles) for side in ("before", "after")]
+        worse = counts[1] > counts[0]
+        yield f"Recompiles: {counts[0]:,} {_ARROW} {counts[1]:,}", BAD if worse else GOOD
+    if d.cudagraphs:
+        yield told.cudagraph_line(d.cudagraphs), ""
+    if d.autotunes:
+        yield told.autotune_line(d.autotunes), ""
+
+
+def _breaks(changes: tuple[BreakChange, ...]) -> str:
+    fixed, new = [sum(not getattr(b, side) for b in changes) for side in ("after", "before")]
+    other = len(changes) - fixed - new
+    counts = [(fixed, "fixed"), (new, "new"), (other, "at a place that breaks more or less often")]
+    return f"Graph breaks: {', '.join(f'{n:,} {what}' for n, what in counts if n)}"
+
+
+def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
+    before, after = d.before.phases, d.after.phases
+    if before.timed and after.timed:
+        both = f"{seconds(before.total)} {_ARROW} {seconds(after.total)}"
+        apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
+        phases = "; ".join(_phase(phase, *values) for phase, values in apart[:_PHASES])
+        yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=2)
+    if kernel_time := d.kernel_times:
+        yield from paragraph(
+            f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)})", page.width, 0
+        )
+    if call := d.call_times:
+        yield from paragraph(f"One call of the model: {told.spent(call)} ({told.gain(call)})", page.width, 0)
+
+
+def _phase(phase: Phase, before: float, after: float) -> str:
+    return f"{words.PHASES[phase]} {seconds(before)} {_ARROW} {seconds(after)}"
+
+
+def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:
+    """Seconds of each phase on both sides, those that differ most first."""
+    sides = [dict(side.phases.both) for side in (d.before, d.after)]
+    pairs = [(phase, (sides[0].get(phase, 0.0), sides[1].get(phase, 0.0))) for phase in Phase]
+    return sorted((pair for pair in pairs if any(pair[1])), key=lambda pair: -abs(pair[1][0] - pair[1][1]))

@@ -1,0 +1,158 @@
+"""How far kernels are fused: which launches share memory and are not one, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from rich.text import Text
+
+from compiler_lens.analysis.fusion import Alike, Apart, Cause, CodeFusion, Side, causes, fusion, neighbours
+from compiler_lens.analysis.fusion_reasons import Reason
+from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.analysis.provenance import Provenance
+from compiler_lens.analysis.select import Selection
+from compiler_lens.model import Kernel, Recording, SourceLine
+from compiler_lens.render import fusion_words, words
+from compiler_lens.render.console.columns import Column, table
+from compiler_lens.render.console.lineage import lines_text
+from compiler_lens.render.console.page import CODE, DIM, PLACE, WARN, Page, joined, line, paragraph, title
+from compiler_lens.render.text import nbytes, number, plural, times
+
+_PAIRS = 6
+_NEIGHBOURS = 8
+_NODES = 6
+
+Lines = Mapping[tuple[int, int | None], tuple[SourceLine, ...]]  # of the user's, by kernel and launch
+
+
+def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
+    """What `show REC fusion [ID]` shows: for each compiled graph what was not fused, the costliest first."""
+    codes = fusion(recording, selection)
+    if not codes:
+        return _nothing(recording, page)
+    lineages = Provenance.of(recording, Ownership.of(selection.user_paths)).lineages
+    at = {(one.index, one.launch): one.lines for one in lineages}
+    modes = {c.compile_id: c.mode for c in recording.compilations}
+    launches, ops = sum(code.launches for code in codes), sum(code.ops for code in codes)
+    lines = [title("Fusion", f"{plural(ops, 'op')} in {plural(launches, 'launch', 'launches')}")]
+    for code in codes:
+        lines += [Text(), *_code(code, modes.get(code.code[0], ""), at, page)]
+    return lines
+
+
+def neighbour_lines(recording: Recording, kernel: Kernel, page: Page) -> list[Text]:
+    """The launches that share memory with a kernel's and are not part of it, for the kernel's own view."""
+    pairs = neighbours(recording, kernel)
+    if not pairs:
+        return []
+    found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
+    found.sort(key=lambda pair: -pair[1].bytes)
+    rows = [_neighbour(cause, one, kernel) for cause, one in found[:_NEIGHBOURS]]
+    columns = (Column(right=True), Column(), Column(style=PLACE, flexible=True, middle=True), Column(flexible=True))
+    told = line(
+        ("not fused with", PLACE), ("  what one kernel would not have to move, and why there are two", DIM), indent=2
+    )
+    return [told, *table(columns, rows, page.width, 4), *_more(len(found) - _NEIGHBOURS, 4)]
+
+
+def _neighbour(cause: Cause, alike: Alike, kernel: Kernel) -> tuple[str, ...]:
+    pair = alike.first
+    is_first = pair.first.kernel == kernel
+    other = pair.second if is_first else pair.first
+    told = "after it" if is_first else "before it"
+    several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
+    return nbytes(alike.bytes), several, other.kernel.name, f"{told}: {_said(cause, pair)}"
+
+
+def _said(cause: Cause, pair: Apart) -> str:
+    if cause.reason is Reason.OTHER:
+        return pair.refusal.reason
+    return fusion_words.reason(cause.reason, cause.library)
+
+
+def _nothing(recording: Recording, page: Page) -> list[Text]:
+    if not recording.kernels:
+        return [line("No kernels.")]
+    told = (
+        "This recording does not tell what launches read and write: that is heard from Inductor while it compiles, "
+        "not from a TORCH_TRACE log, nor from a cache that was filled without compiler_lens."
+    )
+    return [title("Fusion"), *paragraph(told, page.width, 2)]
+
+
+def _code(code: CodeFusion, mode: str, at: Lines, page: Page) -> list[Text]:
+    compile_id, part, ordinal = code.code
+    graph = f", graph {ordinal + 1}" if ordinal else ""
+    head = f"{plural(code.ops, 'op')} in {plural(code.launches, 'launch', 'launches')}"
+    lines = [line((f"[{compile_id}] {words.PASSES[part]}{graph}", PLACE), (f"  {head}", DIM))]
+    if not code.causes:
+        lines.append(line("no two launches share memory", indent=2))
+    for cause in code.causes:
+        lines += _cause(cause, mode, at, page)
+    return [*lines, *_again(code, page)]
+
+
+def _cause(cause: Cause, mode: str, at: Lines, page: Page) -> list[Text]:
+    figures = f"{nbytes(cause.bytes)} in {plural(len(cause.pairs), 'pair')}: "
+    told = Text.assemble((figures, WARN), fusion_words.reason(cause.reason, cause.library))
+    lines = paragraph(told, page.width, 2)
+    if cause.reason is Reason.LIBRARIES:  # as many as the model has layers, and nothing to be done
+        return lines
+    lines += paragraph(fusion_words.remedy(cause, mode), page.width, 4, DIM)
+    columns = (
+        Column(right=True),
+        Column(),
+        Column(style=PLACE, flexible=True, middle=True),
+        Column(flexible=True, middle=True),
+        Column(style=DIM, flexible=True),
+    )
+    lines += table(columns, [_row(one, at, page) for one in cause.alike[:_PAIRS]], page.width, 4)
+    return [*lines, *_said_by_torch(cause, page), *_more(len(cause.alike) - _PAIRS, 4)]
+
+
+def _row(alike: Alike, at: Lines, page: Page) -> tuple[str, ...]:
+    pair = alike.first
+    several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
+    lines = [place for side in (pair.first, pair.second) for place in _lines(side, at)]
+    places = {(place.file, place.line): place for place in lines}
+    told = lines_text(places.values(), page, 2)
+    return nbytes(alike.bytes), several, pair.first.kernel.name, f"→ {pair.second.kernel.name}", told
+
+
+def _lines(side: Side, at: Lines) -> Sequence[SourceLine]:
+    return at.get((side.index, side.number)) or at.get((side.index, None), ())
+
+
+def _said_by_torch(cause: Cause, page: Page) -> list[Text]:
+    said = Counter(pair.refusal.reason for pair in cause.pairs if pair.refusal.reason)
+    if not said:
+        return []
+    sentence, count = said.most_common(1)[0]
+    others = f", and {plural(len(said) - 1, 'more of the kind', 'more of the kind')}" if len(said) > 1 else ""
+    return paragraph(f"torch: {sentence}{others}", page.width, 4, DIM, 2) if count else []
+
+
+def _again(code: CodeFusion, page: Page) -> list[Text]:
+    lines: list[Text] = []
+    if code.repeated:
+        names = [f"{words.op_name(node.target)} {times(len(node.sides))}" for node in code.repeated]
+        told = f"{plural(len(names), 'op')} computed again in another launch, not stored: "
+        lines += _counted(told, _ranked(names), page)
+    if code.rematerialized:
+        names = [words.op_name(node.target) for node in code.rematerialized]
+        told = f"{plural(len(names), 'op')} of the forward computed again here, not kept for the backward: "
+        lines += _counted(told, _ranked(names), page)
+    return lines
+
+
+def _ranked(names: Iterable[str]) -> list[str]:
+    return [f"{number(count)} {name}" for name, count in Counter(names).most_common()]
+
+
+def _counted(told: str, names: Sequence[str], page: Page) -> list[Text]:
+    return paragraph(line(told, (joined(names, _NODES), CODE)), page.width, 2, "", 3)
+
+
+def _more(count: int, indent: int) -> list[Text]:
+    return [line((f"… {count:,} more in --json", DIM), indent=indent)] if count > 0 else []

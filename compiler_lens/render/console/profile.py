@@ -1,0 +1,252 @@
+"""How good each kernel is: the call, the kernels by what they could gain, what else ran, what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from compiler_lens.analysis.kernels import is_generated
+from compiler_lens.analysis.lineage import is_view
+from compiler_lens.analysis.provenance import Provenance
+from compiler_lens.analysis.roofline import Advice, Bound, GroupCost, Roofline, roofline, shares_by_bound
+from compiler_lens.analysis.select import EVERYTHING, Selection
+from compiler_lens.model import Ceilings, Kernel, Recording, SourceLine
+from compiler_lens.render import words
+from compiler_lens.render.console.columns import Column, table
+from compiler_lens.render.console.lineage import lines_text
+from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import CODE, DIM, GOOD, PLACE, Page, command, line, paragraph, render, title
+from compiler_lens.render.text import UNKNOWN, milliseconds, number, percent, plural
+
+_ROWS = 16
+_OTHERS = 4
+_WIDE = 100  # columns: from there on rates have room beside shares
+_OPS = 4
+
+_BOUNDS: Mapping[Bound, str] = {
+    Bound.MEMORY: "memory",
+    Bound.COMPUTE: "compute",
+    Bound.LAUNCH: "launch",
+    Bound.NEITHER: "neither",
+    Bound.UNKNOWN: UNKNOWN,
+}
+_TIMES = "\N{MULTIPLICATION SIGN}"
+
+_TO_DO: Mapping[Advice, str] = {
+    Advice.REDUCE_OVERHEAD: (
+        'The device waits for launches: mode="reduce-overhead" replays them without the CPU. '
+        "To see what else keeps it waiting: `frames` and `breaks`"
+    ),
+    Advice.HOST: (
+        "The device waits though launches are replayed: what the CPU does around them takes longer "
+        "(Python, guards, autograd, eager ops). More work in each call hides it"
+    ),
+    Advice.OUTSIDE: "More work runs outside of compiled graphs than within: see `frames` for what runs eagerly",
+    Advice.COPIES: (
+        "Inputs are copied before each replay of launches: keep them in the same tensors "
+        "(torch._dynamo.mark_static_address), or give fewer"
+    ),
+    Advice.MAX_AUTOTUNE: (
+        'Matrix products are far below the ceiling: mode="max-autotune" looks for faster ones; small sizes stay slow'
+    ),
+    Advice.FUSION: "Most time goes into moving memory: fewer bytes help, by fusion or a smaller dtype; see `kernels`",
+    Advice.MEASURE_LONGER: "Calls differ much, with the profiler or without: is the machine busy? More `repeats` help",
+}
+
+
+def profile_report(
+    recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "REC"
+) -> str:
+    """The last profile of a recording as text; `path` is where it can be asked for more."""
+    page = page_for(recording, width=width, color=color, path=path)
+    return render(profile_lines(recording, EVERYTHING, page), page)
+
+
+def profile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
+    """What `show REC profile [ID]` shows: the last profile."""
+    if not recording.profiles:
+        return [
+            *paragraph("No profile in this recording: nothing was timed.", page.width, 0),
+            *paragraph("in Python: lens.profile(model, x)", page.width, 2, DIM),
+            *paragraph("or: compiler-lens profile FILE:FACTORY -o REC", page.width, 2, DIM),
+        ]
+    found = roofline(recording, recording.profiles[-1])
+    groups = [group for group in found.groups if any(selection.has(k) for k in group.group.kernels)]
+    return [
+        *_call(found, page),
+        *_ceilings(found.profile.ceilings, found.groups, page),
+        Text(),
+        *_table(recording, groups, page),
+        *_others(found, page),
+        *_notes(found, len(recording.profiles), page),
+        *_next(found, groups, page),
+    ]
+
+
+def _call(found: Roofline, page: Page) -> Iterator[Text]:
+    profile, parts = found.profile, found.parts
+    what = "training step" if profile.training else "call"
+    median = f"median of {number(profile.calls)}, quartiles {_us(profile.spread)} apart"
+    yield title("Profile", f"{_us(profile.microseconds)} a {what}, {median}")
+    on_cpu = all(group.group.first.device.startswith("cpu") for group in found.groups)
+    names = ("kernels", "other ops", "between them") if on_cpu else ("kernels", "other device work", "idle")
+    split = zip(names, (parts.kernels, parts.other, parts.idle), strict=True)
+    fits = parts.kernels <= parts.total  # else the profiler, or a busy machine, held the kernels up
+    shares = ", ".join(f"{name} {_us(value)}{_of(value, parts.total) if fits else ''}" for name, value in split)
+    told = (
+        f"{_count(parts.launches)} launches; {'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}: {shares}"
+    )
+    yield from paragraph(told, page.width, 2)
+
+
+def _ceilings(ceilings: Ceilings, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
+    known = []
+    if ceilings.bytes_per_second:
+        known.append(f"{_rate(ceilings.bytes_per_second, 'B/s')} copying")
+    known += [f"{_rate(rate, 'FLOP/s')} {dtype}" for dtype, rate in ceilings.flops_per_second.items()]
+    if ceilings.launch_microseconds:
+        known.append(f"{_us(ceilings.launch_microseconds)} the shortest launch")
+    if known:
+        yield from paragraph(f"{ceilings.device} can do, as measured: {', '.join(known)}", page.width, 2, DIM)
+    spent = sorted(shares_by_bound(groups).items(), key=lambda pair: -pair[1])
+    bounds = ", ".join(f"{_BOUNDS[bound]} {_us(value)}" for bound, value in spent if bound is not Bound.UNKNOWN)
+    if bounds:
+        yield from paragraph(f"kernels are bound by: {bounds}", page.width, 2)
+
+
+def _table(recording: Recording, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
+    wide = page.width >= _WIDE
+    places = _Places(recording)
+    columns = (
+        Column("could gain", right=True, style=PLACE),
+        Column("time", right=True),
+        Column("runs", right=True),
+        *((Column("bytes/s", right=True, style=DIM), Column("FLOP/s", right=True, style=DIM)) if wide else ()),
+        Column("bound by"),
+        Column("kernel", flexible=True, style=CODE, middle=True),
+        Column("at", flexible=True, style=PLACE),
+    )
+    rows = [_row(group, places, page, wide=wide) for group in groups[:_ROWS]]
+    yield from table(columns, rows, page.width)
+    rest = groups[_ROWS:]
+    if rest:
+        gain, spent = sum(g.above for g in rest), sum(g.total for g in rest)
+        told = (
+            f"… {plural(len(rest), 'more kernel')}, {_us(spent)}, of which {_us(gain)} above the floor: --json has all"
+        )
+        yield line((told, DIM), indent=2)
+
+
+def _row(group: GroupCost, places: _Places, page: Page, *, wide: bool) -> list[str]:
+    rates = (_rate(group.bytes_per_second, "B/s"), _rate(group.flops_per_second, "FLOP/s")) if wide else ()
+    doubt = "" if group.is_exact else "~"
+    known = any(cost.floor is not None for cost in group.launches)
+    return [
+        f"{doubt}{_us(group.above)}" if known else UNKNOWN,
+        _us(group.total),
+        _count(group.runs),
+        *rates,
+        _bound(group),
+        kernel_label(group.group.first),
+        lines_text(places.of(group), page, 3 if wide else 1),
+    ]
+
+
+def _bound(group: GroupCost) -> str:
+    """With the share of that ceiling; of the nearer one, where neither bounds it."""
+    near = [share for of in (Bound.MEMORY, Bound.COMPUTE) if (share := group.share(of)) is not None]
+    own = [group.share(group.bound)] if group.bound in {Bound.MEMORY, Bound.COMPUTE} else near
+    share = max((share for share in own if share is not None), default=None)
+    shown = share is not None and group.bound is not Bound.LAUNCH
+    return f"{_BOUNDS[group.bound]} {percent(share or 0, 1)}" if shown else _BOUNDS[group.bound]
+
+
+def kernel_label(kernel: Kernel) -> str:
+    """What a kernel does, in short: the ops that it fuses, or the library's op."""
+    if not is_generated(kernel):
+        return words.op_name(kernel.name.removeprefix("extern_kernels."))
+    aten = [op for op in kernel.aten if not is_view(op)] or kernel.aten
+    ops = list(dict.fromkeys(words.op_name(op) for op in sorted(aten, key=_is_cast)))
+    more = f" +{len(ops) - _OPS}" if len(ops) > _OPS else ""
+    return ", ".join(ops[:_OPS]) + more if ops else kernel.name
+
+
+def _is_cast(op: str) -> bool:
+    return op == "aten._to_copy"
+
+
+class _Places:
+    """The user's lines behind kernels."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._index = {id(kernel): index for index, kernel in enumerate(recording.kernels)}
+        self._provenance = Provenance.of(recording)
+
+    def of(self, group: GroupCost) -> list[SourceLine]:
+        """Each line once; those of the launch that could gain most first."""
+        launches = sorted(group.launches, key=lambda cost: cost is not group.worst)
+        found: dict[tuple[str, int], SourceLine] = {}
+        for cost in launches:
+            lineages = self._provenance.of_kernel(self._index[id(cost.kernel)])
+            for lineage in lineages:
+                if lineage.launch in {None, cost.time.launch}:
+                    found.update({(at.file, at.line): at for at in lineage.lines if (at.file, at.line) not in found})
+        return list(found.values())
+
+
+def _others(found: Roofline, page: Page) -> Iterator[Text]:
+    others = found.others
+    if not others:
+        return
+    listed = ", ".join(f"{o.name} {_us(o.microseconds)}{_times(o.runs)}" for o in others[:_OTHERS])
+    more = f", {plural(len(others) - _OTHERS, 'more name')}" if len(others) > _OTHERS else ""
+    told = f"Not of a kernel: {_us(sum(o.microseconds for o in others))} a call: {listed}{more}"
+    yield from paragraph(told, page.width, 2, DIM, 3)
+
+
+def _notes(found: Roofline, profiles: int, page: Page) -> Iterator[Text]:
+    notes = list(found.profile.notes)
+    if not all(group.is_exact for group in found.groups):
+        notes.append("~ where times are told by place between neighbours, or bytes by arguments, not by the compiler")
+    if profiles > 1:
+        notes.append(f"the last of {profiles} profiles in this recording")
+    for note in notes:
+        yield from paragraph(note, page.width, 2, DIM, 2)
+
+
+def _next(found: Roofline, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
+    yield title("Next")
+    for advice in found.advice:
+        yield from paragraph(f"{_TO_DO[advice]}.", page.width, 2, GOOD)
+    if groups:
+        yield command("one kernel, with its source: ", page.show(f"kernel {groups[0].worst.kernel.name}"))
+
+
+# -- figures
+
+
+def _us(value: float | None) -> str:
+    return milliseconds(None if value is None else value / 1000)
+
+
+def _count(value: float) -> str:
+    """How often in a call: whole, unless calls differ."""
+    return f"{value:,.0f}" if abs(value - round(value)) < 0.005 else f"{value:,.2f}"  # noqa: PLR2004
+
+
+def _of(value: float, whole: float) -> str:
+    return f" ({percent(value, whole)})"
+
+
+def _times(runs: float) -> str:
+    return "" if runs == 1 else f" {_TIMES}{_count(runs)}"
+
+
+def _rate(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    for prefix, size in (("T", 1e12), ("G", 1e9)):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value / 1e6:.3g} M{unit}"

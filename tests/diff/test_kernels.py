@@ -1,0 +1,202 @@
+"""Launches matched, by hand: split, merged, regrouped; what torch says of a template; time."""
+
+import re
+from dataclasses import replace
+
+from two_recordings import gpu
+
+from compiler_lens.analysis.diff import diff
+from compiler_lens.analysis.diff.model import Aspect, MatchMethod, RecordingDiff, Times, Verdict
+from compiler_lens.model import (
+    Compilation,
+    CompileId,
+    Graph,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Launch,
+    LaunchTime,
+    Node,
+    Outcome,
+    OutputCode,
+    Pass,
+    Profile,
+    Recording,
+    TensorSpec,
+)
+
+ID = CompileId(0, 0)
+
+
+def nodes(text: str, size: int = 8) -> tuple[Node, ...]:
+    """`a:add b:mul`: a chain of ops."""
+    made: list[Node] = [Node("x", "placeholder", "x", specs=(TensorSpec("f32", (size,)),))]
+    for part in text.split():
+        name, _, op = part.partition(":")
+        target = f"torch.ops.aten.{op or name}.default"
+        spec = TensorSpec("f32", (size,))
+        made.append(Node(name, "call_function", target, (made[-1].name,), (spec,), arguments=made[-1].name))
+    return tuple(made)
+
+
+def made(graph: str, *kernels: str, times: dict[str, tuple[float, float]] | None = None, size: int = 8) -> Recording:
+    """A recording of one program; a kernel is `a,b` for the nodes that it computes, `lib:a` for a library's."""
+    built = []
+    for line, text in enumerate(kernels):
+        library, _, names = text.rpartition(":")
+        covered = tuple(names.split(","))
+        name = f"extern_kernels.{covered[0]}" if library else f"triton_poi_{'_'.join(covered)}_{line}"
+        kind = KernelKind.EXTERN if library == "lib" else KernelKind.TEMPLATE if library else KernelKind.TRITON
+        if library == "tem":
+            name = f"triton_tem_{line}"
+        source = "" if kind is KernelKind.EXTERN else f"@triton.jit\ndef {name}(in_ptr0):\n    {' '.join(covered)}"
+        launch = Launch(line, ("buf0",), covered)
+        shape = "" if library else "pointwise"
+        built.append(Kernel(ID, Pass.INFERENCE, name, kind, shape, source, covered, launches=(launch,)))
+    profiles = ()
+    if times is not None:
+        by_name = {k.nodes[0]: k.name for k in built}
+        profiles = (
+            Profile(
+                5,
+                100.0,
+                1.0,
+                50.0,
+                tuple(
+                    LaunchTime(ID, Pass.INFERENCE, 0, by_name[first], 0, micro, spread, 2.0)
+                    for first, (micro, spread) in times.items()
+                ),
+            ),
+        )
+    return Recording(
+        compilations=(Compilation(ID, "f", "/m.py", 1, Outcome.COMPILED),),
+        graphs=(Graph(ID, GraphStage.POST_GRAD, "", nodes(graph, size)),),
+        output_codes=(OutputCode(ID, Pass.INFERENCE, ""),),
+        kernels=tuple(built),
+        profiles=profiles,
+    )
+
+
+def told(d: RecordingDiff) -> list[tuple[Verdict, int, int]]:
+    return [(c.verdict, len(c.first.before), len(c.first.after)) for c in d.kernels]
+
+
+def test_one_kernel_became_two_and_back() -> None:
+    one, two = made("a b c", "a,b,c"), made("a b c", "a,b", "c")
+
+    assert told(diff(one, two)) == [(Verdict.SPLIT, 1, 2)]
+    assert told(diff(two, one)) == [(Verdict.MERGED, 2, 1)]
+
+
+def test_a_boundary_that_moved() -> None:
+    assert told(diff(made("a b c d", "a,b", "c,d"), made("a b c d", "a", "b,c,d"))) == [(Verdict.REGROUPED, 2, 2)]
+
+
+def test_kernels_side_by_side_are_matched_each_to_its_own() -> None:
+    d = diff(made("a b c", "a", "b", "c"), made("a b c", "c", "b", "a"))
+
+    assert d.same_kernels
+    assert {case.before[0].kernel[:12] for case in d.identical} == {case.after[0].kernel[:12] for case in d.identical}
+
+
+def test_a_template_that_is_said_to_compute_what_it_reads() -> None:
+    """torch counts to a template the nodes of what it reads; they are another kernel's."""
+    before = made("n m:mm", "n", "lib:m")
+    after = made("n m:mm", "n", "tem:m,n")
+    d = diff(before, after)
+
+    assert told(d) == [(Verdict.CHANGED, 1, 1)]
+    assert d.kernels[0].aspects == (Aspect.KIND,)
+    assert len(d.identical) == 1
+
+
+def test_an_op_computed_anew_in_two_kernels_does_not_join_them() -> None:
+    d = diff(made("r a b", "r,a", "r,b"), made("r a b c", "r,a", "r,b,c"))
+
+    assert told(d) == [(Verdict.CHANGED, 1, 1)]
+    (difference,) = [x for x in d.kernels[0].differences if x.aspect is Aspect.FUSED]
+    assert (difference.before, difference.after) == ("", "torch.ops.aten.c.default")
+
+
+def test_other_nodes_with_the_same_ops_are_matched_by_them() -> None:
+    one = made("a:add b:mul", "a,b")
+    other = replace(made("p:add q:mul", "p,q"), graphs=())
+    d = diff(replace(one, graphs=()), other)
+    assert {c.verdict for c in d.kernels} == {Verdict.REMOVED, Verdict.ADDED}
+
+    with_ops = [
+        replace(r, kernels=tuple(replace(k, aten=("aten.add", "aten.mul")) for k in r.kernels))
+        for r in (replace(one, graphs=()), other)
+    ]
+    d = diff(*with_ops)
+    assert [(c.verdict, c.method) for c in d.kernels] == [(Verdict.CHANGED, MatchMethod.OPS)]
+
+
+def test_the_size_of_a_librarys_call_counts() -> None:
+    """Its code does not hold it."""
+    d = diff(made("m:mm", "lib:m"), made("m:mm", "lib:m", size=16))
+
+    assert told(d) == [(Verdict.CHANGED, 1, 1)]
+    assert [(x.aspect, x.before, x.after) for x in d.kernels[0].differences] == [(Aspect.SIZES, "[8]", "[16]")]
+
+
+def test_time_is_per_call_and_only_above_noise() -> None:
+    before = made("a b c", "a", "b", "c", times={"a": (10.0, 1.0), "b": (5.0, 1.0), "c": (7.0, 0.0)})
+    after = made("a b c", "a", "tem:b", "c", times={"a": (10.4, 1.0), "b": (2.0, 0.5), "c": (7.0, 0.0)})
+    d = diff(before, after)
+
+    (change,) = d.kernels
+    assert change.times == Times(10.0, 4.0, 2.0, 1.0)  # two runs in each call
+    assert change.times.above_noise
+    same = {case.before[0].kernel: case.times for case in d.identical}
+    assert not same["triton_poi_a_0"].above_noise
+    assert d.kernel_times is not None
+    assert (d.kernel_times.before, round(d.kernel_times.after, 6)) == (44.0, 38.8)
+
+
+def test_without_a_profile_on_both_sides_there_are_no_times() -> None:
+    d = diff(made("a b", "a", "b", times={"a": (10.0, 1.0)}), made("a b", "a", "tem:b"))
+
+    assert d.kernel_times is None
+    assert d.kernels[0].times is None
+
+
+def test_twelve_layers_changed_alike_are_one_change() -> None:
+    names = [f"m{i}" for i in range(12)]
+    graph = " ".join(f"{name}:mm" for name in names)
+    before = made(graph, *(f"lib:{name}" for name in names))
+    kernels = tuple(replace(k, name="extern_kernels.mm") for k in before.kernels)
+    d = diff(replace(before, kernels=kernels), made(graph, *(f"tem:{name}" for name in names)))
+
+    assert [(c.verdict, len(c.cases)) for c in d.kernels] == [(Verdict.CHANGED, 12)]
+
+
+def test_each_node_counts_where_it_is_most_at_home() -> None:
+    """Another kernel changed as well: the template is still the library's call, and no part of that change."""
+    d = diff(made("k n m:mm", "k,n", "lib:m"), made("n m:mm", "n", "tem:m,n"))
+
+    assert sorted(told(d), key=repr) == [(Verdict.CHANGED, 1, 1)] * 2
+
+
+def test_an_op_computed_anew_in_many_kernels_does_not_join_those_that_changed() -> None:
+    before = made("r a b d x y", "r,a", "r,b", "r,d", "x", "y")
+    after = made("r a b d x y", "r,a", "r,b,x", "r,d,y")
+
+    assert [(c.verdict, len(c.cases)) for c in diff(before, after).kernels] == [(Verdict.MERGED, 2)]
+
+
+def test_the_second_half_of_a_reduction_is_told_by_a_node_that_its_first_half_has_too() -> None:
+    """torch counts the sum to both kernels that a large one is split into."""
+    d = diff(gpu("gpt-default-profiled"), gpu("gpt-default-cold"))
+
+    assert {change.verdict for change in d.kernels} == {Verdict.CHANGED}
+    assert sum(len(change.cases) for change in d.kernels) == 8
+
+
+def test_numbers_of_temporaries_are_names() -> None:
+    one = gpu("gpt-default-cold")
+    kernels = tuple(
+        replace(k, source=re.sub(r"\btmp(\d+)", lambda found: f"tmp{int(found[1]) + 40}", k.source))
+        for k in one.kernels
+    )
+    assert diff(one, replace(one, kernels=kernels)).is_empty

@@ -1,0 +1,178 @@
+"""What is printed: as in gold files, bounded, harmless; the command line; JSON."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from two_recordings import CPU, GPU, compared, cpu, gpu
+
+import compiler_lens
+from compiler_lens import UsageError
+from compiler_lens.analysis.diff import diff
+from compiler_lens.cli import main
+from compiler_lens.render.console.diff import diff_lines, diff_summary
+from compiler_lens.render.console.page import Page
+
+GOLD = Path(__file__).parent / "gold"
+DEFAULT, TUNED = "gpt-default-profiled", "gpt-max-autotune-profiled"
+
+
+def printed(arguments: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    status = main(["diff", *arguments.split(), "--no-color"])
+    out, err = capsys.readouterr()
+    return status, out, err
+
+
+def of_gpu(before: str, after: str, rest: str = "") -> str:
+    return f"{GPU / before}.clens.gz {GPU / after}.clens.gz {rest}"
+
+
+def of_cpu(before: str, after: str, rest: str = "") -> str:
+    return f"{CPU / before}.clens.gz {CPU / after}.clens.gz {rest}"
+
+
+@pytest.mark.parametrize(
+    ("gold", "arguments"),
+    [
+        ("modes-80", of_gpu(DEFAULT, TUNED, "--width 80")),
+        ("modes-120", of_gpu(DEFAULT, TUNED, "--width 120")),
+        ("modes-kernels", of_gpu(DEFAULT, TUNED, "kernels --width 100")),
+        ("modes-times", of_gpu(DEFAULT, TUNED, "times --width 80")),
+        ("modes-autotune", of_gpu("gpt-default-cold", "gpt-max-autotune-cold", "autotune --width 80")),
+        ("same-kernels", of_gpu(DEFAULT, "gpt-reduce-overhead-profiled", "--width 80")),
+        ("op-80", of_cpu("base", "op", "--width 80")),
+        ("op-graphs", of_cpu("base", "op", "graphs --width 80")),
+        ("op-code", of_cpu("base", "op", "kernel cpp_fused_silu_1 --width 140")),
+        ("op-unified", of_cpu("base", "op", "kernel cpp_fused_silu_1 --width 80")),
+        ("shape-80", of_cpu("base", "shape", "--width 80")),
+        ("option-environment", of_cpu("base", "option", "environment --width 80")),
+        ("twin", of_cpu("base", "twin", "--width 80")),
+    ],
+    ids=lambda value: value if "/" not in value else "",
+)
+def test_a_view_is_as_in_its_gold_file(
+    gold: str, arguments: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    _, text, _ = printed(arguments, capsys)
+    text = text.replace(f"{GPU}/", "").replace(f"{CPU}/", "")
+    file = GOLD / f"{gold}.txt"
+    if not file.exists() or file.read_text(encoding="utf-8") != text:
+        new = tmp_path / file.name
+        new.write_text(text, encoding="utf-8")
+        pytest.fail(f"differs from {file}; if it is better now: cp {new} {file}\n{text}")
+
+
+def test_no_kernel_differs_is_one_line() -> None:
+    assert diff_summary(compared("inference", "inference-max-autotune")) == [
+        "No kernel differs: 6 kernels, 11 launches, all identical"
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize("pair", [("gpt-default-cold", "gpt-max-autotune-cold"), (DEFAULT, "resnet-default-profiled")])
+def test_a_summary_is_a_screen(width: int, pair: tuple[str, str]) -> None:
+    lines = diff_lines(diff(gpu(pair[0]), gpu(pair[1])), Page(width))
+
+    assert len(lines) <= 20
+    assert all(one.cell_len <= width for one in lines)
+
+
+@pytest.mark.parametrize("view", ["kernels", "graphs", "breaks", "autotune", "times", "environment"])
+@pytest.mark.parametrize("pair", [("base", "op"), ("base", "inference"), ("base", "dtype")])
+def test_every_view_of_every_pair_says_something(
+    view: str, pair: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = printed(of_cpu(*pair, view), capsys)
+
+    assert (status, err) == (0, "")
+    assert out.strip()
+
+
+def test_the_exit_code_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(of_cpu("base", "twin", "--exit-code"), capsys)[0] == 0
+    assert printed(of_cpu("base", "op", "--exit-code"), capsys)[0] == 1
+    assert printed(of_cpu("base", "op"), capsys)[0] == 0
+    assert printed(of_cpu("inference", "inference-max-autotune", "--exit-code"), capsys)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("nothing.clens nothing.clens", "no such file: nothing.clens"),
+        (f"{CPU / 'base.clens.gz'} {Path(__file__)}", "is no recording"),
+        (of_cpu("base", "op", "kernls"), "Did you mean kernels?"),
+        (of_cpu("base", "op", "kernel"), "which kernel?"),
+        (of_cpu("base", "op", "graphs x"), "too much: x"),
+        (of_cpu("base", "op", "kernel cpp_fused_sil_1"), "Did you mean cpp_fused_silu_1?"),
+        (of_cpu("base", "op", "graphs --code"), "--code is a view of its own"),
+        (of_cpu("base", "op", "--width 3"), "too narrow"),
+    ],
+    ids=range(8),
+)
+def test_bad_input_is_one_clear_line(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, err = printed(arguments, capsys)
+
+    assert (status, out) == (2, "")
+    assert said in err
+    assert len(err.splitlines()) == 1
+
+
+def test_code_of_all_that_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    _, wide, _ = printed(of_cpu("base", "op", "--code --width 130"), capsys)
+    _, narrow, _ = printed(of_cpu("base", "op", "--code --width 80"), capsys)
+
+    assert " | " in wide
+    assert "+++ after" in narrow
+    assert "--- before" not in wide
+    for text in (wide, narrow):
+        assert "cpp_fused_relu_1 → cpp_fused_silu_1" in text
+
+
+def test_json_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = printed(of_gpu(DEFAULT, TUNED, "--json"), capsys)
+    data = json.loads(out)
+
+    assert data["view"] == "diff"
+    assert data["is_empty"] is data["same_kernels"] is False
+    assert {change["verdict"] for change in data["kernels"]} == {"changed", "merged"}
+    assert len(data["identical"]) == 6
+    assert data["kernel_times"]["before"] > data["kernel_times"]["after"]
+    assert data["settings"] == [{"name": "mode", "before": "default", "after": "max-autotune"}]
+
+
+# -- from Python
+
+
+def test_paths_recordings_and_lenses_are_the_same() -> None:
+    class Lens:
+        recording = cpu("op")
+
+    by_path = compiler_lens.diff(CPU / "base.clens.gz", str(CPU / "op.clens.gz"))
+    by_value = compiler_lens.diff(cpu("base"), Lens())
+
+    assert by_path.result == by_value.result == compared("base", "op")
+    assert not by_path.is_empty
+    assert not by_path.same_kernels
+    assert str(by_value).splitlines()[-1].endswith("compiler-lens diff BEFORE AFTER kernels")
+    assert str(CPU / "base.clens.gz") in str(by_path)
+
+
+def test_anything_else_is_refused() -> None:
+    with pytest.raises(UsageError, match="before is a int: give a path, a Lens or a Recording"):
+        compiler_lens.diff(3, cpu("base"))  # type: ignore[arg-type]
+
+
+def test_what_a_user_wrote_cannot_steer_a_terminal() -> None:
+    one = cpu("base")
+    evil = "\x1b]0;owned\x07\x1b[31m"
+    kernels = tuple(
+        replace(k, name=f"{k.name}{evil}", source=k.source.replace("tmp", f"{evil}tmp")) for k in one.kernels
+    )
+    breaking = replace(one, kernels=kernels, environment=replace(one.environment, torch=f"2{evil}"))
+    made = compiler_lens.diff(one, breaking)
+
+    for view in ("summary", "kernels", "code", "graphs", "environment", "times"):
+        assert "\x1b" not in made.report(view, color=False)
+        assert "\x07" not in made.report(view, color=False)
+    assert "\x1b]0" not in made.report("kernels", color=True)

@@ -1,0 +1,47 @@
+"""Profiles there and back, and what is no profile."""
+
+import json
+
+import pytest
+
+from compiler_lens.errors import PayloadError
+from compiler_lens.event import Event
+from compiler_lens.model import Ceilings, CompileId, LaunchTime, OtherTime, Pass, Profile, Trust
+from compiler_lens.readers.profiles import profile_meta, read_profile
+
+PROFILE = Profile(
+    calls=5,
+    microseconds=120.5,
+    spread=1.25,
+    busy_microseconds=80.0,
+    launches=(
+        LaunchTime(CompileId(0, 1, 2), Pass.FORWARD, 0, "k", 1, 3.5, 0.25, 2.0, ("k",)),
+        LaunchTime(CompileId(None, None, 0, 3), Pass.BACKWARD, 1, "mm", 0, 9.0, 0.0, 0.5, ("gemm", "k"), Trust.TEXT),
+    ),
+    others=(OtherTime("aten::sum", 4.5, 1.0),),
+    ceilings=Ceilings("a device", 1e12, {"bf16": 1e15}, None),
+    timer="torch.profiler",
+    training=True,
+    notes=("a note",),
+)
+
+
+def read(meta: object) -> tuple[Profile, ...]:
+    return read_profile(Event("lens.profile", 0.0, meta=meta), CompileId(None, None), {})
+
+
+def test_what_is_written_is_read() -> None:
+    meta = json.loads(json.dumps(profile_meta(PROFILE)))
+    assert read(meta) == (PROFILE,)
+    assert meta["names"] == ["k", "mm", "gemm"]  # each once
+
+
+@pytest.mark.parametrize(
+    "change", [{"launches": [[1]]}, {"names": []}, {"ceilings": {"x": 1}}, {"others": [1]}, {"notes": None}]
+)
+def test_another_shape_is_no_profile(change: dict[str, object]) -> None:
+    meta = profile_meta(PROFILE)
+    with pytest.raises(PayloadError, match="a profile of an unknown shape"):
+        read({**meta, **change})
+    with pytest.raises(PayloadError):
+        read({})

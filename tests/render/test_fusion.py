@@ -1,0 +1,116 @@
+"""The view of what was not fused, on a screen and as JSON."""
+
+import json
+
+import pytest
+
+from compiler_lens.analysis.fusion import Library
+from compiler_lens.analysis.fusion_reasons import Reason
+from compiler_lens.analysis.select import EVERYTHING
+from compiler_lens.model import (
+    BufferAccess,
+    Compilation,
+    CompileId,
+    Kernel,
+    KernelKind,
+    Launch,
+    Outcome,
+    Pass,
+    Recording,
+    Refusal,
+)
+from compiler_lens.render import fusion_words
+from compiler_lens.render.console import view
+from compiler_lens.render.console.fusion import neighbour_lines
+from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.json import to_json
+from compiler_lens.render.text import times
+
+ID = CompileId(0, 0)
+LAYERS = 12
+
+
+def access(name, size=1 << 20):
+    return (BufferAccess(name, size),)
+
+
+def layered(mode="default", reason="exceeds max fusion"):
+    """Twelve layers: a product, work on its result, and a reduction that did not go into that work."""
+    kernels, refusals = [], []
+    mm = [Launch(9 * n, (), ops=(f"op{3 * n}",)) for n in range(LAYERS)]
+    kernels.append(Kernel(ID, Pass.FORWARD, "extern_kernels.mm", KernelKind.EXTERN, launches=tuple(mm)))
+    for n in range(LAYERS):
+        work, norm = f"op{3 * n + 1}", f"op{3 * n + 2}"
+        for name, op, read in (("poi_fused_gelu", work, f"buf{n}"), ("red_fused_norm", norm, f"gelu{n}")):
+            launch = Launch(9 * n + 1, (), ops=(op,), reads=access(read))
+            kernels.append(Kernel(ID, Pass.FORWARD, f"triton_{name}_{n}", KernelKind.TRITON, launches=(launch,)))
+        refusals += [
+            Refusal(ID, Pass.FORWARD, f"op{3 * n}", work, "", access(f"buf{n}")),
+            Refusal(ID, Pass.FORWARD, work, norm, reason, access(f"gelu{n}", 3 << 20)),
+        ]
+    compilation = Compilation(ID, "forward", "model.py", 1, Outcome.COMPILED, mode=mode)
+    return Recording(compilations=(compilation,), kernels=tuple(kernels), refusals=tuple(refusals))
+
+
+def shown(recording, width=100):
+    return view(recording, "fusion", page_for(recording, width=width, color=False), EVERYTHING)
+
+
+def test_twelve_layers_are_one_line_and_the_costliest_reason_comes_first():
+    text = shown(layered())
+    assert "[0/0] forward  36 ops in 36 launches" in text
+    assert text.index("36.0 MiB in 12 pairs: one kernel would have too many ops") < text.index("12.0 MiB in 12 pairs")
+    assert 'options={"max_fusion_size": 2} allows it' in text
+    assert text.count("→ triton_red_fused_norm_0") == text.count(f"{times(12)}  extern_kernels.mm") == 1
+    assert "torch: exceeds max fusion" in text
+
+
+def test_advice_is_for_the_mode_at_hand():
+    assert 'mode="max-autotune"' in shown(layered())
+    assert 'mode="max-autotune"' not in shown(layered("max-autotune-no-cudagraphs"))
+
+
+def test_torchs_own_word_is_shown_where_it_is_not_known_and_does_no_harm():
+    text = shown(layered(reason="the moon \x1b[31mis full\n" + "and so on " * 40))
+    assert "the moon is full and so on" in text
+    assert text.count("and so on") < 30
+    assert all(line.isprintable() for line in text.splitlines())
+
+
+@pytest.mark.parametrize("width", [40, 80, 160])
+def test_it_fits_the_page(width):
+    assert max(map(len, shown(layered(), width).splitlines())) <= width
+
+
+def test_without_the_hooks_word_it_says_so():
+    kernel = Kernel(ID, Pass.FORWARD, "k", KernelKind.TRITON, launches=(Launch(1, ()),))
+    assert "does not tell what launches read and write" in shown(Recording(kernels=(kernel,)))
+    assert shown(Recording()) == "No kernels.\n"
+
+
+def test_json_has_every_pair():
+    (code,) = json.loads(to_json(layered(), "fusion"))["codes"]
+    assert [(cause["reason"], cause["library"], cause["bytes"], len(cause["pairs"])) for cause in code["causes"]] == [
+        ("too many ops", None, 36 << 20, 12),
+        ("library", "matrix product", 12 << 20, 12),
+    ]
+    assert code["causes"][0]["pairs"][0]["first"] == {
+        "kernel": "triton_poi_fused_gelu_0",
+        "launch": 0,
+        "line": 1,
+        "ops": ["op1"],
+    }
+    assert code["causes"][0]["pairs"][0]["shared"] == [{"name": "gelu0", "bytes": 3 << 20}]
+
+
+def test_a_kernels_neighbours_say_on_which_side_they_are():
+    recording = layered()
+    lines = [line.plain for line in neighbour_lines(recording, recording.kernels[1], page_for(recording, width=120))]
+    assert " ".join(lines[1].split()) == "3.0 MiB triton_red_fused_norm_0 after it: one kernel would have too many ops"
+    assert "extern_kernels.mm        before it: one is a library's matrix product" in lines[2]
+    assert neighbour_lines(Recording(kernels=recording.kernels), recording.kernels[1], page_for(recording)) == []
+
+
+def test_every_reason_has_words():
+    assert set(fusion_words.REASONS) == set(Reason)
+    assert set(fusion_words.LIBRARIES) == set(Library)

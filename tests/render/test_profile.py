@@ -1,0 +1,118 @@
+"""The view of a profile: real ones of an H200, in the width of the page, and what comes from outside does nothing."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from compiler_lens import load
+from compiler_lens.analysis.select import EVERYTHING, Selection
+from compiler_lens.model import CompileId, OtherTime, Recording
+from compiler_lens.render.console.profile import kernel_label, profile_report
+from compiler_lens.render.json import to_json
+
+GPU = Path(__file__).parent.parent / "gpu" / "data"
+NAMES = ("gpt-default", "gpt-reduce-overhead", "resnet-default")
+
+
+@cache
+def recording(name: str) -> Recording:
+    return load(GPU / f"{name}-profiled.clens.gz", strict=True)
+
+
+def lines(found: Recording, width: int = 120) -> list[str]:
+    return profile_report(found, width=width, color=False).splitlines()
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", NAMES)
+def test_it_fits_the_page(name: str, width: int) -> None:
+    shown = lines(recording(name), width)
+    assert all(len(line) <= width for line in shown if "compiler-lens show" not in line)
+    assert len(shown) <= 40
+    assert shown[0].startswith("Profile  ")
+    assert "NVIDIA H200" in "\n".join(shown)
+
+
+def test_the_most_to_gain_stands_first_with_its_lines() -> None:
+    shown = lines(recording("gpt-default"))
+    rows = shown[shown.index("") + 2 :]
+    assert rows[0].split()[-4:] == ["mm", "models.py:24,", "22,", "25"]
+    gains = [float(row.split()[0].strip("~")) for row in rows if " µs " in row and "models.py" in row]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_what_to_do_depends_on_the_mode() -> None:
+    assert any('mode="reduce-overhead"' in line for line in lines(recording("gpt-default")))
+    replayed = "\n".join(lines(recording("gpt-reduce-overhead")))
+    assert 'mode="reduce-overhead"' not in replayed
+    assert "though launches are replayed" in replayed
+
+
+def test_doubt_is_marked_and_said() -> None:
+    sure, doubtful = (lines(recording(name)) for name in ("gpt-default", "gpt-reduce-overhead"))
+    assert not any("~" in line for line in sure)
+    assert any(line.lstrip().startswith("~") and " mm " in line for line in doubtful)
+    assert any(line.lstrip().startswith("~ where") for line in doubtful)
+
+
+def test_kernels_that_the_profiler_held_up_are_no_share_of_a_call() -> None:
+    found = recording("gpt-default")
+    profile = replace(found.profiles[-1], microseconds=50.0)
+    assert "%" in lines(found)[1]
+    assert "kernels 0.216 ms, other" in lines(replace(found, profiles=(profile,)))[1]
+
+
+def test_json_has_every_launch() -> None:
+    found = recording("gpt-reduce-overhead")
+    data = json.loads(to_json(found, "profile"))["profile"]
+    rows = [row for kernel in data["kernels"] for row in kernel["launches"]]
+    assert len(rows) == len(found.profiles[-1].launches)
+    assert all(row["device_kernels"] == [row["kernel"]] for row in rows if row["kernel"].startswith("triton_"))
+    assert any("nvjet" in name for row in rows for name in row["device_kernels"])
+    assert {row["pass"] for row in rows} == {"forward", "backward"}
+    assert sum(row["microseconds"] * row["runs"] for row in rows) == pytest.approx(data["kernel_microseconds"])
+    assert data["ceilings"]["flops_per_second"]["bf16"] > 1e14
+    assert "host" in data["advice"]
+
+
+def test_a_selection_is_of_kernels() -> None:
+    found = recording("gpt-default")
+    nothing = Selection(ids=frozenset({CompileId(9, 9)}))
+    assert not json.loads(to_json(found, "profile", nothing))["profile"]["kernels"]
+    assert json.loads(to_json(found, "profile", EVERYTHING))["profile"]["kernels"]
+
+
+def test_without_a_profile_it_says_how_to_make_one() -> None:
+    found = replace(recording("gpt-default"), profiles=())
+    assert "compiler-lens profile FILE:FACTORY" in "\n".join(lines(found))
+    assert json.loads(to_json(found, "profile"))["profile"] is None
+
+
+def test_names_from_outside_do_nothing_to_a_terminal() -> None:
+    found = recording("gpt-default")
+    bad = "x\x1b]0;title\x07\x1b[2J\u202ey"
+    last = found.profiles[-1]
+    profile = replace(
+        last,
+        others=(OtherTime(bad, 5.0, 1.0),),
+        notes=(bad,),
+        ceilings=replace(last.ceilings, device=bad),
+    )
+    kernels = tuple(replace(k, aten=(f"mine.{bad}",)) for k in found.kernels)
+    shown = "\n".join(lines(replace(found, profiles=(profile,), kernels=kernels)))
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+
+
+def test_a_profile_of_other_kernels_is_no_error() -> None:
+    found = replace(recording("gpt-default"), kernels=())
+    assert lines(found)[0].startswith("Profile  ")
+
+
+def test_views_are_not_what_a_kernel_is_called_by() -> None:
+    kernel = replace(recording("gpt-default").kernels[0], aten=("aten._to_copy", "aten.view", "aten.gelu"))
+    assert kernel_label(kernel) == "gelu, _to_copy"
+    assert kernel_label(replace(kernel, aten=("aten.view",))) == "view"
+    assert kernel_label(replace(kernel, aten=())) == kernel.name
