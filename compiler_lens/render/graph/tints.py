@@ -20,7 +20,7 @@ class Tint(Enum):
     COPY = "copy, cast, gather"
     RANDOM = "random"
     OTHER = "other"
-    MODULE = "module, opens"
+    MODULE = "module or line, opens"
     KERNEL = "kernel"
     INPUT = "input"
     OUTPUT = "output"
