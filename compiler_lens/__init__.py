@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from compiler_lens.model import Recording
     from compiler_lens.named import named_lens
     from compiler_lens.recording_file import load
+    from compiler_lens.render.graph.drawing import Drawing, draw
 
 __all__ = [
     "CaptureError",
     "Diff",
+    "Drawing",
     "Explanation",
     "Lens",
     "LensError",
@@ -42,6 +44,7 @@ __all__ = [
     "UsageError",
     "compare_modes",
     "diff",
+    "draw",
     "explain",
     "load",
     "named_lens",
@@ -55,6 +58,8 @@ _WHERE = {
     "Diff": "compiler_lens.comparison",
     "diff": "compiler_lens.comparison",
     "Explanation": "compiler_lens.analysis.explanation",
+    "Drawing": "compiler_lens.render.graph.drawing",
+    "draw": "compiler_lens.render.graph.drawing",
     "explain": "compiler_lens.analysis.explanation",
     "Lens": "compiler_lens.lens",
     "Recording": "compiler_lens.model",

@@ -16,7 +16,7 @@ from compiler_lens.errors import RecordingFileError, UsageError
 from compiler_lens.fold import fold
 from compiler_lens.fold_collector import collector_paused
 from compiler_lens.journal import parse_journal
-from compiler_lens.model import CaptureProblem, Recording
+from compiler_lens.model import CaptureProblem, CompileId, GraphStage, Recording
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from compiler_lens.analysis.ownership import UserPaths
     from compiler_lens.measure.profile import Profiled
     from compiler_lens.measure.what_if import Result
+    from compiler_lens.render.graph.drawing import Drawing
 
 
 class Lens:
@@ -125,6 +126,19 @@ class Lens:
         from compiler_lens.analysis.explanation import explain
 
         return explain(self.recording, user_paths=user_paths)
+
+    def graph(
+        self,
+        stage: str | GraphStage = "",
+        compile_id: str | CompileId = "",
+        *,
+        module: str = "",
+        depth: int | None = None,
+    ) -> Drawing:
+        """A graph as a picture, which a notebook shows; `.save("x.svg")` writes it. See `compiler_lens.draw`."""
+        from compiler_lens.render.graph.drawing import draw
+
+        return draw(self.recording, stage, compile_id, module=module, depth=depth)
 
     @staticmethod
     def what_if(model: Callable[..., Any], *inputs: Any, **options: Any) -> Result:

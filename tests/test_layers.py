@@ -30,7 +30,15 @@ MAY_IMPORT = {
     "named": {"capture", "lens"},
     "lens": {"analysis", "capture", "errors", "fold", "journal", "measure", "model", "progress", "render"},
 }
-THIRD_PARTY = {"torch": {"capture", "measure"}, "triton": set(), "rich": {"render", "cli", "progress"}, "jinja2": {"render"}}
+THIRD_PARTY = {
+    "torch": {"capture", "measure"},
+    "triton": set(),
+    "rich": {"render", "cli", "progress"},
+    "jinja2": {"render"},
+    "markupsafe": {"render"},
+    "pydot": {"render"},
+    "cairosvg": {"render"},
+}
 FRONT_DOORS = {"__init__", "__main__", "cli"}
 
 
@@ -69,6 +77,7 @@ def test_imports_follow_the_arrows(path: Path) -> None:
         "import compiler_lens.cli",
         "import compiler_lens.render.console",
         "import compiler_lens.analysis.coverage",
+        "from compiler_lens import draw",
     ],
 )
 def test_a_recording_is_read_and_shown_without_torch(statement: str) -> None:

@@ -54,7 +54,7 @@ def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
     found = exact or frozenset(i for i in known if str(i).rpartition("/")[0] == wanted)
     if not found:
         names = map(str, sorted((i for i in known if str(i) != "-"), key=_by_number))
-        raise UsageError(f"no compilation {text!r} in this recording{_instead(wanted, names)}")
+        raise UsageError(f"no compilation {text!r} in this recording{instead(wanted, names)}")
     return found
 
 
@@ -70,7 +70,7 @@ def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> 
     wanted = text.strip().lower().replace("-", "_")
     if wanted in names:
         return names[wanted]
-    raise UsageError(f"no {text!r} graph here{_instead(wanted, names)}")
+    raise UsageError(f"no {text!r} graph here{instead(wanted, names)}")
 
 
 def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | None) -> tuple[Kernel, ...]:
@@ -82,9 +82,9 @@ def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | 
     names = dict.fromkeys(k.name for k in kernels)
     meant = _meant(name, names)
     if len(meant) > 1:
-        raise UsageError(f"{name!r} is part of several names{_instead(name, meant)}")
+        raise UsageError(f"{name!r} is part of several names{instead(name, meant)}")
     if not meant:
-        raise UsageError(f"no kernel {name!r} in this recording{_instead(name, names)}")
+        raise UsageError(f"no kernel {name!r} in this recording{instead(name, names)}")
     return tuple(k for k in kernels if k.name == meant[0])
 
 
@@ -108,7 +108,7 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
 
 
-def _instead(wanted: str, known: Iterable[str]) -> str:
+def instead(wanted: str, known: Iterable[str]) -> str:
     """What there is, as much of it as a line holds, and what was meant most likely."""
     names = list(dict.fromkeys(known))
     if not names:

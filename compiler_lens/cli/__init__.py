@@ -19,6 +19,7 @@ start here:
   compiler-lens show run.clens                one screen: what happened, what to do next
   compiler-lens show run.clens breaks         every graph break, with torch's advice
   compiler-lens report run.clens              all of it as one HTML file
+  compiler-lens graph run.clens               a graph as a picture
   compiler-lens diff old.clens new.clens      what the compiler did differently
   compiler-lens what-if model.py:make         which setting of torch.compile would help
   compiler-lens modes model.py:make           which mode of torch.compile is fastest
@@ -60,7 +61,7 @@ def _told(error: Exception, args: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import diff, modes, profile, report, run, show, source, what_if
+    from compiler_lens.cli import diff, graph, modes, profile, report, run, show, source, what_if
 
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
@@ -70,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in (run, show, report, source, diff, what_if, profile, modes):
+    for command in (run, show, report, source, graph, diff, what_if, profile, modes):
         command.add_parser(commands)
     for added in commands.choices.values():
         added.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)

@@ -1,0 +1,107 @@
+"""Which graph a user means: a stage, a compilation, a module. A `UsageError` says what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from compiler_lens.analysis.graph_flow import Step
+from compiler_lens.analysis.level_tree import Group, GroupKind
+from compiler_lens.analysis.levels import Levels
+from compiler_lens.analysis.select import instead, select_ids
+from compiler_lens.errors import UsageError
+from compiler_lens.model import Graph, GraphStage, Recording
+
+KERNELS = "kernels"
+KERNELS_BACKWARD = "kernels_backward"
+TRAINING = "training"  # the forward beside the backward
+FRAME = "frame"  # all graphs of a function, with the graph breaks between them
+
+_UNDER: Mapping[str, GraphStage] = {
+    KERNELS: GraphStage.POST_GRAD,
+    KERNELS_BACKWARD: GraphStage.POST_GRAD_BACKWARD,
+    TRAINING: GraphStage.AOT_FORWARD,
+    FRAME: GraphStage.DYNAMO,
+}
+STAGES = (*(stage.value for stage in GraphStage), *_UNDER)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is to be drawn."""
+
+    graph: Graph
+    view: str  # a stage's name, or one of those above
+
+
+def choose(recording: Recording, stage: str = "", compile_id: str = "") -> Choice:
+    """The graph of a stage and a compilation; without them, the largest Dynamo graph, or what there is."""
+    graphs = [graph for graph in recording.graphs if graph.nodes]
+    if compile_id:
+        ids = select_ids(recording, compile_id)
+        graphs = [graph for graph in graphs if graph.compile_id in ids]
+    if not graphs:
+        where = f"compilation {compile_id}" if compile_id else "this recording"
+        raise UsageError(f"no graph in {where}: nothing was compiled, or nobody recorded it")
+    there = _views(recording, graphs)
+    view = stage.strip().lower().replace("-", "_") if stage else next(iter(there))
+    if view not in there:
+        where = f" of {compile_id}" if compile_id else ""
+        raise UsageError(f"no {stage!r} graph{where}{instead(view, there)}")
+    wanted = _UNDER.get(view) or GraphStage(view)
+    return Choice(max((g for g in graphs if g.stage is wanted), key=lambda graph: len(graph.nodes)), view)
+
+
+def _views(recording: Recording, graphs: list[Graph]) -> dict[str, None]:
+    present = {graph.stage: graph.compile_id for graph in graphs}
+    views = dict.fromkeys(stage.value for stage in GraphStage if stage in present)
+    for view, stage in _UNDER.items():
+        if stage not in present or (view == TRAINING and GraphStage.AOT_BACKWARD not in present):
+            continue
+        if not view.startswith(KERNELS) or recording.kernels:
+            views[view] = None
+    return views
+
+
+def choose_module(levels: Levels, module: str) -> Group:
+    """The group of a module by its path or the end of it; a module that is called twice is where it is called first."""
+    wanted = module.strip().strip(".")
+    if not wanted:
+        return levels.root
+    groups = {group.module: group for group in reversed(list(_all(levels.root))) if group.module}
+    if wanted in groups:
+        return groups[wanted]
+    paths = {step.node.module for step in levels.flow.steps if step.node.module} | set(groups)
+    paths |= {".".join(parts[:n]) for parts in (path.split(".") for path in paths) for n in range(1, len(parts))}
+    ends = sorted(path for path in paths if path == wanted or path.endswith(f".{wanted}"))
+    if wanted not in ends and len(ends) != 1:
+        told = instead(wanted, ends or sorted(paths)) if paths else ": its nodes tell of none"
+        raise UsageError(f"{'which' if ends else 'no'} module {module!r} in this graph{told}")
+    path = wanted if wanted in ends else ends[0]
+    return groups.get(path) or _stretch(levels, path)
+
+
+def _all(root: Group) -> list[Group]:
+    found, waiting = [], [root]
+    while waiting:
+        group = waiting.pop()
+        found.append(group)
+        waiting.extend(child for child in reversed(group.children) if not isinstance(child, int))
+    return found
+
+
+def _stretch(levels: Levels, path: str) -> Group:
+    """A module that is no group of its own: the first run of its steps."""
+
+    def within(step: Step) -> bool:
+        return step.node.module == path or step.node.module.startswith(f"{path}.")
+
+    steps = levels.flow.steps
+    first = next((number for number, step in enumerate(steps) if within(step)), None)
+    if first is None:
+        raise UsageError(f"no module {path!r} in this graph: it has no ops here")
+    last = next((number for number in range(first, len(steps)) if not within(steps[number])), len(steps))
+    for group in _all(levels.root):
+        if (group.first, group.last) == (first, last):
+            return group
+    return Group(GroupKind.MODULE, path, first, last, tuple(range(first, last)), path)

@@ -1,0 +1,63 @@
+"""Which launch of a kernel computes each step of a post-grad graph, and the steps in the order of launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from compiler_lens.analysis.graph_flow import Flow
+from compiler_lens.model import GraphStage, Kernel, Pass, Recording
+
+Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
+
+
+def launches_of_steps(recording: Recording, flow: Flow) -> list[Launched]:
+    """The first launch that computes each step: a cheap op may be computed again in later ones."""
+    graph = flow.graph
+    backward = graph.stage is GraphStage.POST_GRAD_BACKWARD
+    calls = sorted(
+        (
+            (launch.line, kernel.name, number, kernel)
+            for kernel in recording.kernels
+            if kernel.compile_id == graph.compile_id
+            and (kernel.part is Pass.BACKWARD) == backward
+            and kernel.ordinal == graph.ordinal
+            for number in range(len(kernel.launches))
+            for launch in (kernel.launches[number],)
+        ),
+        key=lambda call: call[:3],
+    )
+    found: list[Launched] = [None] * len(flow.steps)
+    for place, (_, _, number, kernel) in enumerate(calls):
+        for name in kernel.launches[number].nodes:
+            step = flow.makers.get(name)
+            if step is not None and found[step] is None:
+                found[step] = (place, kernel)
+    return found
+
+
+def order_of_launches(flow: Flow, launched: Sequence[Launched]) -> tuple[Flow, list[Launched]]:
+    """The same flow with the steps of a launch next to each other, and each step's launch in that order."""
+    ranks: list[int] = []
+    for step, launch in zip(flow.steps, launched, strict=True):
+        read = (ranks[flow.makers[name]] for name in step.reads if name in flow.makers)
+        ranks.append(max((launch[0] if launch else -1, *read)))
+    # A step that is launched before what it reads is shown where it can be, by itself.
+    true = [launch if launch and launch[0] == rank else None for launch, rank in zip(launched, ranks, strict=True)]
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for number, launch in enumerate(true):
+        if launch:
+            first.setdefault(launch[0], number)
+            last[launch[0]] = number
+    within = [
+        (-1 if number < first.get(rank, 0) else 1 if number > last.get(rank, -1) else 0)
+        for number, rank in enumerate(ranks)
+    ]
+    kernels = {launch[0]: launch for launch in true if launch}
+    order = sorted(range(len(ranks)), key=lambda number: (ranks[number], within[number], number))
+    steps = tuple(flow.steps[number] for number in order)
+    makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
+    # Views between two steps of one launch cost nothing, and belong to it.
+    inside = [kernels.get(ranks[number]) if within[number] == 0 else None for number in order]
+    return replace(flow, steps=steps, makers=makers), inside

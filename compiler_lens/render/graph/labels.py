@@ -1,0 +1,218 @@
+"""What stands in a box: short lines, and the whole truth for who asks."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from compiler_lens.analysis.graph_flow import Role, Value
+from compiler_lens.analysis.level_tree import Group, GroupKind
+from compiler_lens.analysis.levels import Box, BoxKind, Edge
+from compiler_lens.model import Node, TensorSpec
+from compiler_lens.render.text import nbytes, number, one_line, plural
+from compiler_lens.render.words import kernel_kind, op_name
+
+_LONGEST = 34  # characters of a line in a box
+_ARGUMENTS = 16
+_NAMED = 3  # parameters that are named one by one
+_FACTS = 40  # lines of a tooltip
+_NUMBERS = re.compile(r"[-+\d.e, \[\]]*")
+
+
+def short(text: str, limit: int = _LONGEST) -> str:
+    """A line that fits a box: of a long one the two ends, which tell names apart."""
+    text = one_line(text, 4 * limit)
+    if len(text) <= limit:
+        return text
+    return f"{text[: limit * 2 // 3 - 1]}…{text[-(limit - limit * 2 // 3) :]}"
+
+
+def lines(box: Box, within: str = "") -> tuple[str, ...]:
+    """The lines of a box, its name first. `within` is the module whose level it stands in."""
+    if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
+        return _ends(box)
+    told = _group_lines(box, box.group) if box.group else _op_lines(box, within)
+    return tuple(line for line in (*told, *_held(box)) if line)
+
+
+def _op_lines(box: Box, within: str) -> list[str]:
+    node = box.nodes[0]
+    name = op_name(node.target)
+    extra = _arguments(node)
+    module = relative(node.module, within)
+    return [short(f"{name} {extra}".strip()), module and short(module), _specs(_results(box.nodes))]
+
+
+def _results(nodes: Sequence[Node]) -> list[TensorSpec]:
+    """What an op gives: of an op with several results, those that are used."""
+    parts = [spec for part in nodes[1:] for spec in part.specs]
+    return parts or list(nodes[0].specs)
+
+
+def _specs(specs: Sequence[TensorSpec]) -> str:
+    if not specs:
+        return ""
+    if len(set(map(str, specs))) == 1:
+        return short(str(specs[0])) + (f" \N{MULTIPLICATION SIGN}{len(specs)}" if len(specs) > 1 else "")
+    return plural(len(specs), "tensor")
+
+
+def _arguments(node: Node) -> str:
+    """Numbers that belong to the op: the exponent, the dimension; not what is known from the shapes."""
+    if op_name(node.target) in {"view", "reshape", "expand", "embedding", "broadcast_in_dim"}:
+        return ""
+    unsaid = {*node.inputs, "True", "False", "None"}
+    text = ", ".join(part for part in map(str.strip, node.arguments.split(", ")) if part not in unsaid)
+    return text if len(text) <= _ARGUMENTS and _NUMBERS.fullmatch(text) else ""
+
+
+def relative(module: str, within: str) -> str:
+    """A module's path from where one stands."""
+    if not module or module == within:
+        return ""
+    return module.removeprefix(f"{within}.") if within else module
+
+
+def _group_lines(box: Box, group: Group) -> list[str]:
+    count = len(box.nodes) - sum(len(n.specs) > 0 and n.target == "operator.getitem" for n in box.nodes)
+    per = count // box.repeats
+    ops = plural(per, "op") + (" each" if box.repeats > 1 else "")
+    if group.kernel:
+        return [short(group.label), f"{kernel_kind(group.kernel)} · {ops}", _fused(box.nodes)]
+    if group.kind is GroupKind.STRETCH:
+        common = ", ".join(name for name, _ in Counter(op_name(n.target) for n in box.nodes).most_common(3))
+        return [f"ops {group.first + 1:,} to {group.last:,}", short(common), ops]
+    if group.kind is GroupKind.LINE:
+        return [short(group.label), short(box.nodes[0].source[-1].code.strip()) if box.nodes[0].source else "", ops]
+    return [short(name(box)), short(group.detail), ops]
+
+
+def _fused(nodes: Sequence[Node]) -> str:
+    """The ops of a kernel, as many as there is room for."""
+    names = list(dict.fromkeys(op_name(node.target) for node in nodes if node.target != "operator.getitem"))
+    shown = max(sum(end <= _LONGEST - 6 for end in accumulate(len(name) + 2 for name in names)), 1)
+    more = f", +{len(names) - shown}" if len(names) > shown else ""
+    return short(", ".join(names[:shown]) + more)
+
+
+def name(box: Box) -> str:
+    """What a group is called: `h.0 … h.11` for brothers folded into one."""
+    first, last = box.members[0], box.members[-1]
+    if isinstance(first, int) or isinstance(last, int) or first is last or not box.group:
+        return box.group.label if box.group else ""
+    return f"{first.label} … {last.label}"
+
+
+def _held(box: Box) -> list[str]:
+    per = box.repeats
+    parameters = [value for value in box.reads if value.role is Role.PARAMETER]
+    saved = [value for value in box.reads if value.role is Role.SAVED]
+    others = [value for value in box.reads if value.role in {Role.INPUT, Role.TANGENT}]
+    keeps = [value for value in box.gives if value.role is Role.SAVED]
+    gradients = [value for value in box.gives if value.role is Role.GRADIENT]
+    return [
+        _few("", parameters, "parameter", per),
+        _few("reads ", others, "input", per),
+        _few("saved: ", saved, "saved tensor", per),
+        _few("saves ", keeps, "tensor", per, named=False),
+        _few("gives ", gradients, "gradient", per, named=False),
+    ]
+
+
+def _few(verb: str, values: Sequence[Value], noun: str, repeats: int, *, named: bool = True) -> str:
+    """Some values: by name where they are few, with the memory that they take where they are many."""
+    if not values:
+        return ""
+    if named and len(values) <= _NAMED and repeats == 1:
+        return short(verb + ", ".join(dict.fromkeys(value.label for value in values)))
+    sizes = [size for value in values for size in (memory(value.node),) if size is not None]
+    amount = f" · {nbytes(sum(sizes))}" if sizes else ""
+    return f"{'' if verb.endswith(': ') else verb}{plural(len(values), noun)}{amount}"
+
+
+def memory(node: Node) -> int | None:
+    """Bytes of what a node makes."""
+    sizes = [spec.bytes for spec in node.specs]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known and len(known) == len(sizes) else None
+
+
+def _ends(box: Box) -> tuple[str, ...]:
+    values = box.values
+    if box.places:
+        arrow = "from" if box.kind is BoxKind.INPUT else "to"
+        what = values[0].label if len(values) == 1 else plural(len(values), "tensor")
+        more = f" and {len(box.places) - 1} more" if len(box.places) > 1 else ""
+        return (short(what), short(f"{arrow} {box.places[0]}{more}"), _spec_of(values))
+    if len(values) == 1:
+        told = {Role.RESULT: "output ", Role.SAVED: "saved "}.get(values[0].role, "")
+        label = values[0].label
+        return (short(label if label.startswith("gradient") else told + label), _spec_of(values))
+    kinds = Counter(value.role for value in values)
+    nouns = {Role.RESULT: "output", Role.TANGENT: "gradient", Role.SAVED: "saved tensor"}
+    return (", ".join(plural(count, nouns.get(role, "input")) for role, count in kinds.items()), _spec_of(values))
+
+
+def _spec_of(values: Sequence[Value]) -> str:
+    return _specs([spec for value in values for spec in value.node.specs])
+
+
+def edge_label(edge: Edge) -> str:
+    """How many tensors of which shape go along a line."""
+    return _specs([spec for node in edge.values for spec in node.specs])
+
+
+# -- everything
+
+
+def facts(box: Box) -> str:
+    """All that is known of a box, a line each."""
+    told = _group_facts(box) if box.group else [fact for node in box.nodes for fact in _node_facts(node)]
+    if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
+        told = [f"{value.role.value}: {_named(value)}" for value in box.values]
+        told += [f"{'from' if box.kind is BoxKind.INPUT else 'to'} {place}" for place in box.places]
+    held = [f"reads {value.role.value} {_named(value)}" for value in box.reads]
+    given = [f"gives {value.role.value} {_named(value)}" for value in box.gives]
+    every = [one_line(line) for line in (*told, *held, *given)]
+    more = [f"… {number(len(every) - _FACTS)} more"] if len(every) > _FACTS else []
+    return "\n".join(every[:_FACTS] + more)
+
+
+def _named(value: Value) -> str:
+    spec = ", ".join(map(str, value.node.specs))
+    label = "" if value.label == value.node.name else f" ({value.node.name})"
+    return f"{value.label}{label} {spec}".strip()
+
+
+def _node_facts(node: Node) -> Iterable[str]:
+    yield f"{node.name} = {node.target}({node.arguments})"
+    for spec in node.specs:
+        size = f", {nbytes(spec.bytes)}" if spec.bytes is not None else ""
+        stride = f", stride {list(spec.stride)}" if spec.stride is not None else ""
+        yield f"  {spec}{stride}{', ' + spec.device if spec.device else ''}{size}"
+    if node.module:
+        yield f"  module {node.module}{f' ({node.module_type})' if node.module_type else ''}"
+    if node.origins:
+        yield f"  {'differentiates' if node.backward else 'from'} {', '.join(node.origins)}"
+    if node.original_aten:
+        yield f"  from {node.original_aten}"
+    for place in node.source[-1:]:
+        yield f"  {place.file}:{place.line} in {place.function}: {place.code.strip()}"
+
+
+def _group_facts(box: Box) -> list[str]:
+    group = box.group
+    if group is None:
+        return []
+    count = Counter(op_name(node.target) for node in box.nodes).most_common(12)
+    head = [f"{group.kind.value} {group.module or name(box)} {group.detail}".rstrip()]
+    if box.repeats > 1:
+        head.append(f"{box.repeats} alike: {name(box)}")
+    if group.kernel:
+        head.append(f"{kernel_kind(group.kernel)}, {plural(len(group.kernel.launches), 'launch', 'launches')}")
+    return [
+        *head,
+        f"{plural(len(box.nodes), 'node')}: " + ", ".join(f"{op} \N{MULTIPLICATION SIGN}{n}" for op, n in count),
+    ]

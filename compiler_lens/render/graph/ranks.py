@@ -1,0 +1,111 @@
+"""Which boxes stand side by side, and in which order: the two choices that make a layered drawing readable."""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Collection, Mapping, Sequence
+
+Arcs = Sequence[tuple[int, int]]
+
+_SWEEPS = 12
+
+
+def neighbours(count: int, arcs: Arcs) -> tuple[list[list[int]], list[list[int]]]:
+    """For each node those before and those behind it."""
+    before: list[list[int]] = [[] for _ in range(count)]
+    behind: list[list[int]] = [[] for _ in range(count)]
+    for source, target in dict.fromkeys(arcs):
+        before[target].append(source)
+        behind[source].append(target)
+    return before, behind
+
+
+def ranks(count: int, arcs: Arcs, first: Collection[int] = (), last: Collection[int] = ()) -> list[int]:
+    """A rank for each node, those it points to below it. `first` stand on top, `last` at the bottom."""
+    before, behind = neighbours(count, arcs)
+    order = _topological(before, behind)
+    rank = [0] * count
+    for node in order:
+        rank[node] = max((rank[other] + 1 for other in before[node]), default=0)
+    _sink(rank, order, before, behind, first)
+    if first:
+        lowest = min((rank[node] for node in range(count) if node not in first), default=1)
+        rank = [each + max(1 - lowest, 0) for each in rank]
+        for node in first:
+            rank[node] = 0
+    bottom = max(rank, default=0)
+    deepest = max((rank[node] for node in range(count) if node not in last), default=-1)
+    for node in last:
+        rank[node] = max(deepest + 1, bottom)
+    return _dense(rank)
+
+
+def _topological(before: Sequence[Sequence[int]], behind: Sequence[Sequence[int]]) -> list[int]:
+    missing = [len(each) for each in before]
+    ready = [node for node, count in enumerate(missing) if not count]
+    for node in ready:
+        for other in behind[node]:
+            missing[other] -= 1
+            if not missing[other]:
+                ready.append(other)
+    return ready
+
+
+def _sink(
+    rank: list[int],
+    order: Sequence[int],
+    before: Sequence[Sequence[int]],
+    behind: Sequence[Sequence[int]],
+    fixed: Collection[int],
+) -> None:
+    """Let what only serves others stand right above them, instead of at the top with a long line down."""
+    loose: set[int] = set()
+    for node in order:
+        if node not in fixed and len(behind[node]) >= max(len(before[node]), 1) and loose.issuperset(before[node]):
+            loose.add(node)
+    for node in reversed(order):
+        if node in loose:
+            rank[node] = min(rank[other] for other in behind[node]) - 1
+
+
+def _dense(rank: Sequence[int]) -> list[int]:
+    number = {each: place for place, each in enumerate(sorted(set(rank)))}
+    return [number[each] for each in rank]
+
+
+def ordered(layers: list[list[int]], arcs: Arcs, count: int) -> list[list[int]]:
+    """The layers with their nodes in an order in which few arcs cross; arcs join neighbouring layers."""
+    before, behind = neighbours(count, arcs)
+    place = {node: number for layer in layers for number, node in enumerate(layer)}
+    best, fewest = [list(layer) for layer in layers], _crossings(layers, behind, place)
+    for sweep in range(_SWEEPS):
+        if not fewest:
+            break
+        down = sweep % 2 == 0
+        for layer in layers if down else reversed(layers):
+            _sort(layer, before if down else behind, place)
+        crossings = _crossings(layers, behind, place)
+        if crossings < fewest:
+            best, fewest = [list(layer) for layer in layers], crossings
+    return best
+
+
+def _sort(layer: list[int], near: Sequence[Sequence[int]], place: dict[int, int]) -> None:
+    middle = {
+        node: sum(place[other] for other in near[node]) / len(near[node]) if near[node] else float(place[node])
+        for node in layer
+    }
+    layer.sort(key=lambda node: (middle[node], place[node]))
+    place.update({node: number for number, node in enumerate(layer)})
+
+
+def _crossings(layers: Sequence[Sequence[int]], behind: Sequence[Sequence[int]], place: Mapping[int, int]) -> int:
+    total = 0
+    for layer in layers:
+        seen: list[int] = []
+        for node in layer:
+            targets = sorted(place[other] for other in behind[node])
+            total += sum(len(seen) - bisect_right(seen, target) for target in targets)
+            for target in targets:
+                insort(seen, target)
+    return total

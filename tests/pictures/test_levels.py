@@ -1,0 +1,277 @@
+"""The laws of the tree of levels, for graphs of all kinds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import made
+import pytest
+
+from compiler_lens.analysis.graph_flow import Role
+from compiler_lens.analysis.level_tree import GroupKind
+from compiler_lens.analysis.levels import LIMIT, BoxKind, levels
+from compiler_lens.model import GraphStage, Node, Recording, SavedTensor, SourceLine
+
+REAL = [
+    "trig",
+    "broken",
+    "gpt-default-cold",
+    "gpt-max-autotune-warm",
+    "resnet-max-autotune-cold",
+    "oddities-reduce-overhead-cold",
+]
+
+
+def all_levels():
+    for name in REAL:
+        recording = made.recorded(name)
+        for graph in recording.graphs:
+            yield f"{name} {graph.compile_id} {graph.stage.value}", levels(recording, graph)
+            if graph.stage in {GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD}:
+                yield f"{name} {graph.compile_id} {graph.stage.value} kernels", levels(recording, graph, kernels=True)
+    for name, ops in {
+        "chain": made.chain(1000),
+        "blocks": made.blocks(48),
+        "many blocks of two kinds": [*made.blocks(5), *made.chain(3)],
+        "wild": made.wild(700),
+        "wilder": made.wild(3000, seed=5),
+        "one": made.chain(1),
+        "none": [],
+        "one line": made.chain(500, source=(SourceLine("m.py", 3, "f", "y"),)),
+        "deep": made.chain(90, module=".".join("abcdefgh" * 30)),
+    }.items():
+        yield name, made.levels_of(ops)
+    wide = [made.op(f"p{k}", "x") for k in range(300)]
+    yield "wide", made.levels_of(wide, outputs=[node.name for node in wide])
+    inputs = tuple(f"i{k}" for k in range(200))
+    yield "inputs", made.levels_of([made.op(f"q{k}", name) for k, name in enumerate(inputs)], inputs=inputs)
+
+
+CASES = dict(all_levels())
+
+
+@pytest.fixture(params=CASES, ids=str)
+def known(request):
+    return CASES[request.param]
+
+
+def within(group):
+    for child in group.children:
+        if isinstance(child, int):
+            yield child
+        else:
+            yield from within(child)
+
+
+def test_every_op_is_in_exactly_one_leaf(known):
+    ops = [node.name for node in known.flow.graph.ops]
+    assert list(within(known.root)) == list(range(len(known.flow.steps)))
+    assert Counter(node.name for step in known.flow.steps for node in step.nodes) == Counter(ops)
+
+
+def test_no_level_is_above_the_limit(known):
+    assert max(len(known.level(group).boxes) for group in known.groups()) <= LIMIT <= 80
+
+
+def test_the_boxes_of_a_level_hold_its_ops_folded_ones_included(known):
+    for group in known.groups():
+        boxes = [box for box in known.level(group).boxes if box.kind in {BoxKind.OP, BoxKind.GROUP}]
+        held = [node.name for box in boxes for node in box.nodes]
+        steps = known.flow.steps[group.first : group.last]
+        assert held == [node.name for step in steps for node in step.nodes]
+        for box in boxes:
+            each = {1 if isinstance(member, int) else len(member) for member in box.members}
+            assert len(each) == 1
+            assert box.repeats == len(box.members)
+
+
+def test_the_edges_of_a_level_are_those_of_the_graph_between_its_boxes(known):
+    for group in known.groups():
+        level = known.level(group)
+        owner = {
+            node.name: number
+            for number, box in enumerate(level.boxes)
+            if box.kind in {BoxKind.OP, BoxKind.GROUP}
+            for node in box.nodes
+        }
+        parts = {part.name for step in known.flow.steps for part in step.parts}
+        expected = {
+            (owner[read], owner[node.name], read)
+            for node in known.flow.graph.ops
+            if node.name in owner and node.name not in parts
+            for read in node.inputs
+            if read in owner and owner[read] != owner[node.name]
+        }
+        found = {
+            (edge.source, edge.target, value.name)
+            for edge in level.edges
+            for value in edge.values
+            if level.boxes[edge.source].kind in {BoxKind.OP, BoxKind.GROUP}
+            and level.boxes[edge.target].kind in {BoxKind.OP, BoxKind.GROUP}
+        }
+        assert found == expected
+
+
+def test_edges_never_go_in_a_circle(known):
+    for group in known.groups():
+        level = known.level(group)
+        kinds = [box.kind for box in level.boxes]
+        for edge in level.edges:
+            inner = kinds[edge.source] is not BoxKind.INPUT and kinds[edge.target] is not BoxKind.OUTPUT
+            assert edge.source < edge.target or not inner
+
+
+def test_what_comes_in_is_in_a_box_or_noted_where_it_is_read(known):
+    for group in known.groups():
+        level = known.level(group)
+        steps = known.flow.steps[group.first : group.last]
+        made_here = {node.name for step in steps for node in step.nodes}
+        read = {name for step in steps for name in step.reads} - made_here
+        known_names = read & (set(known.flow.inputs) | set(known.flow.makers))
+        shown = {node.name for box in level.boxes if box.kind is BoxKind.INPUT for node in box.nodes}
+        noted = {value.node.name for box in level.boxes for value in box.reads}
+        assert shown | noted == known_names
+        assert not shown & noted
+
+
+# -- single facts
+
+
+def test_equal_blocks_fold_into_one_box():
+    level = made.levels_of(made.blocks(12)).level()
+    (box,) = [box for box in level.boxes if box.kind is BoxKind.GROUP]
+    assert (box.repeats, box.group.label, len(box.nodes)) == (12, "layers.0", 96)
+
+
+def test_a_block_that_differs_stands_by_itself():
+    ops = made.blocks(12)
+    ops[40] = replace(ops[40], target="torch.other")
+    level = made.levels_of(ops).level()
+    assert [(box.repeats, box.group.label) for box in level.boxes if box.group] == [
+        (5, "layers.0"),
+        (1, "layers.5"),
+        (6, "layers.6"),
+    ]
+
+
+def test_blocks_that_are_wired_differently_are_not_alike():
+    ops = made.blocks(4)
+    ops[12] = replace(ops[12], inputs=(ops[8].name,))  # in layers.1, past three ops
+    level = made.levels_of(ops).level()
+    assert [box.repeats for box in level.boxes if box.group] == [1, 1, 2]
+
+
+def test_a_module_called_twice_is_two_boxes():
+    ops = [made.op("a", "x", module="act"), made.op("a2", "a", module="act"), made.op("b", "a2")]
+    ops += [made.op("c", "b", module="act"), made.op("c2", "c", module="act")]
+    level = made.levels_of(ops).level()
+    assert [box.group.label if box.group else box.nodes[0].name for box in level.boxes[:3]] == ["act", "b", "act"]
+
+
+def test_a_module_of_one_op_is_that_op():
+    level = made.levels_of([made.op("a", "x", module="m.norm"), made.op("b", "a", module="m.up")]).level()
+    assert [box.kind for box in level.boxes[:2]] == [BoxKind.GROUP, BoxKind.INPUT]
+    (inner,) = [box.group for box in level.boxes if box.group]
+    assert inner.label == "m"
+    assert not any(isinstance(child, int) is False for child in inner.children)
+
+
+def test_a_long_function_without_modules_falls_into_lines():
+    ops = [
+        replace(node, source=(SourceLine("m.py", 10 + k // 20, "f", f"y{k // 20} = …"),))
+        for k, node in enumerate(made.chain(200))
+    ]
+    level = made.levels_of(ops).level()
+    assert [box.group.label for box in level.boxes if box.group] == [f"m.py:{10 + k}" for k in range(10)]
+    assert {box.group.kind for box in level.boxes if box.group} == {GroupKind.LINE}
+
+
+def test_parameters_are_no_boxes():
+    weight = Node("w", "placeholder", "L_self_modules_up_parameters_weight_", specs=made.SPEC)
+    graph = made.graph_of([made.op("a", "x", "w")])
+    graph = replace(graph, nodes=(weight, *graph.nodes))
+    level = levels(Recording(graphs=(graph,)), graph).level()
+    assert [(value.label, value.role) for value in level.boxes[0].reads] == [("weight", Role.PARAMETER)]
+    assert [box.kind for box in level.boxes] == [BoxKind.OP, BoxKind.INPUT, BoxKind.OUTPUT]
+
+
+def test_saved_tensors_are_noted_in_the_box_that_makes_them():
+    saved = (SavedTensor("n0", made.SPEC[0], is_input=False),)
+    graph = made.graph_of(made.chain(2), outputs=["n1", "n0"], stage=GraphStage.AOT_FORWARD, saved=saved)
+    level = levels(Recording(graphs=(graph,)), graph).level()
+    assert [(value.node.name, value.role) for value in level.boxes[0].gives] == [("n0", Role.SAVED)]
+    assert [box.nodes[0].name for box in level.boxes if box.kind is BoxKind.OUTPUT] == ["n1"]
+
+
+def test_a_result_that_is_saved_too_is_still_a_result():
+    saved = (SavedTensor("n1", made.SPEC[0], is_input=False),)
+    graph = made.graph_of(made.chain(2), outputs=["n1", "n1"], stage=GraphStage.AOT_FORWARD, saved=saved)
+    level = levels(Recording(graphs=(graph,)), graph).level()
+    assert [box.nodes[0].name for box in level.boxes if box.kind is BoxKind.OUTPUT] == ["n1"]
+    assert [value.role for value in level.boxes[1].gives] == [Role.SAVED]
+
+
+def test_inputs_have_the_names_of_the_author_in_the_aten_graphs_too():
+    recording = made.recorded("trig")
+    backward = next(graph for graph in recording.graphs if graph.stage is GraphStage.AOT_BACKWARD)
+    ends = [box for box in levels(recording, backward).level().boxes if box.values]
+    assert {(box.values[0].role, box.values[0].label) for box in ends} == {
+        (Role.SAVED, "x"),
+        (Role.TANGENT, "gradient of output 1"),
+        (Role.RESULT, "gradient of x"),
+    }
+
+
+def test_sums_of_gradients_stand_in_the_module_around_them():
+    recording = made.recorded("gpt-default-cold")
+    joint = next(graph for graph in recording.graphs if graph.stage is GraphStage.AOT_BACKWARD)
+    assert not [
+        box for box in levels(recording, joint).level().boxes if box.kind is BoxKind.OP and not box.nodes[0].source
+    ]
+
+
+def test_kernels_hold_the_ops_of_their_launch():
+    recording = made.recorded("trig")
+    graph = next(graph for graph in recording.graphs if graph.stage is GraphStage.POST_GRAD)
+    (box,) = [box for box in levels(recording, graph, kernels=True).level().boxes if box.group]
+    assert box.group.kernel.name == box.group.label == "cpp_fused_add_cos_pow_sin_0"
+    assert {node.name for node in box.nodes} == set(box.group.kernel.launches[0].nodes)
+
+
+def test_every_launch_with_ops_is_a_box():
+    recording = made.recorded("gpt-default-cold")
+    graph = next(graph for graph in recording.graphs if graph.stage is GraphStage.POST_GRAD)
+    known = levels(recording, graph, kernels=True)
+    kernels = Counter(group.kernel.name for group in known.groups() if group.kernel)
+    forward = {kernel.name for kernel in recording.kernels if kernel.part.value == "forward"}
+    assert set(kernels) <= forward
+    assert len(kernels) >= 10
+
+
+def test_growth_is_nearly_linear(calls_of):
+    def every_level(ops):
+        known = made.levels_of(ops)
+        return [known.level(group) for group in known.groups()]
+
+    def work(count):
+        ops = made.blocks(count, width=12)
+        ops = [replace(node, target=f"{node.target}{k}") for k, node in enumerate(ops)]  # nothing folds
+        return calls_of(lambda: every_level(ops))
+
+    assert work(400) / work(100) < 6
+
+
+def test_a_result_that_is_read_on_is_one_box():
+    ops = [made.op("a", "x", module="m"), made.op("b", "a", module="m"), made.op("c", "b")]
+    known = made.levels_of(ops, outputs=["b", "c"])
+    inner = next(group for group in known.groups() if group.module == "m")
+    ends = [box for box in known.level(inner).boxes if box.kind is BoxKind.OUTPUT]
+    assert [(box.nodes[0].name, box.places) for box in ends] == [("b", ())]
+
+
+def test_a_backward_has_its_own_kernels():
+    recording = made.recorded("trig")
+    graph = next(graph for graph in recording.graphs if graph.stage is GraphStage.POST_GRAD_BACKWARD)
+    known = levels(recording, graph, kernels=True)
+    assert {group.kernel.name for group in known.groups() if group.kernel} == {"cpp_fused_add_cos_mul_neg_pow_sin_0"}
