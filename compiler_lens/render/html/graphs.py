@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler_lens.analysis.coverage import function_name
@@ -10,6 +11,7 @@ from compiler_lens.model import CompileId, Graph
 from compiler_lens.render import words
 from compiler_lens.render.html.ink import address
 from compiler_lens.render.html.matter import Matter
+from compiler_lens.render.html.pictures import Album
 from compiler_lens.render.html.pool import Pool
 from compiler_lens.render.text import nbytes, plural
 
@@ -25,7 +27,8 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
         told = f"output code, {words.PASSES[code.part]}" + (f", graph {code.ordinal + 1}" if code.ordinal else "")
         key = f"code-{code.part.value}" + (f"-{code.ordinal}" if code.ordinal else "")
         codes[code.compile_id].append({"key": key, "name": told, "note": "", "code": pool.add(code.code)})
-    found = []
+    found, album = [], Album(matter)
+    pictures = _drawn(matter, graphs, album)
     for each in {c.compile_id: c for c in recording.compilations}.values():
         name = function_name(each)
         found.append(
@@ -35,10 +38,31 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
                 "function": name.name,
                 "at": ink.at(name) if name.file else "",
                 "href": ink.href(name) if name.file else "",
-                "stages": [*(_graph(graph, pool) for graph in graphs[each.compile_id]), *codes[each.compile_id]],
+                "stages": [
+                    *(
+                        _graph(graph, pool) | {"levels": pictures.get(id(graph), [])}
+                        for graph in graphs[each.compile_id]
+                    ),
+                    *pictures.get(str(each.compile_id), ()),
+                    *codes[each.compile_id],
+                ],
             }
         )
     return found
+
+
+def _drawn(matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]], album: Album) -> dict[Any, Any]:
+    """Pictures, by graph and by compilation. Where there is not room for all, the first of each frame come first."""
+    found: dict[Any, Any] = {}
+    for compile_id in sorted(dict.fromkeys(c.compile_id for c in matter.recording.compilations), key=_again):
+        for graph in graphs[compile_id]:
+            found[id(graph)] = album.of_graph(graph, stage_key(graph))
+        found[str(compile_id)] = list(album.more(graphs[compile_id], compile_id))
+    return found
+
+
+def _again(compile_id: CompileId) -> int:
+    return compile_id.recompile or 0
 
 
 def stage_key(graph: Graph) -> str:

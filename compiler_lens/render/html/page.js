@@ -286,10 +286,71 @@
     const head = [make("p", { class: "setting" }, make("a", { href: "#/graphs" }, "Graphs")),
       make("h1", {}, `[${one.id}] ${one.function} `), make("p", { class: "figures" }, one.at ? link(one.at, one.href, "place") : null, now ? make("span", {}, now.note) : null)];
     if (!now) return [...head, make("p", {}, "No graph of it is in this recording.")];
-    const tabs = make("ul", { class: "tabs", "aria-label": "stages" }, one.stages.map((each) => make("li", {}, make("a", { href: `#/graphs/${one.key}/${each.key}${module ? `/${encodeURIComponent(module)}` : ""}`, "aria-current": each === now ? "page" : null }, each.name))));
-    return [...head, tabs, ...(await pictures(one, now, module)), now.code ? [make("h2", {}, "Code"), listing(await text(now.code), "python")] : []];
+    const placed = (each) => each.levels && each.levels.some((level) => level[0] === module) && module ? `/${encodeURIComponent(module)}` : "";
+    const tabs = make("ul", { class: "tabs", "aria-label": "stages" }, one.stages.map((each) => make("li", {}, make("a", { href: `#/graphs/${one.key}/${each.key}${placed(each)}`, "aria-current": each === now ? "page" : null }, each.name))));
+    return [...head, tabs, ...(await picture(one, now, module)), now.code ? [make("h2", {}, "Code"), listing(await text(now.code), "python")] : []];
   }
-  async function pictures() { return []; }
+  async function picture(one, stage, module) {
+    const levels = stage.levels || [];
+    if (!levels.length) return stage.levels && stage.code ? [make("p", { class: "quiet" }, "No picture of this graph is in the page.")] : [];
+    const level = levels.find((each) => each[0] === module) || levels[0];
+    const read = new DOMParser().parseFromString(await text(level[3]), "image/svg+xml").documentElement;
+    if (read.nodeName !== "svg") return [make("p", { class: "bad" }, "This picture could not be read.")];
+    const svg = document.importNode(read, true);
+    const to = (address) => `#/graphs/${one.key}/${stage.key}${address ? `/${encodeURIComponent(address)}` : ""}`;
+    const crumbs = [];
+    for (let each = level; each; each = each[2] === null ? null : levels.find((other) => other[0] === each[2])) crumbs.unshift(each);
+    const path = crumbs.length > 1 ? make("p", { class: "setting" }, crumbs.map((each, i) => [i ? " › " : "", each === level ? each[1] : make("a", { href: to(each[0]) }, i ? each[1] : "whole graph")])) : null;
+    const find = make("input", { type: "search", placeholder: "find in the picture", "aria-label": "find in the picture", oninput: () => {
+      const wanted = find.value.trim().toLowerCase();
+      svg.querySelectorAll("a, g").forEach((box) => { if (box.firstElementChild && box.firstElementChild.nodeName === "title") box.classList.toggle("dim", !!wanted && !box.textContent.toLowerCase().includes(wanted)); });
+    } });
+    return [path, make("div", { class: "tools" }, find, make("span", { class: "quiet" }, "double boxes open; drag to move, Ctrl and wheel to zoom")), canvas(svg)];
+  }
+  // A picture that can be moved and zoomed.
+  function canvas(svg) {
+    const [width, height] = [Number(svg.getAttribute("width")), Number(svg.getAttribute("height"))];
+    let x = 0, y = 0, scale = 1, from = null, moved = false;
+    const put = () => { svg.style.transform = `translate(${x}px, ${y}px) scale(${scale})`; };
+    const zoom = (by, cx, cy) => {
+      const next = Math.min(4, Math.max(0.05, scale * by));
+      x = cx - ((cx - x) * next) / scale;
+      y = cy - ((cy - y) * next) / scale;
+      scale = next;
+      put();
+    };
+    const fit = () => {
+      const box = holder.getBoundingClientRect();
+      scale = Math.min(1, box.width / width, Math.max(box.height / height, 0.55));
+      x = Math.max(0, (box.width - width * scale) / 2);
+      y = 0;
+      put();
+    };
+    const middle = (by) => { const box = holder.getBoundingClientRect(); zoom(by, box.width / 2, box.height / 2); };
+    const key = (told, name, act) => make("button", { type: "button", "aria-label": name, title: name, onclick: act }, told);
+    const holder = make("div", { class: "canvas", tabindex: 0, role: "group", "aria-label": "picture of the graph",
+      onpointerdown: (event) => { if (event.button === 0 && !event.target.closest("button")) { from = [event.clientX - x, event.clientY - y]; moved = false; } },
+      onpointermove: (event) => {
+        if (!from) return;
+        const [dx, dy] = [event.clientX - from[0] - x, event.clientY - from[1] - y];
+        if (!moved && Math.abs(dx) + Math.abs(dy) < 4) return;
+        if (!moved) { moved = true; holder.setPointerCapture(event.pointerId); holder.classList.add("drag"); }
+        x += dx; y += dy; put();
+      },
+      onpointerup: () => { from = null; holder.classList.remove("drag"); },
+      onwheel: (event) => { if (event.ctrlKey || event.metaKey) { const box = holder.getBoundingClientRect(); zoom(Math.exp(-event.deltaY / 300), event.clientX - box.left, event.clientY - box.top); event.preventDefault(); } },
+      onkeydown: (event) => {
+        const step = { ArrowLeft: [60, 0], ArrowRight: [-60, 0], ArrowUp: [0, 60], ArrowDown: [0, -60] }[event.key];
+        if (step) { x += step[0]; y += step[1]; put(); event.preventDefault(); }
+        else if (event.key === "+" || event.key === "=") middle(1.25);
+        else if (event.key === "-") middle(0.8);
+        else if (event.key === "0") fit();
+      } },
+      svg, make("div", { class: "keys" }, key("+", "larger", () => middle(1.25)), key("−", "smaller", () => middle(0.8)), key("fit", "fit", fit)));
+    holder.addEventListener("click", (event) => { if (moved) { event.preventDefault(); event.stopPropagation(); } moved = false; }, true);
+    requestAnimationFrame(fit);
+    return holder;
+  }
 
   // -- views and addresses
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };

@@ -18,6 +18,7 @@ from compiler_lens.errors import UsageError
 from compiler_lens.model import Recording
 from compiler_lens.render import advice, text, words
 from compiler_lens.render.console.recompiles import series_text
+from compiler_lens.render.graph.style import style_sheet
 from compiler_lens.render.html.graphs import graph_data
 from compiler_lens.render.html.kernels import kernel_details, kernel_table
 from compiler_lens.render.html.matter import Matter
@@ -58,7 +59,8 @@ _VIEWS: Mapping[str, str] = {
 def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
     """The whole page. With `redact`, without source text and without the folders of files."""
     matter = Matter.of(redacted(recording) if redact else recording, user_paths, path)
-    style, script = (_HERE / "page.css").read_text("utf-8"), (_HERE / "page.js").read_text("utf-8")
+    style = (_HERE / "page.css").read_text("utf-8") + style_sheet()
+    script = (_HERE / "page.js").read_text("utf-8")
     template = _environment().get_template("page.html")
     return template.render(
         **overview(matter),

@@ -1,0 +1,112 @@
+"""Pictures of graphs for the page: of each its levels, which open into each other, as far as there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from compiler_lens.analysis import graph_choice
+from compiler_lens.analysis.level_tree import Group, GroupKind
+from compiler_lens.analysis.levels import Box, Levels, levels
+from compiler_lens.model import CompileId, Graph, GraphStage, Pass
+from compiler_lens.render.graph.drawing import TITLES, draw
+from compiler_lens.render.graph.scene import picture
+from compiler_lens.render.graph.sheet import single
+from compiler_lens.render.graph.svg import to_svg
+from compiler_lens.render.html.ink import address
+from compiler_lens.render.html.matter import Matter
+from compiler_lens.render.text import clean, plural
+
+_MOST = 500  # pictures in a page: a second or two of drawing, a megabyte or two
+_KERNELS: Mapping[GraphStage, tuple[str, tuple[Pass, ...]]] = {
+    GraphStage.POST_GRAD: (graph_choice.KERNELS, (Pass.FORWARD, Pass.INFERENCE)),
+    GraphStage.POST_GRAD_BACKWARD: (graph_choice.KERNELS_BACKWARD, (Pass.BACKWARD,)),
+}
+
+Shown = list[list[Any]]  # each level: its address, name, the address of the one around it, its picture
+
+
+@dataclass(slots=True)
+class Album:
+    """The pictures of a page; each compilation takes its part of what room is left."""
+
+    matter: Matter
+    left: int = _MOST
+
+    def of_graph(self, graph: Graph, stage: str) -> Shown:
+        """The levels of one graph."""
+        if not self.left or not graph.ops:
+            return []
+        return self._levels(levels(self.matter.recording, graph), graph, stage)
+
+    def more(self, graphs: Sequence[Graph], compile_id: CompileId) -> Iterator[dict[str, Any]]:
+        """What is drawn of a compilation besides its graphs: forward beside backward, kernels, breaks."""
+        stages = {graph.stage for graph in graphs if graph.ops}
+        if {GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD} <= stages:
+            yield from self._whole(graph_choice.TRAINING, compile_id)
+        for graph in graphs:
+            key, parts = _KERNELS.get(graph.stage, ("", ()))
+            if graph.ops and not graph.ordinal and self.left and self._has_kernels(compile_id, parts):
+                known = levels(self.matter.recording, graph, kernels=True)
+                yield _stage(key, self._levels(known, graph, key))
+        if any(event.compile_id == compile_id for event in self.matter.recording.graph_breaks) and stages:
+            yield from self._whole(graph_choice.FRAME, compile_id)
+
+    def _has_kernels(self, compile_id: CompileId, parts: Sequence[Pass]) -> bool:
+        return any(kernel.compile_id == compile_id and kernel.part in parts for kernel in self.matter.recording.kernels)
+
+    def _whole(self, view: str, compile_id: CompileId) -> Iterator[dict[str, Any]]:
+        """A picture without levels of its own."""
+        if self.left:
+            self.left -= 1
+            drawing = draw(self.matter.recording, view, str(compile_id))
+            yield _stage(view, [["", "", None, self.matter.pool.add(_bare(drawing.svg))]])
+
+    def _levels(self, known: Levels, graph: Graph, stage: str) -> Shown:
+        groups = [group for group in known.groups() if group.kernel is None][: self.left]
+        self.left -= len(groups)
+        addresses = _addresses(groups)
+        around = {id(child): group for group in groups for child in group.children}
+        base = f"#/graphs/{address(graph.compile_id)}/{stage}"
+
+        def href(box: Box) -> str:
+            if box.group is None:
+                return ""
+            if box.group.kernel is not None:
+                return self.matter.ink.kernel(box.group.kernel)
+            to = addresses.get(id(box.group))
+            return f"{base}/{quote(to, safe='')}" if to else ""
+
+        shown: Shown = []
+        for group in groups:
+            parent = around.get(id(group))
+            title = group.module or group.label or "the whole graph"
+            svg = to_svg(single(picture(known, group)), title, note=plural(len(group), "op"), href=href, styled=False)
+            up = None if group is known.root else addresses.get(id(parent), "") if parent else ""
+            shown.append([addresses[id(group)], clean(group.label or title), up, self.matter.pool.add(svg)])
+        return shown
+
+
+def _stage(view: str, shown: Shown) -> dict[str, Any]:
+    return {"key": view, "name": TITLES[view], "note": "", "code": None, "levels": shown}
+
+
+def _bare(svg: str) -> str:
+    """Without the style, which the page has once."""
+    head, _, rest = svg.partition("<style>")
+    return head + rest.partition("</style>\n")[2] if rest else svg
+
+
+def _addresses(groups: Sequence[Group]) -> Mapping[int, str]:
+    """The path of a module, so that other stages know it too; else where in the graph it is. The root has none."""
+    found: dict[int, str] = {}
+    taken = {""}
+    for place, group in enumerate(groups):
+        path = "" if not place else clean(group.module) if group.kind is GroupKind.MODULE else ""
+        if place and path in taken:
+            path = f"{path}~{group.first}-{group.last}"
+        taken.add(path)
+        found[id(group)] = path
+    return found
