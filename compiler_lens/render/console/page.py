@@ -99,6 +99,10 @@ def paragraph(text: str | Text, width: int, indent: int, style: str = "", limit:
     """Text folded to the width; with `limit`, no more lines than that, the last one cut."""
     body = text if isinstance(text, Text) else Text(one_line(text, 4000), style=style)
     room = max(width - indent, MIN_WIDTH // 2)
+    if body and "\n" not in body.plain and body.cell_len <= room:
+        made = Text(" " * indent, no_wrap=True).append_text(body)
+        made.rstrip()
+        return [made]
     console = Console(width=room, file=io.StringIO(), _environ={})
     lines = list(body.wrap(console, room, no_wrap=False, overflow="fold")) if body else []
     for one in lines:

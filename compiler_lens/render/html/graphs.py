@@ -11,7 +11,7 @@ from compiler_lens.model import CompileId, Graph
 from compiler_lens.render import words
 from compiler_lens.render.html.ink import address
 from compiler_lens.render.html.matter import Matter
-from compiler_lens.render.html.pictures import Album
+from compiler_lens.render.html.pictures import Album, stage_key
 from compiler_lens.render.html.pool import Pool
 from compiler_lens.render.text import nbytes, plural
 
@@ -27,8 +27,7 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
         told = f"output code, {words.PASSES[code.part]}" + (f", graph {code.ordinal + 1}" if code.ordinal else "")
         key = f"code-{code.part.value}" + (f"-{code.ordinal}" if code.ordinal else "")
         codes[code.compile_id].append({"key": key, "name": told, "note": "", "code": pool.add(code.code)})
-    found, album = [], Album(matter)
-    pictures = _drawn(matter, graphs, album)
+    found, pictures = [], _drawn(matter, graphs)
     for each in {c.compile_id: c for c in recording.compilations}.values():
         name = function_name(each)
         found.append(
@@ -51,23 +50,18 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
     return found
 
 
-def _drawn(matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]], album: Album) -> dict[Any, Any]:
+def _drawn(matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> dict[Any, Any]:
     """Pictures, by graph and by compilation. Where there is not room for all, the first of each frame come first."""
     found: dict[Any, Any] = {}
+    album = Album.of(matter)
     for compile_id in sorted(dict.fromkeys(c.compile_id for c in matter.recording.compilations), key=_again):
-        for graph in graphs[compile_id]:
-            found[id(graph)] = album.of_graph(graph, stage_key(graph))
-        found[str(compile_id)] = list(album.more(graphs[compile_id], compile_id))
+        shown, found[str(compile_id)] = album.of_compilation(compile_id, graphs[compile_id])
+        found.update(zip(map(id, graphs[compile_id]), shown, strict=True))
     return found
 
 
 def _again(compile_id: CompileId) -> int:
     return compile_id.recompile or 0
-
-
-def stage_key(graph: Graph) -> str:
-    """A graph within its compilation, as a part of an address."""
-    return graph.stage.value + (f"-{graph.ordinal}" if graph.ordinal else "")
 
 
 def _graph(graph: Graph, pool: Pool) -> dict[str, Any]:

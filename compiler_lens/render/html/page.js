@@ -320,8 +320,9 @@
       put();
     };
     const fit = () => {
+      scale = Math.min(1, holder.clientWidth / width, Math.max((innerHeight * 0.72) / height, 0.7));
+      holder.style.height = `${Math.min(innerHeight * 0.72, height * scale + 12)}px`;
       const box = holder.getBoundingClientRect();
-      scale = Math.min(1, box.width / width, Math.max(box.height / height, 0.55));
       x = Math.max(0, (box.width - width * scale) / 2);
       y = 0;
       put();

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
 from compiler_lens.analysis import graph_choice
 from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Box, Levels, levels
-from compiler_lens.model import CompileId, Graph, GraphStage, Pass
+from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, Pass, Recording
 from compiler_lens.render.graph.drawing import TITLES, draw
 from compiler_lens.render.graph.scene import picture
 from compiler_lens.render.graph.sheet import single
@@ -19,7 +20,7 @@ from compiler_lens.render.html.ink import address
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.text import clean, plural
 
-_MOST = 500  # pictures in a page: a second or two of drawing, a megabyte or two
+_MOST = 300  # pictures in a page: some seconds of drawing at most, and some hundred kilobytes
 _KERNELS: Mapping[GraphStage, tuple[str, tuple[Pass, ...]]] = {
     GraphStage.POST_GRAD: (graph_choice.KERNELS, (Pass.FORWARD, Pass.INFERENCE)),
     GraphStage.POST_GRAD_BACKWARD: (graph_choice.KERNELS_BACKWARD, (Pass.BACKWARD,)),
@@ -33,35 +34,53 @@ class Album:
     """The pictures of a page; each compilation takes its part of what room is left."""
 
     matter: Matter
+    kernels: Mapping[CompileId, Sequence[Kernel]]
+    broken: frozenset[CompileId]  # compilations with a graph break
     left: int = _MOST
 
-    def of_graph(self, graph: Graph, stage: str) -> Shown:
-        """The levels of one graph."""
+    @classmethod
+    def of(cls, matter: Matter) -> Album:
+        """An empty one."""
+        kernels: defaultdict[CompileId, list[Kernel]] = defaultdict(list)
+        for kernel in matter.recording.kernels:
+            kernels[kernel.compile_id].append(kernel)
+        return cls(matter, kernels, frozenset(event.compile_id for event in matter.recording.graph_breaks))
+
+    def of_compilation(
+        self, compile_id: CompileId, graphs: Sequence[Graph]
+    ) -> tuple[list[Shown], list[dict[str, Any]]]:
+        """The levels of each of its graphs; and what is drawn of it besides."""
+        if not self.left or not graphs:
+            return [[] for _ in graphs], []
+        # Its own part of the recording: nothing looks through all the others.
+        own = replace(self.matter.recording, graphs=tuple(graphs), kernels=tuple(self.kernels.get(compile_id, ())))
+        shown = [self._graph(own, graph) for graph in graphs]
+        return shown, list(self._more(own, compile_id))
+
+    def _graph(self, own: Recording, graph: Graph) -> Shown:
         if not self.left or not graph.ops:
             return []
-        return self._levels(levels(self.matter.recording, graph), graph, stage)
+        return self._levels(levels(own, graph), graph, stage_key(graph))
 
-    def more(self, graphs: Sequence[Graph], compile_id: CompileId) -> Iterator[dict[str, Any]]:
-        """What is drawn of a compilation besides its graphs: forward beside backward, kernels, breaks."""
+    def _more(self, own: Recording, compile_id: CompileId) -> Iterator[dict[str, Any]]:
+        """Forward beside backward, kernels, breaks."""
+        graphs = own.graphs
         stages = {graph.stage for graph in graphs if graph.ops}
         if {GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD} <= stages:
-            yield from self._whole(graph_choice.TRAINING, compile_id)
+            yield from self._whole(own, graph_choice.TRAINING, compile_id)
         for graph in graphs:
             key, parts = _KERNELS.get(graph.stage, ("", ()))
-            if graph.ops and not graph.ordinal and self.left and self._has_kernels(compile_id, parts):
-                known = levels(self.matter.recording, graph, kernels=True)
+            if graph.ops and not graph.ordinal and self.left and any(k.part in parts for k in own.kernels):
+                known = levels(own, graph, kernels=True)
                 yield _stage(key, self._levels(known, graph, key))
-        if any(event.compile_id == compile_id for event in self.matter.recording.graph_breaks) and stages:
-            yield from self._whole(graph_choice.FRAME, compile_id)
+        if compile_id in self.broken and GraphStage.DYNAMO in stages:
+            yield from self._whole(self.matter.recording, graph_choice.FRAME, compile_id)
 
-    def _has_kernels(self, compile_id: CompileId, parts: Sequence[Pass]) -> bool:
-        return any(kernel.compile_id == compile_id and kernel.part in parts for kernel in self.matter.recording.kernels)
-
-    def _whole(self, view: str, compile_id: CompileId) -> Iterator[dict[str, Any]]:
+    def _whole(self, recording: Recording, view: str, compile_id: CompileId) -> Iterator[dict[str, Any]]:
         """A picture without levels of its own."""
         if self.left:
             self.left -= 1
-            drawing = draw(self.matter.recording, view, str(compile_id))
+            drawing = draw(recording, view, str(compile_id))
             yield _stage(view, [["", "", None, self.matter.pool.add(_bare(drawing.svg))]])
 
     def _levels(self, known: Levels, graph: Graph, stage: str) -> Shown:
@@ -87,6 +106,11 @@ class Album:
             up = None if group is known.root else addresses.get(id(parent), "") if parent else ""
             shown.append([addresses[id(group)], clean(group.label or title), up, self.matter.pool.add(svg)])
         return shown
+
+
+def stage_key(graph: Graph) -> str:
+    """A graph within its compilation, as a part of an address."""
+    return graph.stage.value + (f"-{graph.ordinal}" if graph.ordinal else "")
 
 
 def _stage(view: str, shown: Shown) -> dict[str, Any]:

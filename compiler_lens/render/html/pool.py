@@ -13,13 +13,20 @@ from compiler_lens.render.text import clean
 
 Ref = tuple[int, int]  # which pack of texts, and which text in it
 
+_ESCAPED = ("\\u", "\\t", "\\r", "\\b", "\\f")  # how JSON writes what is to be cleaned
 _PACK = 1_000_000  # characters: opening a text inflates no more than this
 
 
 def packed(data: Any) -> str:
     """JSON, cleaned, compressed, in base64: nothing in it can end a script element. The same data give the same."""
-    text = json.dumps(cleaned(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    text = _json(data)
+    if not text.isprintable() or any(escape in text for escape in _ESCAPED):
+        text = _json(cleaned(data))
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode("ascii")
+
+
+def _json(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
 def cleaned(data: Any) -> Any:

@@ -50,10 +50,17 @@ def compile_id_cell(compile_id: CompileId) -> Cell:
 
 def guard_blocks(recording: Recording, ink: Ink) -> list[Block]:
     """Every guard once for each compilation, and what became symbolic."""
-    folded = Counter((g.compile_id, g.kind, g.expression or g.source, g.user_line) for g in recording.guards)
+    places = {(at.file, at.line): ink.place_cell(at) for g in recording.guards if (at := g.user_line)}
+    ids = {g.compile_id: compile_id_cell(g.compile_id) for g in recording.guards}
+    folded: Counter[tuple[str, str, str, tuple[str, int]]] = Counter()
+    named = {str(cell[0]): cell for cell in ids.values()}
+    for guard in recording.guards:
+        at = guard.user_line
+        where = (at.file, at.line) if at else ("", 0)
+        folded[str(ids[guard.compile_id][0]), guard.kind, guard.expression or guard.source, where] += 1
     rows: list[Sequence[Cell]] = [
-        (compile_id_cell(i), kind, text, ink.place_cell(at), figure(f"{n:,}", n) if n > 1 else "")
-        for (i, kind, text, at), n in folded.items()
+        (named[i], kind, text, places.get(where, ""), figure(f"{n:,}", n) if n > 1 else "")
+        for (i, kind, text, where), n in folded.items()
     ]
     symbols: list[Sequence[Cell]] = [
         (
