@@ -1,6 +1,7 @@
 """The system's Chromium, driven over its own pipe: no driver, no package, and everything that it asks for is seen."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -31,21 +32,22 @@ class Browser:
         self._rest = b""
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
+        ends = [fcntl.fcntl(end, fcntl.F_DUPFD, 10) for end in (theirs_in, theirs_out)]  # out of the way of 3 and 4
         command = [
             str(CHROMIUM), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
             "--disable-extensions", "--disable-background-networking", "--disable-component-update",
             f"--user-data-dir={self._folder.name}", f"--window-size={width},{height}", "--remote-debugging-pipe", "about:blank",
         ]  # fmt: skip
         # Chromium reads file 3 and writes file 4.
-        shell = f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}'
+        shell = f'exec "$@" 3<&{ends[0]} 4>&{ends[1]}'
         self._process = subprocess.Popen(
-            ["sh", "-c", shell, "sh", *command],
-            pass_fds=(theirs_in, theirs_out),
+            ["bash", "-c", shell, "bash", *command],
+            pass_fds=ends,
             stderr=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
         )
-        os.close(theirs_in)
-        os.close(theirs_out)
+        for end in (theirs_in, theirs_out, *ends):
+            os.close(end)
         self._session = ""
         targets = self.ask("Target.getTargets")["targetInfos"]
         page = next(target for target in targets if target["type"] == "page")

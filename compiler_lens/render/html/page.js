@@ -131,6 +131,19 @@
     return make("div", {}, untitled ? make("p", { class: "figures" }, block.note) : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
       make("div", { class: "scroll" }, make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
   }
+  // A list that is shown in slices as well.
+  function sliced(list, all, one, size = 40) {
+    let upto = 0;
+    const more = make("button", { class: "more", type: "button", onclick: () => grow() });
+    const grow = () => {
+      list.append(...all.slice(upto, upto + size).map(one));
+      upto += size;
+      more.hidden = upto >= all.length;
+      more.textContent = `${Math.min(size, all.length - upto)} more of ${(all.length - upto).toLocaleString("en")}`;
+    };
+    grow();
+    return [list, more];
+  }
   const blocks = (listed) => listed.filter(Boolean).map((block) => (block.table !== undefined ? table(block) : make("p", { class: "quiet" }, block.text)));
 
   // -- the strip of the whole run: a compilation's width is its seconds, its parts are its phases
@@ -180,16 +193,20 @@
   }
 
   // -- source
+  let here = null; // the file that is shown, and how another line of it is chosen
+  const inSight = (row) => { const box = row && row.getBoundingClientRect(); return !!box && box.top > 0 && box.bottom < innerHeight; };
   const MARKS = { "+": "g", "-": "w", "~": "w", x: "b", "!": "b", "|": "w", g: "u" };
+  const split = (rest) => rest.match(/^(.*?)(?::(\d+))?$/).slice(1);
   async function source(rest) {
     const { files, legend } = await data("source");
-    const [, wanted, number] = rest.match(/^(.*?)(?::(\d+))?$/);
+    const [wanted, number] = split(rest);
     const file = files.find((one) => one.name === wanted) || files[0];
     if (!file) return [make("p", {}, "No line of your files was compiled, and none broke a graph.")];
     const kernels = await data("kernel");
     const lines = file.text ? highlightedLines(await text(file.text)) : null;
     if (lines && !lines[lines.length - 1].length) lines.pop();
     const numbers = lines ? lines.map((_, i) => i + 1) : Object.keys(file.lines).map(Number);
+    let line = Number(number) || 0;
     const panel = make("aside", { class: "panel", "aria-label": "the line's kernels", "aria-live": "polite" });
     const rows = new Map();
     const used = new Set(Object.values(file.lines).flatMap((one) => [...one.marks]));
@@ -224,7 +241,7 @@
       if (!facts) return [make("h2", {}, `${file.name}:${n}`), make("p", { class: "quiet" }, "Nothing is known of this line.")];
       const part = (name, backward) => {
         const listed = facts.kernels.filter((one) => one[1] === backward);
-        return listed.length ? [make("h2", {}, name, make("span", { class: "quiet" }, listed.length === 1 ? "1 kernel" : `${listed.length} kernels`)), make("ul", { class: "hits" }, listed.map(hit))] : [];
+        return listed.length ? [make("h2", {}, name, make("span", { class: "quiet" }, listed.length === 1 ? "1 kernel" : `${listed.length} kernels`)), sliced(make("ul", { class: "hits" }), listed, hit)] : [];
       };
       const hit = ([index, , launches, share, took]) => {
         const kernel = kernels[index];
@@ -247,10 +264,11 @@
     }
     steps.list = () => Object.keys(file.lines).map(Number);
     steps.go = (n) => choose(n);
-    steps.now = () => Number(number) || 0;
+    steps.now = () => line;
     steps.clear = () => { rows.forEach((row) => row.classList.remove("lit")); panel.querySelectorAll("li.lit").forEach((one) => one.classList.remove("lit")); };
-    queueMicrotask(() => requestAnimationFrame(() => select(Number(number), true)));
-    select(Number(number), false);
+    here = { name: file.name, show: (n) => { line = n; select(n, n && !inSight(rows.get(n))); } };
+    requestAnimationFrame(() => select(line, true));
+    select(line, false);
     return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
       files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map((one) => make("li", {}, make("a", { href: `#/source/${encodeURI(one.name)}`, "aria-current": one === file ? "page" : null }, one.name), one.figures[0] ? make("span", { class: "bad" }, ` ${one.figures[0]}`) : null))) : null,
       make("ul", { class: "legend" }, legend.filter(([mark]) => used.has(mark)).map(([mark, told]) => make("li", {}, make("b", { class: MARKS[mark] }, mark), told))),
@@ -366,16 +384,17 @@
     if (!fixed && !VIEWS[view]) { view = "overview"; rest = ""; }
     let place = rest;
     try { place = decodeURI(rest); } catch { /* as it stands */ }
-    if (VIEWS[view]) {
+    if (view === "source" && here && here.name === split(place)[0] && shownAt.startsWith("source/")) here.show(Number(split(place)[1]) || 0);
+    else if (VIEWS[view]) {
       let made;
-      try { reset(); made = await VIEWS[view](view === "kernel" ? rest : place); } catch (error) {
+      try { reset(); here = null; made = await VIEWS[view](view === "kernel" ? rest : place); } catch (error) {
         if (mine !== turn) return;
         made = [make("p", { class: "bad" }, "This view could not be shown."), make("p", { class: "quiet" }, String(error))];
         console.error(error);
       }
       if (mine !== turn) return; // somebody went on meanwhile
       drawn.replaceChildren(...made.flat(Infinity).filter(Boolean));
-    } else reset();
+    } else { here = null; reset(); }
     document.querySelectorAll("main > .view").forEach((one) => one.classList.remove("on"));
     const target = fixed || (VIEWS[view] ? drawn : $("view-overview"));
     target.classList.add("on");

@@ -1,0 +1,109 @@
+"""Recordings, the pages of them, and what stands in a page."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import compiler_lens
+from compiler_lens.model import Graph, Kernel, Recording, SourceFile
+from compiler_lens.render.html import report_page
+
+TESTS = Path(__file__).parent.parent
+FILES = {
+    "gpt": TESTS / "gpu" / "data" / "gpt-default-profiled.clens.gz",
+    "tuned": TESTS / "gpu" / "data" / "gpt-max-autotune-cold.clens.gz",
+    "odd": TESTS / "gpu" / "data" / "oddities-reduce-overhead-cold.clens.gz",
+    "log": TESTS / "gpu" / "data" / "resnet-max-autotune-cold.trace.log.gz",
+    "broken": TESTS / "pictures" / "data" / "broken.clens.gz",
+}
+EVIL = "</script><!--<img src=x onerror=\"hacked=1\"><svg onload='hacked=1'>&amp;\u202e\u2028`${hacked=1}`{{7*7}}]]>"
+
+
+@cache
+def recording(name: str) -> Recording:
+    """One of the recordings of the repository."""
+    return compiler_lens.load(FILES[name], strict=True)
+
+
+@cache
+def page(name: str, *, redact: bool = False) -> str:
+    """Its page."""
+    return report_page(recording(name), redact=redact)
+
+
+def data(html: str) -> dict[str, Any]:
+    """Everything that a page holds as data, by name."""
+    found = re.findall(r'<script type="application/octet-stream" id="data-([\w-]+)">([A-Za-z0-9+/=]*)</script>', html)
+    return {name: json.loads(gzip.decompress(base64.b64decode(packed))) for name, packed in found}
+
+
+def all_text(html: str) -> str:
+    """All that stands in a page, without its own program, the data opened."""
+    shown = re.sub(r"<script[ >].*?</script>|<style>.*?</style>", "", html, flags=re.DOTALL)
+    return shown + json.dumps(data(html), ensure_ascii=False)
+
+
+class Elements(HTMLParser):
+    """The elements of a page with their attributes; what is open must be closed again in order."""
+
+    VOID = frozenset(("meta", "input", "br", "link", "img", "rect", "path"))
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(html)
+        self.close()
+        assert not self.open, self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in self.VOID:
+            assert self.open[-1:] == [tag], f"</{tag}> in {self.open[-4:]} at {self.getpos()}"
+            self.open.pop()
+
+
+_KEPT = frozenset(("dtype", "op", "target", "device", "torch", "key", "gbid", "entry"))
+
+
+def hostile(value: Any) -> Any:
+    """A recording in which everything that a user can name has a name of an attacker's."""
+    if isinstance(value, SourceFile):
+        lines = value.text.splitlines()
+        lines[1:1] = [EVIL, "x" * 1_000_000, '"""']
+        return SourceFile(_evil_path(value.file), "\n".join(lines))
+    if isinstance(value, (tuple, list)):
+        return type(value)(hostile(each) for each in value)
+    if not is_dataclass(value) or isinstance(value, (type, Enum)):
+        return value
+    return replace(value, **{one.name: _hostile(one.name, getattr(value, one.name), value) for one in fields(value)})
+
+
+def _hostile(name: str, inside: Any, of: Any) -> Any:
+    if not isinstance(inside, str):
+        return hostile(inside)
+    if name == "file":
+        return _evil_path(inside)
+    if not inside or name in _KEPT or (name == "name" and not isinstance(of, Kernel)):
+        return inside
+    return f"{inside}{EVIL}" if not isinstance(of, Graph) or name != "code" else inside.replace("#", f"#{EVIL}")
+
+
+def _evil_path(file: str) -> str:
+    return file and file.replace(".py", f"{EVIL.replace('/', '')}.py")

@@ -1,0 +1,233 @@
+"""The page in a real Chromium: every view, deep links, clicks, keys; nothing is asked for, nothing goes wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pages
+import pytest
+from browser import CHROMIUM, Browser
+
+from compiler_lens.render.html import report_page
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The pages as files."""
+    folder = tmp_path_factory.mktemp("pages")
+    made = {name: pages.page(name) for name in pages.FILES} | {
+        "hostile": report_page(pages.hostile(pages.recording("gpt"))),
+        "hostile-broken": report_page(pages.hostile(pages.recording("broken"))),
+        "redacted": pages.page("gpt", redact=True),
+    }
+    for name, html in made.items():
+        (folder / f"{name}.html").write_text(html, encoding="utf-8")
+    return {name: (folder / f"{name}.html").as_uri() for name in made}
+
+
+@pytest.fixture
+def open_page(chromium: Browser, addresses: dict[str, str]) -> Iterator[Any]:
+    """Opens one, and sees to it that nothing was asked for and nothing went wrong."""
+    chromium.requests.clear()
+    chromium.errors.clear()
+
+    def opened(name: str, at: str = "") -> Browser:
+        chromium.ask("Page.navigate", url="about:blank")
+        chromium.open(addresses[name] + at)
+        return chromium
+
+    yield opened
+    assert not chromium.errors
+    asked = [url for url in chromium.requests if url != "about:blank"]
+    assert {url.partition("#")[0] for url in asked} <= set(addresses.values())
+
+
+@pytest.mark.parametrize("name", [*sorted(pages.FILES), "hostile", "hostile-broken", "redacted"])
+def test_every_view_shows_something(name: str, open_page: Any) -> None:
+    page = open_page(name)
+    menu = page.run("[...document.querySelectorAll('.menu a')].map((a) => a.getAttribute('href'))")
+    assert "#/overview" in menu
+    for to in menu[1:]:
+        page.go(to)
+        assert page.texts("main h1"), to
+        assert page.texts("main .view.on")[0].strip(), to
+        assert "could not be shown" not in page.texts("main .view.on")[0]
+        assert page.run("document.querySelectorAll('main > .view.on').length") == 1
+        assert page.run("document.querySelector('.menu [aria-current]').getAttribute('href')") == to
+    assert page.run("typeof hacked") == "undefined"
+    assert page.run("document.querySelectorAll('img, iframe, script[src]').length") == 0
+
+
+@pytest.mark.parametrize("name", ["gpt", "odd", "hostile"])
+def test_every_kernel_and_graph_shows_itself(name: str, open_page: Any, addresses: dict[str, str]) -> None:
+    page = open_page(name)
+    data = pages.data(Path(addresses[name].removeprefix("file://")).read_text("utf-8"))
+    for kernel in data["kernel"][:12]:
+        page.go(f"#/kernel/{kernel['key']}")
+        assert page.texts("main h1") == [kernel["name"]]
+    for each in data["graph"]:
+        for stage in each["stages"]:
+            page.go(f"#/graphs/{each['key']}/{stage['key']}")
+            assert page.texts(".tabs [aria-current]") == [stage["name"]]
+            assert page.texts(".listing") or stage.get("levels")
+            if stage.get("levels"):
+                assert page.run("document.querySelectorAll('.canvas svg.clg').length") == 1
+    assert page.run("typeof hacked") == "undefined"
+
+
+def test_from_a_line_to_its_kernels_and_back(open_page: Any) -> None:
+    page = open_page("gpt", "#/source/models.py:24")
+    page.wait("document.querySelector('.hits li')")
+    page.click('[data-line="25"] .src')
+    page.wait("document.querySelector('.row.sel').dataset.line === '25'")
+    assert page.run("location.hash") == "#/source/models.py:25"
+    heads = [head for head in page.texts(".panel h2") if head.startswith(("forward", "backward"))]
+    assert len(heads) == 2
+    page.click('.hits li[data-kernel="0_0/triton_per_fused__to_copy_add_native_layer_norm_view_5"] button')
+    lit = page.run("[...document.querySelectorAll('.row.lit')].map((row) => row.dataset.line)")
+    assert lit == ["24", "25"]
+    page.press("Escape")
+    assert page.run("document.querySelectorAll('.row.lit').length") == 0
+    page.click('.hits li[data-kernel="0_0/triton_per_fused__to_copy_add_native_layer_norm_view_5"] a')
+    page.wait("document.querySelector('.tree')")
+    assert sorted(page.texts(".tree a")) == ["models.py:24", "models.py:25"]
+    page.click('.tree a[href$=":24"]')
+    page.wait("document.querySelector('.row.sel')")
+    assert page.run("location.hash") == "#/source/models.py:24"
+
+
+def test_the_back_button_goes_back(open_page: Any) -> None:
+    page = open_page("gpt")
+    page.go("#/kernels")
+    page.go("#/kernel/0_0/triton_poi_fused_gelu_view_8")
+    page.run("history.back()")
+    page.wait("document.querySelector('.drawn.on h1')?.textContent === 'Kernels'")
+    page.run("history.back()")
+    page.wait("document.querySelector('#view-overview.on')")
+
+
+def test_a_table_is_sorted_and_filtered(open_page: Any) -> None:
+    page = open_page("gpt", "#/kernels")
+    times = "[...document.querySelectorAll('.data tbody tr')].map((row) => row.cells[{}].textContent)"
+    heads = page.texts(".data thead th")
+    ops = heads.index("ops")
+    page.click(f".data thead th:nth-child({ops + 1}) button")
+    counts = [int(count.replace(",", "")) for count in page.run(times.format(ops))]
+    assert counts == sorted(counts, reverse=True)
+    assert page.run("document.querySelector('th[aria-sort]').getAttribute('aria-sort')") == "descending"
+    page.run("document.querySelector('.tools input').focus()")
+    page.type("gelu")
+    names = page.run(times.format(0))
+    assert 0 < len(names) < len(counts)
+    page.run(
+        "{const s = document.querySelector('.tools select'); s.value = 'backward'; s.dispatchEvent(new Event('change'))}"
+    )
+    assert set(page.run(times.format(heads.index("pass")))) == {"backward"}
+
+
+def test_search_by_keys(open_page: Any) -> None:
+    page = open_page("gpt")
+    page.press("/")
+    page.type("gelu")
+    page.wait("document.querySelectorAll('#found li').length > 1")
+    page.press("ArrowDown")
+    wanted = page.texts("#found [aria-selected=true] b")[0]
+    page.press("Enter")
+    page.wait("document.querySelector('.drawn.on h1')")
+    assert page.texts("main h1") == [wanted]
+    assert page.run("document.getElementById('found').hidden")
+
+
+def test_arrows_go_from_line_to_line(open_page: Any) -> None:
+    page = open_page("gpt", "#/source/models.py:22")
+    page.wait("document.querySelector('.row.sel')")
+    page.press("ArrowDown")
+    page.wait("document.querySelector('.row.sel').dataset.line === '23'")
+    page.press("ArrowUp")
+    page.wait("location.hash === '#/source/models.py:22'")
+
+
+def test_a_card_has_an_address(open_page: Any) -> None:
+    page = open_page("broken", "#/breaks/1")
+    assert page.run("document.querySelector('.card.on').id") == "breaks-1"
+
+
+def test_a_box_opens_and_the_stage_keeps_the_place(open_page: Any) -> None:
+    page = open_page("gpt", "#/graphs/0_0/forward")
+    page.run(
+        "document.querySelector('.canvas svg a[href*=\"norm_1\"]').dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))"
+    )
+    page.wait("location.hash.endsWith('net.norm_1')")
+    page.wait("document.querySelectorAll('.setting a').length > 1")
+    page.run("[...document.querySelectorAll('.tabs a')].find((a) => a.textContent === 'post-grad graph').click()")
+    page.wait("location.hash === '#/graphs/0_0/post_grad/net.norm_1'")
+
+
+def test_a_picture_is_moved_zoomed_and_searched(open_page: Any) -> None:
+    page = open_page("gpt", "#/graphs/0_0/forward")
+    page.wait("document.querySelector('.canvas svg').style.transform")
+    before = page.run("document.querySelector('.canvas svg').style.transform")
+    page.click(".canvas .keys button")
+    assert page.run("document.querySelector('.canvas svg').style.transform") != before
+    page.click(".tools input")
+    page.type("softmax of nothing")
+    assert page.run("document.querySelectorAll('.canvas .dim').length > 3")
+
+
+def test_dark_and_light_differ_and_both_can_be_read(open_page: Any) -> None:
+    page = open_page("broken")
+    script = """(() => { const of = (e) => { const [r, g, b] = getComputedStyle(e).color.match(/[\\d.]+/g).map(Number); return [r, g, b]; };
+      const back = getComputedStyle(document.body).backgroundColor.match(/[\\d.]+/g).map(Number);
+      return [back, ...['h1', '.quiet', '.warn', '.bad', 'a.place', '.do', '.what'].map((s) => document.querySelector(s)).filter(Boolean).map(of)]; })()"""
+    for dark in (False, True):
+        page.dark(dark=dark)
+        back, *inks = page.run(script)
+        assert (sum(back) < 150) == dark
+        for ink in inks:
+            assert _contrast(ink, back) >= 4.5
+    page.dark(dark=False)
+
+
+def test_without_scripts_the_report_stands(open_page: Any) -> None:
+    page = open_page("gpt")
+    page.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        page.ask("Page.reload")
+        page.wait("document.readyState === 'complete'")
+        assert page.run("getComputedStyle(document.getElementById('view-functions')).display") == "block"
+    finally:
+        page.ask("Emulation.setScriptExecutionDisabled", value=False)
+
+
+def test_everything_has_a_name_for_a_screen_reader(open_page: Any) -> None:
+    page = open_page("gpt")
+    for view in ("overview", "kernels", "source/models.py:24", "graphs/0_0/forward", "times"):
+        page.go(f"#/{view}")
+        tree = page.ask("Accessibility.getFullAXTree")["nodes"]
+        named = {"link", "button", "searchbox", "combobox", "textbox", "table", "navigation", "region"}
+        for node in tree:
+            role = node.get("role", {}).get("value")
+            if role in named and not node.get("ignored"):
+                told = node.get("name", {}).get("value")
+                assert told or role == "table", (view, node)
+
+
+def _contrast(one: list[float], other: list[float]) -> float:
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: list[float]) -> float:
+    parts = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
