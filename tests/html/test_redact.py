@@ -65,6 +65,11 @@ def test_paths_in_any_text_go() -> None:
     assert "f32[8]" in problem.message
 
 
+def test_the_recordings_own_path_is_not_told() -> None:
+    html = report_page(pages.recording("broken"), path="/secret/place/run.clens", redact=True)
+    assert "secret" not in pages.all_text(html)
+
+
 def test_the_page_says_so() -> None:
     assert "Redacted: no source text" in pages.page("gpt", redact=True)
     assert "holds source code" in pages.page("gpt")

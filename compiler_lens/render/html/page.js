@@ -76,7 +76,8 @@
     const body = make("tbody");
     const count = make("output");
     const more = make("button", { class: "more", type: "button", onclick: () => grow() });
-    const found = block.rows.map((row) => row.map((one) => `${wording(one)}\n${places(one) ? places(one).map((at) => at[1]).join("\n") : rank(one)}`).join("\n").toLowerCase());
+    let held = null; // what each row can be found by; made when somebody first types
+    const found = () => held || (held = block.rows.map((row) => row.map((one) => `${wording(one)}\n${places(one) ? places(one).map((at) => at[1]).join("\n") : rank(one)}`).join("\n").toLowerCase()));
     const chosen = new Map();
     let wanted = "", rows = block.rows.map((_, i) => i), sorted = null, upto = 0;
     const cell = (one, head) => {
@@ -93,7 +94,7 @@
       more.textContent = `${Math.min(SLICE, rows.length - upto)} more of ${(rows.length - upto).toLocaleString("en")}`;
     };
     const again = () => {
-      rows = block.rows.map((_, i) => i).filter((i) => found[i].includes(wanted) && [...chosen].every(([at, value]) => !value || wording(block.rows[i][at]) === value));
+      rows = block.rows.map((_, i) => i).filter((i) => (!wanted || found()[i].includes(wanted)) && [...chosen].every(([at, value]) => !value || wording(block.rows[i][at]) === value));
       if (sorted) {
         const [at, way] = sorted;
         const keys = block.rows.map((row) => rank(row[at]));
@@ -387,11 +388,13 @@
     if (view === "source" && here && here.name === split(place)[0] && shownAt.startsWith("source/")) here.show(Number(split(place)[1]) || 0);
     else if (VIEWS[view]) {
       let made;
+      const soon = setTimeout(() => { if (mine === turn) drawn.replaceChildren(make("p", { class: "quiet" }, "reading …")); }, 80);
       try { reset(); here = null; made = await VIEWS[view](view === "kernel" ? rest : place); } catch (error) {
         if (mine !== turn) return;
         made = [make("p", { class: "bad" }, "This view could not be shown."), make("p", { class: "quiet" }, String(error))];
         console.error(error);
       }
+      clearTimeout(soon);
       if (mine !== turn) return; // somebody went on meanwhile
       drawn.replaceChildren(...made.flat(Infinity).filter(Boolean));
     } else { here = null; reset(); }

@@ -58,7 +58,8 @@ _VIEWS: Mapping[str, str] = {
 
 def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
     """The whole page. With `redact`, without source text and without the folders of files."""
-    matter = Matter.of(redacted(recording) if redact else recording, user_paths, path)
+    shown, name = (redacted(recording), "REC") if redact else (recording, path)
+    matter = Matter.of(shown, user_paths, name)
     style = (_HERE / "page.css").read_text("utf-8") + style_sheet()
     script = (_HERE / "page.js").read_text("utf-8")
     template = _environment().get_template("page.html")
@@ -94,7 +95,7 @@ def _views(matter: Matter) -> list[tuple[str, str, str]]:
         "environment": None,
         "source": len(matter.views),
         "kernels": len(recording.kernels),
-        "graphs": len(recording.compilations),
+        "graphs": (summary.graphs or None) if recording.compilations else 0,
         "breaks": len(summary.cards),
         "recompiles": len(recording.recompiles),
         "functions": len(summary.coverage.functions),

@@ -185,7 +185,7 @@ def compilation_blocks(recording: Recording, ink: Ink) -> list[Block]:
             )
         )  # fmt: skip
     columns = ("id", "function", "at", "#Dynamo ops", "#forward ops", "#backward ops", "#kernels", "#time", "=outcome")
-    return [table("Compilations", columns, rows, note=number(len(rows)))] if rows else []
+    return [table("Compilations", columns, rows, note=plural(len(rows), "compilation"))] if rows else []
 
 
 def strip(recording: Recording) -> dict[str, Any]:
