@@ -83,6 +83,9 @@ def test_every_kernel_and_graph_shows_itself(name: str, open_page: Any, addresse
             assert page.texts(".listing") or stage.get("levels")
             if stage.get("levels"):
                 assert page.run("document.querySelectorAll('.canvas svg.clg').length") == 1
+                page.wait(
+                    "document.querySelector('.canvas').clientHeight > 60 && document.querySelector('.canvas svg').style.transform"
+                )
     assert page.run("typeof hacked") == "undefined"
 
 

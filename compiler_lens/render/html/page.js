@@ -368,7 +368,7 @@
       } },
       svg, make("div", { class: "keys" }, key("+", "larger", () => middle(1.25)), key("−", "smaller", () => middle(0.8)), key("fit", "fit", fit)));
     holder.addEventListener("click", (event) => { if (moved) { event.preventDefault(); event.stopPropagation(); } moved = false; }, true);
-    requestAnimationFrame(fit);
+    new ResizeObserver((_, watch) => { if (holder.clientWidth) { watch.disconnect(); fit(); } }).observe(holder); // once it is in the page
     return holder;
   }
 
@@ -388,7 +388,11 @@
     if (view === "source" && here && here.name === split(place)[0] && shownAt.startsWith("source/")) here.show(Number(split(place)[1]) || 0);
     else if (VIEWS[view]) {
       let made;
-      const soon = setTimeout(() => { if (mine === turn) drawn.replaceChildren(make("p", { class: "quiet" }, "reading …")); }, 80);
+      const soon = setTimeout(() => {
+        if (mine !== turn) return;
+        drawn.replaceChildren(make("p", { class: "quiet" }, "reading …"));
+        document.querySelectorAll("main > .view").forEach((one) => one.classList.toggle("on", one === drawn));
+      }, 80);
       try { reset(); here = null; made = await VIEWS[view](view === "kernel" ? rest : place); } catch (error) {
         if (mine !== turn) return;
         made = [make("p", { class: "bad" }, "This view could not be shown."), make("p", { class: "quiet" }, String(error))];
