@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -179,11 +179,14 @@ def causes(pairs: Iterable[Apart]) -> tuple[Cause, ...]:
     return tuple(sorted(found, key=_rank))
 
 
-def neighbours(recording: Recording, kernel: Kernel) -> tuple[Apart, ...]:
-    """The pairs that a kernel's launches are part of, the costliest first."""
-    own = Selection(ids=frozenset((kernel.compile_id,)))
-    pairs = [pair for pair in unfused(recording, own) if kernel in (pair.first.kernel, pair.second.kernel)]
-    return tuple(sorted(pairs, key=lambda pair: -pair.bytes))
+def neighbours(recording: Recording, indices: Collection[int]) -> Mapping[int, tuple[Apart, ...]]:
+    """The pairs that the launches of kernels are part of, by place in `Recording.kernels`, the costliest first."""
+    own = Selection(ids=frozenset(recording.kernels[index].compile_id for index in indices))
+    found: dict[int, list[Apart]] = {index: [] for index in indices}
+    for pair in sorted(unfused(recording, own), key=lambda pair: -pair.bytes):
+        for index in {pair.first.index, pair.second.index} & found.keys():
+            found[index].append(pair)
+    return {index: tuple(pairs) for index, pairs in found.items()}
 
 
 def saved(pairs: Iterable[Apart]) -> int:

@@ -135,8 +135,8 @@ def test_a_read_is_saved_once():
 
 def test_neighbours_are_those_of_the_kernels_own_launches():
     pairs = [refusal("op1", "op2", size=4), refusal("op2", "op3"), refusal("op1", "op3")]
-    found = neighbours(recording([MM, POINTWISE, REDUCTION], pairs), POINTWISE)
-    assert [(pair.first.kernel.name, pair.second.kernel.name) for pair in found] == [
+    found = neighbours(recording([MM, POINTWISE, REDUCTION], pairs), [1])
+    assert [(pair.first.kernel.name, pair.second.kernel.name) for pair in found[1]] == [
         ("triton_poi_0", "triton_red_1"),
         ("extern_kernels.mm", "triton_poi_0"),
     ]

@@ -1,12 +1,13 @@
 """The view of what was not fused, on a screen and as JSON."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from compiler_lens.analysis.fusion import Library
+from compiler_lens.analysis.fusion import Library, neighbours
 from compiler_lens.analysis.fusion_reasons import Reason
-from compiler_lens.analysis.select import EVERYTHING
+from compiler_lens.analysis.select import EVERYTHING, Selection
 from compiler_lens.model import (
     BufferAccess,
     Compilation,
@@ -20,7 +21,7 @@ from compiler_lens.model import (
     Refusal,
 )
 from compiler_lens.render import fusion_words
-from compiler_lens.render.console import view
+from compiler_lens.render.console import kernels, view
 from compiler_lens.render.console.fusion import neighbour_lines
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.json import to_json
@@ -105,10 +106,24 @@ def test_json_has_every_pair():
 
 def test_a_kernels_neighbours_say_on_which_side_they_are():
     recording = layered()
-    lines = [line.plain for line in neighbour_lines(recording, recording.kernels[1], page_for(recording, width=120))]
+    page = page_for(recording, width=120)
+    lines = [line.plain for line in neighbour_lines(neighbours(recording, [1])[1], 1, page)]
     assert " ".join(lines[1].split()) == "3.0 MiB triton_red_fused_norm_0 after it: one kernel would have too many ops"
     assert "extern_kernels.mm        before it: one is a library's matrix product" in lines[2]
-    assert neighbour_lines(Recording(kernels=recording.kernels), recording.kernels[1], page_for(recording)) == []
+    assert neighbour_lines(neighbours(Recording(kernels=recording.kernels), [1])[1], 1, page) == []
+
+
+def test_a_kernel_of_many_compilations_is_looked_up_among_the_pairs_once(monkeypatch):
+    layers, asked = layered(), []
+    ids = [CompileId(frame, 0) for frame in range(5)]
+    recording = Recording(
+        kernels=tuple(replace(kernel, compile_id=each) for each in ids for kernel in layers.kernels),
+        refusals=tuple(replace(refusal, compile_id=each) for each in ids for refusal in layers.refusals),
+    )
+    monkeypatch.setattr(kernels, "neighbours", lambda *args: asked.append(args) or neighbours(*args))
+    text = view(recording, "kernel", page_for(recording, width=120), Selection(kernel="triton_poi_fused_gelu_0"))
+    assert text.count("not fused with") == len(ids)
+    assert len(asked) == 1
 
 
 def test_every_reason_has_words():

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from rich.text import Text
 
-from compiler_lens.analysis.fusion import Alike, Apart, Cause, CodeFusion, Side, causes, fusion, neighbours
+from compiler_lens.analysis.fusion import Alike, Apart, Cause, CodeFusion, Side, causes, fusion
 from compiler_lens.analysis.fusion_reasons import Reason
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection
-from compiler_lens.model import Kernel, Recording, SourceLine
+from compiler_lens.model import Recording, SourceLine
 from compiler_lens.render import fusion_words, words
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.lineage import lines_text
@@ -41,14 +41,13 @@ def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list
     return lines
 
 
-def neighbour_lines(recording: Recording, kernel: Kernel, page: Page) -> list[Text]:
-    """The launches that share memory with a kernel's and are not part of it, for the kernel's own view."""
-    pairs = neighbours(recording, kernel)
+def neighbour_lines(pairs: Sequence[Apart], index: int, page: Page) -> list[Text]:
+    """The launches that share memory with those of the kernel at this place, and are not part of it."""
     if not pairs:
         return []
     found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
     found.sort(key=lambda pair: -pair[1].bytes)
-    rows = [_neighbour(cause, one, kernel) for cause, one in found[:_NEIGHBOURS]]
+    rows = [_neighbour(cause, one, index) for cause, one in found[:_NEIGHBOURS]]
     columns = (Column(right=True), Column(), Column(style=PLACE, flexible=True, middle=True), Column(flexible=True))
     told = line(
         ("not fused with", PLACE), ("  what one kernel would not have to move, and why there are two", DIM), indent=2
@@ -56,9 +55,9 @@ def neighbour_lines(recording: Recording, kernel: Kernel, page: Page) -> list[Te
     return [told, *table(columns, rows, page.width, 4), *_more(len(found) - _NEIGHBOURS, 4)]
 
 
-def _neighbour(cause: Cause, alike: Alike, kernel: Kernel) -> tuple[str, ...]:
+def _neighbour(cause: Cause, alike: Alike, index: int) -> tuple[str, ...]:
     pair = alike.first
-    is_first = pair.first.kernel == kernel
+    is_first = pair.first.index == index
     other = pair.second if is_first else pair.first
     told = "after it" if is_first else "before it"
     several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""

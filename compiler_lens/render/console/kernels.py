@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
+from compiler_lens.analysis.fusion import Apart, neighbours
 from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
 from compiler_lens.analysis.kernels import fused_op_count, kernel_kinds
 from compiler_lens.analysis.line_story import selected
@@ -62,8 +63,10 @@ def one_kernel_lines(recording: Recording, selection: Selection, page: Page) -> 
     kernels = select_kernels(recording, selection.kernel, selection.ids)
     provenance, costs = Provenance.of(recording, Ownership.of(selection.user_paths)), Costs.of(recording)
     lines: list[Text] = []
-    for lineages in by_kernel(lineages_of(recording, provenance, kernels)):
-        lines += [*([Text()] if lines else []), *_one(recording, lineages, costs, page)]
+    found = by_kernel(lineages_of(recording, provenance, kernels))
+    pairs = neighbours(recording, [lineages[0].index for lineages in found])
+    for lineages in found:
+        lines += [*([Text()] if lines else []), *_one(lineages, costs, pairs[lineages[0].index], page)]
     return lines
 
 
@@ -126,7 +129,7 @@ def _from(row: KernelRow, page: Page) -> list[Text]:
     return [*paragraph(told, page.width, 6, "", 2), *paragraph(named, page.width, 6, "", 2)]
 
 
-def _one(recording: Recording, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+def _one(lineages: Sequence[Lineage], costs: Costs, pairs: Sequence[Apart], page: Page) -> list[Text]:
     kernel = lineages[0].kernel
     where = [f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device]
     name = line((kernel.name, PLACE))
@@ -136,7 +139,7 @@ def _one(recording: Recording, lineages: Sequence[Lineage], costs: Costs, page: 
     lines += _launches(kernel, lineages, costs, page)
     lines += _memory(lineages, costs, page)
     lines += _times(lineages, costs, page)
-    lines += neighbour_lines(recording, kernel, page)
+    lines += neighbour_lines(pairs, lineages[0].index, page)
     lines += _configs(kernel, page)
     if not kernel.source:
         return [*lines, line(("no source: a library has it", DIM), indent=2)]
