@@ -162,7 +162,7 @@ class Why(Enum):
     """Why a row is the one to use."""
 
     FASTEST = "fastest"  # of all, and not by noise
-    CHEAPEST = "cheapest"  # of those that are as fast as the fastest, the least to compile
+    CHEAPEST = "cheapest"  # of those that are equally fast, but for noise, the least to compile
     NO_GAIN = "no_gain"  # nothing is faster than eager, but for noise
     ALONE = "alone"  # nothing else was measured
 
@@ -231,15 +231,19 @@ def is_doubtful(row: Row, comparison: Comparison) -> bool:
 
 
 def choose(comparison: Comparison) -> Choice | None:
-    """The row to use: of all that are as fast as the fastest, but for noise, the one that costs least to compile."""
+    """The row to use: of all that no other row beats by more than noise, the one that costs least to compile."""
     rows = [row for row in comparison.measured if not is_doubtful(row, comparison)]
     if not rows:
         return None
-    fastest = min(rows, key=lambda row: row.seconds or 0.0)
-    equals = [row for row in rows if row is fastest or not above_noise(row, fastest)]
+    # Not those that are near the fastest: with a wide spread it would have slow rows for its equals.
+    equals = [row for row in rows if not any(_beats(other, row) for other in rows)]
     best = min(equals, key=_cost)
     others = tuple(row for row in equals if row is not best)
     return Choice(best, _why(best, others, rows), others, speedup(best, comparison.eager))
+
+
+def _beats(one: Row, other: Row) -> bool:
+    return (one.seconds or 0.0) < (other.seconds or 0.0) and above_noise(one, other)
 
 
 def _why(best: Row, others: Sequence[Row], rows: Sequence[Row]) -> Why:

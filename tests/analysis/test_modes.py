@@ -100,6 +100,14 @@ def test_eager_is_used_where_nothing_is_faster_but_for_noise() -> None:
     assert (best.row.name, best.why) == ("eager", Why.NO_GAIN)
 
 
+def test_a_fastest_row_of_wide_spread_makes_no_equals_of_slow_ones() -> None:
+    steady, unsteady = row("default", 5.0, 5.0, 5.0, cold=1.0), row("max-autotune", 1.0, 4.8, 9.0, cold=9.0)
+    slow = row("slow", 7.0, cold=0.5)
+    best = choose(compared(row("eager", 8.0, 8.0, 8.0), steady, unsteady, slow))
+    assert best is not None
+    assert (best.row, best.why, best.equals) == (steady, Why.CHEAPEST, (unsteady,))
+
+
 def test_failed_rows_are_never_used() -> None:
     failed = replace(row("default", 1.0), failure="OutOfMemoryError: no room")
     best = choose(compared(EAGER, failed))
