@@ -35,7 +35,7 @@ from compiler_lens.measure.profile_session import (
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Program, described
+from compiler_lens.measure.trial import Program, as_written, described
 from compiler_lens.model import CompileId, KernelKind, Pass, Profile, Recording
 from compiler_lens.readers.profiles import profile_meta
 
@@ -102,10 +102,10 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
     """
     from compiler_lens.lens import Lens
 
-    inner = _as_written(model)
+    inner, dynamic = as_written(model)
     _check_callable(inner)
     with contextlib.closing(Lens(path)) as lens:
-        compiled = torch.compile(inner, backend=lens, mode=mode)
+        compiled = torch.compile(inner, backend=lens, mode=mode, dynamic=dynamic)
         return profile_with(lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs)
 
 
@@ -172,14 +172,10 @@ class _Run:
         """What the first call raises as it is written: that says more than what torch makes of it."""
         first = self._steps[0]
         try:
-            first.run(_as_written(first.function))
+            first.run(as_written(first.function)[0])
         except Exception as error:  # noqa: BLE001 -- whatever it raises is the answer
             return error
         return None
-
-
-def _as_written(model: Any) -> Any:
-    return getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
 
 
 def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:

@@ -71,6 +71,18 @@ def observe(program: Program, changes: Sequence[Change]) -> Observed:
         return Observed(lens.recording, error, line)
 
 
+def as_written(model: Any) -> tuple[Any, bool | None]:
+    """The model under torch.compile's wrapper, if it has one, and the `dynamic` that it was compiled with."""
+    if isinstance(model, torch._dynamo.OptimizedModule):  # noqa: SLF001 -- its documented name
+        return model._orig_mod, getattr(model.dynamo_ctx, "_dynamic", None)  # noqa: SLF001
+    # What wraps a compiled function, or hands attributes on, seems to have the others, too; but not the id.
+    if getattr(model, "_torchdynamo_wrapper_id", None) != id(model):
+        return model, None
+    closure = dict(zip(model.__code__.co_freevars, model.__closure__ or (), strict=True))
+    context = closure["self"].cell_contents if "self" in closure else None
+    return model._torchdynamo_orig_callable, getattr(context, "_dynamic", None)  # noqa: SLF001
+
+
 def warm_up() -> None:
     """Have torch import what it compiles with: that time is not the first trial's."""
     observe(Program(_tiny, (Call((torch.zeros(3),), {}), Call((torch.zeros(4),), {}))), ())
