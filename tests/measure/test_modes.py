@@ -225,6 +225,23 @@ def test_a_program_that_never_comes_to_rest_is_said_not_to() -> None:
     assert not seen
 
 
+def test_eager_is_eager_though_parts_are_compiled() -> None:
+    """`Module.compile` leaves no wrapper that could be taken off."""
+    ran: list[str] = []
+
+    def backend(module: torch.fx.GraphModule, _: object) -> object:
+        ran.append("compiled")
+        return module.forward
+
+    net = Net()
+    net.compile(backend=backend)
+    result = compare_modes(net, torch.ones(2, 8), modes="eager", **QUICK)
+    assert result.row("eager") is not None
+    assert not ran
+    net(torch.ones(2, 8))
+    assert ran
+
+
 def test_a_model_that_fails_as_it_is_is_said_to() -> None:
     with pytest.raises(UsageError, match=r"fails without torch\.compile, too"):
         compare_modes(nn.Linear(2, 2), torch.ones(3), modes="eager", **QUICK)
