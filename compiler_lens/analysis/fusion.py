@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from compiler_lens.analysis.computed import computed
 from compiler_lens.analysis.fusion_reasons import Reason, reason_of
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.select import EVERYTHING, Selection
@@ -266,19 +267,17 @@ def _rank(group: Alike | Cause) -> int:
 _PARTLY = ("sum", "mean", "prod", "var", "std", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "sort")
 
 
-def _repeated(graph: Graph | None, sides: Iterable[Side]) -> tuple[Repeated, ...]:
-    """Nodes of more than one launch, views left out, and reductions, which are split into steps of their own."""
-    nodes = {node.name: node for node in graph.ops if not is_view(node.target)} if graph else {}
+def _repeated(graph: Graph | None, sides: Sequence[Side]) -> tuple[Repeated, ...]:
+    """Nodes that more than one launch computes, views left out, and reductions, which are split into steps."""
+    if graph is None:
+        return ()
+    targets = {n.name: n.target for n in graph.ops if not is_view(n.target) and not _is_reduction(n.target)}
     found: dict[str, list[Side]] = defaultdict(list)
-    for side in sides:
-        for name in side.launch.nodes:
-            if name in nodes and library_of(side.kernel, {}) is None:
+    for side, names in zip(sides, computed(graph, [side.launch for side in sides]), strict=True):
+        if library_of(side.kernel, {}) is None:
+            for name in targets.keys() & names:
                 found[name].append(side)
-    return tuple(
-        Repeated(name, nodes[name].target, tuple(listed))
-        for name, listed in found.items()
-        if len(listed) > 1 and not _is_reduction(nodes[name].target)
-    )
+    return tuple(Repeated(n, target, tuple(found[n])) for n, target in targets.items() if len(found[n]) > 1)
 
 
 def _is_reduction(target: str) -> bool:

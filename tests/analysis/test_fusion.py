@@ -24,6 +24,7 @@ from compiler_lens.model import (
     Pass,
     Recording,
     Refusal,
+    TensorSpec,
 )
 
 ID = CompileId(0, 0)
@@ -154,9 +155,11 @@ def call(name, target="aten.add.Tensor", **fields):
 
 
 def test_ops_computed_again_are_told_and_steps_of_a_reduction_are_not():
-    nodes = (call("add"), call("sum_1", "aten.sum.dim_IntList"), call("view", "aten.view.default"), call("mul"))
+    spec = (TensorSpec("f32", (8,)),)
+    told = (("add", "aten.add.Tensor"), ("sum_1", "aten.sum.dim_IntList"), ("view", "aten.view.default"))
+    nodes = (Node("x", "placeholder", "x", specs=spec), *(call(*each, specs=spec) for each in told), call("mul"))
     graph = Graph(ID, GraphStage.POST_GRAD, "", nodes)
-    kernels = [kernel(name, op, nodes="add sum_1 view") for name, op in (("a", "op0"), ("b", "op1"))]
+    kernels = [kernel(name, op, nodes="add sum_1 view", reads="x") for name, op in (("a", "op0"), ("b", "op1"))]
     (code,) = fusion(recording([*kernels, kernel("c", "op2", nodes="mul")], [], graphs=(graph,)))
     assert [(one.node, len(one.sides)) for one in code.repeated] == [("add", 2)]
     assert (code.ops, code.launches, code.rematerialized) == (3, 3, ())
