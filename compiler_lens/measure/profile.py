@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -181,7 +181,7 @@ class _Run:
 def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
     device, recording = _warm_up(lens, run)
     count = run.calls * (repeats or _count(run, device))
-    seconds = seconds_of(run, count, device)
+    seconds = _by_round(seconds_of(run, count, device), run.calls)
     with kernels_named(recording.output_codes, recording.kernels) as named:
         events = traced(_with_empty_ranges(run, device), count, device)
     trace = read_trace(events, on_cpu=device.type == "cpu")
@@ -189,7 +189,9 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
     _check(trace, matched, device)
     dtypes = _dtypes_of(recording, matched)
     middle, spread = median_and_spread([s * 1e6 for s in seconds])
-    launches, others = launch_times(matched, count), other_times((*matched.others, *trace.others), count)
+    rounds = count // run.calls
+    launches = launch_times(matched, count, rounds)
+    others = other_times((*matched.others, *trace.others), count, rounds)
     told = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
     return Profile(
         calls=count,
@@ -205,6 +207,11 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
         training=run.training,
         notes=(*_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
     )
+
+
+def _by_round(seconds: Sequence[float], calls: int) -> list[float]:
+    """Seconds of one call in each round over calls that differ."""
+    return [fmean(seconds[start : start + calls]) for start in range(0, len(seconds), calls)]
 
 
 def _warm_up(lens: Lens, run: _Run) -> tuple[torch.device, Recording]:
@@ -238,7 +245,7 @@ def _device(recording: Recording, run: _Run) -> torch.device:
 
 
 def _count(run: _Run, device: torch.device) -> int:
-    once = max(median(seconds_of(run, run.calls, device)) * run.calls, 1e-6)
+    once = max(sum(seconds_of(run, run.calls, device)), 1e-6)
     return min(max(round(_SECONDS / once), _FEWEST), _MOST)
 
 

@@ -164,11 +164,13 @@ def test_a_model_that_is_compiled_is_used_as_it_is() -> None:
 
 
 @pytest.mark.usefixtures("_no_ceilings")
-def test_of_several_calls_the_times_are_those_of_one() -> None:
+def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_module, "seconds_of", lambda _, calls, __: ([1e-3, 1e-3, 1e-2] * calls)[:calls])
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
     with torch.no_grad():
         result = compiler_lens.profile(_product, calls=calls, repeats=2)
     assert result.profile.calls == 6
+    assert result.profile.microseconds == pytest.approx(4000.0), "the mean of calls that differ"
     assert sum(time.runs for time in result.profile.launches) == pytest.approx(1.0)
     assert sorted(time.runs for time in result.profile.launches) == pytest.approx([1 / 3, 2 / 3])
 
