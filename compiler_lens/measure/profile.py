@@ -87,8 +87,9 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         print(compiler_lens.profile(model, x))
         print(compiler_lens.profile(model, x, mode="reduce-overhead", path="run.clens"))
 
-    What a call may change is afterwards as it was before, see `what_if`. A model that is compiled already is compiled
-    anew, as this asks for; to time it as it is, `Lens.profile` of the lens that it was compiled with.
+    What a call may change is afterwards as it was before, see `what_if`; as there, what the process has compiled before
+    is dropped, and compiles again when it is next called. A model that is compiled already is compiled anew, as this
+    asks for; to time it as it is, `Lens.profile` of the lens that it was compiled with.
 
     Args:
         mode: of torch.compile.
@@ -104,7 +105,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
 
     inner, dynamic = as_written(model)
     _check_callable(inner)
-    with contextlib.closing(Lens(path)) as lens:
+    with contextlib.closing(Lens(path)) as lens, _code_caches_apart():
         compiled = torch.compile(inner, backend=lens, mode=mode, dynamic=dynamic)
         return profile_with(lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs)
 
@@ -134,6 +135,17 @@ def profile_with(
     lens._session.take(Event("lens.profile", time.time(), meta=profile_meta(made)))  # noqa: SLF001 -- no user needs this
     recording = lens.recording
     return Profiled(recording, recording.profiles[-1])
+
+
+@contextlib.contextmanager
+def _code_caches_apart() -> Iterator[None]:
+    """Without compiled code of before, and none is left: each profile's would count for torch's limit of recompiles."""
+    reset: Callable[[], None] = torch._dynamo.reset_code_caches  # noqa: SLF001 -- as in `what_if`
+    reset()
+    try:
+        yield
+    finally:
+        reset()
 
 
 @contextlib.contextmanager

@@ -164,6 +164,17 @@ def test_a_model_that_is_compiled_is_used_as_it_is() -> None:
 
 
 @pytest.mark.usefixtures("_no_ceilings")
+def test_a_profile_leaves_no_compiled_code_that_counts_for_the_limit_of_recompiles() -> None:
+    x = torch.randn(2, 8)
+    with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=1):
+        for _ in range(2):
+            assert compiler_lens.profile(_product, x, repeats=1).profile.launches
+        compiled: list[object] = []
+        torch.compile(_product, backend=lambda module, _: compiled.append(module) or module.forward)(x)
+        assert compiled
+
+
+@pytest.mark.usefixtures("_no_ceilings")
 def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile_module, "seconds_of", lambda _, calls, __: ([1e-3, 1e-3, 1e-2] * calls)[:calls])
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
