@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from compiler_lens.errors import UsageError
+from compiler_lens.errors import RecordingFileError, UsageError
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -43,3 +44,12 @@ def check_width(width: int | None) -> None:
 
     if width is not None and width < MIN_WIDTH:
         raise UsageError(f"--width {width} is too narrow: {MIN_WIDTH} columns or more")
+
+
+def check_can_be_written(path: str | None) -> None:
+    """Raise `RecordingFileError` for a file that has no folder to be in: said before minutes of measuring."""
+    file = Path(path or ".")
+    if path and (file.is_dir() or not file.parent.is_dir()):
+        raise RecordingFileError(
+            f"cannot write {path}: {'it is a folder' if file.is_dir() else f'no folder {file.parent}'}"
+        )
