@@ -14,7 +14,7 @@ from compiler_lens.render.console.modes import duration, modes_json, modes_repor
 from compiler_lens.render.modes_file import comparison_of
 
 _SVG = "{http://www.w3.org/2000/svg}"
-_EVIL = "max</text><script>alert('1')</script>&\x1b[31m\u202e"
+_EVIL = "max</text><script>alert('1')</script>&\x1b[31m\u202e\uffff\ufffe"
 
 
 def row(name: str, seconds: float, **more: object) -> Row:
@@ -48,6 +48,11 @@ def test_the_table_says_what_to_use_last() -> None:
         "Use reduce-overhead: 3.26 × eager, earned back after 8,770 calls with empty caches; "  # noqa: RUF001
         "max-autotune is not above noise of it and costs 3 min 32 s more to compile"
     )
+
+
+def test_a_phase_keeps_the_name_it_was_given() -> None:
+    timed = Comparison((Row("eager", timings=(Timing("timeToFirst", ((1.0,),)),)),), ("timeToFirst",))
+    assert modes_report(timed, width=80, color=False).startswith("TimeToFirst ")
 
 
 def test_columns_that_say_nothing_are_left_out() -> None:

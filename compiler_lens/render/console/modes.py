@@ -134,7 +134,7 @@ def _lines(result: Comparison, page: Page) -> Iterator[Text]:
 
 
 def _speed(result: Comparison, phase: str, best: str, page: Page) -> Iterator[Text]:
-    yield title(phase.capitalize(), _speed_summary(result, phase))
+    yield title(phase[:1].upper() + phase[1:], _speed_summary(result, phase))
     rows = [_speed_row(row, result, phase, best) for row in result.rows]
     header, *lines = table(_SPEED, rows, page.width)
     yield header
