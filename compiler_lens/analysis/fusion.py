@@ -5,14 +5,26 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler_lens.analysis.computed import computed
 from compiler_lens.analysis.fusion_reasons import Reason, reason_of
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, KernelKind, Launch, Node, Pass, Recording, Refusal
+from compiler_lens.model import (
+    BufferAccess,
+    CompileId,
+    Graph,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Launch,
+    Node,
+    Pass,
+    Recording,
+    Refusal,
+)
 
 # An output code: compilation, pass, ordinal.
 Code = tuple[CompileId, Pass, int]
@@ -56,7 +68,7 @@ class Apart:
 
     first: Side
     second: Side
-    refusal: Refusal
+    refusal: Refusal  # the costliest of those between ops of the two, with all that they share, each buffer once
     reason: Reason
     library: Library | None = None  # where the reason is Reason.LIBRARY
 
@@ -152,19 +164,23 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
 
 
 def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Apart, ...]:
-    """Every pair of launches that share memory, with what keeps them apart."""
+    """Every pair of launches that share memory, once, with what keeps them apart."""
     chosen = [refusal for refusal in recording.refusals if selection.has(refusal)]
     if not chosen:
         return ()
     by_op = {(*_code(side.kernel), op): side for side in _sides(recording) for op in side.launch.ops}
     tuned = _tuned(recording)
-    found = []
+    found: dict[tuple[tuple[int, int], ...], list[tuple[Side, Side, Refusal]]] = defaultdict(list)
     for refusal in chosen:
         place = refusal.compile_id, refusal.part, refusal.ordinal
         first, second = by_op.get((*place, refusal.first)), by_op.get((*place, refusal.second))
         if first is not None and second is not None:
-            found.append(_apart(first, second, refusal, tuned))
-    return tuple(found)
+            found[tuple(sorted(((first.index, first.number), (second.index, second.number))))].append(
+                (first, second, refusal)
+            )
+    return tuple(
+        _apart(told[0][0], told[0][1], _as_one([refusal for *_, refusal in told]), tuned) for told in found.values()
+    )
 
 
 def causes(pairs: Iterable[Apart]) -> tuple[Cause, ...]:
@@ -195,7 +211,7 @@ def saved(pairs: Iterable[Apart]) -> int:
     most: dict[tuple[object, ...], int] = {}
     for pair in pairs:
         for access in pair.refusal.shared:
-            key = (*pair.code, pair.refusal.second, access.name)
+            key = (pair.second.index, pair.second.number, access.name)
             most[key] = max(most.get(key, 0), access.bytes or 0)
     return sum(most.values())
 
@@ -220,6 +236,18 @@ _LIBRARIES: tuple[tuple[re.Pattern[str], Library], ...] = (
     (re.compile(r"convolution|conv[123]d"), Library.CONVOLUTION),
     (re.compile(r"mm(?![a-z])|matmul|linear|\b(?:add)?mv\b|\bdot\b"), Library.PRODUCT),
 )
+
+
+def _as_one(refusals: Sequence[Refusal]) -> Refusal:
+    """What the scheduler said of its ops, two by two, as one word on two launches: the costliest says why."""
+    ranked = sorted(refusals, key=lambda told: -sum(access.bytes or 0 for access in told.shared))
+    shared: dict[str, BufferAccess] = {}
+    for access in (access for told in ranked for access in told.shared):
+        known = shared.setdefault(access.name, access)
+        if (access.bytes or 0) > (known.bytes or 0):
+            shared[access.name] = access
+    reason = next((told.reason for told in ranked if told.reason), "")
+    return replace(ranked[0], reason=reason, shared=tuple(shared.values()))
 
 
 def _apart(first: Side, second: Side, refusal: Refusal, tuned: Mapping[CompileId, frozenset[str]]) -> Apart:

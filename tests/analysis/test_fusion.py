@@ -134,6 +134,19 @@ def test_a_read_is_saved_once():
     assert saved(unfused(recording(kernels, pairs))) == 16
 
 
+def test_two_launches_are_one_pair_however_many_of_their_ops_share_memory():
+    """A C++ kernel has several ops of the scheduler's that read the same buffer."""
+    told = [refusal("op1", "op3", size=32), refusal("op1", "op4", size=32), refusal("op1", "op4", "why", "x y")]
+    (pair,) = unfused(recording([MM, REDUCTION], told))
+    assert [(access.name, access.bytes) for access in pair.refusal.shared] == [("x", 32), ("y", 8)]
+    assert (pair.bytes, saved([pair]), pair.refusal.reason) == (40, 40, "why")
+
+
+def test_what_a_launch_reads_is_saved_once_also_by_several_of_its_ops():
+    kernels = [kernel("a", "op1"), POINTWISE, REDUCTION]
+    assert saved(unfused(recording(kernels, [refusal("op1", "op3"), refusal("op2", "op4")]))) == 8
+
+
 def test_neighbours_are_those_of_the_kernels_own_launches():
     pairs = [refusal("op1", "op2", size=4), refusal("op2", "op3"), refusal("op1", "op3")]
     found = neighbours(recording([MM, POINTWISE, REDUCTION], pairs), [1])
