@@ -136,7 +136,7 @@ def test_json_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["view"] == "diff"
     assert data["is_empty"] is data["same_kernels"] is False
     assert {change["verdict"] for change in data["kernels"]} == {"changed", "merged"}
-    assert len(data["identical"]) == 6
+    assert len(data["identical"]) == 5
     assert data["kernel_times"]["before"] > data["kernel_times"]["after"]
     assert data["settings"] == [{"name": "mode", "before": "default", "after": "max-autotune"}]
 
