@@ -254,9 +254,17 @@ def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange,
         SettingChange(name, left.get(name, ""), right.get(name, ""))
         for left, right in sides
         if left and right
-        for name in dict.fromkeys((*left, *sorted(right)))
+        for name in sorted({*left, *right}, key=_telling)
         if left.get(name, "") != right.get(name, "")
     )
+
+
+# What is told first; then packages, then torch's settings, which have a dot in their names.
+_FIRST = ("mode", "options", "backend", "dynamic", "torch", "triton", "device", "python", "platform")
+
+
+def _telling(name: str) -> tuple[int, bool, str]:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST), "." in name, name
 
 
 def _asked(recording: Recording) -> dict[str, str]:
