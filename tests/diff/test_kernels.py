@@ -154,6 +154,21 @@ def test_time_is_per_call_and_only_above_noise() -> None:
     assert (d.kernel_times.before, round(d.kernel_times.after, 6)) == (44.0, 38.8)
 
 
+def test_a_launch_that_one_profile_does_not_have_takes_no_time_on_neither_side() -> None:
+    """One side was profiled in inference, the other in training: the backward did not become slower."""
+    before = made("a b c", "a", "b,c", times={"a": (10.0, 1.0)})
+    after = made("a b c", "a", "b", "c", times={"a": (9.0, 1.0), "b": (5.0, 1.0), "c": (7.0, 0.0)})
+    d = diff(before, after)
+    assert [(change.verdict, change.times) for change in d.kernels] == [(Verdict.SPLIT, None)]
+    assert d.kernel_times is not None
+    assert (d.kernel_times.before, d.kernel_times.after) == (20.0, 18.0)
+    known = made("a b", "a", "b", times={"a": (10.0, 1.0)})
+    (removed,) = diff(known, made("a", "a", times={"a": (10.0, 1.0)})).kernels
+    assert removed.times is None  # nobody knows what it took
+    (added,) = diff(made("a", "a", times={"a": (1.0, 0.0)}), made("a b", "a", "b", times={"b": (5.0, 1.0)})).kernels
+    assert added.times == Times(0.0, 10.0, 0.0, 2.0)
+
+
 def test_without_a_profile_on_both_sides_there_are_no_times() -> None:
     d = diff(made("a b", "a", "b", times={"a": (10.0, 1.0)}), made("a b", "a", "tem:b"))
 

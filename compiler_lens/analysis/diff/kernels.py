@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler_lens.analysis.diff.align import Pair
@@ -284,16 +284,19 @@ def timed_launches(recording: Recording) -> Timed:
     return {(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): t for p in recording.profiles for t in p.launches}
 
 
-def _times(before: Iterable[Called], after: Iterable[Called], timed: tuple[Timed, Timed]) -> Times | None:
+def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed, Timed]) -> Times | None:
+    """What all of these take; None where that is not known of one: a profile is of one call, of one program."""
     if not (timed[0] and timed[1]):
         return None
     sides = [
         [found for one in launches if (found := known.get(_timed_as(one)))]
         for launches, known in zip((before, after), timed, strict=True)
     ]
+    if [len(side) for side in sides] != [len(before), len(after)]:
+        return None
     sums = [sum(t.microseconds * t.runs for t in side) for side in sides]
     spreads = [sum((t.spread * t.runs) ** 2 for t in side) ** 0.5 for side in sides]
-    return Times(*sums, *spreads) if any(sides) else None
+    return Times(*sums, *spreads)
 
 
 def _timed_as(one: Called) -> tuple[object, ...]:
