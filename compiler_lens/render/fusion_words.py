@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from compiler_lens.analysis.fusion import Cause, Library
 from compiler_lens.analysis.fusion_reasons import Reason
-from compiler_lens.model import Launch
+from compiler_lens.analysis.fusion_templates import Template, can_try, template_of
+from compiler_lens.model import Compilation, Environment, Launch
 
 # What is said of a pair.
 REASONS: Mapping[Reason, str] = {
@@ -47,7 +48,14 @@ LIBRARIES: Mapping[Library, str] = {
     Library.NO_LOWERING: "one is an op that Inductor calls as it is",
 }
 
-_TEMPLATES = 'mode="max-autotune" also tries kernels of Inductor\'s own, which can compute what follows them'
+_TRIED = 'mode="max-autotune" also tries kernels of Inductor\'s own, which can compute what follows: for {} pairs'
+_NOT_TRIED: Mapping[Template, str] = {
+    Template.CONSTANT_WEIGHT: (
+        "on a CPU Inductor has matrix products of its own only for weights that freezing makes constants: "
+        'mode="max-autotune" alone changes nothing'
+    ),
+    Template.NONE: 'on a CPU Inductor has no convolution of its own: mode="max-autotune" changes nothing',
+}
 
 # What can be done, where something can. "{ops}": of the largest pair.
 _ADVICE: Mapping[Reason, str] = {
@@ -66,7 +74,7 @@ _ADVICE: Mapping[Reason, str] = {
         "(torch 2.13 and later)"
     ),
 }
-_LIBRARY_ADVICE: Mapping[Library, str] = {Library.PRODUCT: _TEMPLATES, Library.CONVOLUTION: _TEMPLATES}
+_TEMPLATED = (Library.PRODUCT, Library.CONVOLUTION)
 
 
 def reason(cause_reason: Reason, library: Library | None) -> str:
@@ -74,14 +82,25 @@ def reason(cause_reason: Reason, library: Library | None) -> str:
     return LIBRARIES[library] if library else REASONS[cause_reason]
 
 
-def remedy(cause: Cause, mode: str) -> str:
-    """What to do about it, compiled in a mode; empty where nothing is known to help."""
+def remedy(cause: Cause, compilation: Compilation | None, environment: Environment) -> str:
+    """What to do about it, compiled in this way; empty where nothing is known to help."""
     if cause.library is not None:
-        return "" if mode.startswith("max-autotune") else _LIBRARY_ADVICE.get(cause.library, "")
+        return _with_template(cause, compilation, environment) if cause.library in _TEMPLATED else ""
     launches = [(pair.first.launch, pair.second.launch) for pair in cause.pairs]
     ops = max((len(first.ops) + len(second.ops) for first, second in launches), default=0)
     buffers = max((len(_buffers(first) | _buffers(second)) for first, second in launches), default=0)
     return _ADVICE.get(cause.reason, "").format(ops=ops, buffers=buffers)
+
+
+def _with_template(cause: Cause, compilation: Compilation | None, environment: Environment) -> str:
+    """A template takes in what follows the call that it stands for, not what comes before."""
+    helped = sum(can_try(pair.first.kernel, compilation, environment) for pair in cause.pairs)
+    if helped:
+        return _TRIED.format(
+            "all of these" if helped == len(cause.pairs) else f"{helped:,} of these {len(cause.pairs):,}"
+        )
+    known = {template_of(side.kernel) for pair in cause.pairs for side in (pair.first, pair.second)} - {None}
+    return next((words for template, words in _NOT_TRIED.items() if known == {template}), "")
 
 
 def _buffers(launch: Launch) -> set[str]:

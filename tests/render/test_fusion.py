@@ -12,6 +12,7 @@ from compiler_lens.model import (
     BufferAccess,
     Compilation,
     CompileId,
+    Environment,
     Kernel,
     KernelKind,
     Launch,
@@ -35,11 +36,12 @@ def access(name, size=1 << 20):
     return (BufferAccess(name, size),)
 
 
-def layered(mode="default", reason="exceeds max fusion"):
+def layered(mode="default", reason="exceeds max fusion", called="mm", device="cuda:0"):
     """Twelve layers: a product, work on its result, and a reduction that did not go into that work."""
     kernels, refusals = [], []
     mm = [Launch(9 * n, (), ops=(f"op{3 * n}",)) for n in range(LAYERS)]
-    kernels.append(Kernel(ID, Pass.FORWARD, "extern_kernels.mm", KernelKind.EXTERN, launches=tuple(mm)))
+    extern = Kernel(ID, Pass.FORWARD, f"extern_kernels.{called}", KernelKind.EXTERN, launches=tuple(mm), device=device)
+    kernels.append(extern)
     for n in range(LAYERS):
         work, norm = f"op{3 * n + 1}", f"op{3 * n + 2}"
         for name, op, read in (("poi_fused_gelu", work, f"buf{n}"), ("red_fused_norm", norm, f"gelu{n}")):
@@ -67,8 +69,47 @@ def test_twelve_layers_are_one_line_and_the_costliest_reason_comes_first():
 
 
 def test_advice_is_for_the_mode_at_hand():
-    assert 'mode="max-autotune"' in shown(layered())
+    assert 'mode="max-autotune" also tries' in shown(layered())
     assert 'mode="max-autotune"' not in shown(layered("max-autotune-no-cudagraphs"))
+
+
+@pytest.mark.parametrize(
+    ("called", "device", "told"),
+    [
+        ("addmm", "cuda:1", "can compute what follows: for all of these pairs"),
+        ("convolution", "cuda", "can compute what follows: for all of these pairs"),
+        ("addmm", "cpu", "only for weights that freezing makes constants"),
+        ("convolution", "cpu", "has no convolution of its own"),
+        ("bmm", "cpu", ""),  # for some dtypes and layouts
+        ("mm", "xpu", ""),
+        ("_scaled_mm", "cuda", ""),
+    ],
+)
+def test_a_template_is_advised_only_where_torch_has_one(called, device, told):
+    text = " ".join(shown(layered(called=called, device=device)).split())
+    assert told in text
+    assert ("also tries" in text) is ("follows" in told)
+    assert told or "max-autotune" not in text
+
+
+def test_what_comes_before_a_product_is_no_case_for_a_template():
+    before = layered()
+    turned = [
+        replace(told, first=told.second, second=told.first) if not told.reason else told for told in before.refusals
+    ]
+    assert "max-autotune" not in shown(replace(before, refusals=tuple(turned)))
+    some = [*turned[:12], *before.refusals[12:]]
+    text = " ".join(shown(replace(before, refusals=tuple(some))).split())
+    assert "which can compute what follows: for 6 of these 12 pairs" in text
+
+
+@pytest.mark.parametrize("setting", [{"max_autotune": True}, {"max_autotune_gemm_backends": "aten,CPP"}])
+def test_a_template_that_a_setting_tries_or_forbids_is_not_advised(setting):
+    told = layered()
+    (compilation,) = told.compilations
+    assert "also tries" not in shown(replace(told, compilations=(replace(compilation, options=setting),)))
+    config = {f"_inductor.config.{name}": str(value) for name, value in setting.items()}
+    assert "also tries" not in shown(replace(told, environment=Environment(config=config)))
 
 
 def test_torchs_own_word_is_shown_where_it_is_not_known_and_does_no_harm():

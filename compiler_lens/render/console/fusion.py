@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from rich.text import Text
 
@@ -33,11 +34,14 @@ def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list
         return _nothing(recording, page)
     lineages = Provenance.of(recording, Ownership.of(selection.user_paths)).lineages
     at = {(one.index, one.launch): one.lines for one in lineages}
-    modes = {c.compile_id: c.mode for c in recording.compilations}
+    compilations = {c.compile_id: c for c in recording.compilations}
     launches, ops = sum(code.launches for code in codes), sum(code.ops for code in codes)
     lines = [title("Fusion", f"{plural(ops, 'op')} in {plural(launches, 'launch', 'launches')}")]
     for code in codes:
-        lines += [Text(), *_code(code, modes.get(code.code[0], ""), at, page)]
+        advice = partial(
+            fusion_words.remedy, compilation=compilations.get(code.code[0]), environment=recording.environment
+        )
+        lines += [Text(), *_code(code, advice, at, page)]
     return lines
 
 
@@ -80,7 +84,7 @@ def _nothing(recording: Recording, page: Page) -> list[Text]:
     return [title("Fusion"), *paragraph(told, page.width, 2)]
 
 
-def _code(code: CodeFusion, mode: str, at: Lines, page: Page) -> list[Text]:
+def _code(code: CodeFusion, advice: Callable[[Cause], str], at: Lines, page: Page) -> list[Text]:
     compile_id, part, ordinal = code.code
     graph = f", graph {ordinal + 1}" if ordinal else ""
     head = f"{plural(code.ops, 'op')} in {plural(code.launches, 'launch', 'launches')}"
@@ -88,17 +92,17 @@ def _code(code: CodeFusion, mode: str, at: Lines, page: Page) -> list[Text]:
     if not code.causes:
         lines.append(line("no two launches share memory", indent=2))
     for cause in code.causes:
-        lines += _cause(cause, mode, at, page)
+        lines += _cause(cause, advice(cause), at, page)
     return [*lines, *_again(code, page)]
 
 
-def _cause(cause: Cause, mode: str, at: Lines, page: Page) -> list[Text]:
+def _cause(cause: Cause, advice: str, at: Lines, page: Page) -> list[Text]:
     figures = f"{nbytes(cause.bytes)} in {plural(len(cause.pairs), 'pair')}: "
     told = Text.assemble((figures, WARN), fusion_words.reason(cause.reason, cause.library))
     lines = paragraph(told, page.width, 2)
     if cause.reason is Reason.LIBRARIES:  # as many as the model has layers, and nothing to be done
         return lines
-    lines += paragraph(fusion_words.remedy(cause, mode), page.width, 4, DIM)
+    lines += paragraph(advice, page.width, 4, DIM)
     columns = (
         Column(right=True),
         Column(),
