@@ -35,7 +35,7 @@ from compiler_lens.measure.profile_session import (
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Program, as_written, described
+from compiler_lens.measure.trial import Program, as_written, cause
 from compiler_lens.model import CompileId, KernelKind, Pass, Profile, Recording
 from compiler_lens.readers.profiles import profile_meta
 
@@ -124,6 +124,8 @@ def profile_with(
     A model that is compiled already, or has parts that are, is called as it is; else it is compiled with the lens.
     """
     _check_callable(model)
+    if repeats is not None and (not isinstance(repeats, int) or repeats < 1):
+        raise UsageError(f"repeats is a number of calls, 1 or more, not {repeats!r}")
     check_profiler_is_free()
     wanted = as_calls(inputs, kwargs, calls)
     program = Program(model, wanted[:1] if calls is None else wanted, training)
@@ -184,16 +186,19 @@ class _Run:
         """What the first call raises as it is written: that says more than what torch makes of it."""
         first = self._steps[0]
         try:
-            first.run(as_written(first.function)[0])
+            with torch.compiler.set_stance("force_eager"):
+                first.run(as_written(first.function)[0])
         except Exception as error:  # noqa: BLE001 -- whatever it raises is the answer
             return error
         return None
 
 
 def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
-    device, recording = _warm_up(lens, run)
+    device, before = _warm_up(lens, run)
     count = run.calls * (repeats or _count(run, device))
     seconds = _by_round(seconds_of(run, count, device), run.calls)
+    recording = lens.recording  # once more: it may have gone on compiling
+    late = len(recording.compilations) - len(before.compilations)
     with kernels_named(recording.output_codes, recording.kernels) as named:
         events = traced(_with_empty_ranges(run, device), count, device)
     trace = read_trace(events, on_cpu=device.type == "cpu")
@@ -217,7 +222,7 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
         ceilings=measure_ceilings(device, dtypes),
         timer="torch.profiler",
         training=run.training,
-        notes=(*_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
+        notes=(*_late(late), *_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
     )
 
 
@@ -234,9 +239,10 @@ def _warm_up(lens: Lens, run: _Run) -> tuple[torch.device, Recording]:
     except UsageError:
         raise
     except Exception as error:
-        message, line = described(run.error_without_compiling() or error)
+        eager = run.error_without_compiling()
+        message, line = cause(eager or error)
         at = f" ({line.file}:{line.line})" if line else ""
-        raise UsageError(f"the model cannot be called: {message}{at}") from error
+        raise UsageError(f"the model cannot be {'called' if eager else 'compiled'}: {message}{at}") from error
     recording = lens.recording
     if not recording.output_codes:
         raise UsageError(
@@ -277,8 +283,8 @@ def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
         )
     if not matched.samples:
         raise UsageError(
-            "the model ran nothing that this lens recorded: it was compiled before, or with another backend; "
-            "compile it with torch.compile(model, backend=lens)"
+            "the model ran nothing that this lens recorded: it was compiled before, with another backend, or so often "
+            "that torch gave it up; compile it with torch.compile(model, backend=lens), and see `recompiles`"
         )
 
 
@@ -286,6 +292,11 @@ def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
     """The types whose matrices the graphs that ran multiply."""
     ran: set[CompileId] = {slot.compile_id for slot in matched.samples}
     return dtypes_multiplied(recording, ran)
+
+
+def _late(compilations: int) -> Iterator[str]:
+    if compilations:
+        yield f"it went on compiling while calls were timed ({compilations} times): these are no steady calls"
 
 
 def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[str]:

@@ -119,6 +119,15 @@ def described(error: BaseException) -> tuple[str, SourceLine | None]:
     return f"{type(error).__name__}: {message}"[:400], innermost_own(places) or innermost_own(_traceback(error))
 
 
+def cause(error: BaseException) -> tuple[str, SourceLine | None]:
+    """What an exception says in one line, without torch's wrapping; and the user's line where it came from."""
+    _, line = described(error)
+    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
+        error = inner
+    message, innermost = described(error)
+    return message, innermost or line
+
+
 def _traceback(error: BaseException) -> list[SourceLine]:
     import traceback
 

@@ -27,8 +27,8 @@ from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.wanted import Wanted
 from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import described
-from compiler_lens.model import Recording, SourceLine
+from compiler_lens.measure.trial import cause
+from compiler_lens.model import Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +263,6 @@ class Session:
             for tensor in self._bench.state.tensors:
                 if tensor.is_leaf and tensor.requires_grad:
                     tensor.grad = None
-
-
-def cause(error: BaseException) -> tuple[str, SourceLine | None]:
-    """What an exception says in one line, without torch's wrapping; and the user's line where it came from."""
-    _, line = described(error)
-    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
-        error = inner
-    message, innermost = described(error)
-    return message, innermost or line
 
 
 def file_name(name: str) -> str:
