@@ -579,6 +579,7 @@ class Environment:
     triton: str = ""
     platform: str = ""
     device: str = ""
+    threads: int | None = None  # that torch computes with on the CPU
     argv: tuple[str, ...] = ()
     pid: int | None = None
     rank: int | None = None
