@@ -255,12 +255,12 @@ def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange,
         for left, right in sides
         if left and right
         for name in sorted({*left, *right}, key=_telling)
-        if left.get(name, "") != right.get(name, "")
+        if left.get(name, "") != right.get(name, "") and (name != "threads" or name in left.keys() & right.keys())
     )
 
 
 # What is told first; then packages, then torch's settings, which have a dot in their names.
-_FIRST = ("mode", "options", "backend", "dynamic", "torch", "triton", "device", "python", "platform")
+_FIRST = ("mode", "options", "backend", "dynamic", "torch", "triton", "device", "threads", "python", "platform")
 
 
 def _telling(name: str) -> tuple[int, bool, str]:
@@ -283,5 +283,6 @@ def _environment(environment: Environment) -> dict[str, str]:
     if not environment.torch:
         return {}
     facts = {name: getattr(environment, name) for name in ("torch", "triton", "device", "python", "platform")}
+    facts["threads"] = "" if environment.threads is None else str(environment.threads)
     packages = {name: v for name, v in sorted(environment.versions.items()) if name not in facts}
     return {name: v for name, v in {**facts, **packages, **dict(sorted(environment.config.items()))}.items() if v}
