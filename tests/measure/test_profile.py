@@ -14,7 +14,7 @@ from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile as profile_module
 from compiler_lens.measure import profile_session
 from compiler_lens.measure.calls import Call
-from compiler_lens.measure.ceilings import product_note
+from compiler_lens.measure.ceilings import best_of, product_note
 from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_session import kernels_named, traced
 from compiler_lens.measure.state import State
@@ -232,6 +232,21 @@ def test_products_in_less_precision_are_said() -> None:
         assert not product_note(("f32",))
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(
+    ("runs", "best", "made"),
+    [
+        ([2.0, 2.1, 2.2, 1.0], 2.0, 3),
+        ([9.0, 2.0, 2.1, 2.2, 1.0], 2.0, 4),
+        ([2.0, 2.1, 9.0, 2.9, 2.2, 2.3, 1.0], 2.0, 6),
+        ([2.0, *[9.0] * 11], 2.0, 10),  # busy all the time
+    ],
+)
+def test_a_ceiling_is_measured_again_where_runs_disagree(runs: list[float], best: float, made: int) -> None:
+    left = iter(runs)
+    assert best_of(lambda: next(left)) == best
+    assert len(list(left)) == len(runs) - made
 
 
 # -- refused
