@@ -124,8 +124,8 @@ def profile_with(
     A model that is compiled already, or has parts that are, is called as it is; else it is compiled with the lens.
     """
     _check_callable(model)
-    if repeats is not None and (not isinstance(repeats, int) or repeats < 1):
-        raise UsageError(f"repeats is a number of calls, 1 or more, not {repeats!r}")
+    if repeats is not None and repeats < 1:
+        raise UsageError(f"repeats is a number of calls, 1 or more, not {repeats}")
     check_profiler_is_free()
     wanted = as_calls(inputs, kwargs, calls)
     program = Program(model, wanted[:1] if calls is None else wanted, training)
