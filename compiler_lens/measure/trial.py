@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -162,9 +162,18 @@ def _cut(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
 
 
+def leaves(result: Any) -> list[Any]:
+    """The values in what a call returned; also in dataclasses, which torch does not look into."""
+    found: list[Any] = []
+    for leaf in pytree.tree_leaves(result):
+        inside = is_dataclass(leaf) and not isinstance(leaf, type)
+        found += leaves([getattr(leaf, one.name, None) for one in fields(leaf)]) if inside else [leaf]
+    return found
+
+
 def _loss(result: Any) -> torch.Tensor:
     named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
-    found = [v for v in (named, *pytree.tree_leaves(result)) if isinstance(v, torch.Tensor) and v.requires_grad]
+    found = [v for v in (named, *leaves(result)) if isinstance(v, torch.Tensor) and v.requires_grad]
     if not found:
         raise UsageError("training: nothing that the call returns needs a gradient, so there is no backward to run")
     return found[0].sum()

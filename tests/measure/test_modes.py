@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,21 @@ def test_phases_are_timed_apart() -> None:
     assert result.eager is not None
     assert [timing.tokens for timing in result.eager.timings] == [16, 16]
     assert not seen, "a list of the user's was left changed"
+
+
+@dataclass
+class Out:
+    """What a program returns, and torch takes for one value."""
+
+    inner: object
+
+
+def test_results_in_dataclasses_are_compared() -> None:
+    net, x = nn.Linear(3, 3), torch.ones(2, 3)
+    result = compare_modes(lambda x: Out({"y": Out(net(x))}), x, modes="eager", training=True, **QUICK)
+    assert result.reference == "fp64"
+    assert result.rows[0].deviation is not None
+    assert result.rows[0].deviation.relative < 1e-5
 
 
 def test_a_program_that_draws_numbers_is_not_compared() -> None:

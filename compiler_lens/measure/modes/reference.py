@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from compiler_lens.analysis.modes import Deviation
+from compiler_lens.measure.trial import leaves
 
 Results = list[torch.Tensor]
 
@@ -19,8 +19,8 @@ _CHANCE = 0.05  # two runs of a program that draws no random numbers do not diff
 
 def kept(result: Any) -> Results:
     """The floating tensors of a result, as doubles in main memory: a later call may write over the others."""
-    leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    return [_double(leaf) for leaf in leaves if leaf.is_floating_point() or leaf.is_complex()]
+    tensors = [leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+    return [_double(leaf) for leaf in tensors if leaf.is_floating_point() or leaf.is_complex()]
 
 
 def gradients(tensors: Iterable[torch.Tensor]) -> Results:
