@@ -1,6 +1,7 @@
 """What is printed: as in gold files, bounded, harmless; the command line; JSON."""
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from compiler_lens import UsageError
 from compiler_lens.analysis.diff import diff
 from compiler_lens.cli import main
 from compiler_lens.render.console.diff import diff_lines, diff_summary
+from compiler_lens.render.console.diff_words import change_line
 from compiler_lens.render.console.page import Page
 
 GOLD = Path(__file__).parent / "gold"
@@ -61,6 +63,22 @@ def test_a_view_is_as_in_its_gold_file(
         new = tmp_path / file.name
         new.write_text(text, encoding="utf-8")
         pytest.fail(f"differs from {file}; if it is better now: cp {new} {file}\n{text}")
+
+
+def test_kernels_of_several_names_do_not_pass_for_one_that_is_launched_often() -> None:
+    one = cpu("base")
+    nothing = replace(one, kernels=(), output_codes=(), compilations=(), graphs=())
+    told = [change_line(change) for change in diff(nothing, one).kernels]
+
+    assert "×10 added extern_kernels.mm" in told
+    (sums,) = [text for text in told if "cpp_fused_sum_1" in text]
+    assert re.fullmatch(r"added cpp_fused_sum_1 and \d+ more", sums)
+    assert any(
+        re.match(r"cpp_fused_sum_1 and 7 more: sizes 8", change_line(c)) for c in compared("base", "shape").kernels
+    )
+    assert any(
+        change_line(c).startswith("×2 cpp_fused_relu_1 → cpp_fused_silu_1") for c in compared("base", "op").kernels
+    )
 
 
 def test_no_kernel_differs_is_one_line() -> None:

@@ -88,8 +88,18 @@ def _launches(change: KernelChange) -> tuple[int, int]:
 
 def change_line(change: KernelChange, room: int = 999) -> str:
     """One change: how often, of what, into what, and in what they differ; names cut to the room that there is."""
-    count = f"{times(len(change.cases))} " if len(change.cases) > 1 else ""
-    return f"{count}{_what(change, room)}{_why(change)}{microseconds(change.times)}"
+    return f"{_often(change, _what(change, room))}{_why(change)}{microseconds(change.times)}"
+
+
+def _often(change: KernelChange, what: str) -> str:
+    """`×4 relu → silu` for what happened four times; where one name is all that is told, the others are counted."""
+    cases = change.cases
+    if len(cases) == 1:
+        return what
+    of_several = _ARROW not in what and not is_configuration(change)
+    if of_several and len({joined_names(case.before or case.after) for case in cases}) > 1:
+        return f"{what} and {len(cases) - 1:,} more"
+    return f"{times(len(cases))} {what}"
 
 
 def _what(change: KernelChange, room: int) -> str:
