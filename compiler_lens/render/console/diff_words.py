@@ -92,7 +92,7 @@ def change_line(change: KernelChange, room: int = 999) -> str:
 
 
 def _often(change: KernelChange, what: str) -> str:
-    """`×4 relu → silu` for what happened four times; where one name is all that is told, the others are counted."""
+    """How often the same happened; where one name is all that is told, the others are counted, not multiplied."""
     cases = change.cases
     if len(cases) == 1:
         return what
