@@ -138,6 +138,7 @@ class CodeFusion:
     causes: tuple[Cause, ...]  # the costliest first
     repeated: tuple[Repeated, ...]
     rematerialized: tuple[Node, ...]  # of the forward, computed again in this backward
+    symbolic: bool = False  # sizes are free: bytes are those of the call that it was compiled in
 
 
 def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[CodeFusion, ...]:
@@ -150,16 +151,26 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
     for side in _sides(recording):
         if selection.has(side.kernel) and side.launch.ops:
             sides[_code(side.kernel)].append(side)
-    return tuple(
-        CodeFusion(
-            code,
-            len({op for side in listed for op in side.launch.ops}),
-            len(listed),
-            causes(pairs[code]),
-            _repeated(graphs.get((code[0], _LOWERED[code[1]], code[2])), listed),
-            _rematerialized(graphs.get((code[0], GraphStage.AOT_BACKWARD, code[2]))) if _is_backward(code) else (),
-        )
-        for code, listed in sides.items()
+    return tuple(_code_fusion(code, listed, causes(pairs[code]), graphs) for code, listed in sides.items())
+
+
+def _code_fusion(
+    code: Code,
+    sides: Sequence[Side],
+    found: tuple[Cause, ...],
+    graphs: Mapping[tuple[CompileId, GraphStage, int], Graph],
+) -> CodeFusion:
+    compile_id, part, ordinal = code
+    lowered = graphs.get((compile_id, _LOWERED[part], ordinal))
+    backward = graphs.get((compile_id, GraphStage.AOT_BACKWARD, ordinal)) if part is Pass.BACKWARD else None
+    return CodeFusion(
+        code,
+        len({op for side in sides for op in side.launch.ops}),
+        len(sides),
+        found,
+        _repeated(lowered, sides),
+        _rematerialized(backward),
+        any(isinstance(n, str) for node in (lowered.nodes if lowered else ()) for s in node.specs for n in s.shape),
     )
 
 
@@ -310,10 +321,6 @@ def _repeated(graph: Graph | None, sides: Sequence[Side]) -> tuple[Repeated, ...
 
 def _is_reduction(target: str) -> bool:
     return any(part.startswith(_PARTLY) for part in target.split(".")[-2:])
-
-
-def _is_backward(code: Code) -> bool:
-    return code[1] is Pass.BACKWARD
 
 
 def _rematerialized(graph: Graph | None) -> tuple[Node, ...]:

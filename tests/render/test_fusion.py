@@ -13,13 +13,17 @@ from compiler_lens.model import (
     Compilation,
     CompileId,
     Environment,
+    Graph,
+    GraphStage,
     Kernel,
     KernelKind,
     Launch,
+    Node,
     Outcome,
     Pass,
     Recording,
     Refusal,
+    TensorSpec,
 )
 from compiler_lens.render import fusion_words
 from compiler_lens.render.console import kernels, view
@@ -152,6 +156,27 @@ def test_a_kernels_neighbours_say_on_which_side_they_are():
     assert " ".join(lines[1].split()) == "3.0 MiB triton_red_fused_norm_0 after it: one kernel would have too many ops"
     assert "extern_kernels.mm        before it: one is a library's matrix product" in lines[2]
     assert neighbour_lines(neighbours(Recording(kernels=recording.kernels), [1])[1], 1, page) == []
+
+
+def test_bytes_that_are_not_known_are_not_none():
+    recording = layered()
+    unknown = tuple(replace(one, shared=(BufferAccess(one.shared[0].name, None),)) for one in recording.refusals)
+    page = page_for(recording, width=120)
+    text = view(replace(recording, refusals=unknown), "fusion", page, EVERYTHING)
+    assert "an unknown amount in 12 pairs: one kernel would have too many ops" in text
+    assert "0 B" not in text
+    assert "0 B" not in view(replace(recording, refusals=unknown), "kernel", page, Selection(kernel="gelu_0"))
+
+
+@pytest.mark.parametrize("size", ["s0", 8])
+def test_bytes_of_sizes_that_vary_are_said_to_be_of_one_call(size):
+    recording = layered()
+    placeholder = Node("x", "placeholder", "x", specs=(TensorSpec("f32", (size, 8)),))
+    graph = Graph(ID, GraphStage.POST_GRAD, "", (placeholder,))
+    recording = replace(recording, graphs=(graph,))
+    text = view(recording, "fusion", page_for(recording, width=120), EVERYTHING)
+    assert ("sizes vary here: bytes are those of the call that it was compiled in" in text) is (size == "s0")
+    assert json.loads(to_json(recording, "fusion"))["codes"][0]["symbolic"] is (size == "s0")
 
 
 def test_a_kernel_of_many_compilations_is_looked_up_among_the_pairs_once(monkeypatch):

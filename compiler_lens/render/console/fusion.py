@@ -65,7 +65,7 @@ def _neighbour(cause: Cause, alike: Alike, index: int) -> tuple[str, ...]:
     other = pair.second if is_first else pair.first
     told = "after it" if is_first else "before it"
     several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
-    return nbytes(alike.bytes), several, other.kernel.name, f"{told}: {_said(cause, pair)}"
+    return _saved(alike), several, other.kernel.name, f"{told}: {_said(cause, pair)}"
 
 
 def _said(cause: Cause, pair: Apart) -> str:
@@ -89,6 +89,8 @@ def _code(code: CodeFusion, advice: Callable[[Cause], str], at: Lines, page: Pag
     graph = f", graph {ordinal + 1}" if ordinal else ""
     head = f"{plural(code.ops, 'op')} in {plural(code.launches, 'launch', 'launches')}"
     lines = [line((f"[{compile_id}] {words.PASSES[part]}{graph}", PLACE), (f"  {head}", DIM))]
+    if code.symbolic and code.causes:
+        lines += paragraph("sizes vary here: bytes are those of the call that it was compiled in", page.width, 2, DIM)
     if not code.causes:
         lines.append(line("no two launches share memory", indent=2))
     for cause in code.causes:
@@ -97,7 +99,8 @@ def _code(code: CodeFusion, advice: Callable[[Cause], str], at: Lines, page: Pag
 
 
 def _cause(cause: Cause, advice: str, at: Lines, page: Page) -> list[Text]:
-    figures = f"{nbytes(cause.bytes)} in {plural(len(cause.pairs), 'pair')}: "
+    cost = _saved(cause) if _is_known(cause) else "an unknown amount"
+    figures = f"{cost} in {plural(len(cause.pairs), 'pair')}: "
     told = Text.assemble((figures, WARN), fusion_words.reason(cause.reason, cause.library))
     lines = paragraph(told, page.width, 2)
     if cause.reason is Reason.LIBRARIES:  # as many as the model has layers, and nothing to be done
@@ -120,11 +123,19 @@ def _row(alike: Alike, at: Lines, page: Page) -> tuple[str, ...]:
     lines = [place for side in (pair.first, pair.second) for place in _lines(side, at)]
     places = {(place.file, place.line): place for place in lines}
     told = lines_text(places.values(), page, 2)
-    return nbytes(alike.bytes), several, pair.first.kernel.name, f"→ {pair.second.kernel.name}", told
+    return _saved(alike), several, pair.first.kernel.name, f"→ {pair.second.kernel.name}", told
 
 
 def _lines(side: Side, at: Lines) -> Sequence[SourceLine]:
     return at.get((side.index, side.number)) or at.get((side.index, None), ())
+
+
+def _saved(group: Alike | Cause) -> str:
+    return nbytes(group.bytes if _is_known(group) else None)
+
+
+def _is_known(group: Alike | Cause) -> bool:
+    return any(access.bytes is not None for pair in group.pairs for access in pair.refusal.shared)
 
 
 def _said_by_torch(cause: Cause, page: Page) -> list[Text]:
