@@ -49,12 +49,15 @@ LIBRARIES: Mapping[Library, str] = {
 }
 
 _TRIED = 'mode="max-autotune" also tries kernels of Inductor\'s own, which can compute what follows: for {} pairs'
-_NOT_TRIED: Mapping[Template, str] = {
+NO_TEMPLATES: Mapping[Template, str] = {
     Template.CONSTANT_WEIGHT: (
-        "on a CPU Inductor has matrix products of its own only for weights that freezing makes constants: "
-        'mode="max-autotune" alone changes nothing'
+        "on a CPU Inductor has matrix products of its own only for weights that freezing makes constants"
     ),
-    Template.NONE: 'on a CPU Inductor has no convolution of its own: mode="max-autotune" changes nothing',
+    Template.NONE: "on a CPU Inductor has no convolution of its own",
+}
+_NOT_TRIED: Mapping[Template, str] = {
+    Template.CONSTANT_WEIGHT: 'mode="max-autotune" alone changes nothing',
+    Template.NONE: 'mode="max-autotune" changes nothing',
 }
 
 # What can be done, where something can. "{ops}": of the largest pair.
@@ -100,7 +103,8 @@ def _with_template(cause: Cause, compilation: Compilation | None, environment: E
             "all of these" if helped == len(cause.pairs) else f"{helped:,} of these {len(cause.pairs):,}"
         )
     known = {template_of(side.kernel) for pair in cause.pairs for side in (pair.first, pair.second)} - {None}
-    return next((words for template, words in _NOT_TRIED.items() if known == {template}), "")
+    told = next((template for template in NO_TEMPLATES if known == {template}), None)
+    return f"{NO_TEMPLATES[told]}: {_NOT_TRIED[told]}" if told else ""
 
 
 def _buffers(launch: Launch) -> set[str]:
