@@ -128,7 +128,8 @@ def modes_chart(comparison: Comparison, title: str = "") -> str:
     best = choose(comparison)
     where = ", ".join(part for part in (comparison.device, f"torch {comparison.torch}") if part)
     panels = [_of_phase(comparison, phase, best.row.name if best else "") for phase in comparison.phases]
-    subtitle = f"{where}. Bars: medians; lines on them: quartiles; green: the one to use."
+    green = "; green: the one to use" if best else ""
+    subtitle = f"{where}. Bars: medians; lines on them: quartiles{green}."
     return bar_chart(title or "Modes of torch.compile", subtitle, panels)
 
 

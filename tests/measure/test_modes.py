@@ -12,6 +12,8 @@ from torch import nn
 
 import compiler_lens
 from compiler_lens import Modes, Phase, UsageError, compare_modes
+from compiler_lens.analysis.modes import Row, compiled_of
+from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.session import file_name
 
 QUICK = {"seconds": 0.05}
@@ -266,3 +268,17 @@ def test_a_model_that_fails_as_it_is_is_said_to() -> None:
 @pytest.mark.parametrize(("name", "file"), [("a/../b", "a_.._b"), ("..", "row"), ("max-autotune", "max-autotune")])
 def test_a_rows_name_as_a_file_stays_in_its_folder(name: str, file: str) -> None:
     assert file_name(name) == file
+
+
+def test_rows_with_the_very_kernels_of_default_are_marked() -> None:
+    """Two recordings of the same kernels, one of them replayed as a CUDA graph."""
+    data = Path(__file__).parent.parent / "gpu" / "data"
+    made = {
+        name: compiler_lens.load(data / f"resnet-{name}-profiled.clens.gz") for name in ("default", "reduce-overhead")
+    }
+    made["max-autotune"] = made["default"]
+    diffs = differences(made)
+    assert diffs["reduce-overhead"].same_kernels
+    rows = with_sameness([Row(name, compiled=compiled_of(one)) for name, one in made.items()], diffs)
+    assert [row.name for row in rows if row.compiled and row.compiled.same_as_default] == ["max-autotune"]
+    assert with_sameness([Row("failed")], diffs) == (Row("failed"),)

@@ -140,6 +140,27 @@ def test_times_have_three_digits_and_a_unit(seconds: float, told: str) -> None:
     assert duration(seconds) == told
 
 
+def test_rows_that_are_default_by_another_name_are_told() -> None:
+    same = Compiled(graphs=1, breaks=0, kernels=2, launches=2, same_as_default=True)
+    rows = (row("eager", 1.0), row("default", 0.5, cold_seconds=9.0), row("max-autotune", 0.4, compiled=same))
+    told = modes_report(Comparison(rows, ("call",)), width=100, color=False)
+    assert "Use default: 2.00 × eager" in told  # noqa: RUF001
+    assert " ".join(told.split()).endswith("; max-autotune: the same kernels as default")
+    assert comparison_of(modes_json(Comparison(rows, ("call",)))).rows == rows
+
+
+def test_passes_that_disagree_give_no_verdict() -> None:
+    wild = replace(row("default", 1.0), timings=(Timing("call", ((1.0, 1.0), (582.0, 582.0))),))
+    found = Comparison((row("eager", 2.0), wild), ("call",))
+    told = modes_report(found, width=200, color=False)
+    assert told.splitlines()[-1].startswith("No verdict: passes over the same row disagree 582 times. Measure again")
+    assert "*" not in told
+    assert "Use " not in told
+    data = json.loads(modes_json(found))
+    assert (data["best"], data["best_because"]) == (None, "unsteady")
+    assert "the one to use" not in modes_chart(found)
+
+
 def test_passes_that_differ_are_told() -> None:
     uneven = replace(row("eager", 1.0), timings=(Timing("call", ((1.0,), (4.0,))),))
     told = modes_report(Comparison((uneven,), ("call",)), width=100, color=False)

@@ -20,7 +20,7 @@ from compiler_lens.analysis.modes import Deviation, Row, Timing, compiled_of
 from compiler_lens.errors import UsageError
 from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_first, recorded, unheard
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
-from compiler_lens.measure.modes.differences import differences
+from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.phases import Phase
 from compiler_lens.measure.modes.reference import Results, depends_on_chance, deviation, gradients, kept, widen
 from compiler_lens.measure.modes.result import Modes
@@ -93,7 +93,8 @@ class Session:
                     self._measure(wanted, is_cold=number == 0)
                     if each is not None:
                         each(self._so_far(), wanted.name)
-        return replace(self._so_far(), diffs=differences(self._recordings))
+        found, diffs = self._so_far(), differences(self._recordings)
+        return replace(found, rows=with_sameness(found.rows, diffs), diffs=diffs)
 
     def _so_far(self) -> Modes:
         return Modes(
