@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from two_recordings import gpu
+from two_recordings import gpu, mirrored
 
 from compiler_lens.analysis.diff import diff
 from compiler_lens.analysis.diff.model import Aspect, MatchMethod, RecordingDiff, Times, Verdict
@@ -167,6 +167,16 @@ def test_a_launch_that_one_profile_does_not_have_takes_no_time_on_neither_side()
     assert removed.times is None  # nobody knows what it took
     (added,) = diff(made("a", "a", times={"a": (1.0, 0.0)}), made("a b", "a", "b", times={"b": (5.0, 1.0)})).kernels
     assert added.times == Times(0.0, 10.0, 0.0, 2.0)
+
+
+def test_a_launch_whose_nodes_a_log_does_not_tell_is_matched_by_its_ops_where_the_code_differs() -> None:
+    known = gpu("gpt-max-autotune-profiled")
+    d = diff(gpu("gpt-max-autotune-cold.trace.log.gz"), known)  # in float32, and without nodes where calls are several
+    verdicts = {change.verdict for change in d.kernels for case in change.cases for one in (*case.before, *case.after)
+                if one.kernel == "triton_red_fused_sum_1"}  # fmt: skip
+    assert verdicts == {Verdict.CHANGED}
+    back = diff(known, gpu("gpt-max-autotune-cold.trace.log.gz"))
+    assert [change.cases for change in back.kernels] == [mirrored(change.cases) for change in d.kernels]
 
 
 def test_without_a_profile_on_both_sides_there_are_no_times() -> None:

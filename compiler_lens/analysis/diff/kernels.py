@@ -83,6 +83,11 @@ class Two:
         one = self.launches[side][at]
         return self.texts.of(one.kernel) or f"{one.kernel.name}({call(one.kernel, one.launch)})"
 
+    def named_ops(self, side: int, at: int) -> Hashable:
+        """What the text of a launch's kernel names, and how that goes through its elements; None if nothing."""
+        kernel = self.launches[side][at].kernel
+        return (kernel.aten, kernel.shape) if kernel.aten else None
+
 
 def match(two: Two) -> Iterator[Found]:
     """Every launch of both programs, exactly once."""
@@ -90,10 +95,11 @@ def match(two: Two) -> Iterator[Found]:
     groups: list[Group] = []
     for key in _sure(two):
         left, right = _kth(left, right, key, groups)
-    left, right = _unplaced(two, left, right, groups)
+    left, right = _unplaced(two, left, right, groups, two.code)
     for explained in (_explained(two, groups), frozenset[int]()):
         left, right = _overlaps(two, left, right, groups, explained)
     left, right = _kth(left, right, _same_ops(two), groups)
+    left, right = _unplaced(two, left, right, groups, two.named_ops)
     groups += [((b,), ()) for b in left]
     groups += [((), (a,)) for a in right]
     for before, after in groups:
@@ -135,12 +141,14 @@ def _kth(left: Sequence[int], right: Sequence[int], key: _Key, groups: list[Grou
     return [b for b in left if b not in taken_left], [a for a in right if a not in taken_right]
 
 
-def _unplaced(two: Two, left: list[int], right: list[int], groups: list[Group]) -> tuple[list[int], list[int]]:
-    """Launches whose nodes only one side knows, as of a kernel that a log calls in several places: by their code."""
+def _unplaced(
+    two: Two, left: list[int], right: list[int], groups: list[Group], what: _Key
+) -> tuple[list[int], list[int]]:
+    """Launches whose nodes only one side knows, as of a kernel that a log calls in several places."""
     for side in (0, 1):
 
         def key(of: int, at: int, side: int = side) -> Hashable:
-            return None if of == side and two.origins[of][at] else two.code(of, at)
+            return None if of == side and two.origins[of][at] else what(of, at)
 
         left, right = _kth(left, right, key, groups)
     return left, right
