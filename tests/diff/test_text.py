@@ -12,7 +12,7 @@ from compiler_lens import UsageError
 from compiler_lens.analysis.diff import diff
 from compiler_lens.cli import main
 from compiler_lens.render.console.diff import diff_lines, diff_summary
-from compiler_lens.render.console.diff_words import change_line
+from compiler_lens.render.console.diff_words import change_line, idle
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.text import times
 
@@ -78,6 +78,19 @@ def test_kernels_of_several_names_do_not_pass_for_one_that_is_launched_often() -
     assert "cpp_fused_sum_1 and 7 more: sizes 8 → 24" in map(change_line, compared("base", "shape").kernels)
     happened_twice = f"{times(2)} cpp_fused_relu_1 → cpp_fused_silu_1: relu → silu"
     assert happened_twice in map(change_line, compared("base", "op").kernels)
+
+
+def test_a_call_that_waits_less_names_cuda_graphs_where_only_one_side_has_them() -> None:
+    graphs, tuned = "gpt-reduce-overhead-profiled", TUNED
+
+    def told(before: str, after: str) -> str:
+        return idle(diff(gpu(before), gpu(after)))
+
+    assert told(DEFAULT, graphs) == "; idle 1,802 → 629 µs, as CUDA graphs launch the kernels"
+    assert told(graphs, DEFAULT) == "; idle 629 → 1,802 µs, as CUDA graphs no longer launch the kernels"
+    assert told(graphs, tuned) == "; idle 629 → 1,048 µs"  # both have them
+    assert not told(DEFAULT, DEFAULT)
+    assert not told("gpt-default-cold", "gpt-reduce-overhead-cold")  # no profile
 
 
 def test_no_kernel_differs_is_one_line() -> None:

@@ -10,12 +10,15 @@ from compiler_lens.model import (
     AutotuneChoice,
     CompileId,
     CudagraphOutcome,
+    CudagraphState,
     GraphStage,
     KernelKind,
     Outcome,
     Pass,
     SourceLine,
 )
+
+_CAPTURED = (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
 
 
 class MatchMethod(Enum):
@@ -238,6 +241,13 @@ class Side:
     spread: float = 0.0
     busy_microseconds: float | None = None  # of it, the device working
 
+    @property
+    def idle_microseconds(self) -> float | None:
+        """Of one call, the device waiting."""
+        if self.microseconds is None or self.busy_microseconds is None:
+            return None
+        return max(0.0, self.microseconds - self.busy_microseconds)
+
 
 @dataclass(frozen=True, slots=True)
 class RecordingDiff:
@@ -279,6 +289,19 @@ class RecordingDiff:
         if before.microseconds is None or after.microseconds is None:
             return None
         return Times(before.microseconds, after.microseconds, before.spread, after.spread)
+
+    @property
+    def idle_times(self) -> Times | None:
+        """Microseconds of one call in which the device waits."""
+        before, after = self.before.idle_microseconds, self.after.idle_microseconds
+        return None if before is None or after is None else Times(before, after, self.before.spread, self.after.spread)
+
+    @property
+    def captured(self) -> tuple[int, int]:
+        """Of the compiled graphs for which CUDA graphs ended differently, those that were captured on each side."""
+        sides = [[change.before for change in self.cudagraphs], [change.after for change in self.cudagraphs]]
+        before, after = (sum(bool(one and one.state in _CAPTURED) for one in side) for side in sides)
+        return before, after
 
 
 def sum_times(cases: list[Case] | tuple[Case, ...]) -> Times | None:

@@ -95,7 +95,8 @@ def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
             f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)})", page.width, 0
         )
     if call := d.call_times:
-        yield from paragraph(f"One call of the model: {told.spent(call)} ({told.gain(call)})", page.width, 0)
+        text = f"One call of the model: {told.spent(call)} ({told.gain(call)}){told.idle(d)}"
+        yield from paragraph(text, page.width, 0)
 
 
 def _phase(phase: Phase, before: float, after: float) -> str:
