@@ -271,7 +271,9 @@ _GRAPHS = frozenset(("reduce-overhead", "max-autotune"))  # modes that replay la
 
 
 def _waits(parts: CallParts, recording: Recording) -> bool:
-    return not _on_cpu(recording) and parts.busy_share < _BUSY_ENOUGH
+    # torch replays launches on these devices only, AMD's are called so too; of others there is nothing to advise
+    can_replay = any(kernel.device.startswith("cuda") for kernel in recording.kernels)
+    return can_replay and parts.busy_share < _BUSY_ENOUGH
 
 
 def _on_cpu(recording: Recording) -> bool:

@@ -145,6 +145,12 @@ def test_launches_are_to_be_replayed_where_the_device_waits_for_them() -> None:
     assert Advice.HOST not in advised(recording(kernel("k", 8_000), mode="reduce-overhead"), busy)
 
 
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_where_torch_replays_nothing_nobody_is_told_to(mode: str) -> None:
+    on_xpu = recording(replace(kernel("k", 8_000), device="xpu:0"), mode=mode)
+    assert not {Advice.REDUCE_OVERHEAD, Advice.HOST} & advised(on_xpu, profile(timed("k", 10.0)))
+
+
 def test_a_cpu_waits_for_nobody() -> None:
     on_cpu = recording(replace(kernel("k", 8_000), device="cpu"))
     assert Advice.REDUCE_OVERHEAD not in advised(on_cpu, profile(timed("k", 10.0)))
