@@ -11,6 +11,7 @@ from compiler_lens.analysis.coverage import Function
 from compiler_lens.analysis.findings import (
     CacheBypassed,
     CudagraphsSkipped,
+    DeviceIdle,
     Finding,
     FrameFailed,
     NothingSeen,
@@ -129,5 +130,6 @@ def _view(finding: Finding) -> str:
     views: dict[type, str] = {
         BreakCard: "breaks", FrameFailed: "frames", RecompileStory: "recompiles", Function: "frames",
         CudagraphsSkipped: "cudagraphs", CacheBypassed: "caches", TinyGraphs: "graphs", NothingSeen: "environment",
+        DeviceIdle: "profile",
     }  # fmt: skip
     return views.get(type(finding.evidence), "times" if finding.seconds else "frames")
