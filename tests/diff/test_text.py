@@ -206,3 +206,14 @@ def test_what_a_user_wrote_cannot_steer_a_terminal() -> None:
         assert "\x1b" not in made.report(view, color=False)
         assert "\x07" not in made.report(view, color=False)
     assert "\x1b]0" not in made.report("kernels", color=True)
+
+
+def test_a_damaged_side_is_said_to_be_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut = tmp_path / "cut.clens.gz"
+    cut.write_bytes((CPU / "base.clens.gz").read_bytes()[:9000])
+    status, text, _ = printed(f"{cut} {CPU / 'base.clens.gz'} --exit-code", capsys)
+    assert status == 1
+    assert "BEFORE has gaps, which may be what differs: 2 problems while it was" in text
+    assert "AFTER has gaps" not in text
+    _, text, _ = printed(f"{cut} {CPU / 'base.clens.gz'} --json", capsys)
+    assert [json.loads(text)[side]["problems"] for side in ("before", "after")] == [2, 0]

@@ -240,6 +240,7 @@ class Side:
     microseconds: float | None = None  # one call of the model, if it was profiled
     spread: float = 0.0
     busy_microseconds: float | None = None  # of it, the device working
+    problems: int = 0  # what could not be recorded or read: it may be what differs
 
     @property
     def idle_microseconds(self) -> float | None:

@@ -10,7 +10,7 @@ from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
-from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, Page, line, paragraph
+from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, WARN, Page, line, paragraph
 from compiler_lens.render.text import plural, seconds
 
 _CHANGES = 4  # the biggest changes of kernels that a summary tells
@@ -24,6 +24,7 @@ _SAME_TIME = 0.05  # seconds: phases that differ by less are not told
 def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
     """The summary: what was compared, what the kernels do differently, and what else."""
     lines = paragraph(line(("Diff", TITLE), (f"  {_settings(d)}", DIM)), page.width, 0, limit=2)
+    lines += _gaps(d, page)
     lines += _kernels(d, page)
     lines += _paragraphs(_around(d), page)
     lines += _times(d, page)
@@ -45,6 +46,14 @@ def _settings(d: RecordingDiff) -> str:
     """What was asked of the compiler, and where, as far as it differs."""
     changes = [f"{s.name} {s.before or 'default'} {_ARROW} {s.after or 'default'}" for s in d.settings]
     return ", ".join(changes) or "no setting differs"
+
+
+def _gaps(d: RecordingDiff, page: Page) -> Iterator[Text]:
+    for name, side in (("BEFORE", d.before), ("AFTER", d.after)):
+        if side.problems:
+            many = plural(side.problems, "problem")
+            told = f"{name} has gaps, which may be what differs: {many} while it was recorded or read"
+            yield from paragraph(told, page.width, 0, WARN)
 
 
 def _kernels_line(d: RecordingDiff) -> str:
