@@ -125,6 +125,7 @@ def _instead(wanted: str, known: Iterable[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     ends = accumulate(len(name) + 2 for name in names)
-    shown = max(sum(end <= _ROOM for end in ends), 2)
+    shown = max(sum(end <= _ROOM for end in ends), 1)
+    shown += len(names) == shown + 1  # "and 1 more" is no shorter than most names
     more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
     return ", ".join(names[:shown]) + more

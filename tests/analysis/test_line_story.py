@@ -226,7 +226,7 @@ def test_a_part_of_a_kernels_name_will_do_if_only_one_has_it():
 @pytest.mark.parametrize("text", ["triton_", "_1", "gelu_backward"])
 def test_a_part_that_several_have_is_not_guessed(text):
     recording, _ = gpt()
-    with pytest.raises(UsageError, match=r"is part of several names: \w+, \w+"):
+    with pytest.raises(UsageError, match=r"is part of several names: \w+"):
         select_kernels(recording, text, None)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from compiler_lens.analysis.fusion import Apart, neighbours
-from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of, views_of
 from compiler_lens.analysis.kernels import fused_op_count, kernel_kinds
 from compiler_lens.analysis.line_story import selected
 from compiler_lens.analysis.lineage import Lineage
@@ -148,7 +148,7 @@ def _one(lineages: Sequence[Lineage], costs: Costs, pairs: Sequence[Apart], page
 
 def _comes_from(kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list[Text]:
     each = " in each launch" if len(kernel.launches) > 1 and kernel.nodes else ""
-    computes = f"computes {plural(fused_op_count(kernel), 'op')}{each}"
+    computes = f"computes {plural(fused_op_count(kernel, views_of(lineages)), 'op')}{each}"
     lines = [line((computes, PLACE), (f", {words.TRUST[kernel.trust]}", DIM), indent=2)]
     linked = [one for one in lineages if one.lines]
     if kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked):
