@@ -47,9 +47,18 @@ def check_width(width: int | None) -> None:
 
 
 def check_can_be_written(path: str | None) -> None:
-    """Raise `RecordingFileError` for a file that has no folder to be in: said before minutes of measuring."""
-    file = Path(path or ".")
-    if path and (file.is_dir() or not file.parent.is_dir()):
+    """Raise `RecordingFileError` for a file that cannot be written: said before minutes of measuring."""
+    if not path:
+        return
+    file = Path(path)
+    if file.is_dir() or not file.parent.is_dir():
         raise RecordingFileError(
             f"cannot write {path}: {'it is a folder' if file.is_dir() else f'no folder {file.parent}'}"
         )
+    was_there = file.exists()
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise RecordingFileError(f"cannot write {path}: {error.strerror or error}") from error
+    if not was_there:
+        file.unlink(missing_ok=True)

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from compiler_lens.analysis.flops import dtypes_multiplied
+from compiler_lens.analysis.modes import DEFAULT
 from compiler_lens.errors import UsageError
 from compiler_lens.event import Event
 from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.ceilings import measure_ceilings, product_note
+from compiler_lens.measure.modes.wanted import known_mode
 from compiler_lens.measure.profile_match import (
     Matched,
     launch_times,
@@ -55,12 +57,13 @@ class Profiled:
 
     recording: Recording
     profile: Profile
+    path: str = ""  # of the recording, if it is in a file
 
-    def report(self, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> str:
+    def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """The call, then every kernel with what it could gain; and what to do."""
         from compiler_lens.render.console.profile import profile_report
 
-        return profile_report(self.recording, width=width, color=color, path=path)
+        return profile_report(self.recording, width=width, color=color, path=self.path)
 
     def to_json(self) -> str:
         """The same for programs."""
@@ -99,12 +102,15 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         repeats: how often to call, for each of the two measurements; by default as often as takes half a second.
 
     Raises:
-        UsageError: the model cannot be called with these inputs, nothing of it is compiled, or somebody profiles.
+        UsageError: the model cannot be called with these inputs, nothing of it is compiled, torch has no such mode, or
+            somebody profiles.
     """
     from compiler_lens.lens import Lens
 
     inner, dynamic = as_written(model)
     _check_callable(inner)
+    if mode not in {None, DEFAULT}:
+        known_mode(mode)
     with contextlib.closing(Lens(path)) as lens, _code_caches_apart():
         compiled = torch.compile(inner, backend=lens, mode=mode, dynamic=dynamic)
         return profile_with(lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs)
@@ -136,7 +142,12 @@ def profile_with(
         made = _profile(lens, run, repeats)
     lens._session.take(Event("lens.profile", time.time(), meta=profile_meta(made)))  # noqa: SLF001 -- no user needs this
     recording = lens.recording
-    return Profiled(recording, recording.profiles[-1])
+    return Profiled(recording, recording.profiles[-1], _file_of(lens))
+
+
+def _file_of(lens: Lens) -> str:
+    """Where the whole recording is; empty where it is in no file."""
+    return "" if lens.path is None or lens._session.journal.failure else str(lens.path)  # noqa: SLF001
 
 
 @contextlib.contextmanager

@@ -345,6 +345,48 @@ def test_the_command(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture
     assert json.loads(capsys.readouterr().out)["profile"]["training"] is True
 
 
+HEAD = "def make():\n    return nn.Linear(8, 4), torch.randn(2, 8)\n"
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_the_next_step_is_one_that_can_be_made(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a recording there is none to show; a library's call has no source."""
+    assert main(["profile", f"{write(HEAD)}:make", "--repeats", "2", "--no-color"]) == 0
+    told = capsys.readouterr().out
+    assert "median of 2," in told
+    assert "keep the recording: -o REC" in told
+    assert "compiler-lens show" not in told
+    text = "def make():\n    return lambda x: (x @ x).sin(), torch.randn(9, 9)\n"
+    out = tmp_path / "made.clens"
+    assert main(["profile", f"{write(text)}:make", "-o", str(out), "--no-color"]) == 0
+    assert f"compiler-lens show {out} kernel cpp_fused" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "/nowhere/made.clens"], "cannot write /nowhere/made.clens"),
+        (["-o", "/proc/made.clens"], "cannot write /proc/made.clens"),
+        (["-o", "made_model.py"], "made_model.py is there and is no recording"),
+        (["--mode", "max-autotun"], "torch.compile has no mode max-autotun: it has default, "),
+        (["--repeats", "0"], "1 or more, not 0"),
+    ],
+)
+def test_what_would_fail_at_the_end_fails_at_once(
+    words: list[str], said: str, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(HEAD)
+    monkeypatch.chdir(path.parent)
+    before = path.read_bytes()
+    assert main(["profile", f"{path}:make", *words]) != 0
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("text", "name", "said"),
     [

@@ -77,10 +77,8 @@ _CEILING = (
 )
 
 
-def profile_report(
-    recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "REC"
-) -> str:
-    """The last profile of a recording as text; `path` is where it can be asked for more."""
+def profile_report(recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "") -> str:
+    """The last profile of a recording as text; `path` is where it can be asked for more, if it is in a file."""
     page = page_for(recording, width=width, color=color, path=path)
     return render(profile_lines(recording, EVERYTHING, page), page)
 
@@ -255,8 +253,13 @@ def _next(found: Roofline, groups: Sequence[GroupCost], page: Page) -> Iterator[
     yield title("Next")
     for advice in found.advice:
         yield from paragraph(f"{_TO_DO[advice]}.", page.width, 2, GOOD)
-    if groups:
-        yield command("one kernel, with its source: ", page.show(f"kernel {groups[0].worst.kernel.name}"))
+    if not page.target:
+        told = "to go on from here, to one kernel with its source, keep the recording: -o REC, in Python path="
+        yield from paragraph(told, page.width, 2)
+        return
+    with_source = [group.worst.kernel for group in groups if is_generated(group.worst.kernel)]
+    if with_source:
+        yield command("one kernel, with its source: ", page.show(f"kernel {with_source[0].name}"))
 
 
 # -- figures
