@@ -133,7 +133,7 @@ class CodeFusion:
     """One output code: how far it is fused."""
 
     code: Code
-    ops: int  # of the scheduler's that have a kernel
+    ops: int  # that its launches compute: nodes of the graph, but for views; 0 where they are not known
     launches: int
     causes: tuple[Cause, ...]  # the costliest first
     repeated: tuple[Repeated, ...]
@@ -165,7 +165,7 @@ def _code_fusion(
     backward = graphs.get((compile_id, GraphStage.AOT_BACKWARD, ordinal)) if part is Pass.BACKWARD else None
     return CodeFusion(
         code,
-        len({op for side in sides for op in side.launch.ops}),
+        _op_count(lowered, sides),
         len(sides),
         found,
         _repeated(lowered, sides),
@@ -290,6 +290,13 @@ def _sides(recording: Recording) -> Iterable[Side]:
 
 def _code(kernel: Kernel) -> Code:
     return kernel.compile_id, kernel.part, kernel.ordinal
+
+
+def _op_count(graph: Graph | None, sides: Sequence[Side]) -> int:
+    nodes = (*graph.nodes, *(node for inner in graph.subgraphs for node in inner.nodes)) if graph else ()
+    alone = (side.kernel.nodes if len(side.kernel.launches) == 1 else () for side in sides)
+    computed_by = {name for side, whole in zip(sides, alone, strict=True) for name in side.launch.nodes or whole}
+    return len(computed_by - {node.name for node in nodes if is_view(node.target)})
 
 
 def _stem(kernel: Kernel) -> str:

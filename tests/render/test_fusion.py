@@ -65,7 +65,7 @@ def shown(recording, width=100):
 
 def test_twelve_layers_are_one_line_and_the_costliest_reason_comes_first():
     text = shown(layered())
-    assert "[0/0] forward  36 ops in 36 launches" in text
+    assert "[0/0] forward  36 launches" in text
     assert text.index("36.0 MiB in 12 pairs: one kernel would have too many ops") < text.index("12.0 MiB in 12 pairs")
     assert 'options={"max_fusion_size": 2} allows it' in text
     assert text.count("→ triton_red_fused_norm_0") == text.count(f"{times(12)}  extern_kernels.mm") == 1

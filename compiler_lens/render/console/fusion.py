@@ -35,8 +35,7 @@ def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list
     lineages = Provenance.of(recording, Ownership.of(selection.user_paths)).lineages
     at = {(one.index, one.launch): one.lines for one in lineages}
     compilations = {c.compile_id: c for c in recording.compilations}
-    launches, ops = sum(code.launches for code in codes), sum(code.ops for code in codes)
-    lines = [title("Fusion", f"{plural(ops, 'op')} in {plural(launches, 'launch', 'launches')}")]
+    lines = [title("Fusion", _head(sum(code.ops for code in codes), sum(code.launches for code in codes)))]
     for code in codes:
         advice = partial(
             fusion_words.remedy, compilation=compilations.get(code.code[0]), environment=recording.environment
@@ -87,7 +86,7 @@ def _nothing(recording: Recording, page: Page) -> list[Text]:
 def _code(code: CodeFusion, advice: Callable[[Cause], str], at: Lines, page: Page) -> list[Text]:
     compile_id, part, ordinal = code.code
     graph = f", graph {ordinal + 1}" if ordinal else ""
-    head = f"{plural(code.ops, 'op')} in {plural(code.launches, 'launch', 'launches')}"
+    head = _head(code.ops, code.launches)
     lines = [line((f"[{compile_id}] {words.PASSES[part]}{graph}", PLACE), (f"  {head}", DIM))]
     if code.symbolic and code.causes:
         lines += paragraph("sizes vary here: bytes are those of the call that it was compiled in", page.width, 2, DIM)
@@ -96,6 +95,11 @@ def _code(code: CodeFusion, advice: Callable[[Cause], str], at: Lines, page: Pag
     for cause in code.causes:
         lines += _cause(cause, advice(cause), at, page)
     return [*lines, *_again(code, page)]
+
+
+def _head(ops: int, launches: int) -> str:
+    counted = plural(launches, "launch", "launches")
+    return f"{plural(ops, 'op')} in {counted}" if ops else counted
 
 
 def _cause(cause: Cause, advice: str, at: Lines, page: Page) -> list[Text]:
