@@ -39,6 +39,9 @@ REASONS: Mapping[Reason, str] = {
     Reason.OTHER: "torch's own word",
 }
 
+# What torch's own sentence leaves out.
+MEANT: Mapping[str, str] = {"no shared data": " (none that both go through in the same order)"}
+
 LIBRARIES: Mapping[Library, str] = {
     Library.PRODUCT: "one is a library's matrix product",
     Library.CONVOLUTION: "one is a library's convolution",

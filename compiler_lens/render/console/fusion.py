@@ -50,21 +50,26 @@ def neighbour_lines(pairs: Sequence[Apart], index: int, page: Page) -> list[Text
         return []
     found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
     found.sort(key=lambda pair: -pair[1].bytes)
-    rows = [_neighbour(cause, one, index) for cause, one in found[:_NEIGHBOURS]]
-    columns = (Column(right=True), Column(), Column(style=PLACE, flexible=True, middle=True), Column(flexible=True))
+    reasons: dict[str, list[tuple[str, ...]]] = {}
+    for cause, one in found[:_NEIGHBOURS]:
+        reasons.setdefault(_said(cause, one.first), []).append(_neighbour(one, index))
+    columns = (Column(right=True), Column(), Column(), Column(style=PLACE, flexible=True, middle=True))
     told = line(
         ("not fused with", PLACE), ("  what one kernel would not have to move, and why there are two", DIM), indent=2
     )
-    return [told, *table(columns, rows, page.width, 4), *_more(len(found) - _NEIGHBOURS, 4)]
+    lines = [told]
+    for said, rows in reasons.items():
+        lines += [*paragraph(said, page.width, 4, "", 2), *table(columns, rows, page.width, 6)]
+    return [*lines, *_more(len(found) - _NEIGHBOURS, 4)]
 
 
-def _neighbour(cause: Cause, alike: Alike, index: int) -> tuple[str, ...]:
+def _neighbour(alike: Alike, index: int) -> tuple[str, ...]:
     pair = alike.first
     is_first = pair.first.index == index
     other = pair.second if is_first else pair.first
     told = "after it" if is_first else "before it"
     several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
-    return _saved(alike), several, other.kernel.name, f"{told}: {_said(cause, pair)}"
+    return _saved(alike), several, told, other.kernel.name
 
 
 def _said(cause: Cause, pair: Apart) -> str:
@@ -148,7 +153,8 @@ def _said_by_torch(cause: Cause, page: Page) -> list[Text]:
         return []
     sentence, count = said.most_common(1)[0]
     others = f", and {plural(len(said) - 1, 'more of the kind', 'more of the kind')}" if len(said) > 1 else ""
-    return paragraph(f"torch: {sentence}{others}", page.width, 4, DIM, 2) if count else []
+    meant = fusion_words.MEANT.get(sentence, "")
+    return paragraph(f"torch: {sentence}{meant}{others}", page.width, 4, DIM, 2) if count else []
 
 
 def _again(code: CodeFusion, page: Page) -> list[Text]:
