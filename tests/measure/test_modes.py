@@ -175,6 +175,18 @@ def test_results_in_dataclasses_are_compared() -> None:
     assert result.rows[0].deviation.relative < 1e-5
 
 
+def cast(x: torch.Tensor) -> torch.Tensor:
+    return (x.to(torch.bfloat16) @ x.to(torch.bfloat16)).float() @ torch.eye(16, dtype=torch.float32)
+
+
+def test_the_reference_is_in_doubles_though_the_program_casts() -> None:
+    """Else eager would have no error, and all that rounds elsewhere would be called wrong."""
+    result = compare_modes(cast, torch.linspace(-1, 1, 256).reshape(16, 16), modes="eager", **QUICK)
+    assert result.reference == "fp64"
+    assert result.rows[0].deviation is not None
+    assert 1e-4 < result.rows[0].deviation.relative < 1e-1
+
+
 def test_a_program_that_draws_numbers_is_not_compared() -> None:
     result = compare_modes(torch.nn.Dropout(0.5), torch.ones(64), modes="eager", **QUICK)
     assert result.reference == ""
@@ -182,11 +194,13 @@ def test_a_program_that_draws_numbers_is_not_compared() -> None:
 
 
 def test_a_program_that_does_not_run_in_fp64_is_compared_with_eager() -> None:
-    def mixed(x: torch.Tensor) -> torch.Tensor:
-        return x @ torch.eye(3, dtype=torch.float32)
+    def strict(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.float32:
+            raise TypeError("floats only")
+        return x @ x
 
     x = torch.rand(3, 3)
-    result = compare_modes(mixed, x, modes="eager", **QUICK)
+    result = compare_modes(strict, x, modes="eager", **QUICK)
     assert result.reference == "eager"
     assert any("does not run in fp64" in note for note in result.notes)
     assert x.dtype == torch.float32

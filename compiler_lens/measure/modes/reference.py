@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from compiler_lens.analysis.modes import Deviation
 from compiler_lens.measure.trial import leaves
@@ -40,6 +41,20 @@ def widen(tensors: Iterable[torch.Tensor]) -> None:
             tensor.grad = None
             tensor.data = tensor.data.to(_WIDER[tensor.dtype])
     torch.set_default_dtype(torch.float64)
+
+
+class Doubles(TorchDispatchMode):  # type: ignore[misc]  # torch does not type it
+    """No op makes less than doubles, though the program asks for bf16 or f32 by name."""
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.ops.aten.view.dtype:  # which takes the very bits for another type
+            args = tuple(map(_wider, args))
+            kwargs = {name: _wider(value) for name, value in (kwargs or {}).items()}
+        return func(*args, **(kwargs or {}))
+
+
+def _wider(value: Any) -> Any:
+    return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def deviation(results: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> Deviation | None:

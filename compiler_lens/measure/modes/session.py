@@ -22,7 +22,7 @@ from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_f
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
 from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.phases import Phase
-from compiler_lens.measure.modes.reference import Results, depends_on_chance, deviation, gradients, kept, widen
+from compiler_lens.measure.modes.reference import Doubles, Results, depends_on_chance, deviation, gradients, kept, widen
 from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.wanted import Wanted
 from compiler_lens.measure.settings import quiet
@@ -154,7 +154,7 @@ class Session:
         try:
             self._bench.restore()
             widen(self._bench.state.tensors)
-            with as_is():
+            with as_is(), Doubles():
                 return self._results(self._work.function, keep_state=True), "fp64"
         except Exception as error:  # noqa: BLE001 -- whatever the program raises with doubles
             self._notes.append(f"it does not run in fp64 ({cause(error)[0]}): errors are against eager")
