@@ -179,6 +179,16 @@ def test_a_launch_whose_nodes_a_log_does_not_tell_is_matched_by_its_ops_where_th
     assert [change.cases for change in back.kernels] == [mirrored(change.cases) for change in d.kernels]
 
 
+def test_of_several_profiles_the_last_one_tells_the_times_as_it_tells_the_calls() -> None:
+    """Inference was profiled, then training: one call is not both."""
+    first = made("a b", "a", "b", times={"a": (10.0, 1.0)})
+    second = made("a b", "a", "b", times={"b": (5.0, 1.0)})
+    both = replace(first, profiles=(*first.profiles, *second.profiles))
+    d = diff(both, both)
+    assert d.kernel_times is not None
+    assert (d.kernel_times.before, d.kernel_times.after) == (10.0, 10.0)  # b, twice in a call
+
+
 def test_without_a_profile_on_both_sides_there_are_no_times() -> None:
     d = diff(made("a b", "a", "b", times={"a": (10.0, 1.0)}), made("a b", "a", "tem:b"))
 

@@ -288,8 +288,9 @@ def _ref(one: Called) -> LaunchRef:
 
 
 def timed_launches(recording: Recording) -> Timed:
-    """The times of a recording's launches; of several profiles, the last that has one."""
-    return {(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): t for p in recording.profiles for t in p.launches}
+    """The times of a recording's launches in its last profile: one call's, as those of the call itself."""
+    launches = recording.profiles[-1].launches if recording.profiles else ()
+    return {(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): t for t in launches}
 
 
 def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed, Timed]) -> Times | None:
