@@ -6,7 +6,7 @@ from dataclasses import replace
 from two_recordings import gpu, mirrored
 
 from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.model import Aspect, MatchMethod, RecordingDiff, Times, Verdict
+from compiler_lens.analysis.diff.model import Aspect, Difference, MatchMethod, RecordingDiff, Times, Verdict
 from compiler_lens.model import (
     Compilation,
     CompileId,
@@ -24,6 +24,7 @@ from compiler_lens.model import (
     Recording,
     TensorSpec,
 )
+from compiler_lens.render.console.diff_words import change_line, difference
 
 ID = CompileId(0, 0)
 
@@ -89,7 +90,31 @@ def test_one_kernel_became_two_and_back() -> None:
 
 
 def test_a_boundary_that_moved() -> None:
-    assert told(diff(made("a b c d", "a,b", "c,d"), made("a b c d", "a", "b,c,d"))) == [(Verdict.REGROUPED, 2, 2)]
+    d = diff(made("a b c d", "a,b", "c,d"), made("a b c d", "a", "b,c,d"))
+
+    assert told(d) == [(Verdict.REGROUPED, 2, 2)]
+    moved = Difference(Aspect.MOVED, "torch.ops.aten.b.default", "triton_poi_a_b_0", "triton_poi_b_c_d_1")
+    assert d.kernels[0].differences == (moved,)
+    assert change_line(d.kernels[0]).endswith(" (regrouped: b moved)")
+    assert difference(moved) == "b moved from triton_poi_a_b_0 to triton_poi_b_c_d_1"
+
+
+def test_boundaries_that_moved_are_told_together_where_the_same_moved() -> None:
+    """Twelve layers have kernels of twelve names."""
+    names = "a b c d", "e f:b g h"
+    before = made(" ".join(names), "a,b", "c,d", "e,f", "g,h")
+    after = made(" ".join(names), "a", "b,c,d", "e", "f,g,h")
+
+    (change,) = diff(before, after).kernels
+    assert [[d.name for d in case.differences] for case in change.cases] == [["torch.ops.aten.b.default"]] * 2
+    assert change.differences == ()  # between other kernels each time
+
+
+def test_what_several_kernels_compute_has_not_moved() -> None:
+    d = diff(made("a b c d", "a,b", "b,c,d"), made("a b c d", "a", "b,c", "d"))
+
+    moved = [difference.name for change in d.kernels for case in change.cases for difference in case.differences]
+    assert moved == ["torch.ops.aten.d.default"]
 
 
 def test_kernels_side_by_side_are_matched_each_to_its_own() -> None:

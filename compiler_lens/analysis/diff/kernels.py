@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from compiler_lens.analysis.diff.align import Pair
 from compiler_lens.analysis.diff.aspects import Matched, Texts, configurations, differences, is_compute, pointers
 from compiler_lens.analysis.diff.graphs import Aligner
-from compiler_lens.analysis.diff.model import Case, LaunchRef, MatchMethod, Times, Verdict
+from compiler_lens.analysis.diff.model import Case, Difference, LaunchRef, MatchMethod, Times, Verdict
 from compiler_lens.analysis.diff.programs import Called, Program
+from compiler_lens.analysis.diff.regrouped import moved_ops
 from compiler_lens.analysis.diff.source import call
 from compiler_lens.model import LaunchTime, Node, Recording
 
@@ -234,7 +235,25 @@ def _judged(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> Foun
     if len(before) == len(after) == 1:
         return _compared(two, before[0], after[0], case)
     verdict = Verdict.SPLIT if len(before) == 1 else Verdict.MERGED if len(after) == 1 else Verdict.REGROUPED
+    if verdict is Verdict.REGROUPED:
+        case = replace(case, differences=_moved(two, befores, afters))
     return Found(verdict, MatchMethod.OVERLAP, case)
+
+
+def _moved(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:
+    sides = [
+        [(two.launches[side][at].kernel.name, two.origins[side][at]) for at in own]
+        for side, own in enumerate((befores, afters))
+    ]
+    names = (name for at in befores for name in two.launches[0][at].launch.nodes)
+    known = ((two.ids[0][name], two.nodes[0][name]) for name in names if name in two.nodes[0])
+    # What several launches compute has not moved anywhere.
+    ops = {
+        number: node.original_aten or node.target
+        for number, node in known
+        if is_compute(node) and not any(number in several for several in two.several)
+    }
+    return moved_ops(sides[0], sides[1], ops)
 
 
 def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:

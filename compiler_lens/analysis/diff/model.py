@@ -48,6 +48,7 @@ class Aspect(Enum):
     KIND = "kind"  # generated, a template, a library's; or another function of the library
     OPS = "ops"  # what it computes: relu became gelu
     FUSED = "fused"  # computes more, or less, than before
+    MOVED = "moved"  # an op went from one kernel into another
     SIZES = "sizes"
     DTYPE = "dtype"
     REDUCTION = "reduction"  # how it goes through its elements: pointwise, reduction, persistent reduction

@@ -50,6 +50,7 @@ _SHAPES: Mapping[str, tuple[str, str]] = {
     "template": ("template", "templates"),
 }
 _KINDS = frozenset(kind.value for kind in KernelKind)
+_VERDICT = 32  # columns that two lines of names leave for what became of them
 _SHOWN = 3  # differences of one change, told in one line
 _WHOLE = 100  # microseconds from which on their tenths say nothing
 _LONGEST = 60  # of a value
@@ -112,7 +113,9 @@ def _what(change: KernelChange, room: int) -> str:
 
 
 def names(case: Case, room: int = 999) -> str:
-    """What a case has before and after; one name, if it kept it."""
+    """What a case has before and after; one name, if it kept it. Of many names each has less room."""
+    shown = min(len(case.before), _SHOWN) + min(len(case.after), _SHOWN)
+    room = min(room, (4 * room - _VERDICT) // shown)
     sides = [joined_names(side, room) for side in (case.before, case.after) if side]
     if len(case.before) == len(case.after) == 1:
         stems = [one.kernel.rpartition("_") for one in (case.before[0], case.after[0])]
@@ -148,7 +151,8 @@ def _why(change: KernelChange) -> str:
         listed = {(list(Aspect).index(d.aspect), d.name) for case in change.cases for d in case.differences}
         return f": same code, other {', '.join(name for _, name in sorted(listed))}"
     if change.verdict in (Verdict.SPLIT, Verdict.MERGED, Verdict.REGROUPED):
-        return f" ({VERDICTS[change.verdict]})"
+        moved = _ops(sorted({d.name for d in change.first.differences if d.aspect is Aspect.MOVED}))
+        return f" ({VERDICTS[change.verdict]}{f': {moved} moved' if moved else ''})"
     if sizes := _sizes(change):
         return f": {sizes}"
     found = change.differences or tuple(d for d in change.first.differences if d.aspect is Aspect.KIND)
@@ -190,6 +194,8 @@ def difference(d: Difference) -> str:
     if d.aspect is Aspect.FUSED:
         parts = [f"no longer {before}" if before else "", f"also {after}" if after else ""]
         return ", ".join(part for part in parts if part)
+    if d.aspect is Aspect.MOVED:
+        return f"{words.op_name(d.name)} moved from {d.before} to {d.after}"
     if d.aspect is Aspect.KIND and "." in d.before and "." in d.after:
         return ""  # two functions of a library: their names say it
     if d.aspect is Aspect.CODE:
