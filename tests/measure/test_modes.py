@@ -187,6 +187,29 @@ def test_the_reference_is_in_doubles_though_the_program_casts() -> None:
     assert 1e-4 < result.rows[0].deviation.relative < 1e-1
 
 
+class Views(nn.Module):
+    """Writes into a buffer, and reads what it wrote through another tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(2, 4))
+        self.second = self.rows[1]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.rows[1] += x
+        return self.second * 1.0
+
+
+def test_tensors_that_share_memory_share_it_in_doubles() -> None:
+    views = Views()
+    result = compare_modes(views, torch.ones(4) / 3, modes="eager", **QUICK)
+    assert result.reference == "fp64"
+    assert result.rows[0].deviation is not None
+    assert result.rows[0].deviation.relative < 1e-6
+    assert views.second.data_ptr() == views.rows[1].data_ptr()
+    assert views.rows.dtype == torch.float32
+
+
 def test_a_program_that_draws_numbers_is_not_compared() -> None:
     result = compare_modes(torch.nn.Dropout(0.5), torch.ones(64), modes="eager", **QUICK)
     assert result.reference == ""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -35,12 +36,28 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def widen(tensors: Iterable[torch.Tensor]) -> None:
-    """Make doubles of all floating tensors, in place: `State.restore` undoes it."""
-    for tensor in tensors:
-        if tensor.dtype in _WIDER:
-            tensor.grad = None
-            tensor.data = tensor.data.to(_WIDER[tensor.dtype])
+    """Make doubles of all floating tensors, in place, that share memory as they do: `State.restore` undoes it."""
+    narrow = [tensor for tensor in tensors if tensor.dtype in _WIDER]
+    users = Counter(map(_memory, narrow))
+    wide: dict[Hashable, torch.Tensor] = {}
+    for tensor in narrow:
+        place, dtype = _memory(tensor), _WIDER[tensor.dtype]
+        tensor.grad = None
+        if users[place] == 1:
+            tensor.data = tensor.data.to(dtype)
+            continue
+        if place not in wide:
+            whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
+            wide[place] = whole.to(dtype)
+        tensor.data = wide[place].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
     torch.set_default_dtype(torch.float64)
+
+
+def _memory(tensor: torch.Tensor) -> Hashable:
+    try:
+        return tensor.device, tensor.dtype, tensor.untyped_storage().data_ptr() or id(tensor)
+    except (RuntimeError, NotImplementedError):  # sparse and opaque tensors have no storage
+        return id(tensor)
 
 
 class Doubles(TorchDispatchMode):  # type: ignore[misc]  # torch does not type it
