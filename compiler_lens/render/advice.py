@@ -74,7 +74,7 @@ def advice(finding: Finding, at: At) -> Advice:
             return Advice(
                 "Nothing entered the compiler:",
                 what="no call of a compiled function was recorded.",
-                change="Compile with `backend=lens`, or open the lens as a `with` block, and call the model meanwhile.",
+                change="Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`.",
             )
         case _:
             return _others(evidence, at)

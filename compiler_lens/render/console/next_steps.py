@@ -31,6 +31,7 @@ from compiler_lens.render.text import clean, plural, seconds
 _MOST = 3
 _LINES = 4  # of a suggestion's code
 _PROFILE = "compiler-lens profile FILE:FACTORY"
+_FACTORY = "FACTORY is a function in FILE: def make(): return model, (x,)"
 _STYLES = {Severity.HIGH: BAD, Severity.MEDIUM: WARN, Severity.LOW: "", Severity.INFO: DIM}
 
 
@@ -121,8 +122,10 @@ def _closer(recording: Recording, page: Page) -> list[Text]:
     """Where to look in what compiles as it should: from lines to kernels, and what these take."""
     if not recording.kernels:
         return [command("Look closer: ", page.show("graphs"))]
-    timed = command("What each kernel takes: ", page.show("profile") if recording.profiles else _PROFILE)
-    return [timed, command("The kernels of your lines: ", page.show("line"))]
+    lines = command("The kernels of your lines: ", page.show("line"))
+    if recording.profiles:
+        return [command("What each kernel takes: ", page.show("profile")), lines]
+    return [command("What each kernel takes: ", _PROFILE), line((_FACTORY, DIM), indent=4), lines]
 
 
 def _view(finding: Finding) -> str:

@@ -90,6 +90,7 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
             *paragraph("No profile in this recording: nothing was timed.", page.width, 0),
             *paragraph("in Python: lens.profile(model, x)", page.width, 2, DIM),
             *paragraph("or: compiler-lens profile FILE:FACTORY -o REC", page.width, 2, DIM),
+            *paragraph("where FACTORY is a function in FILE: def make(): return model, (x,)", page.width, 2, DIM),
         ]
     found = roofline(recording, recording.profiles[-1])
     groups = [group for group in found.groups if any(selection.has(k) for k in group.group.kernels)]
