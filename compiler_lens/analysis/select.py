@@ -74,19 +74,24 @@ def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> 
 
 
 def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | None) -> tuple[Kernel, ...]:
-    """All kernels of one name: in one compilation there is one, but each counts its names from zero.
+    """All kernels of one name: in one compilation there is one, but each counts its names from zero."""
+    kernels = [k for k in recording.kernels if ids is None or k.compile_id in ids]
+    meant = kernel_name(name, dict.fromkeys(k.name for k in kernels), "in this recording")
+    return tuple(k for k in kernels if k.name == meant)
+
+
+def kernel_name(name: str, names: Collection[str], where: str) -> str:
+    """The kernel's name that a user means.
 
     What stands behind the last dot will do, `mm` for `extern_kernels.mm`, and the beginning, the end or any part of a
     name, if only one name has it.
     """
-    kernels = [k for k in recording.kernels if ids is None or k.compile_id in ids]
-    names = dict.fromkeys(k.name for k in kernels)
     meant = _meant(name, names)
     if len(meant) > 1:
         raise UsageError(f"{name!r} is part of several names: {_listed(meant)}")
     if not meant:
-        raise UsageError(f"no kernel {name!r} in this recording{_instead(name, names)}")
-    return tuple(k for k in kernels if k.name == meant[0])
+        raise UsageError(f"no kernel {name!r} {where}{_instead(name, names)}")
+    return meant[0]
 
 
 def _meant(wanted: str, names: Collection[str]) -> list[str]:

@@ -135,10 +135,11 @@ def test_the_exit_code_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
         (of_cpu("base", "op", "kernel"), "which kernel?"),
         (of_cpu("base", "op", "graphs x"), "too much: x"),
         (of_cpu("base", "op", "kernel cpp_fused_sil_1"), "Did you mean cpp_fused_silu_1?"),
+        (of_cpu("base", "op", "kernel sum"), "'sum' is part of several names: "),
         (of_cpu("base", "op", "graphs --code"), "--code is a view of its own"),
         (of_cpu("base", "op", "--width 3"), "too narrow"),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_bad_input_is_one_clear_line(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = printed(arguments, capsys)
@@ -146,6 +147,14 @@ def test_bad_input_is_one_clear_line(arguments: str, said: str, capsys: pytest.C
     assert (status, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_part_of_a_kernels_name_will_do_as_it_does_in_show(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = printed(of_cpu("base", "op", "kernel cpp_fused_silu_1"), capsys)
+
+    assert printed(of_cpu("base", "op", "kernel silu_1"), capsys) == whole
+    assert whole[0] == 0
+    assert "cpp_fused_relu_1 → cpp_fused_silu_1" in whole[1]
 
 
 def test_code_of_all_that_changed(capsys: pytest.CaptureFixture[str]) -> None:
