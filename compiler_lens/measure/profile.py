@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 _WARM_UP = 3  # the first compiles, under CUDA graphs the second records, and the third replays
 _SECONDS = 0.5  # for each of the two measurements, as far as the fewest calls allow
 _FEWEST, _MOST = 5, 30  # calls
+_INFERENCE = "called without gradients: --training, in Python training=True, times forward and backward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         mode: of torch.compile.
         path: where to write the recording with the profile in it; None keeps it in memory.
         training: run a backward after each call, from `.loss` or the sum of the first result that has a gradient.
+            Without it the model is called without gradients, if it can be.
         calls: several sets of inputs, `[(args, kwargs), …]`; times are then of one such call on average.
         repeats: how often to call, for each of the two measurements; by default as often as takes half a second.
 
@@ -113,7 +115,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         known_mode(mode)
     with contextlib.closing(Lens(path)) as lens, _code_caches_apart():
         compiled = torch.compile(inner, backend=lens, mode=mode, dynamic=dynamic)
-        return profile_with(lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs)
+        return _kept(lens, _program(compiled, (inputs, kwargs, calls), training=training), repeats, is_ours=True)
 
 
 def profile_with(
@@ -127,22 +129,45 @@ def profile_with(
 ) -> Profiled:
     """The same with a lens that is there, which keeps the profile in its recording.
 
-    A model that is compiled already, or has parts that are, is called as it is; else it is compiled with the lens.
+    A model that is compiled already, or has parts that are, is called as it is, with gradients if they are on; else it
+    is compiled with the lens.
     """
     _check_callable(model)
+    return _kept(lens, _program(model, (inputs, kwargs, calls), training=training), repeats, is_ours=False)
+
+
+def _program(model: Callable[..., Any], given: tuple[Any, Any, Any], *, training: bool) -> Program:
+    calls = as_calls(*given)
+    return Program(model, calls[:1] if given[2] is None else calls, training)
+
+
+def _kept(lens: Lens, program: Program, repeats: int | None, *, is_ours: bool) -> Profiled:
+    """Measure, and note the profile in the lens's recording. `is_ours`: compiled for this, and nobody else calls it."""
     if repeats is not None and repeats < 1:
         raise UsageError(f"repeats is a number of calls, 1 or more, not {repeats}")
     check_profiler_is_free()
-    wanted = as_calls(inputs, kwargs, calls)
-    program = Program(model, wanted[:1] if calls is None else wanted, training)
     with _as_it_was(program) as state:
-        if not any(map(_is_compiled, state._values)):  # noqa: SLF001 -- the module, its parts, what a function closes over
-            program = Program(torch.compile(model, backend=lens), program.calls, training)
+        if not is_ours and not any(map(_is_compiled, state._values)):  # noqa: SLF001 -- the module, its parts, what a function closes over
+            program = Program(torch.compile(program.function, backend=lens), program.calls, program.training)
+            is_ours = True
         run = _Run(program, state)
-        made = _profile(lens, run, repeats)
+        # As `compare_modes` does: kernels of a forward that keeps tensors for a backward are not those of inference.
+        if is_ours and not program.training and torch.is_grad_enabled() and _runs_without_gradients(run, state):
+            with torch.no_grad():
+                made = _profile(lens, run, repeats)
+            made = replace(made, notes=(*made.notes, _INFERENCE))
+        else:
+            made = _profile(lens, run, repeats)
     lens._session.take(Event("lens.profile", time.time(), meta=profile_meta(made)))  # noqa: SLF001 -- no user needs this
     recording = lens.recording
     return Profiled(recording, recording.profiles[-1], _file_of(lens))
+
+
+def _runs_without_gradients(run: _Run, state: State) -> bool:
+    with torch.no_grad():
+        error = run.error_without_compiling()
+    state.restore()
+    return error is None
 
 
 def _file_of(lens: Lens) -> str:

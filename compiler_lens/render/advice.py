@@ -74,7 +74,9 @@ def advice(finding: Finding, at: At) -> Advice:
             return Advice(
                 "Nothing entered the compiler:",
                 what="no call of a compiled function was recorded.",
-                change="Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`.",
+                change=(
+                    "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
+                ),
             )
         case _:
             return _others(evidence, at)

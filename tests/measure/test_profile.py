@@ -19,7 +19,7 @@ from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_session import kernels_named, traced
 from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import Program
-from compiler_lens.model import Ceilings, KernelKind, Recording, Trust
+from compiler_lens.model import Ceilings, KernelKind, Pass, Recording, Trust
 
 Write = Callable[[str], Path]
 CPU = torch.device("cpu")
@@ -184,6 +184,37 @@ def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyP
     assert result.profile.microseconds == pytest.approx(4000.0), "the mean of calls that differ"
     assert sum(time.runs for time in result.profile.launches) == pytest.approx(1.0)
     assert sorted(time.runs for time in result.profile.launches) == pytest.approx([1 / 3, 2 / 3])
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_without_training_a_model_is_called_without_gradients_if_it_can_be() -> None:
+    """What a forward keeps for a backward is no part of inference."""
+    x = torch.randn(2, 8)
+    result = compiler_lens.profile(Head(), x, repeats=1)
+    assert {k.part for k in result.recording.kernels} == {Pass.INFERENCE}
+    assert any("without gradients" in note for note in result.profile.notes)
+    with compiler_lens.Lens(progress=False) as lens:
+        found = lens.profile(Head(), x, repeats=1)
+        assert {k.part for k in found.recording.kernels} == {Pass.INFERENCE}
+
+    def own_backward(x: torch.Tensor) -> torch.Tensor:
+        loss = (x @ x.t()).sum()
+        loss.backward()
+        return loss
+
+    needed = compiler_lens.profile(own_backward, x.clone().requires_grad_(), repeats=1)
+    assert not any("without gradients" in note for note in needed.profile.notes)
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_a_model_that_is_compiled_keeps_its_gradients() -> None:
+    model, x = Head(), torch.randn(2, 8)
+    with compiler_lens.Lens(progress=False) as lens:
+        compiled = torch.compile(model, backend=lens)
+        compiled(x)
+        result = lens.profile(compiled, x, repeats=1)
+    assert len(result.recording.compilations) == 1, "another grad mode compiles anew"
+    assert not any("without gradients" in note for note in result.profile.notes)
 
 
 class Head(nn.Module):
