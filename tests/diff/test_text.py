@@ -93,6 +93,19 @@ def test_a_call_that_waits_less_names_cuda_graphs_where_only_one_side_has_them()
     assert not told("gpt-default-cold", "gpt-reduce-overhead-cold")  # no profile
 
 
+def test_compile_time_that_an_earlier_run_spared_is_seen_from_the_files_compiled(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = cpu("base")
+    compiled = [span for span in one.spans if span.name == "compile_file"]
+    kept = {id(span) for span in compiled[:3]}
+    rest = (span for span in one.spans if span.name not in {"compile_file", "async_compile.wait"} or id(span) in kept)
+    text = compiler_lens.diff(one, replace(one, spans=tuple(rest))).report(width=120)
+
+    assert " for 20 → 3 C++ files" in text
+    assert "C++ files" not in printed(of_cpu("base", "twin"), capsys)[1]
+
+
 def test_no_kernel_differs_is_one_line() -> None:
     assert diff_summary(compared("inference", "inference-max-autotune")) == [
         "No kernel differs: 6 kernels, 11 launches, all identical"

@@ -42,6 +42,7 @@ def side_of(recording: Recording) -> Side:
         launches=launch_count(recording.kernels),
         graphs=len(recording.output_codes),
         phases=phase_times(recording.spans),
+        files=sum(span.name == "compile_file" for span in recording.spans),
         microseconds=profile.microseconds if profile else None,
         spread=profile.spread if profile else 0.0,
         busy_microseconds=profile.busy_microseconds if profile else None,

@@ -238,6 +238,7 @@ class Side:
     launches: int
     graphs: int  # output codes
     phases: PhaseTimes
+    files: int = 0  # that the C++ compiler was run for: what is on this machine already is not compiled again
     microseconds: float | None = None  # one call of the model, if it was profiled
     spread: float = 0.0
     busy_microseconds: float | None = None  # of it, the device working

@@ -97,8 +97,8 @@ def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
     if before.timed and after.timed:
         both = f"{seconds(before.total)} {_ARROW} {seconds(after.total)}"
         apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
-        phases = "; ".join(_phase(phase, *values) for phase, values in apart[:_PHASES])
-        yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=2)
+        phases = "; ".join(_phase(phase, values, d) for phase, values in apart[:_PHASES])
+        yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=3)
     if kernel_time := d.kernel_times:
         yield from paragraph(
             f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)})", page.width, 0
@@ -108,8 +108,11 @@ def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
         yield from paragraph(text, page.width, 0)
 
 
-def _phase(phase: Phase, before: float, after: float) -> str:
-    return f"{words.PHASES[phase]} {seconds(before)} {_ARROW} {seconds(after)}"
+def _phase(phase: Phase, took: tuple[float, float], d: RecordingDiff) -> str:
+    before, after = d.before.files, d.after.files
+    is_telling = phase is Phase.KERNEL_COMPILATION and 2 * min(before, after) < max(before, after)
+    files = f" for {before:,} {_ARROW} {after:,} C++ files" if is_telling else ""
+    return f"{words.PHASES[phase]} {seconds(took[0])} {_ARROW} {seconds(took[1])}{files}"
 
 
 def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:
