@@ -354,6 +354,17 @@ def test_a_line_is_found_by_the_end_of_its_files_path_if_one_file_has_it():
         provenance.at_line("net.py", 9)
 
 
+@pytest.mark.parametrize(("outputs", "found"), [(("new",), ["x"]), (("new", "new"), [])])
+def test_what_a_pass_put_in_place_of_an_output_is_that_output(outputs, found):
+    """As where a pass of Inductor's moves a number of the CPU's: no origin is left, and the result is the same."""
+    before = graph(GraphStage.AOT_INFERENCE, op("mul", 9, origins=("x",)), Node("output", "output", "output", ("mul",)))
+    new = Node("new", "call_function", "torch.ops.aten.mul.Tensor", ("arg",))
+    after = graph(GraphStage.POST_GRAD, new, Node("output", "output", "output", outputs))
+    made = kernel(("new",), part=Pass.INFERENCE)
+    (one,) = built(graph(GraphStage.DYNAMO, op("x", 9)), before, after, kernels=(made,)).lineages
+    assert [origin.name for origin in one.origins] == found
+
+
 def test_nothing_is_an_empty_answer():
     provenance = Provenance.of(Recording())
     assert (provenance.lineages, provenance.origins, provenance.modules) == ((), (), ())
