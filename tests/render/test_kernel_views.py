@@ -36,6 +36,7 @@ from compiler_lens.render.json import to_json
 
 DATA = Path(__file__).parent.parent / "gpu/data"
 ID = CompileId(0, 0)
+LINE = SourceLine("/home/user/net.py", 3, "forward", "y = x.sin()")
 HOSTILE = "\x1b[2Jl\u202eine\n\x07"
 
 
@@ -225,6 +226,16 @@ def test_a_line_has_its_kernels_of_both_passes_and_who_shares_them():
     assert "  backward  8 kernels, 9 launches, 31.5 µs in all" in text
     assert "1 of 4 launches  all of it" in text
     assert "  in the same launches\n    models.py:25  " in text
+
+
+def test_ops_of_a_line_that_was_compiled_twice_are_said_to_be_of_two_compilations():
+    ids = (ID, CompileId(0, 1))
+    graphs = tuple(
+        Graph(i, GraphStage.DYNAMO, "", (Node("x", "call_function", "torch.sin", source=(LINE,)),)) for i in ids
+    )
+    whole = shown(Recording(graphs=graphs), "line", place="net.py:3")
+    assert "2 torch ops, counted in each of 2 compilations: sin" in whole
+    assert "compilations" not in shown(Recording(graphs=graphs[:1]), "line", place="net.py:3").split("\n")[1]
 
 
 def test_a_module_is_told_like_a_line():
