@@ -117,6 +117,19 @@ def test_what_several_kernels_compute_has_not_moved() -> None:
     assert moved == ["torch.ops.aten.d.default"]
 
 
+def test_an_op_and_its_derivative_that_went_together_are_told_together() -> None:
+    """A backward computes some of the forward once more."""
+    before, after = made("a:gelu b:gelu_backward c", "a,b,c"), made("a:silu_backward c", "a,c")
+
+    (change,) = diff(before, after).kernels
+    assert ": gelu, gelu_backward → silu_backward" in change_line(change)
+    assert "no longer" not in change_line(change)
+    (back,) = diff(after, before).kernels
+    assert ": silu_backward → gelu, gelu_backward" in change_line(back)
+    (apart,) = diff(made("a:gelu b:relu c", "a,b,c"), made("a:silu c", "a,c")).kernels
+    assert "no longer" in change_line(apart)  # another op is no derivative
+
+
 def test_kernels_side_by_side_are_matched_each_to_its_own() -> None:
     d = diff(made("a b c", "a", "b", "c"), made("a b c", "c", "b", "a"))
 
