@@ -23,9 +23,9 @@ class Explanation:
 
     def __repr__(self) -> str:
         """What it has, by the names of its parts, and not all of it."""
-        counts = {"cards": self.cards, "recompiles": self.recompiles, "findings": self.findings}
-        told = "".join(f", {name}: {len(parts):,}" for name, parts in counts.items())
-        return f"<Explanation of {len(self.coverage.functions):,} functions in coverage{told}>"
+        parts = {"coverage.functions": self.coverage.functions, "cards": self.cards}
+        parts |= {"recompiles": self.recompiles, "findings": self.findings}
+        return f"<Explanation {', '.join(f'{name}: {len(part):,}' for name, part in parts.items())}>"
 
 
 def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:

@@ -15,6 +15,7 @@ import torch
 
 from compiler_lens.measure.profile_session import Step, seconds_of, synchronize, traced
 from compiler_lens.model import Ceilings
+from compiler_lens.render.text import plural
 
 _MIB = 1 << 20
 _COPIED = {True: (32 * _MIB, 128 * _MIB), False: (256 * _MIB, 1024 * _MIB)}  # bytes; on a CPU or not
@@ -51,7 +52,7 @@ def device_name(device: torch.device) -> str:
     if device.type != "cpu":
         name = getattr(torch.get_device_module(device), "get_device_name", None)
         return str(name(device)) if name else device.type
-    return f"{_processor()}, {torch.get_num_threads()} threads"
+    return f"{_processor()}, {plural(torch.get_num_threads(), 'thread')}"
 
 
 def product_note(dtypes: Iterable[str]) -> str:

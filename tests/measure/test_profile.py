@@ -14,7 +14,7 @@ from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile as profile_module
 from compiler_lens.measure import profile_session
 from compiler_lens.measure.calls import Call
-from compiler_lens.measure.ceilings import best_of, product_note
+from compiler_lens.measure.ceilings import best_of, device_name, product_note
 from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_session import kernels_named, traced
 from compiler_lens.measure.state import State
@@ -98,6 +98,12 @@ def test_the_call_is_measured_without_the_profiler(profiled: tuple[Profiled, Pat
     assert any("aten::sum" in note for note in found.notes)
     assert any("longer than it is" in note for note in found.notes)
     assert "aten::sum" in {other.name for other in found.others}
+
+
+def test_a_cpu_with_one_thread_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, told in ((1, "1 thread"), (2, "2 threads")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
+        assert device_name(torch.device("cpu")).endswith(f", {told}")
 
 
 def test_ceilings_are_of_the_types_that_are_multiplied(profiled: tuple[Profiled, Path]) -> None:
