@@ -168,7 +168,7 @@ def _with_tunings(kernel: Kernel, tunings: Sequence[TritonTuning]) -> Kernel:
     timed = [row for tuning in tunings if not tuning.info for row in tuning.configs]
     known = [row for tuning in tunings if tuning.info for row in tuning.configs]
     configs = _configs(timed) or kernel.configs or _configs(known)  # a template's source tells more than torch's log
-    if _descended(kernel) and not any(row.get("chosen") and row.get("milliseconds") is None for row in timed):
+    if timed and _descended(kernel) and not any(row.get("chosen") and row.get("milliseconds") is None for row in timed):
         configs = tuple(replace(config, chosen=False) for config in configs)
     info = {key: value for tuning in tunings for key, value in tuning.info.items()}
     return replace(kernel, configs=configs, meta={**kernel.meta, **info})

@@ -502,7 +502,7 @@ class LaunchTime:
     ordinal: int  # of the output code
     kernel: str
     launch: int  # which of the kernel's launches, from 0
-    microseconds: float  # median over all times that it ran
+    microseconds: float  # median over all times that it ran; mean of medians, if it runs several times in a call
     spread: float  # between the quartiles, microseconds
     runs: float  # how often it ran in one call of the model
     device_kernels: tuple[str, ...] = ()  # what ran, as the device's tracer names it: several for a library's call
@@ -533,7 +533,7 @@ class Profile:
     """Kernel times of one model, from real calls of it."""
 
     calls: int  # that were measured
-    microseconds: float  # one call from outside, median, without the profiler
+    microseconds: float  # one call from outside, median, without the profiler; of several calls their mean
     spread: float  # between the quartiles
     busy_microseconds: float  # in one call, the device working
     launches: tuple[LaunchTime, ...]
@@ -579,6 +579,7 @@ class Environment:
     triton: str = ""
     platform: str = ""
     device: str = ""
+    threads: int | None = None  # that torch computes with on the CPU
     argv: tuple[str, ...] = ()
     pid: int | None = None
     rank: int | None = None

@@ -46,6 +46,9 @@ class SchedulerNode:
     def get_buffer_names(self):
         return [dep.name for dep in self.writes]
 
+    def is_template(self):
+        return False
+
     def get_read_write_buffer_accesses(self, *, include_reads, include_writes):
         assert include_reads
         assert include_writes
@@ -54,6 +57,15 @@ class SchedulerNode:
 
 class NopKernelSchedulerNode(SchedulerNode):
     pass
+
+
+class Template(SchedulerNode):
+    def is_template(self):
+        return True
+
+    def get_read_write_buffer_accesses(self, **which):
+        written = sum(dep.bytes for dep in self.writes)
+        return {name: min(size, written) for name, size in super().get_read_write_buffer_accesses(**which).items()}
 
 
 def node(op, reads="", writes="", kind=SchedulerNode):
@@ -154,3 +166,17 @@ def test_the_work_grows_with_the_graph_and_not_faster(calls_of):
 
     small, large = chain(200), chain(800)
     assert calls_of(lambda: describe(large, {}, ())) < 5 * calls_of(lambda: describe(small, {}, ()))
+
+
+def test_a_template_reads_all_of_its_inputs_however_small_its_result_is():
+    product = Template("op0", [MemoryDep("x", 4096), MemoryDep("w", 1024)], [MemoryDep("buf0", 512)])
+    assert describe([product], {}, ())["nodes"] == [
+        [["op0"], "Template", [("x", 4096), ("w", 1024)], [("buf0", 512)]],
+    ]  # fmt: skip
+
+
+def test_a_template_reads_an_input_once_that_it_multiplies_with_itself():
+    product = Template("op0", [MemoryDep("x", 64), MemoryDep("x", 64)], [MemoryDep("buf0", 512)])
+    parts = Template("op1", [MemoryDep("qkv", 64), MemoryDep("qkv", 64, start=16)], [MemoryDep("buf1", 512)])
+    told = describe([product, parts], {}, ())["nodes"]
+    assert [reads for _, _, reads, _ in told] == [[("x", 64)], [("qkv", 128)]]

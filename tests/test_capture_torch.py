@@ -75,6 +75,48 @@ def test_export_is_recorded_with_its_environment() -> None:
     assert lens.recording.environment.torch == torch.__version__
 
 
+def settings_seen(**options: object) -> tuple[compiler_lens.Recording, dict[str, str]]:
+    """What a recording calls settings of the user's."""
+    torch._dynamo.reset()
+    with compiler_lens.Lens(strict=True) as lens:
+        torch.compile(lambda x: x + 1, backend=options.pop("backend", "eager"), **options)(torch.ones(2))  # type: ignore[call-overload]
+    return lens.recording, dict(lens.recording.environment.config)
+
+
+def test_what_torch_patched_for_a_mode_is_no_setting() -> None:
+    """A patch that ended leaves the default behind as a value that was set."""
+    with torch._inductor.config.patch({"max_autotune": True, "triton.cudagraphs": True, "max_fusion_size": 8}):
+        pass
+    with torch._inductor.config.patch({"coordinate_descent_tuning": True, "max_fusion_size": 9}):
+        _, config = settings_seen()
+
+    own = {name: value for name, value in config.items() if name.startswith("_inductor.config.")}
+    assert own["_inductor.config.coordinate_descent_tuning"] == "True"
+    assert own["_inductor.config.max_fusion_size"] == "9"
+    assert not {"_inductor.config.max_autotune", "_inductor.config.triton.cudagraphs"} & own.keys()
+    assert not any(name.startswith("_inductor.config.") for name in settings_seen()[1])
+
+
+@pytest.mark.parametrize("dynamic", [True, False, None])
+def test_what_torch_patches_for_dynamic_is_no_setting_and_what_the_user_set_is(dynamic: bool | None) -> None:
+    recording, config = settings_seen(dynamic=dynamic)
+
+    assert {c.dynamic for c in recording.compilations} == {dynamic}
+    assert not {name for name in config if name.startswith("_dynamo.config.a")}
+    with torch._dynamo.config.patch(automatic_dynamic_shapes=False):
+        own = settings_seen(dynamic=dynamic)[1].get("_dynamo.config.automatic_dynamic_shapes")
+    assert own == (None if dynamic is False else "False")
+
+
+def test_the_number_of_threads_is_that_of_the_program() -> None:
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(3)
+        assert settings_seen()[0].environment.threads == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 class Block(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -11,7 +11,8 @@ torch = pytest.importorskip("torch")
 import compiler_lens  # noqa: E402
 from compiler_lens.analysis.fusion import Library, unfused  # noqa: E402
 from compiler_lens.analysis.fusion_reasons import Reason  # noqa: E402
-from compiler_lens.capture import sidecar  # noqa: E402
+from compiler_lens.capture import compat, sidecar  # noqa: E402
+from compiler_lens.capture.tap import ANCHOR  # noqa: E402
 from compiler_lens.event import Event  # noqa: E402
 from compiler_lens.journal import parse_journal  # noqa: E402
 from compiler_lens.model import BufferAccess, CacheResult, Launch, Pass, Recording  # noqa: E402
@@ -146,3 +147,18 @@ def test_a_cache_that_was_filled_without_us_is_said_to_lack_it(runs: dict[str, S
     assert recording.kernels
     assert not any(launch.ops or launch.reads for kernel in recording.kernels for launch in kernel.launches)
     assert any("what launches read and write" in fact.fact for fact in recording.unavailable)
+
+
+def test_a_compilation_that_fails_between_fusing_and_telling_leaves_no_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(_nodes: object) -> None:
+        raise MemoryError
+
+    torch._dynamo.reset()
+    monkeypatch.setattr("torch._inductor.debug.log_ir_post_fusion", broken)
+    with compiler_lens.Lens(strict=True):
+        with pytest.raises(Exception, match="MemoryError"):
+            torch.compile(odd)(torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH))
+        tap = vars(compat.trace_logger())[ANCHOR]
+        records = [record for _, record in tap.attribution._latest.values()]
+        assert records
+        assert not any(record.refused for record in records)

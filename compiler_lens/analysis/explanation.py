@@ -12,7 +12,7 @@ from compiler_lens.analysis.stories import RecompileStory, recompile_stories
 from compiler_lens.model import Recording
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Explanation:
     """What was compiled and what was not, why, and what to change."""
 
@@ -20,6 +20,12 @@ class Explanation:
     cards: tuple[BreakCard, ...]  # graph breaks, by place in the user's code and root cause; the costliest first
     recompiles: tuple[RecompileStory, ...]  # one for each function that was recompiled
     findings: tuple[Finding, ...]  # all of it ranked; above INFO there is something to fix
+
+    def __repr__(self) -> str:
+        """What it has, by the names of its parts, and not all of it."""
+        parts = {"coverage.functions": self.coverage.functions, "cards": self.cards}
+        parts |= {"recompiles": self.recompiles, "findings": self.findings}
+        return f"<Explanation {', '.join(f'{name}: {len(part):,}' for name, part in parts.items())}>"
 
 
 def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:

@@ -9,6 +9,7 @@ from enum import Enum
 from compiler_lens.analysis.cards import BreakCard
 from compiler_lens.analysis.coverage import Coverage, Frame, Function, Treatment
 from compiler_lens.analysis.phases import Phase, phase_times
+from compiler_lens.analysis.roofline import Advice, call_parts, roofline
 from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.model import (
     BreakOutcome,
@@ -28,6 +29,7 @@ _DOMINANT = 0.6  # of all compile time
 _LONG = 10.0  # seconds: below that nobody waits for a phase
 _TINY = 3  # ops: starting such a graph costs more than it computes
 _MANY_TINY = 3
+_IDLE = 0.5  # of a call
 
 
 class Severity(Enum):
@@ -42,7 +44,7 @@ class Severity(Enum):
 class Basis(Enum):
     """How a cost is known."""
 
-    MEASURED = "measured"  # seconds in the recording
+    MEASURED = "measured"  # times in the recording
     COUNTED = "counted"  # events in the recording; what they cost at run time is not in it
 
 
@@ -91,6 +93,15 @@ class PhaseDominates:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceIdle:
+    """In a profile the device waits most of a call, and no CUDA graph launches for it."""
+
+    microseconds: float  # of a call
+    idle: float  # of these, the device waiting
+    mode: str  # that the model was compiled with
+
+
+@dataclass(frozen=True, slots=True)
 class DisabledOnPurpose:
     """A call of a function that is kept out of the compiler."""
 
@@ -114,6 +125,7 @@ Evidence = (
     | CacheBypassed
     | TinyGraphs
     | PhaseDominates
+    | DeviceIdle
     | DisabledOnPurpose
     | Unfinished
 )
@@ -148,6 +160,7 @@ def findings(
         *map(_story, stories),
         *_functions(covered, stories),
         *_cudagraphs(recording),
+        *_idle(recording),
         *_bypassed(recording),
         *_tiny(recording, covered),
         *_phase(recording),
@@ -211,6 +224,16 @@ def _cudagraphs(recording: Recording) -> Iterator[Finding]:
     skipped = tuple(o for o in recording.cudagraphs if on_gpu and o.state is CudagraphState.SKIPPED)
     if skipped:
         yield Finding(Severity.MEDIUM, CudagraphsSkipped(skipped))
+
+
+def _idle(recording: Recording) -> Iterator[Finding]:
+    if not recording.profiles or any(o.state is not CudagraphState.NOT_REQUESTED for o in recording.cudagraphs):
+        return
+    profile = recording.profiles[-1]
+    parts = call_parts(profile)
+    if parts.idle > _IDLE * parts.total and Advice.REDUCE_OVERHEAD in roofline(recording, profile).advice:
+        mode = next((c.mode for c in recording.compilations if c.mode != "default"), "default")
+        yield Finding(Severity.MEDIUM, DeviceIdle(parts.total, parts.idle, mode), basis=Basis.MEASURED)
 
 
 def _bypassed(recording: Recording) -> Iterator[Finding]:

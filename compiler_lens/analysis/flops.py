@@ -210,15 +210,9 @@ def _convolution_transposed(call: _Call) -> int:
 def _convolution_backward(call: _Call) -> int:
     out, x, weight = call.shape(0), call.shape(1), call.shape(2)
     transposed, mask = call.arguments[7] == "True", call.arguments[10].strip("[]() ").split(",")
-    # The gradient of the input is the opposite convolution; that of the weight multiplies as often as the forward.
-    by_input = _conv(out, weight, x, transposed=not transposed) if mask[0].strip() == "True" else 0
-    one, other = (_swapped(out), _swapped(x)) if transposed else (_swapped(x), _swapped(out))
-    by_weight = _conv(one, other, _swapped(weight), transposed=False) if mask[1].strip() == "True" else 0
-    return by_input + by_weight
-
-
-def _swapped(shape: Shape) -> Shape:
-    return (shape[1], shape[0], *shape[2:])
+    # Each gradient multiplies as often as the forward; with groups too, where torch's counter has it wrong.
+    wanted = sum(one.strip() == "True" for one in mask[:2])
+    return wanted * _conv(x, weight, out, transposed=transposed)
 
 
 def _attention(call: _Call) -> int:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from compiler_lens.analysis.computed import computed
 from compiler_lens.analysis.fusion_reasons import Reason, reason_of
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, KernelKind, Launch, Node, Pass, Recording, Refusal
+from compiler_lens.model import (
+    BufferAccess,
+    CompileId,
+    Graph,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Launch,
+    Node,
+    Pass,
+    Recording,
+    Refusal,
+)
 
 # An output code: compilation, pass, ordinal.
 Code = tuple[CompileId, Pass, int]
@@ -55,7 +68,7 @@ class Apart:
 
     first: Side
     second: Side
-    refusal: Refusal
+    refusal: Refusal  # the costliest of those between ops of the two, with all that they share, each buffer once
     reason: Reason
     library: Library | None = None  # where the reason is Reason.LIBRARY
 
@@ -120,11 +133,12 @@ class CodeFusion:
     """One output code: how far it is fused."""
 
     code: Code
-    ops: int  # of the scheduler's that have a kernel
+    ops: int  # that its launches compute: nodes of the graph, but for views; 0 where they are not known
     launches: int
     causes: tuple[Cause, ...]  # the costliest first
     repeated: tuple[Repeated, ...]
     rematerialized: tuple[Node, ...]  # of the forward, computed again in this backward
+    symbolic: bool = False  # sizes are free: bytes are those of the call that it was compiled in
 
 
 def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[CodeFusion, ...]:
@@ -137,33 +151,47 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
     for side in _sides(recording):
         if selection.has(side.kernel) and side.launch.ops:
             sides[_code(side.kernel)].append(side)
-    return tuple(
-        CodeFusion(
-            code,
-            len({op for side in listed for op in side.launch.ops}),
-            len(listed),
-            causes(pairs[code]),
-            _repeated(graphs.get((code[0], _LOWERED[code[1]], code[2])), listed),
-            _rematerialized(graphs.get((code[0], GraphStage.AOT_BACKWARD, code[2]))) if _is_backward(code) else (),
-        )
-        for code, listed in sides.items()
+    return tuple(_code_fusion(code, listed, causes(pairs[code]), graphs) for code, listed in sides.items())
+
+
+def _code_fusion(
+    code: Code,
+    sides: Sequence[Side],
+    found: tuple[Cause, ...],
+    graphs: Mapping[tuple[CompileId, GraphStage, int], Graph],
+) -> CodeFusion:
+    compile_id, part, ordinal = code
+    lowered = graphs.get((compile_id, _LOWERED[part], ordinal))
+    backward = graphs.get((compile_id, GraphStage.AOT_BACKWARD, ordinal)) if part is Pass.BACKWARD else None
+    return CodeFusion(
+        code,
+        _op_count(lowered, sides),
+        len(sides),
+        found,
+        _repeated(lowered, sides),
+        _rematerialized(backward),
+        any(isinstance(n, str) for node in (lowered.nodes if lowered else ()) for s in node.specs for n in s.shape),
     )
 
 
 def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Apart, ...]:
-    """Every pair of launches that share memory, with what keeps them apart."""
+    """Every pair of launches that share memory, once, with what keeps them apart."""
     chosen = [refusal for refusal in recording.refusals if selection.has(refusal)]
     if not chosen:
         return ()
     by_op = {(*_code(side.kernel), op): side for side in _sides(recording) for op in side.launch.ops}
     tuned = _tuned(recording)
-    found = []
+    found: dict[tuple[tuple[int, int], ...], list[tuple[Side, Side, Refusal]]] = defaultdict(list)
     for refusal in chosen:
         place = refusal.compile_id, refusal.part, refusal.ordinal
         first, second = by_op.get((*place, refusal.first)), by_op.get((*place, refusal.second))
         if first is not None and second is not None:
-            found.append(_apart(first, second, refusal, tuned))
-    return tuple(found)
+            found[tuple(sorted(((first.index, first.number), (second.index, second.number))))].append(
+                (first, second, refusal)
+            )
+    return tuple(
+        _apart(told[0][0], told[0][1], _as_one([refusal for *_, refusal in told]), tuned) for told in found.values()
+    )
 
 
 def causes(pairs: Iterable[Apart]) -> tuple[Cause, ...]:
@@ -179,11 +207,14 @@ def causes(pairs: Iterable[Apart]) -> tuple[Cause, ...]:
     return tuple(sorted(found, key=_rank))
 
 
-def neighbours(recording: Recording, kernel: Kernel) -> tuple[Apart, ...]:
-    """The pairs that a kernel's launches are part of, the costliest first."""
-    own = Selection(ids=frozenset((kernel.compile_id,)))
-    pairs = [pair for pair in unfused(recording, own) if kernel in (pair.first.kernel, pair.second.kernel)]
-    return tuple(sorted(pairs, key=lambda pair: -pair.bytes))
+def neighbours(recording: Recording, indices: Collection[int]) -> Mapping[int, tuple[Apart, ...]]:
+    """The pairs that the launches of kernels are part of, by place in `Recording.kernels`, the costliest first."""
+    own = Selection(ids=frozenset(recording.kernels[index].compile_id for index in indices))
+    found: dict[int, list[Apart]] = {index: [] for index in indices}
+    for pair in sorted(unfused(recording, own), key=lambda pair: -pair.bytes):
+        for index in {pair.first.index, pair.second.index} & found.keys():
+            found[index].append(pair)
+    return {index: tuple(pairs) for index, pairs in found.items()}
 
 
 def saved(pairs: Iterable[Apart]) -> int:
@@ -191,7 +222,7 @@ def saved(pairs: Iterable[Apart]) -> int:
     most: dict[tuple[object, ...], int] = {}
     for pair in pairs:
         for access in pair.refusal.shared:
-            key = (*pair.code, pair.refusal.second, access.name)
+            key = (pair.second.index, pair.second.number, access.name)
             most[key] = max(most.get(key, 0), access.bytes or 0)
     return sum(most.values())
 
@@ -216,6 +247,18 @@ _LIBRARIES: tuple[tuple[re.Pattern[str], Library], ...] = (
     (re.compile(r"convolution|conv[123]d"), Library.CONVOLUTION),
     (re.compile(r"mm(?![a-z])|matmul|linear|\b(?:add)?mv\b|\bdot\b"), Library.PRODUCT),
 )
+
+
+def _as_one(refusals: Sequence[Refusal]) -> Refusal:
+    """What the scheduler said of its ops, two by two, as one word on two launches: the costliest says why."""
+    ranked = sorted(refusals, key=lambda told: -sum(access.bytes or 0 for access in told.shared))
+    shared: dict[str, BufferAccess] = {}
+    for access in (access for told in ranked for access in told.shared):
+        known = shared.setdefault(access.name, access)
+        if (access.bytes or 0) > (known.bytes or 0):
+            shared[access.name] = access
+    reason = next((told.reason for told in ranked if told.reason), "")
+    return replace(ranked[0], reason=reason, shared=tuple(shared.values()))
 
 
 def _apart(first: Side, second: Side, refusal: Refusal, tuned: Mapping[CompileId, frozenset[str]]) -> Apart:
@@ -249,6 +292,13 @@ def _code(kernel: Kernel) -> Code:
     return kernel.compile_id, kernel.part, kernel.ordinal
 
 
+def _op_count(graph: Graph | None, sides: Sequence[Side]) -> int:
+    nodes = (*graph.nodes, *(node for inner in graph.subgraphs for node in inner.nodes)) if graph else ()
+    alone = (side.kernel.nodes if len(side.kernel.launches) == 1 else () for side in sides)
+    computed_by = {name for side, whole in zip(sides, alone, strict=True) for name in side.launch.nodes or whole}
+    return len(computed_by - {node.name for node in nodes if is_view(node.target)})
+
+
 def _stem(kernel: Kernel) -> str:
     return _NUMBERED.sub("", kernel.name)
 
@@ -263,27 +313,21 @@ def _rank(group: Alike | Cause) -> int:
 _PARTLY = ("sum", "mean", "prod", "var", "std", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "sort")
 
 
-def _repeated(graph: Graph | None, sides: Iterable[Side]) -> tuple[Repeated, ...]:
-    """Nodes of more than one launch, views left out, and reductions, which are split into steps of their own."""
-    nodes = {node.name: node for node in graph.ops if not is_view(node.target)} if graph else {}
+def _repeated(graph: Graph | None, sides: Sequence[Side]) -> tuple[Repeated, ...]:
+    """Nodes that more than one launch computes, views left out, and reductions, which are split into steps."""
+    if graph is None:
+        return ()
+    targets = {n.name: n.target for n in graph.ops if not is_view(n.target) and not _is_reduction(n.target)}
     found: dict[str, list[Side]] = defaultdict(list)
-    for side in sides:
-        for name in side.launch.nodes:
-            if name in nodes and library_of(side.kernel, {}) is None:
+    for side, names in zip(sides, computed(graph, [side.launch for side in sides]), strict=True):
+        if library_of(side.kernel, {}) is None:
+            for name in targets.keys() & names:
                 found[name].append(side)
-    return tuple(
-        Repeated(name, nodes[name].target, tuple(listed))
-        for name, listed in found.items()
-        if len(listed) > 1 and not _is_reduction(nodes[name].target)
-    )
+    return tuple(Repeated(n, target, tuple(found[n])) for n, target in targets.items() if len(found[n]) > 1)
 
 
 def _is_reduction(target: str) -> bool:
     return any(part.startswith(_PARTLY) for part in target.split(".")[-2:])
-
-
-def _is_backward(code: Code) -> bool:
-    return code[1] is Pass.BACKWARD
 
 
 def _rematerialized(graph: Graph | None) -> tuple[Node, ...]:

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from compiler_lens.model import AutotuneResult, CudagraphOutcome, CudagraphState, Kernel, KernelKind, Pass
+from compiler_lens.analysis.lineage import is_view
+from compiler_lens.model import (
+    AutotuneResult,
+    CompileId,
+    CudagraphOutcome,
+    CudagraphState,
+    Graph,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Pass,
+)
+
+# Nodes: the compilation, whether it is the backward's, the output code's number, the name.
+Views = Collection[tuple[CompileId, bool, int, str]]
+
+_LOWERED: Mapping[GraphStage, bool] = {GraphStage.POST_GRAD: False, GraphStage.POST_GRAD_BACKWARD: True}
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,16 +31,12 @@ class KernelGroup:
 
     kernels: tuple[Kernel, ...]
     fused: tuple[tuple[str, int], ...]  # ATen op and how often, the first first
+    op_count: int  # how many ops one of these kernels computes
 
     @property
     def first(self) -> Kernel:
         """The member that stands for all."""
         return self.kernels[0]
-
-    @property
-    def op_count(self) -> int:
-        """How many ops one of these kernels computes."""
-        return fused_op_count(self.first)
 
     @property
     def launches(self) -> int:
@@ -37,9 +49,24 @@ class KernelGroup:
         return tuple(dict.fromkeys(k.part for k in self.kernels))
 
 
-def fused_op_count(kernel: Kernel) -> int:
-    """How many ops one launch of a kernel computes: post-grad nodes if known, else the ATen ops named in its text."""
-    return max((len(launch.nodes) for launch in kernel.launches), default=0) or len(kernel.nodes) or len(kernel.aten)
+def fused_op_count(kernel: Kernel, views: Views = frozenset()) -> int:
+    """How many ops one launch of a kernel computes: post-grad nodes but for views, else the ATen ops of its text."""
+    program = kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal
+    each = [sum((*program, name) not in views for name in launch.nodes) for launch in kernel.launches if launch.nodes]
+    whole = sum((*program, name) not in views for name in kernel.nodes)
+    return max(each, default=whole) or len(kernel.aten)
+
+
+def view_nodes(graphs: Iterable[Graph]) -> Views:
+    """The nodes of what Inductor lowers that only look at memory in another way: no kernel computes them."""
+    lowered = [graph for graph in graphs if graph.stage in _LOWERED]
+    return frozenset(
+        (graph.compile_id, _LOWERED[graph.stage], graph.ordinal, node.name)
+        for graph in lowered
+        for nodes in (graph.nodes, *(subgraph.nodes for subgraph in graph.subgraphs))
+        for node in nodes
+        if node.op.startswith("call_") and is_view(node.target)
+    )
 
 
 def is_generated(kernel: Kernel) -> bool:
@@ -47,14 +74,16 @@ def is_generated(kernel: Kernel) -> bool:
     return kernel.kind not in {KernelKind.EXTERN, KernelKind.FALLBACK}
 
 
-def kernel_groups(kernels: Iterable[Kernel]) -> tuple[KernelGroup, ...]:
+def kernel_groups(kernels: Iterable[Kernel], views: Views = frozenset()) -> tuple[KernelGroup, ...]:
     """All kernels, those that compute the same in one group; the one that fuses most first."""
     groups: dict[tuple[object, ...], list[Kernel]] = {}
     for kernel in kernels:
         # An extern kernel without known nodes has nothing but its name to be told apart by.
-        what = (fused_op_count(kernel), kernel.aten) if kernel.aten or kernel.nodes else kernel.name
+        what = (fused_op_count(kernel, views), kernel.aten) if kernel.aten or kernel.nodes else kernel.name
         groups.setdefault((kernel.kind, kernel.shape, kernel.part, what), []).append(kernel)
-    made = (KernelGroup(tuple(g), tuple(Counter(g[0].aten).items())) for g in groups.values())
+    made = (
+        KernelGroup(tuple(g), tuple(Counter(g[0].aten).items()), fused_op_count(g[0], views)) for g in groups.values()
+    )
     return tuple(sorted(made, key=lambda g: (-g.op_count, -len(g.first.source), g.first.name)))
 
 

@@ -122,6 +122,8 @@ def select_place(provenance: Provenance, views: Sequence[FileView], text: str) -
     name, _, number = text.rpartition(":")
     if name and number.isdecimal():
         view, line = select_file(views, text)
+        if view.text and not 0 < int(number) <= max(len(view.text), *view.facts, 0):
+            raise UsageError(f"no line {text}: the file has {len(view.text):,} lines")
         return Asked(view.file, line or 0, "", provenance.at_line(view.file, line or 0))
     path = text.strip().removeprefix("self.").strip(".")
     found = _in_module(provenance, path) if path else OriginsAt()
@@ -149,11 +151,18 @@ def _instead(provenance: Provenance, views: Sequence[FileView], text: str) -> st
     if view is not None:
         lines = [number for number, facts in view.facts.items() if facts.compiled]
         return f": which line of it? {text}:{lines[0]} for one" if lines else ": a file, and no line of it is compiled"
+    if text.strip().isdecimal():
+        named = next((file for view in views if (file := _name(view.file)) and view.own), "FILE")
+        return f": a line is named with its file: {named}:{text.strip()}"
     modules = provenance.modules
     meant = nearest(text, modules)
     more = f" and {len(modules) - _LISTED:,} more" if len(modules) > _LISTED else ""
     listed = f": it has the modules {', '.join(modules[:_LISTED])}{more}" if modules else ": name a line as FILE:N"
     return listed + (f". Did you mean {meant}?" if meant else "")
+
+
+def _name(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]
 
 
 def _code(view: FileView | None, facts: LineFacts | None, number: int, ops: Sequence[Origin]) -> str:

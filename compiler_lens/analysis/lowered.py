@@ -91,7 +91,9 @@ class Scopes:
             yield self._scope(graph, subgraph, inner.get(subgraph.name, ()), known)
 
     def _scope(self, graph: Graph, subgraph: Subgraph, before: Sequence[Node], known: Trust) -> Scope:
-        earlier, nodes = {node.name: node for node in before}, subgraph.nodes
+        earlier = {node.name: node for node in before}
+        outputs = _outputs(subgraph.nodes, before, earlier)
+        nodes = tuple(_with_origins(node, outputs.get(node.name, node)) for node in subgraph.nodes)
         kept = ((node, earlier[node.name]) for node in nodes if node.name in earlier)
         same = {node.name: was for node, was in kept if _same_op(was.target, node.target)}
         exact = frozenset(n.name for n in nodes)
@@ -156,6 +158,16 @@ def _with_origins(node: Node, before: Node) -> Node:
         original_aten=before.original_aten,
         backward=before.backward,
     )
+
+
+def _outputs(nodes: Sequence[Node], before: Sequence[Node], earlier: Mapping[str, Node]) -> Mapping[str, Node]:
+    """What a pass put in place of an output, without an origin: that output is still the same value."""
+    now, then = ([node for node in each if node.op == "output"] for each in (nodes, before))
+    if not now or not then or len(now[0].inputs) != len(then[0].inputs):
+        return {}
+    lost = {node.name for node in nodes if node.op.startswith("call_") and not node.origins and not node.source}
+    slots = zip(now[0].inputs, then[0].inputs, strict=True)
+    return {name: earlier[was] for name, was in slots if name in lost and name not in earlier and was in earlier}
 
 
 def _adds_gradients(node: Node) -> bool:

@@ -16,6 +16,7 @@ from compiler_lens.model import CudagraphState, Recording, SourceLine
 EAGER, DEFAULT = "eager", "default"
 
 _STEADY = 1.3  # times: passes that differ by more were not run on the same machine, so to speak
+_USELESS = 3  # times: which row is the fastest is then a matter of when it was measured
 _DOUBTFUL = 10  # times eager's error: more than another order of summation explains
 _EXACT = 1e-6  # errors below are as good as none
 
@@ -89,6 +90,7 @@ class Compiled:
     captured: int = 0  # graphs that run as CUDA graphs, whole or in parts
     skipped: tuple[str, ...] = ()  # why others do not, a reason each
     late: int = 0  # compilations in timed calls: the program had not come to rest
+    same_as_default: bool = False  # the very kernels that default runs, called in the same way
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,9 +164,16 @@ class Why(Enum):
     """Why a row is the one to use."""
 
     FASTEST = "fastest"  # of all, and not by noise
-    CHEAPEST = "cheapest"  # of those that are as fast as the fastest, the least to compile
+    CHEAPEST = "cheapest"  # of those that are equally fast, but for noise, the least to compile
     NO_GAIN = "no_gain"  # nothing is faster than eager, but for noise
     ALONE = "alone"  # nothing else was measured
+
+
+class NoVerdict(Enum):
+    """Why no row is the one to use."""
+
+    NOTHING = "nothing"  # could be measured
+    UNSTEADY = "unsteady"  # passes over the same row disagree: the machine was measured, not the program
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +183,7 @@ class Choice:
     row: Row
     why: Why
     equals: tuple[Row, ...] = ()  # as fast, but for noise, and dearer
+    same: tuple[Row, ...] = ()  # run the very kernels of default, whatever was measured
     speedup: float | None = None  # against eager
 
 
@@ -230,20 +240,48 @@ def is_doubtful(row: Row, comparison: Comparison) -> bool:
     return comparison.reference != EAGER and row.deviation.relative > _DOUBTFUL * max(eager.deviation.relative, _EXACT)
 
 
-def choose(comparison: Comparison) -> Choice | None:
-    """The row to use: of all that are as fast as the fastest, but for noise, the one that costs least to compile."""
-    rows = [row for row in comparison.measured if not is_doubtful(row, comparison)]
+def no_verdict(comparison: Comparison) -> NoVerdict | None:
+    """Why there is no row to use; None where there is one."""
+    rows = _candidates(comparison)
     if not rows:
+        return NoVerdict.NOTHING
+    return NoVerdict.UNSTEADY if len(rows) > 1 and largest_drift(rows) > _USELESS else None
+
+
+def largest_drift(rows: Iterable[Row]) -> float:
+    """How many times slower in one pass than in another any of these was."""
+    return max((timing.drift for row in rows for timing in row.timings), default=1.0)
+
+
+def _candidates(comparison: Comparison) -> list[Row]:
+    return [row for row in comparison.measured if not is_doubtful(row, comparison)]
+
+
+def choose(comparison: Comparison) -> Choice | None:
+    """The row to use: of all that no other row beats by more than noise, the one that costs least to compile.
+
+    Rows that run the very kernels of default are default: what differs between their figures is the machine.
+    """
+    if no_verdict(comparison):
         return None
-    fastest = min(rows, key=lambda row: row.seconds or 0.0)
-    equals = [row for row in rows if row is fastest or not above_noise(row, fastest)]
+    rows = _candidates(comparison)
+    same = tuple(row for row in rows if row.compiled and row.compiled.same_as_default)
+    if any(row.name == DEFAULT for row in rows):
+        rows = [row for row in rows if row not in same]
+    # Not those that are near the fastest: with a wide spread it would have slow rows for its equals.
+    equals = [row for row in rows if not any(_beats(other, row) for other in rows)]
     best = min(equals, key=_cost)
     others = tuple(row for row in equals if row is not best)
-    return Choice(best, _why(best, others, rows), others, speedup(best, comparison.eager))
+    why = _why(best, others, len(_candidates(comparison)))
+    return Choice(best, why, others, same, speedup(best, comparison.eager))
 
 
-def _why(best: Row, others: Sequence[Row], rows: Sequence[Row]) -> Why:
-    if len(rows) == 1:
+def _beats(one: Row, other: Row) -> bool:
+    return (one.seconds or 0.0) < (other.seconds or 0.0) and above_noise(one, other)
+
+
+def _why(best: Row, others: Sequence[Row], measured: int) -> Why:
+    if measured == 1:
         return Why.ALONE
     if best.is_eager:
         return Why.NO_GAIN

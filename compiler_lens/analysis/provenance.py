@@ -11,6 +11,7 @@ from compiler_lens.analysis.lineage import Lineage, Origin, OriginsAt, Role, Str
 from compiler_lens.analysis.lowered import Scopes
 from compiler_lens.analysis.origins import Origins
 from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.errors import UsageError
 from compiler_lens.model import (
     GraphStage,
     Kernel,
@@ -41,12 +42,21 @@ class Provenance:
         return self.lineages[self._starts[index] : self._starts[index + 1]]
 
     def at_line(self, file: str, number: int) -> OriginsAt:
-        """The ops of a line."""
-        found = self._lines.get((file, number), {})
+        """The ops of a line; any ending of the file's path will do, if only one file here has it."""
+        found = self._lines.get((self._file(file, number), number), {})
         return OriginsAt(
             tuple(self.origins[n] for n, direct in found.items() if direct),
             tuple(self.origins[n] for n, direct in found.items() if not direct),
         )
+
+    def _file(self, file: str, number: int) -> str:
+        if (file, number) in self._lines:
+            return file
+        ending = "/" + file.replace("\\", "/").removeprefix("./")
+        found = list({known: None for known, _ in self._lines if known.replace("\\", "/").endswith(ending)})
+        if len(found) > 1:
+            raise UsageError(f"{file!r} is the end of several files: {', '.join(sorted(found))}")
+        return found[0] if found else file
 
     def in_module(self, path: str) -> OriginsAt:
         """The ops of a module and of all below it."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler_lens.analysis.flops import Work, launch_work, place_of
 from compiler_lens.analysis.kernels import KernelGroup, kernel_groups
+from compiler_lens.analysis.profile_doubts import Doubt, doubts
 from compiler_lens.analysis.traffic import Traffic, launch_traffic
 from compiler_lens.model import Ceilings, Kernel, LaunchTime, OtherTime, Profile, Recording, Trust
 
@@ -38,7 +39,7 @@ class LaunchCost:
     work: Work | None
     floor: float | None  # microseconds: bytes and operations at the ceilings, and no less than the shortest launch
     bound: Bound
-    memory_share: float | None  # of the ceiling; above 1: a cache served it
+    memory_share: float | None  # of the ceiling; above 1: a cache served it, or the ceiling was measured too low
     compute_share: float | None
 
     @property
@@ -105,7 +106,8 @@ class GroupCost:
 
     def share(self, of: Bound) -> float | None:
         """The share of a ceiling, weighed by time."""
-        shares = [(_share(cost, of), cost.total) for cost in self.launches]
+        near = [c.memory_share if of is Bound.MEMORY else c.compute_share for c in self.launches]
+        shares = [(share, cost.total) for share, cost in zip(near, self.launches, strict=True)]
         known = [(share, total) for share, total in shares if share is not None]
         whole = sum(total for _, total in known)
         return sum(share * total for share, total in known) / whole if whole and len(known) == len(shares) else None
@@ -136,7 +138,7 @@ class Advice(Enum):
     COPIES = "copies"  # the inputs of recorded graphs of launches are copied, each call
     OUTSIDE = "outside"  # most work is not compiled
     FUSION = "fusion"  # bound by memory: only fewer bytes help
-    MEASURE_LONGER = "measure_longer"  # calls differ too much: from one another, or with the profiler
+    MEASURE_AGAIN = "measure_again"  # these times say nothing: see the doubts
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +150,12 @@ class Roofline:
     groups: tuple[GroupCost, ...]  # the most to gain first
     others: tuple[OtherTime, ...]
     advice: tuple[Advice, ...]
+    doubts: tuple[Doubt, ...] = ()
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the times are those of the program, and gains and advice may be drawn from them."""
+        return not any(doubt.is_fatal for doubt in self.doubts)
 
 
 def roofline(recording: Recording, profile: Profile) -> Roofline:
@@ -155,7 +163,9 @@ def roofline(recording: Recording, profile: Profile) -> Roofline:
     costs = launch_costs(recording, profile)
     groups = _grouped(costs)
     parts = call_parts(profile)
-    return Roofline(profile, parts, groups, profile.others, _advice(recording, profile, parts, groups))
+    found = Roofline(profile, parts, groups, profile.others, (), doubts(profile, costs))
+    advice = _advice(recording, profile, parts, groups) if found.is_usable else (Advice.MEASURE_AGAIN,)
+    return replace(found, advice=advice)
 
 
 def launch_costs(recording: Recording, profile: Profile) -> tuple[LaunchCost, ...]:
@@ -230,10 +240,6 @@ def _rate(amounts: Sequence[tuple[int | None, LaunchCost]], microseconds: float)
     return sum((amount or 0) * cost.time.runs for amount, cost in amounts) / microseconds * _MICRO
 
 
-def _share(cost: LaunchCost, of: Bound) -> float | None:
-    return cost.memory_share if of is Bound.MEMORY else cost.compute_share
-
-
 def _heaviest(weights: Iterable[tuple[Bound, float]]) -> Bound:
     total: dict[Bound, float] = defaultdict(float)
     for bound, weight in weights:
@@ -248,18 +254,15 @@ def _advice(
     recording: Recording, profile: Profile, parts: CallParts, groups: Sequence[GroupCost]
 ) -> tuple[Advice, ...]:
     modes = {c.mode for c in recording.compilations}
-    by_bound: dict[Bound, float] = defaultdict(float)
-    for group in groups:
-        for cost in group.launches:
-            by_bound[cost.bound] += cost.total
+    by_memory = shares_by_bound(groups).get(Bound.MEMORY, 0.0)
     found = {
         Advice.REDUCE_OVERHEAD: _waits(parts, recording) and not _GRAPHS & modes,
         Advice.HOST: _waits(parts, recording) and bool(_GRAPHS & modes),
         Advice.OUTSIDE: parts.other > parts.kernels,
         Advice.COPIES: _copies(profile) > 0.05 * parts.total,
-        Advice.MAX_AUTOTUNE: _slow_products(groups, modes) > 0.1 * parts.total,
-        Advice.FUSION: by_bound[Bound.MEMORY] > 0.5 * parts.total,
-        Advice.MEASURE_LONGER: profile.spread > 0.5 * profile.microseconds or parts.kernels > 1.5 * parts.total,
+        # On a CPU it tunes products with constant weights only: `use_cpp_gemm_template`, torch/_inductor/utils.py
+        Advice.MAX_AUTOTUNE: not _on_cpu(recording) and _slow_products(groups, modes) > 0.1 * parts.total,
+        Advice.FUSION: by_memory > 0.5 * parts.total,
     }
     return tuple(advice for advice, holds in found.items() if holds)
 
@@ -268,8 +271,13 @@ _GRAPHS = frozenset(("reduce-overhead", "max-autotune"))  # modes that replay la
 
 
 def _waits(parts: CallParts, recording: Recording) -> bool:
-    on_cpu = all(kernel.device.startswith("cpu") for kernel in recording.kernels)
-    return not on_cpu and parts.busy_share < _BUSY_ENOUGH
+    # torch replays launches on these devices only, AMD's are called so too; of others there is nothing to advise
+    can_replay = any(kernel.device.startswith("cuda") for kernel in recording.kernels)
+    return can_replay and parts.busy_share < _BUSY_ENOUGH
+
+
+def _on_cpu(recording: Recording) -> bool:
+    return all(kernel.device.startswith("cpu") for kernel in recording.kernels)
 
 
 def _copies(profile: Profile) -> float:

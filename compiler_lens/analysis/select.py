@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Protocol
@@ -74,24 +74,30 @@ def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> 
 
 
 def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | None) -> tuple[Kernel, ...]:
-    """All kernels of one name: in one compilation there is one, but each counts its names from zero.
-
-    The beginning or the end of a name will do, or any part of it, if only one name has it.
-    """
+    """All kernels of one name: in one compilation there is one, but each counts its names from zero."""
     kernels = [k for k in recording.kernels if ids is None or k.compile_id in ids]
-    names = dict.fromkeys(k.name for k in kernels)
+    meant = kernel_name(name, dict.fromkeys(k.name for k in kernels), "in this recording")
+    return tuple(k for k in kernels if k.name == meant)
+
+
+def kernel_name(name: str, names: Collection[str], where: str) -> str:
+    """The kernel's name that a user means.
+
+    What stands behind the last dot will do, `mm` for `extern_kernels.mm`, and the beginning, the end or any part of a
+    name, if only one name has it.
+    """
     meant = _meant(name, names)
     if len(meant) > 1:
         raise UsageError(f"{name!r} is part of several names{instead(name, meant)}")
     if not meant:
-        raise UsageError(f"no kernel {name!r} in this recording{instead(name, names)}")
-    return tuple(k for k in kernels if k.name == meant[0])
+        raise UsageError(f"no kernel {name!r} {where}{instead(name, names)}")
+    return meant[0]
 
 
 def _meant(wanted: str, names: Collection[str]) -> list[str]:
     if wanted in names:
         return [wanted]
-    ways = (str.startswith, str.endswith, str.__contains__)
+    ways = (_is_last_part, str.startswith, str.endswith, str.__contains__)
     several: list[str] = []
     for fits in ways if wanted else ():
         found = [name for name in names if fits(name, wanted)]
@@ -99,6 +105,10 @@ def _meant(wanted: str, names: Collection[str]) -> list[str]:
             return found
         several = several or found
     return several
+
+
+def _is_last_part(name: str, wanted: str) -> bool:
+    return name.rpartition(".")[2] == wanted
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
@@ -113,9 +123,14 @@ def instead(wanted: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
     if not names:
         return ": it has none"
-    ends = accumulate(len(name) + 2 for name in names)
-    shown = max(sum(end <= _ROOM for end in ends), 1)
-    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    listed = f": it has {', '.join(names[:shown])}{more}"
+    listed = f": it has {_listed(names)}"
     meant = nearest(wanted, names)
     return f"{listed}. Did you mean {meant}?" if meant else listed
+
+
+def _listed(names: Sequence[str]) -> str:
+    ends = accumulate(len(name) + 2 for name in names)
+    shown = max(sum(end <= _ROOM for end in ends), 1)
+    shown += len(names) == shown + 1  # "and 1 more" is no shorter than most names
+    more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
+    return ", ".join(names[:shown]) + more

@@ -11,7 +11,7 @@ from compiler_lens.analysis.compilations import CompilationRow, compilation_rows
 from compiler_lens.analysis.coverage import Coverage
 from compiler_lens.analysis.explanation import explain
 from compiler_lens.analysis.findings import Finding
-from compiler_lens.analysis.kernels import KernelGroup, kernel_groups
+from compiler_lens.analysis.kernels import KernelGroup, kernel_groups, view_nodes
 from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.analysis.phases import PhaseTimes, phase_times
 from compiler_lens.analysis.stories import RecompileStory
@@ -55,7 +55,7 @@ def summarize(recording: Recording, user_paths: UserPaths = ()) -> Summary:
         cards=explained.cards,
         stories=explained.recompiles,
         rows=compilation_rows(recording),
-        kernels=kernel_groups(recording.kernels),
+        kernels=kernel_groups(recording.kernels, view_nodes(recording.graphs)),
         phases=phase_times(recording.spans),
         caches=cache_summary(recording),
         findings=explained.findings,

@@ -221,15 +221,30 @@ def fx_cache_key(compiled: Any) -> Any:
     return getattr(compiled, "_fx_graph_cache_key", None) or getattr(compiled, "cache_key", None)
 
 
-def config_lines() -> dict[str, str]:
-    """Settings of Dynamo, AOTAutograd and Inductor that differ from torch's defaults, as text."""
+# make_set_enable_dynamic() in torch/_dynamo/eval_frame.py: what else it sets is as it is by default.
+_FOR_DYNAMIC = {
+    ("_dynamo.config.assume_static_by_default", "False"): True,
+    ("_dynamo.config.automatic_dynamic_shapes", "False"): False,
+}
+
+
+def config_lines(dynamic: bool | None = None) -> dict[str, str]:
+    """Settings of Dynamo, AOTAutograd and Inductor whose values differ from torch's defaults, as text.
+
+    What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
+    `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
+    """
     found: dict[str, str] = {}
     for module in ("torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"):
-        for line in importlib.import_module(module).codegen_config().splitlines():
-            name, equals, value = line.partition(" = ")
-            if equals and name.startswith("torch."):
-                found[name.removeprefix("torch.")] = value[:200]
-    return found
+        config: Any = importlib.import_module(module)
+        for line in config.codegen_config().splitlines():
+            full_name, equals, value = line.partition(" = ")
+            name = full_name.removeprefix(f"{module}.")
+            known = getattr(config, "_config", {}).get(name)
+            if equals and name != full_name and (known is None or value != repr(known.default)):
+                found[full_name.removeprefix("torch.")] = value[:200]
+    patched = set() if dynamic is None else {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
+    return {name: value for name, value in found.items() if (name, value) not in patched}
 
 
 _EVERY_LENS = "compiler_lens, any"

@@ -13,8 +13,11 @@ from compiler_lens.capture import compat
 _PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
 
 
-def describe_environment() -> dict[str, Any]:
-    """The meta of a `lens.environment` event. Does not start CUDA: the program may fork yet."""
+def describe_environment(dynamic: bool | None = None) -> dict[str, Any]:
+    """The meta of a `lens.environment` event, while a frame compiles that was given this `dynamic`.
+
+    Does not start CUDA: the program may fork yet.
+    """
     versions = {name: version for name in _PACKAGES if (version := _version(name))}
     return {
         "torch": _torch_version(),
@@ -22,10 +25,11 @@ def describe_environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "device": _device(),
+        "threads": _threads(),
         "argv": [str(word)[:300] for word in sys.argv[:50]],
         "pid": os.getpid(),
         "rank": _rank(),
-        "config": compat.config_lines(),
+        "config": compat.config_lines(dynamic),
         "versions": versions,
     }
 
@@ -50,6 +54,12 @@ def _device() -> str:
     if torch.cuda.is_initialized():
         return str(torch.cuda.get_device_name())
     return f"CPU, {os.cpu_count()} cores"
+
+
+def _threads() -> int:
+    import torch
+
+    return int(torch.get_num_threads())
 
 
 def _rank() -> int | None:

@@ -82,7 +82,9 @@ def _final(node: Any) -> _Final:
         return _Final(ops, kind, {}, {name: _bytes(dep) for name, dep in writes.items()}, uses, owned)
     sizes: Mapping[str, int] = node.get_read_write_buffer_accesses(include_reads=True, include_writes=True)
     touched, starts = _touched(node, reads)
-    read = {name: min(filter(None, (sizes.get(name), touched.get(name))), default=0) for name in uses}
+    # Of each input of a template torch counts no more elements than its result has.
+    whole = touched if node.is_template() else sizes
+    read = {name: min(filter(None, (whole.get(name), touched.get(name))), default=0) for name in uses}
     return _Final(ops, kind, read, {name: sizes[name] for name in writes if name in sizes}, uses, owned, starts)
 
 
@@ -91,7 +93,8 @@ def _touched(node: Any, reads: Iterable[Any]) -> tuple[Sizes, Mapping[str, froze
     sizes: Sizes = defaultdict(int)
     starts: dict[str, set[str]] = defaultdict(set)
     is_call = type(node).__name__ == "ExternKernelSchedulerNode"
-    for name, size, start in filter(None, map(_view, node.node.inputs)) if is_call else map(_read, reads):
+    parts = list(filter(None, map(_view, node.node.inputs)) if is_call else map(_read, reads))
+    for name, size, start in dict.fromkeys(parts) if node.is_template() else parts:  # x @ x.T reads x once
         sizes[name] += size
         starts[name].add(start)
     return sizes, {name: frozenset(each) for name, each in starts.items()}

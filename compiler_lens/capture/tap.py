@@ -178,6 +178,7 @@ class Tap(TraceHandler):
     def leave(self, record: FrameRecord, meta: Mapping[str, Any]) -> None:
         """A frame leaves the compiler."""
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
+        record.refused = {}
         now = time.time()
         if record.torch_id is not None:
             self._give(record.sessions, Event("lens.frame_end", now, record.run, record.torch_id, meta=meta))
@@ -267,7 +268,8 @@ class Tap(TraceHandler):
         record, begins = self.attribution.of(context, self._all_seeing())
         for session in record.sessions:
             if not session.is_described:
-                self.safely("environment", functools.partial(session.describe_once, describe_environment))
+                describe = functools.partial(describe_environment, record.facts.get("dynamic"))
+                self.safely("environment", functools.partial(session.describe_once, describe))
         if begins:
             event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, record.facts)
             self._give(record.sessions, event)

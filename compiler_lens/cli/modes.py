@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from compiler_lens.cli.factory import CONTRACT, Target, target
-from compiler_lens.cli.output import check_width, printed
+from compiler_lens.cli.output import check_can_be_written, check_width, printed
 from compiler_lens.errors import UsageError
 from compiler_lens.render.text import one_line
 
@@ -73,6 +73,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--seconds {args.seconds:g}: there must be some time to measure in")
     options = dict(map(_option, args.option))
     wanted = target(args.target, "modes")
+    check_can_be_written(args.svg)
     return printed(lambda: _text(args, wanted, options))
 
 

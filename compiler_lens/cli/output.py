@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
-from compiler_lens.errors import UsageError
+from compiler_lens.errors import RecordingFileError, UsageError
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -43,3 +44,21 @@ def check_width(width: int | None) -> None:
 
     if width is not None and width < MIN_WIDTH:
         raise UsageError(f"--width {width} is too narrow: {MIN_WIDTH} columns or more")
+
+
+def check_can_be_written(path: str | None) -> None:
+    """Raise `RecordingFileError` for a file that cannot be written: said before minutes of measuring."""
+    if not path:
+        return
+    file = Path(path)
+    if file.is_dir() or not file.parent.is_dir():
+        raise RecordingFileError(
+            f"cannot write {path}: {'it is a folder' if file.is_dir() else f'no folder {file.parent}'}"
+        )
+    was_there = file.exists()
+    try:
+        file.open("ab").close()
+    except OSError as error:
+        raise RecordingFileError(f"cannot write {path}: {error.strerror or error}") from error
+    if not was_there:
+        file.unlink(missing_ok=True)

@@ -6,11 +6,13 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from compiler_lens.cli.factory import CONTRACT, Target, target
-from compiler_lens.cli.output import check_width, printed
+from compiler_lens.cli.output import check_can_be_written, check_width, printed
 from compiler_lens.errors import UsageError
+from compiler_lens.journal import is_journal
 
 _DESCRIPTION = """\
 Compile a model, call it, and time every kernel on the device: what each could gain, measured against the least time
@@ -27,12 +29,18 @@ _EPILOG = (
 )
 
 
+_USAGE = (
+    "compiler-lens profile FILE:FACTORY [--mode M] [--training] [--repeats N] [-o REC] [--json] [--width N]\n"
+    "         [--no-color]"
+)
+
+
 def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "profile",
         help="time every kernel of a model, and say how good each is",
-        usage="compiler-lens profile FILE:FACTORY [--mode M] [--training] [-o REC] [--json] [--width N] [--no-color]",
+        usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -40,6 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("target", metavar="FILE:FACTORY", help="a Python file, and the function that makes the model")
     parser.add_argument("--mode", metavar="M", help="of torch.compile: reduce-overhead, max-autotune, …")
     parser.add_argument("--training", action="store_true", help="run a backward after each call")
+    parser.add_argument("--repeats", metavar="N", type=int, help="calls to time; by default half a second of them")
     parser.add_argument("-o", "--output", metavar="REC", help="keep the recording, with the profile in it")
     parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
     parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
@@ -51,17 +60,29 @@ def run(args: argparse.Namespace) -> int:
     """Make the model, time it, print the table."""
     check_width(args.width)
     wanted = target(args.target, "profile")
+    _check_output(args.output)
     return printed(lambda: _text(args, wanted))
 
 
 def _text(args: argparse.Namespace, wanted: Target) -> str:
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make()
-        result = _profile()(made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training)
+        result = _profile()(
+            made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training, repeats=args.repeats
+        )
     if args.json:
         return str(result.to_json()) + "\n"
     color = False if args.no_color else None
-    return str(result.report(width=args.width, color=color, path=args.output or "REC"))
+    if args.output and not result.path:
+        sys.stderr.write(f"compiler-lens: {args.output} could not be written to its end\n")
+    return str(result.report(width=args.width, color=color))
+
+
+def _check_output(path: str | None) -> None:
+    check_can_be_written(path)
+    there = Path(path) if path else None
+    if there and there.is_file() and there.stat().st_size and not is_journal(there):
+        raise UsageError(f"{path} is there and is no recording: name another file with -o")
 
 
 def _profile() -> Callable[..., Any]:

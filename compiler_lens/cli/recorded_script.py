@@ -40,6 +40,9 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
         lens.close()
     if "report" not in options or sys.stderr is None:
         return
+    if lens is None and not Path(path).exists():  # which was said before the script
+        _say("compiler-lens: nothing was compiled: no report, and no recording.")
+        return
     try:
         recording, target = _recording(lens, path)
         for text in _told(recording, target, _raised(), sys.stderr):
@@ -98,7 +101,7 @@ def _report(recording: Recording, path: Path, stream: TextIO) -> str:
     from compiler_lens.render.console import report
 
     color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return report(recording, width=_width(stream), color=color, path=_shortest(path))
+    return report(recording, width=_width(stream), color=color, path=_shortest(path) if path.exists() else "REC")
 
 
 def _width(stream: TextIO) -> int:
@@ -111,7 +114,7 @@ def _width(stream: TextIO) -> int:
 def _closing_line(recording: Recording, path: Path) -> str:
     failure = next((problem.message for problem in recording.problems if problem.where == "journal"), None)
     if failure:
-        return f"The recording is not whole: {failure}"
+        return f"{'The recording is not whole' if path.exists() else 'There is no recording'}: {failure}"
     name = _shortest(path)
     return f"Recorded in {name}, open it again with: compiler-lens show {shlex.quote(name)}"
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import platform
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
@@ -13,12 +15,16 @@ import torch
 
 from compiler_lens.measure.profile_session import Step, seconds_of, synchronize, traced
 from compiler_lens.model import Ceilings
+from compiler_lens.render.text import plural
 
 _MIB = 1 << 20
 _COPIED = {True: (32 * _MIB, 128 * _MIB), False: (256 * _MIB, 1024 * _MIB)}  # bytes; on a CPU or not
 _SIDES = {True: (512, 1024, 2048), False: (2048, 4096, 8192)}  # of square matrices
-_ENOUGH = 0.3  # seconds for one product: larger ones are not tried
-_REPEATS = 5
+_ENOUGH = 0.6  # seconds for one product: larger ones are not tried
+_RUN_SECONDS, _MOST_CALLS = 0.05, 10  # of one run
+_RUNS, _MOST_RUNS = 3, 10
+_PAUSE = 0.02  # seconds between runs: whoever has waited comes first on a busy CPU
+_AGREE = 1.5  # times: runs that differ by more were not all made on a quiet machine
 _LAUNCHES = 50
 _DTYPES: Mapping[str, torch.dtype] = {
     "bf16": torch.bfloat16,
@@ -30,7 +36,7 @@ _DTYPES: Mapping[str, torch.dtype] = {
 
 
 def measure_ceilings(device: torch.device, dtypes: Iterable[str]) -> Ceilings:
-    """The ceilings of a device, for the types of numbers whose matrices are multiplied. Takes a second or two."""
+    """The ceilings of a device, for the types of numbers whose matrices are multiplied. Takes some seconds."""
     with torch.no_grad(), torch.autocast(device.type, enabled=False):
         rates = {dtype: _product_rate(device, _DTYPES[dtype]) for dtype in dtypes if dtype in _DTYPES}
         return Ceilings(
@@ -46,7 +52,7 @@ def device_name(device: torch.device) -> str:
     if device.type != "cpu":
         name = getattr(torch.get_device_module(device), "get_device_name", None)
         return str(name(device)) if name else device.type
-    return f"{_processor()}, {torch.get_num_threads()} threads"
+    return f"{_processor()}, {plural(torch.get_num_threads(), 'thread')}"
 
 
 def product_note(dtypes: Iterable[str]) -> str:
@@ -69,7 +75,23 @@ def _best(step: Step, device: torch.device) -> float:
     """Seconds of the fastest of a few calls."""
     step()
     synchronize(device)
-    return min(seconds_of(step, _REPEATS, device))
+    return best_of(lambda: _fastest(step, device))
+
+
+def _fastest(step: Step, device: torch.device) -> float:
+    """Of one short run."""
+    (once,) = seconds_of(step, 1, device)
+    more = min(int(_RUN_SECONDS / max(once, 1e-6)), _MOST_CALLS)
+    return min(once, *seconds_of(step, more, device)) if more else once
+
+
+def best_of(run: Callable[[], float]) -> float:
+    """The least that a few short runs gave; of more runs, while the last ones are not as good as the best."""
+    found = [run()]
+    while len(found) < _RUNS or (len(found) < _MOST_RUNS and max(found[-_RUNS:]) > _AGREE * min(found)):
+        time.sleep(_PAUSE)
+        found.append(run())
+    return min(found)
 
 
 def _copy_rate(device: torch.device) -> float | None:
@@ -122,6 +144,11 @@ def _shortest_launch(device: torch.device) -> float | None:
             one.add_(1)
 
     wanted = ("cpu_op",) if device.type == "cpu" else ("kernel",)
-    events = traced(step, 1, device)
-    times = [float(e["dur"]) for e in events if e.get("cat") in wanted and e.get("ph") == "X"]
-    return median(times) if times else None
+
+    def run() -> float:
+        events = traced(step, 1, device)
+        times = [float(e["dur"]) for e in events if e.get("cat") in wanted and e.get("ph") == "X"]
+        return median(times) if times else math.inf
+
+    shortest = best_of(run)
+    return shortest if math.isfinite(shortest) else None

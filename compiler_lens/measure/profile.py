@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from compiler_lens.analysis.flops import dtypes_multiplied
+from compiler_lens.analysis.modes import DEFAULT
 from compiler_lens.errors import UsageError
 from compiler_lens.event import Event
 from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.ceilings import measure_ceilings, product_note
+from compiler_lens.measure.modes.wanted import known_mode
 from compiler_lens.measure.profile_match import (
     Matched,
     launch_times,
@@ -35,7 +37,7 @@ from compiler_lens.measure.profile_session import (
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Program, described
+from compiler_lens.measure.trial import Program, as_written, cause
 from compiler_lens.model import CompileId, KernelKind, Pass, Profile, Recording
 from compiler_lens.readers.profiles import profile_meta
 
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 _WARM_UP = 3  # the first compiles, under CUDA graphs the second records, and the third replays
 _SECONDS = 0.5  # for each of the two measurements, as far as the fewest calls allow
 _FEWEST, _MOST = 5, 30  # calls
+_INFERENCE = "called without gradients: --training, in Python training=True, times forward and backward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +58,13 @@ class Profiled:
 
     recording: Recording
     profile: Profile
+    path: str = ""  # of the recording, if it is in a file
 
-    def report(self, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> str:
+    def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """The call, then every kernel with what it could gain; and what to do."""
         from compiler_lens.render.console.profile import profile_report
 
-        return profile_report(self.recording, width=width, color=color, path=path)
+        return profile_report(self.recording, width=width, color=color, path=self.path)
 
     def to_json(self) -> str:
         """The same for programs."""
@@ -87,26 +91,31 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         print(compiler_lens.profile(model, x))
         print(compiler_lens.profile(model, x, mode="reduce-overhead", path="run.clens"))
 
-    What a call may change is afterwards as it was before, see `what_if`. A model that is compiled already is compiled
-    anew, as this asks for; to time it as it is, `Lens.profile` of the lens that it was compiled with.
+    What a call may change is afterwards as it was before, see `what_if`; as there, what the process has compiled before
+    is dropped, and compiles again when it is next called. A model that is compiled already is compiled anew, as this
+    asks for; to time it as it is, `Lens.profile` of the lens that it was compiled with.
 
     Args:
         mode: of torch.compile.
         path: where to write the recording with the profile in it; None keeps it in memory.
         training: run a backward after each call, from `.loss` or the sum of the first result that has a gradient.
+            Without it the model is called without gradients, if it can be.
         calls: several sets of inputs, `[(args, kwargs), …]`; times are then of one such call on average.
         repeats: how often to call, for each of the two measurements; by default as often as takes half a second.
 
     Raises:
-        UsageError: the model cannot be called with these inputs, nothing of it is compiled, or somebody profiles.
+        UsageError: the model cannot be called with these inputs, nothing of it is compiled, torch has no such mode, or
+            somebody profiles.
     """
     from compiler_lens.lens import Lens
 
-    inner = _as_written(model)
+    inner, dynamic = as_written(model)
     _check_callable(inner)
-    with contextlib.closing(Lens(path)) as lens:
-        compiled = torch.compile(inner, backend=lens, mode=mode)
-        return profile_with(lens, compiled, *inputs, training=training, calls=calls, repeats=repeats, **kwargs)
+    if mode not in {None, DEFAULT}:
+        known_mode(mode)
+    with contextlib.closing(Lens(path)) as lens, _code_caches_apart():
+        compiled = torch.compile(inner, backend=lens, mode=mode, dynamic=dynamic)
+        return _kept(lens, _program(compiled, (inputs, kwargs, calls), training=training), repeats, is_ours=True)
 
 
 def profile_with(
@@ -120,20 +129,61 @@ def profile_with(
 ) -> Profiled:
     """The same with a lens that is there, which keeps the profile in its recording.
 
-    A model that is compiled already, or has parts that are, is called as it is; else it is compiled with the lens.
+    A model that is compiled already, or has parts that are, is called as it is, with gradients if they are on; else it
+    is compiled with the lens.
     """
     _check_callable(model)
+    return _kept(lens, _program(model, (inputs, kwargs, calls), training=training), repeats, is_ours=False)
+
+
+def _program(model: Callable[..., Any], given: tuple[Any, Any, Any], *, training: bool) -> Program:
+    calls = as_calls(*given)
+    return Program(model, calls[:1] if given[2] is None else calls, training)
+
+
+def _kept(lens: Lens, program: Program, repeats: int | None, *, is_ours: bool) -> Profiled:
+    """Measure, and note the profile in the lens's recording. `is_ours`: compiled for this, and nobody else calls it."""
+    if repeats is not None and repeats < 1:
+        raise UsageError(f"repeats is a number of calls, 1 or more, not {repeats}")
     check_profiler_is_free()
-    wanted = as_calls(inputs, kwargs, calls)
-    program = Program(model, wanted[:1] if calls is None else wanted, training)
     with _as_it_was(program) as state:
-        if not any(map(_is_compiled, state._values)):  # noqa: SLF001 -- the module, its parts, what a function closes over
-            program = Program(torch.compile(model, backend=lens), program.calls, training)
+        if not is_ours and not any(map(_is_compiled, state._values)):  # noqa: SLF001 -- the module, its parts, what a function closes over
+            program = Program(torch.compile(program.function, backend=lens), program.calls, program.training)
+            is_ours = True
         run = _Run(program, state)
-        made = _profile(lens, run, repeats)
+        # As `compare_modes` does: kernels of a forward that keeps tensors for a backward are not those of inference.
+        if is_ours and not program.training and torch.is_grad_enabled() and _runs_without_gradients(run, state):
+            with torch.no_grad():
+                made = _profile(lens, run, repeats)
+            made = replace(made, notes=(*made.notes, _INFERENCE))
+        else:
+            made = _profile(lens, run, repeats)
     lens._session.take(Event("lens.profile", time.time(), meta=profile_meta(made)))  # noqa: SLF001 -- no user needs this
     recording = lens.recording
-    return Profiled(recording, recording.profiles[-1])
+    return Profiled(recording, recording.profiles[-1], _file_of(lens))
+
+
+def _runs_without_gradients(run: _Run, state: State) -> bool:
+    with torch.no_grad():
+        error = run.error_without_compiling()
+    state.restore()
+    return error is None
+
+
+def _file_of(lens: Lens) -> str:
+    """Where the whole recording is; empty where it is in no file."""
+    return "" if lens.path is None or lens._session.journal.failure else str(lens.path)  # noqa: SLF001
+
+
+@contextlib.contextmanager
+def _code_caches_apart() -> Iterator[None]:
+    """Without compiled code of before, and none is left: each profile's would count for torch's limit of recompiles."""
+    reset: Callable[[], None] = torch._dynamo.reset_code_caches  # noqa: SLF001 -- as in `what_if`
+    reset()
+    try:
+        yield
+    finally:
+        reset()
 
 
 @contextlib.contextmanager
@@ -172,20 +222,19 @@ class _Run:
         """What the first call raises as it is written: that says more than what torch makes of it."""
         first = self._steps[0]
         try:
-            first.run(_as_written(first.function))
+            with torch.compiler.set_stance("force_eager"):
+                first.run(as_written(first.function)[0])
         except Exception as error:  # noqa: BLE001 -- whatever it raises is the answer
             return error
         return None
 
 
-def _as_written(model: Any) -> Any:
-    return getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
-
-
 def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
-    device, recording = _warm_up(lens, run)
+    device, before = _warm_up(lens, run)
     count = run.calls * (repeats or _count(run, device))
-    seconds = seconds_of(run, count, device)
+    seconds = _by_round(seconds_of(run, count, device), run.calls)
+    recording = lens.recording  # once more: it may have gone on compiling
+    late = len(recording.compilations) - len(before.compilations)
     with kernels_named(recording.output_codes, recording.kernels) as named:
         events = traced(_with_empty_ranges(run, device), count, device)
     trace = read_trace(events, on_cpu=device.type == "cpu")
@@ -193,7 +242,9 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
     _check(trace, matched, device)
     dtypes = _dtypes_of(recording, matched)
     middle, spread = median_and_spread([s * 1e6 for s in seconds])
-    launches, others = launch_times(matched, count), other_times((*matched.others, *trace.others), count)
+    rounds = count // run.calls
+    launches = launch_times(matched, count, rounds)
+    others = other_times((*matched.others, *trace.others), count, rounds)
     told = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
     return Profile(
         calls=count,
@@ -207,8 +258,13 @@ def _profile(lens: Lens, run: _Run, repeats: int | None) -> Profile:
         ceilings=measure_ceilings(device, dtypes),
         timer="torch.profiler",
         training=run.training,
-        notes=(*_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
+        notes=(*_late(late), *_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
     )
+
+
+def _by_round(seconds: Sequence[float], calls: int) -> list[float]:
+    """Seconds of one call in each round over calls that differ."""
+    return [fmean(seconds[start : start + calls]) for start in range(0, len(seconds), calls)]
 
 
 def _warm_up(lens: Lens, run: _Run) -> tuple[torch.device, Recording]:
@@ -219,9 +275,10 @@ def _warm_up(lens: Lens, run: _Run) -> tuple[torch.device, Recording]:
     except UsageError:
         raise
     except Exception as error:
-        message, line = described(run.error_without_compiling() or error)
+        eager = run.error_without_compiling()
+        message, line = cause(eager or error)
         at = f" ({line.file}:{line.line})" if line else ""
-        raise UsageError(f"the model cannot be called: {message}{at}") from error
+        raise UsageError(f"the model cannot be {'called' if eager else 'compiled'}: {message}{at}") from error
     recording = lens.recording
     if not recording.output_codes:
         raise UsageError(
@@ -242,7 +299,7 @@ def _device(recording: Recording, run: _Run) -> torch.device:
 
 
 def _count(run: _Run, device: torch.device) -> int:
-    once = max(median(seconds_of(run, run.calls, device)) * run.calls, 1e-6)
+    once = max(sum(seconds_of(run, run.calls, device)), 1e-6)
     return min(max(round(_SECONDS / once), _FEWEST), _MOST)
 
 
@@ -262,8 +319,8 @@ def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
         )
     if not matched.samples:
         raise UsageError(
-            "the model ran nothing that this lens recorded: it was compiled before, or with another backend; "
-            "compile it with torch.compile(model, backend=lens)"
+            "the model ran nothing that this lens recorded: it was compiled before, with another backend, or so often "
+            "that torch gave it up; compile it with torch.compile(model, backend=lens), and see `recompiles`"
         )
 
 
@@ -271,6 +328,11 @@ def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
     """The types whose matrices the graphs that ran multiply."""
     ran: set[CompileId] = {slot.compile_id for slot in matched.samples}
     return dtypes_multiplied(recording, ran)
+
+
+def _late(compilations: int) -> Iterator[str]:
+    if compilations:
+        yield f"it went on compiling while calls were timed ({compilations} times): these are no steady calls"
 
 
 def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise
-from statistics import median, quantiles
+from statistics import fmean, median, quantiles
 
 from compiler_lens.model import (
     CacheLayer,
@@ -99,18 +99,19 @@ def match(ranges: Iterable[Range], codes: Sequence[OutputCode], kernels: Sequenc
     return Matched({slot: tuple(s) for slot, s in found.samples.items()}, tuple(found.others), tuple(found.notes))
 
 
-def launch_times(matched: Matched, calls: int) -> tuple[LaunchTime, ...]:
-    """The median of each launch; those that took most first."""
-    times = [_launch_time(slot, samples, calls) for slot, samples in matched.samples.items()]
+def launch_times(matched: Matched, calls: int, rounds: int = 0) -> tuple[LaunchTime, ...]:
+    """How long each launch takes; those that took most first. The calls are so many rounds over different ones."""
+    times = [_launch_time(slot, samples, calls, rounds or calls) for slot, samples in matched.samples.items()]
     return tuple(sorted(times, key=lambda time: -time.microseconds * time.runs))
 
 
-def _launch_time(slot: Slot, samples: Sequence[Sample], calls: int) -> LaunchTime:
-    middle, spread = median_and_spread([sample.microseconds for sample in samples])
+def _launch_time(slot: Slot, samples: Sequence[Sample], calls: int, rounds: int) -> LaunchTime:
+    times = [sample.microseconds for sample in samples]
+    _, spread = median_and_spread(times)
     exact = all(sample.trust is Trust.EXACT for sample in samples)
     return LaunchTime(
         *(slot.compile_id, slot.part, slot.ordinal, slot.kernel, slot.launch),
-        microseconds=middle,
+        microseconds=_typical(times, rounds),
         spread=spread,
         runs=len(samples) / calls,
         device_kernels=samples[-1].device_kernels,
@@ -118,13 +119,25 @@ def _launch_time(slot: Slot, samples: Sequence[Sample], calls: int) -> LaunchTim
     )
 
 
-def other_times(others: Iterable[Op], calls: int) -> tuple[OtherTime, ...]:
+def other_times(others: Iterable[Op], calls: int, rounds: int = 0) -> tuple[OtherTime, ...]:
     """What belongs to no launch, by name; what took most first."""
     total: dict[str, list[float]] = defaultdict(list)
     for op in others:
         total[op.name].append(op.microseconds)
-    times = [OtherTime(name, median(each) * len(each) / calls, len(each) / calls) for name, each in total.items()]
+    times = [
+        OtherTime(name, _typical(each, rounds or calls) * len(each) / calls, len(each) / calls)
+        for name, each in total.items()
+    ]
     return tuple(sorted(times, key=lambda time: -time.microseconds))
+
+
+def _typical(values: Sequence[float], rounds: int) -> float:
+    """The mean of what runs several times in each round, each of these by its median: they may be of any size."""
+    runs, odd = divmod(len(values), rounds)
+    if odd or not runs:
+        return fmean(values)
+    ordered = sorted(values)
+    return fmean(median(ordered[index * rounds : (index + 1) * rounds]) for index in range(runs))
 
 
 def median_and_spread(values: Sequence[float]) -> tuple[float, float]:

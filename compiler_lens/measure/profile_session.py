@@ -72,8 +72,10 @@ def synchronize(device: torch.device) -> None:
 def seconds_of(step: Step, calls: int, device: torch.device) -> list[float]:
     """How long each of several calls takes, one right behind the other, as in a loop of the user's."""
     if device.type == "cpu":
-        return [_seconds(step) for _ in range(calls)]
+        return [_seconds(step, device) for _ in range(calls)]
     module: Any = torch.get_device_module(device)
+    if not hasattr(module, "Event"):
+        return [_seconds(step, device) for _ in range(calls)]
     marks = [module.Event(enable_timing=True) for _ in range(calls + 1)]
     module.synchronize()
     marks[0].record()
@@ -84,9 +86,10 @@ def seconds_of(step: Step, calls: int, device: torch.device) -> list[float]:
     return [a.elapsed_time(b) / 1000 for a, b in pairwise(marks)]
 
 
-def _seconds(step: Step) -> float:
+def _seconds(step: Step, device: torch.device) -> float:
     start = time.perf_counter()
     step()
+    synchronize(device)
     return time.perf_counter() - start
 
 

@@ -53,19 +53,22 @@ def _random() -> Iterator[Callable[[], Any]]:
     python, cpu = random.getstate(), torch.get_rng_state()
     yield lambda: random.setstate(python)
     yield lambda: torch.set_rng_state(cpu)
-    for module in _accelerators():
-        yield _device_random(module)
+    for _, module in _accelerators():
+        if hasattr(module, "get_rng_state"):
+            yield _device_random(module)
     if "numpy.random" in sys.modules:
         numpy = sys.modules["numpy.random"]
         state = numpy.get_state()
         yield lambda: numpy.set_state(state)
 
 
-def _accelerators() -> Iterator[Any]:
-    for name in ("cuda", "xpu", "mps"):
+def _accelerators() -> Iterator[tuple[str, Any]]:
+    """Devices in use, and torch's modules for them: a vendor's own stands in torch, too, when it is registered."""
+    here = torch.accelerator.current_accelerator()
+    for name in {"cuda", "xpu", "mps", *([here.type] if here else [])}:
         module = getattr(torch, name, None)
         if module is not None and module.is_available() and getattr(module, "is_initialized", lambda: True)():
-            yield module
+            yield name, module
 
 
 def _device_random(module: Any) -> Callable[[], Any]:
@@ -90,7 +93,7 @@ def _autograd() -> Iterator[Callable[[], Any]]:
 def _autocast() -> Iterator[Callable[[], Any]]:
     cache = torch.is_autocast_cache_enabled()
     yield lambda: torch.set_autocast_cache_enabled(cache)
-    for device in {"cpu", *(module.__name__.rpartition(".")[2] for module in _accelerators())}:
+    for device in {"cpu", *(name for name, _ in _accelerators())}:
         yield _device_autocast(device)
 
 

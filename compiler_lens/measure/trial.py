@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
@@ -71,6 +71,18 @@ def observe(program: Program, changes: Sequence[Change]) -> Observed:
         return Observed(lens.recording, error, line)
 
 
+def as_written(model: Any) -> tuple[Any, bool | None]:
+    """The model under torch.compile's wrapper, if it has one, and the `dynamic` that it was compiled with."""
+    if isinstance(model, torch._dynamo.OptimizedModule):  # noqa: SLF001 -- its documented name
+        return model._orig_mod, getattr(model.dynamo_ctx, "_dynamic", None)  # noqa: SLF001
+    # What wraps a compiled function, or hands attributes on, seems to have the others, too; but not the id.
+    if getattr(model, "_torchdynamo_wrapper_id", None) != id(model):
+        return model, None
+    closure = dict(zip(model.__code__.co_freevars, model.__closure__ or (), strict=True))
+    context = closure["self"].cell_contents if "self" in closure else None
+    return model._torchdynamo_orig_callable, getattr(context, "_dynamic", None)  # noqa: SLF001
+
+
 def warm_up() -> None:
     """Have torch import what it compiles with: that time is not the first trial's."""
     observe(Program(_tiny, (Call((torch.zeros(3),), {}), Call((torch.zeros(4),), {}))), ())
@@ -107,6 +119,15 @@ def described(error: BaseException) -> tuple[str, SourceLine | None]:
     return f"{type(error).__name__}: {message}"[:400], innermost_own(places) or innermost_own(_traceback(error))
 
 
+def cause(error: BaseException) -> tuple[str, SourceLine | None]:
+    """What an exception says in one line, without torch's wrapping; and the user's line where it came from."""
+    _, line = described(error)
+    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
+        error = inner
+    message, innermost = described(error)
+    return message, innermost or line
+
+
 def _traceback(error: BaseException) -> list[SourceLine]:
     import traceback
 
@@ -141,9 +162,18 @@ def _cut(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
 
 
+def leaves(result: Any) -> list[Any]:
+    """The values in what a call returned; also in dataclasses, which torch does not look into."""
+    found: list[Any] = []
+    for leaf in pytree.tree_leaves(result):
+        inside = is_dataclass(leaf) and not isinstance(leaf, type)
+        found += leaves([getattr(leaf, one.name, None) for one in fields(leaf)]) if inside else [leaf]
+    return found
+
+
 def _loss(result: Any) -> torch.Tensor:
     named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
-    found = [v for v in (named, *pytree.tree_leaves(result)) if isinstance(v, torch.Tensor) and v.requires_grad]
+    found = [v for v in (named, *leaves(result)) if isinstance(v, torch.Tensor) and v.requires_grad]
     if not found:
         raise UsageError("training: nothing that the call returns needs a gradient, so there is no backward to run")
     return found[0].sum()

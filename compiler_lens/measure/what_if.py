@@ -14,7 +14,7 @@ from compiler_lens.measure.calls import as_calls, marks
 from compiler_lens.measure.changes import CHANGES, MARKS, SCALARS, SIZES, Change, wanted
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Observed, Program, described, has_setting, is_set, observe, warm_up
+from compiler_lens.measure.trial import Observed, Program, as_written, described, has_setting, is_set, observe, warm_up
 
 if TYPE_CHECKING:
     from compiler_lens.model import SourceLine
@@ -68,7 +68,7 @@ def what_if(
     Raises:
         UsageError: the model cannot be called with these inputs, or cannot be tried.
     """
-    function, dynamic = _as_written(model)
+    function, dynamic = _callable(model)
     program = Program(function, as_calls(inputs, kwargs, calls), training, dynamic)
     _check(program)
     with _as_it_was(program) as restore:
@@ -199,10 +199,8 @@ def _without_twins(helped: _Chosen) -> _Chosen:
     return tuple(change for change in helped if change not in twins[1:])
 
 
-def _as_written(model: Any) -> tuple[Callable[..., Any], bool | None]:
-    """The model under torch.compile's wrapper, if it has one, and the `dynamic` that it was compiled with."""
-    dynamic = getattr(getattr(model, "dynamo_ctx", None), "_dynamic", None)
-    inner = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+def _callable(model: Any) -> tuple[Callable[..., Any], bool | None]:
+    inner, dynamic = as_written(model)
     if not callable(inner):
         raise UsageError(f"what_if needs a model or a function to call, not {type(model).__name__}")
     return inner, dynamic

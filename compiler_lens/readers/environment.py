@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from compiler_lens.event import Event
@@ -15,11 +16,12 @@ from compiler_lens.readers.frames import read_definition
 _NOTHING_IN_IT = frozenset(("no tensor-related objects found in frame",))
 
 _NOWHERE = CompileId(None, None)
+_TOLD = frozenset(field.name for field in fields(Environment)) - {"started"}
 
 
 def read_environment(event: Event, _compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Environment, ...]:
-    """`lens.environment`."""
-    known: dict[str, Any] = dict(event.meta)
+    """`lens.environment`; what a later version also tells is passed over."""
+    known: dict[str, Any] = {name: value for name, value in event.meta.items() if name in _TOLD}
     known["argv"] = tuple(known.get("argv") or ())
     return (Environment(**known, started=event.at),)
 

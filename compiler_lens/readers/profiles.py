@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from math import isfinite
+from typing import Any, TypeVar
 
 from compiler_lens.errors import PayloadError
 from compiler_lens.event import Event
 from compiler_lens.model import Ceilings, CompileId, LaunchTime, OtherTime, Pass, Profile, Trust
+
+Value = TypeVar("Value", int, str)
 
 _PLAIN = ("calls", "microseconds", "spread", "busy_microseconds", "timer", "training")
 
@@ -59,30 +62,63 @@ def read_profile(event: Event, _compile_id: CompileId, _files: Mapping[int, str]
     """The profile that an event tells of."""
     meta = event.meta
     try:
+        names = [_of(str, name) for name in meta["names"]]
         return (
             Profile(
-                **{name: meta[name] for name in _PLAIN},
-                launches=tuple(_launch(row, meta["names"]) for row in meta["launches"]),
-                others=tuple(OtherTime(str(name), us, runs) for name, us, runs in meta["others"]),
-                ceilings=Ceilings(**meta["ceilings"]),
+                calls=_of(int, meta["calls"]),
+                microseconds=_number(meta["microseconds"]),
+                spread=_number(meta["spread"]),
+                busy_microseconds=_number(meta["busy_microseconds"]),
+                launches=tuple(_launch(row, names) for row in meta["launches"]),
+                others=tuple(
+                    OtherTime(_of(str, name), _number(us), _number(runs)) for name, us, runs in meta["others"]
+                ),
+                ceilings=_ceilings(**meta["ceilings"]),
+                timer=_of(str, meta["timer"]),
+                training=bool(meta["training"]),
                 notes=tuple(map(str, meta["notes"])),
             ),
         )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         raise PayloadError(f"a profile of an unknown shape: {error!r}") from error
+
+
+def _ceilings(
+    device: Any, bytes_per_second: Any = None, flops_per_second: Any = None, launch_microseconds: Any = None
+) -> Ceilings:
+    return Ceilings(
+        _of(str, device),
+        None if bytes_per_second is None else _number(bytes_per_second),
+        {_of(str, dtype): _number(rate) for dtype, rate in (flops_per_second or {}).items()},
+        None if launch_microseconds is None else _number(launch_microseconds),
+    )
 
 
 def _launch(row: Sequence[Any], names: Sequence[str]) -> LaunchTime:
     compile_id, part, ordinal, kernel, launch, microseconds, spread, runs, device_kernels, trust = row
+    frame, recompile, epoch, autograd = (None if number is None else _of(int, number) for number in compile_id)
     return LaunchTime(
-        CompileId(*compile_id),
+        CompileId(frame, recompile, _of(int, epoch), autograd),
         Pass(part),
-        ordinal,
+        _of(int, ordinal),
         names[kernel],
-        launch,
-        microseconds,
-        spread,
-        runs,
+        _of(int, launch),
+        _number(microseconds),
+        _number(spread),
+        _number(runs),
         tuple(names[index] for index in device_kernels),
         Trust(trust),
     )
+
+
+def _of(kind: type[Value], value: Any) -> Value:
+    """The value, which later code reckons with: what is of another type is said here."""
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _number(value: Any) -> float:
+    if not isinstance(value, float) or not isfinite(value):
+        return float(_of(int, value))
+    return value

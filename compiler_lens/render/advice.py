@@ -12,6 +12,7 @@ from compiler_lens.analysis.coverage import Function, plain_function
 from compiler_lens.analysis.findings import (
     CacheBypassed,
     CudagraphsSkipped,
+    DeviceIdle,
     DisabledOnPurpose,
     Finding,
     FrameFailed,
@@ -26,7 +27,7 @@ from compiler_lens.analysis.remedies import Setting, remedy_for
 from compiler_lens.analysis.stories import Chapter, RecompileStory
 from compiler_lens.model import BreakOutcome
 from compiler_lens.render import words
-from compiler_lens.render.text import one_line, percent, plural, seconds
+from compiler_lens.render.text import microseconds, one_line, percent, plural, seconds
 
 _SERIES = 6
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
@@ -73,7 +74,9 @@ def advice(finding: Finding, at: At) -> Advice:
             return Advice(
                 "Nothing entered the compiler:",
                 what="no call of a compiled function was recorded.",
-                change="Compile with `backend=lens`, or open the lens as a `with` block, and call the model meanwhile.",
+                change=(
+                    "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
+                ),
             )
         case _:
             return _others(evidence, at)
@@ -228,6 +231,11 @@ def _others(evidence: object, at: At) -> Advice:  # noqa: PLR0911 -- one for eac
             return Advice(_function(function, at), what=what, change="Take away the graph breaks between them first.")
         case PhaseDominates(phase, share):
             return Advice("Compile time:", what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}.")
+        case DeviceIdle(call, idle, mode):
+            what = f"waits {percent(idle, call)} of a call, as measured: {microseconds(idle)} of {microseconds(call)}."
+            better = "max-autotune" if mode.startswith("max-autotune") else "reduce-overhead"
+            change = f'Compile with mode="{better}": CUDA graphs launch the kernels, and the CPU is not waited for.'
+            return Advice("The device", what=what, change=change)
         case DisabledOnPurpose(line):
             called = f" in `{plain_function(line.function)}`" if line.function else ""
             what = f"calls a function that is kept out of the compiler on purpose{called}: the graph is cut there."

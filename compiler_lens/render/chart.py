@@ -19,6 +19,8 @@ _HEAD, _AXIS = 34, 26  # above and below the bars of a panel
 _TICKS = 5
 _VALUE = 150  # room behind the longest bar
 
+_NOT_XML = dict.fromkeys((0xFFFE, 0xFFFF))  # no document may have them, not even escaped
+
 _STYLE = """\
 text{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
 .page{fill:#fff}.title{font-size:16px;font-weight:600}.panel{font-weight:600}.dim{fill:#59636e;font-size:12px}
@@ -115,7 +117,7 @@ def _text(x: float, y: float, text: str, kind: str, anchor: str = "") -> str:
 
 
 def _safe(text: str) -> str:
-    return escape(one_line(text))
+    return escape(one_line(text).translate(_NOT_XML))
 
 
 # -- modes
@@ -126,7 +128,8 @@ def modes_chart(comparison: Comparison, title: str = "") -> str:
     best = choose(comparison)
     where = ", ".join(part for part in (comparison.device, f"torch {comparison.torch}") if part)
     panels = [_of_phase(comparison, phase, best.row.name if best else "") for phase in comparison.phases]
-    subtitle = f"{where}. Bars: medians; lines on them: quartiles; green: the one to use."
+    green = "; green: the one to use" if best else ""
+    subtitle = f"{where}. Bars: medians; lines on them: quartiles{green}."
     return bar_chart(title or "Modes of torch.compile", subtitle, panels)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from compiler_lens.analysis.fusion import Cause, Library
 from compiler_lens.analysis.fusion_reasons import Reason
-from compiler_lens.model import Launch
+from compiler_lens.analysis.fusion_templates import Template, can_try, template_of
+from compiler_lens.model import Compilation, Environment, Launch
 
 # What is said of a pair.
 REASONS: Mapping[Reason, str] = {
@@ -38,6 +39,9 @@ REASONS: Mapping[Reason, str] = {
     Reason.OTHER: "torch's own word",
 }
 
+# What torch's own sentence leaves out.
+MEANT: Mapping[str, str] = {"no shared data": " (none that both go through in the same order)"}
+
 LIBRARIES: Mapping[Library, str] = {
     Library.PRODUCT: "one is a library's matrix product",
     Library.CONVOLUTION: "one is a library's convolution",
@@ -47,7 +51,17 @@ LIBRARIES: Mapping[Library, str] = {
     Library.NO_LOWERING: "one is an op that Inductor calls as it is",
 }
 
-_TEMPLATES = 'mode="max-autotune" also tries kernels of Inductor\'s own, which can compute what follows them'
+_TRIED = 'mode="max-autotune" also tries kernels of Inductor\'s own, which can compute what follows: for {} pairs'
+NO_TEMPLATES: Mapping[Template, str] = {
+    Template.CONSTANT_WEIGHT: (
+        "on a CPU Inductor has matrix products of its own only for weights that freezing makes constants"
+    ),
+    Template.NONE: "on a CPU Inductor has no convolution of its own",
+}
+_NOT_TRIED: Mapping[Template, str] = {
+    Template.CONSTANT_WEIGHT: 'mode="max-autotune" alone changes nothing',
+    Template.NONE: 'mode="max-autotune" changes nothing',
+}
 
 # What can be done, where something can. "{ops}": of the largest pair.
 _ADVICE: Mapping[Reason, str] = {
@@ -66,7 +80,7 @@ _ADVICE: Mapping[Reason, str] = {
         "(torch 2.13 and later)"
     ),
 }
-_LIBRARY_ADVICE: Mapping[Library, str] = {Library.PRODUCT: _TEMPLATES, Library.CONVOLUTION: _TEMPLATES}
+_TEMPLATED = (Library.PRODUCT, Library.CONVOLUTION)
 
 
 def reason(cause_reason: Reason, library: Library | None) -> str:
@@ -74,14 +88,26 @@ def reason(cause_reason: Reason, library: Library | None) -> str:
     return LIBRARIES[library] if library else REASONS[cause_reason]
 
 
-def remedy(cause: Cause, mode: str) -> str:
-    """What to do about it, compiled in a mode; empty where nothing is known to help."""
+def remedy(cause: Cause, compilation: Compilation | None, environment: Environment) -> str:
+    """What to do about it, compiled in this way; empty where nothing is known to help."""
     if cause.library is not None:
-        return "" if mode.startswith("max-autotune") else _LIBRARY_ADVICE.get(cause.library, "")
+        return _with_template(cause, compilation, environment) if cause.library in _TEMPLATED else ""
     launches = [(pair.first.launch, pair.second.launch) for pair in cause.pairs]
     ops = max((len(first.ops) + len(second.ops) for first, second in launches), default=0)
     buffers = max((len(_buffers(first) | _buffers(second)) for first, second in launches), default=0)
     return _ADVICE.get(cause.reason, "").format(ops=ops, buffers=buffers)
+
+
+def _with_template(cause: Cause, compilation: Compilation | None, environment: Environment) -> str:
+    """A template takes in what follows the call that it stands for, not what comes before."""
+    helped = sum(can_try(pair.first.kernel, compilation, environment) for pair in cause.pairs)
+    if helped:
+        return _TRIED.format(
+            "all of these" if helped == len(cause.pairs) else f"{helped:,} of these {len(cause.pairs):,}"
+        )
+    known = {template_of(side.kernel) for pair in cause.pairs for side in (pair.first, pair.second)} - {None}
+    told = next((template for template in NO_TEMPLATES if known == {template}), None)
+    return f"{NO_TEMPLATES[told]}: {_NOT_TRIED[told]}" if told else ""
 
 
 def _buffers(launch: Launch) -> set[str]:

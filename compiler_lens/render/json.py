@@ -277,6 +277,7 @@ def _code_fusion(code: CodeFusion) -> Data:
         "ordinal": ordinal,
         "ops": code.ops,
         "launches": code.launches,
+        "symbolic": code.symbolic,
         "causes": [_cause(cause) for cause in code.causes],
         "repeated": [
             {"node": one.node, "target": one.target, "launches": [_side(side) for side in one.sides]}

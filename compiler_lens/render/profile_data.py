@@ -34,6 +34,8 @@ def profile_data(recording: Recording, selection: Selection) -> dict[str, Any]:
             "others": profile.others,
             "notes": profile.notes,
             "advice": found.advice,
+            "doubts": found.doubts,
+            "is_usable": found.is_usable,
         }
     }
 

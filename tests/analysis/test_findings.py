@@ -1,14 +1,18 @@
 """What is worth doing next, ranked."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import sample_recordings as samples
 
+import compiler_lens
 from compiler_lens.analysis.cards import BreakCard
 from compiler_lens.analysis.coverage import Function
 from compiler_lens.analysis.findings import (
+    Basis,
     CacheBypassed,
     CudagraphsSkipped,
+    DeviceIdle,
     DisabledOnPurpose,
     FrameFailed,
     NothingSeen,
@@ -25,11 +29,13 @@ from compiler_lens.model import (
     CacheLayer,
     CacheOutcome,
     CacheResult,
+    CudagraphState,
     GraphStage,
     Outcome,
     Recording,
     Span,
 )
+from compiler_lens.render.advice import advice
 
 
 def kinds(recording):
@@ -49,6 +55,43 @@ def test_errors_come_first_then_what_runs_eagerly_then_what_is_split():
 
 def test_skipped_cuda_graphs_are_a_finding_where_there_is_a_gpu():
     assert kinds(replace(samples.broken(), kernels=(samples.triton_kernel(),)))[-1] is CudagraphsSkipped
+
+
+GPU = Path(__file__).parent.parent / "gpu" / "data"
+
+
+def test_a_device_that_mostly_waits_is_a_finding_of_a_profile():
+    recording = compiler_lens.load(GPU / "gpt-default-profiled.clens.gz", strict=True)
+    (found,) = summarize(recording).findings
+
+    assert (found.severity, found.basis) == (Severity.MEDIUM, Basis.MEASURED)
+    assert isinstance(found.evidence, DeviceIdle)
+    assert (round(found.evidence.microseconds), round(found.evidence.idle)) == (2029, 1802)
+    told = advice(found, str)
+    assert "waits 89 % of a call, as measured: 1.8 ms of 2.03 ms" in told.what
+    assert 'mode="reduce-overhead"' in told.change
+
+    tuned = replace(recording.compilations[0], mode="max-autotune-no-cudagraphs")
+    (found,) = summarize(replace(recording, compilations=(tuned,))).findings
+    assert 'mode="max-autotune"' in advice(found, str).change
+
+
+def test_where_the_device_works_or_cuda_graphs_launch_there_is_no_such_finding():
+    recording = compiler_lens.load(GPU / "gpt-default-profiled.clens.gz", strict=True)
+    (profile,) = recording.profiles
+    working = replace(profile, busy_microseconds=0.6 * profile.microseconds)
+    on_cpu = tuple(replace(kernel, device="cpu") for kernel in recording.kernels)
+    captured = tuple(replace(outcome, state=CudagraphState.CAPTURED) for outcome in recording.cudagraphs)
+
+    for changed in (
+        replace(recording, profiles=()),
+        replace(recording, profiles=(working,)),
+        replace(recording, kernels=on_cpu),
+        replace(recording, cudagraphs=captured),  # asked for by an option
+        compiler_lens.load(GPU / "gpt-reduce-overhead-profiled.clens.gz", strict=True),
+        replace(recording, profiles=(replace(profile, spread=profile.microseconds),)),  # not usable
+    ):
+        assert kinds(changed) == []
 
 
 def test_a_break_that_also_made_a_compilation_fail_is_told_once():

@@ -141,6 +141,17 @@ def test_unknown_ops_and_missing_nodes_are_not_counted() -> None:
     assert node_work(node("aten.convolution_backward.default", "a, a, a"), placeholders(a=spec(1, 1, 1, 1))) is None
 
 
+def test_the_gradient_of_a_grouped_convolution_multiplies_as_often_as_the_convolution() -> None:
+    """torch.utils.flop_counter does not divide that of the weight by the groups: 96 times too many, here."""
+    tensors = placeholders(out=spec(2, 96, 8, 8), x=spec(2, 96, 8, 8), w=spec(96, 1, 3, 3))
+    forward = node_work(node("aten.convolution.default", "x, w, None, [1, 1]", spec(2, 96, 8, 8)), tensors)
+    options = "[0], [1, 1], [1, 1], [1, 1], False, [0, 0], 96"
+    back = node_work(node("aten.convolution_backward.default", f"out, x, w, {options}, [True, True, False]"), tensors)
+    assert forward is not None
+    assert back is not None
+    assert back.flops == 2 * forward.flops == 4 * 2 * 96 * 8 * 8 * 9
+
+
 def test_arguments_are_split_where_they_end() -> None:
     assert positional("a, [1, 2], (3, {4: 5}), b, dim=1, c=[1, 2]") == ["a", "[1, 2]", "(3, {4: 5})", "b"]
     assert positional("") == []

@@ -1,13 +1,17 @@
 """Compilations and kernels that are the same, caches, and the choice of one of them."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import sample_recordings as samples
 
+from compiler_lens import load
 from compiler_lens.analysis.caches import Warmth, cache_summary
 from compiler_lens.analysis.compilations import compilation_rows, folded
-from compiler_lens.analysis.kernels import kernel_groups, kernel_kinds, launch_count
+from compiler_lens.analysis.kernel_rows import Costs, kernel_rows, views_of
+from compiler_lens.analysis.kernels import fused_op_count, kernel_groups, kernel_kinds, launch_count, view_nodes
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import select_ids, select_kernels, select_stage
 from compiler_lens.errors import UsageError
 from compiler_lens.model import (
@@ -86,6 +90,24 @@ def test_what_is_not_there_is_an_error_that_says_what_is():
         select_stage(recording, select_ids(recording, "0/0"), "fordward")
     with pytest.raises(UsageError, match="Did you mean cpp_fused_add_mul_1"):
         select_kernels(recording, "cpp_fused_add_mul_7", None)
+
+
+def test_a_name_that_is_the_last_one_left_out_is_not_left_out():
+    kernels = tuple(samples.kernel(samples.compile_id(0), f"triton_{'fused_' * 9}{n}", ()) for n in range(2))
+    with pytest.raises(UsageError, match=r"several names: triton_(fused_)*0, triton_(fused_)*1$"):
+        select_kernels(Recording(kernels=kernels), "triton", None)
+
+
+def test_views_are_no_ops_of_a_kernel_in_the_report_the_list_and_the_kernels_own_view():
+    """As in what is said of a line: nothing computes them."""
+    told = load(Path(__file__).parent.parent / "gpu/data/gpt-default-profiled.clens.gz", strict=True)
+    views, lineages = view_nodes(told.graphs), Provenance.of(told).lineages
+    assert views >= views_of(lineages)
+    groups = {group.first.name: group.op_count for group in kernel_groups(told.kernels, views)}
+    assert groups == {row.group.first.name: row.group.op_count for row in kernel_rows(lineages, Costs.of(told))}
+    assert groups["triton_poi_fused_gelu_view_8"] == 7
+    (gelu,) = (kernel for kernel in told.kernels if kernel.name == "triton_poi_fused_gelu_view_8")
+    assert (fused_op_count(gelu, views), fused_op_count(gelu)) == (7, 8)
 
 
 def test_a_message_lists_compilations_by_number_and_no_more_names_than_a_line_holds():

@@ -87,6 +87,8 @@ def test_a_module_is_found_by_its_path_by_self_and_by_its_ending():
         ("nowhere.py:3", "no file 'nowhere.py' in this recording"),
         ("\x1b[2J", "no line and no module"),
         ("", "no line and no module"),
+        ("24", "a line is named with its file: models.py:24"),
+        ("models.py:999", "models.py:999: the file has 103 lines"),
     ],
 )
 def test_what_is_not_there_is_told_with_what_is(text, told):
@@ -224,8 +226,14 @@ def test_a_part_of_a_kernels_name_will_do_if_only_one_has_it():
 @pytest.mark.parametrize("text", ["triton_", "_1", "gelu_backward"])
 def test_a_part_that_several_have_is_not_guessed(text):
     recording, _ = gpt()
-    with pytest.raises(UsageError, match="is part of several names: it has"):
+    with pytest.raises(UsageError, match=r"is part of several names: \w+"):
         select_kernels(recording, text, None)
+
+
+def test_what_stands_behind_the_last_dot_wins_over_names_that_it_is_a_part_of():
+    recording, _ = gpt()
+    assert {kernel.name for kernel in select_kernels(recording, "mm", None)} == {"extern_kernels.mm"}
+    assert {kernel.name for kernel in select_kernels(recording, "addmm", None)} == {"extern_kernels.addmm"}
 
 
 def test_an_empty_name_is_nobodys():

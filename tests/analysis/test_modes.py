@@ -7,7 +7,9 @@ import pytest
 
 from compiler_lens.analysis.modes import (
     Comparison,
+    Compiled,
     Deviation,
+    NoVerdict,
     Row,
     Timing,
     Why,
@@ -16,6 +18,8 @@ from compiler_lens.analysis.modes import (
     choose,
     is_doubtful,
     is_unsteady,
+    largest_drift,
+    no_verdict,
     speedup,
 )
 
@@ -98,6 +102,41 @@ def test_eager_is_used_where_nothing_is_faster_but_for_noise() -> None:
     best = choose(compared(EAGER, row("default", 9.95, cold=1.0), row("max-autotune", 12.0, cold=9.0)))
     assert best is not None
     assert (best.row.name, best.why) == ("eager", Why.NO_GAIN)
+
+
+def test_a_fastest_row_of_wide_spread_makes_no_equals_of_slow_ones() -> None:
+    steady, unsteady = row("default", 5.0, 5.0, 5.0, cold=1.0), row("max-autotune", 1.0, 4.8, 9.0, cold=9.0)
+    slow = row("slow", 7.0, cold=0.5)
+    best = choose(compared(row("eager", 8.0, 8.0, 8.0), steady, unsteady, slow))
+    assert best is not None
+    assert (best.row, best.why, best.equals) == (steady, Why.CHEAPEST, (unsteady,))
+
+
+def test_rows_that_run_the_kernels_of_default_are_default() -> None:
+    same = Compiled(1, 0, 2, 2, same_as_default=True)
+    default = row("default", 5.0, 5.1, cold=9.0)
+    luck = row("max-autotune", 1.0, 1.1, cold=1.0, compiled=same)
+    best = choose(compared(EAGER, default, luck))
+    assert best is not None
+    assert (best.row, best.why, best.equals, best.same) == (default, Why.FASTEST, (), (luck,))
+    other = replace(luck, compiled=replace(same, same_as_default=False))
+    assert choose(compared(EAGER, default, other)).row is other
+    alone = choose(compared(EAGER, luck))
+    assert alone is not None
+    assert alone.row is luck, "without a row of default there is nothing to use in its place"
+
+
+def test_passes_that_disagree_give_no_verdict() -> None:
+    wild = Row("max-autotune", timings=(Timing("call", ((0.1, 0.1), (60.0, 60.0))),), cold_seconds=1.0)
+    found = compared(EAGER, wild)
+    assert choose(found) is None
+    assert no_verdict(found) is NoVerdict.UNSTEADY
+    assert largest_drift(found.measured) == pytest.approx(600.0)
+    steady = Row("max-autotune", timings=(Timing("call", ((2.0, 2.0), (3.0, 3.0))),), cold_seconds=1.0)
+    assert no_verdict(compared(EAGER, steady)) is None
+    assert no_verdict(compared(wild)) is None, "of one row there is no verdict to be had"
+    assert no_verdict(compared(EAGER, replace(wild, failure="it failed"))) is None
+    assert no_verdict(compared()) is NoVerdict.NOTHING
 
 
 def test_failed_rows_are_never_used() -> None:

@@ -9,6 +9,7 @@ import pytest
 from compiler_lens import load
 from compiler_lens.analysis.lineage import Role
 from compiler_lens.analysis.provenance import Provenance
+from compiler_lens.errors import UsageError
 from compiler_lens.model import (
     CompileId,
     Graph,
@@ -339,6 +340,29 @@ def test_views_are_known_as_such():
     views = (op("a", target="torch.ops.aten.permute.default"), op("b", target="operator.getitem"), op("c"))
     provenance = built(graph(GraphStage.POST_GRAD, *views), kernels=(kernel(("a", "b", "c")),))
     assert [strand.is_view for strand in provenance.lineages[0].strands] == [True, True, False]
+
+
+def test_a_line_is_found_by_the_end_of_its_files_path_if_one_file_has_it():
+    here, there = at(9), at(3, "/home/user/lib/net.py")
+    dynamo = graph(GraphStage.DYNAMO, replace(op("x"), source=(here,)), replace(op("y"), source=(there,)))
+    provenance = built(dynamo, kernels=())
+    assert [origin.name for origin in provenance.at_line(here.file, 9).direct] == ["x"]
+    for text in ("app/net.py", "./app/net.py", "user/app/net.py"):
+        assert provenance.at_line(text, 9) == provenance.at_line(here.file, 9)
+    assert provenance.at_line("pp/net.py", 9).every == provenance.at_line("app/net.py", 10).every == ()
+    with pytest.raises(UsageError, match=r"'net.py' is the end of several files"):
+        provenance.at_line("net.py", 9)
+
+
+@pytest.mark.parametrize(("outputs", "found"), [(("new",), ["x"]), (("new", "new"), [])])
+def test_what_a_pass_put_in_place_of_an_output_is_that_output(outputs, found):
+    """As where a pass of Inductor's moves a number of the CPU's: no origin is left, and the result is the same."""
+    before = graph(GraphStage.AOT_INFERENCE, op("mul", 9, origins=("x",)), Node("output", "output", "output", ("mul",)))
+    new = Node("new", "call_function", "torch.ops.aten.mul.Tensor", ("arg",))
+    after = graph(GraphStage.POST_GRAD, new, Node("output", "output", "output", outputs))
+    made = kernel(("new",), part=Pass.INFERENCE)
+    (one,) = built(graph(GraphStage.DYNAMO, op("x", 9)), before, after, kernels=(made,)).lineages
+    assert [origin.name for origin in one.origins] == found
 
 
 def test_nothing_is_an_empty_answer():

@@ -1,7 +1,10 @@
 """What a kernel's time is spent on, what it could gain, and what to do."""
 
+from dataclasses import replace
+
 import pytest
 
+from compiler_lens.analysis.profile_doubts import Doubt
 from compiler_lens.analysis.roofline import Advice, Bound, call_parts, launch_costs, roofline
 from compiler_lens.model import (
     BufferAccess,
@@ -142,9 +145,13 @@ def test_launches_are_to_be_replayed_where_the_device_waits_for_them() -> None:
     assert Advice.HOST not in advised(recording(kernel("k", 8_000), mode="reduce-overhead"), busy)
 
 
-def test_a_cpu_waits_for_nobody() -> None:
-    from dataclasses import replace
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_where_torch_replays_nothing_nobody_is_told_to(mode: str) -> None:
+    on_xpu = recording(replace(kernel("k", 8_000), device="xpu:0"), mode=mode)
+    assert not {Advice.REDUCE_OVERHEAD, Advice.HOST} & advised(on_xpu, profile(timed("k", 10.0)))
 
+
+def test_a_cpu_waits_for_nobody() -> None:
     on_cpu = recording(replace(kernel("k", 8_000), device="cpu"))
     assert Advice.REDUCE_OVERHEAD not in advised(on_cpu, profile(timed("k", 10.0)))
 
@@ -159,12 +166,35 @@ def test_other_advice_comes_where_it_applies() -> None:
     assert Advice.COPIES in advised(found, copies)
     slow = recording(kernel("extern_kernels.mm", 1_000, kind=KernelKind.EXTERN, nodes=("mm",)), graphs=(product(200),))
     assert Advice.MAX_AUTOTUNE in advised(slow, profile(timed("extern_kernels.mm", 90.0)))
+    on_cpu = replace(slow, kernels=tuple(replace(k, device="cpu") for k in slow.kernels))
+    assert advised(on_cpu, profile(timed("extern_kernels.mm", 90.0))) == set(), "there is nothing to tune there"
 
 
-def test_calls_that_differ_much_are_to_be_measured_again() -> None:
-    from dataclasses import replace
+@pytest.mark.parametrize(
+    ("one", "doubted"),
+    [
+        (profile(timed("a", 9.0), timed("b", 9.0)), ()),
+        (replace(profile(timed("a", 9.0), timed("b", 9.0)), spread=60.0), (Doubt.SPREAD,)),
+        (profile(timed("a", 80.0), timed("b", 80.0)), (Doubt.HELD_UP,)),
+        (profile(timed("a", 80.0), timed("b", 80.0), busy=90.0), ()),  # at the same time, on two streams
+        (profile(timed("a", 60.0), timed("b", 50.0)), ()),
+        (profile(timed("a", 900.0), timed("b", 900.0), total=2000.0), (Doubt.FAR_BELOW,)),
+        (profile(timed("a", 900.0), timed("b", 9.0), total=2000.0), ()),  # one that is bad may well be
+        (profile(timed("a", 900.0), total=2000.0), ()),
+    ],
+)
+def test_times_that_cannot_be_right_give_no_advice(one: Profile, doubted: tuple[Doubt, ...]) -> None:
+    found = roofline(recording(kernel("a", 8_000), kernel("b", 8_000)), one)
+    assert found.doubts == doubted
+    assert found.is_usable is not bool(doubted)
+    assert (found.advice == (Advice.MEASURE_AGAIN,)) is bool(doubted)
 
-    found = recording(kernel("k", 8_000))
-    assert Advice.MEASURE_LONGER in advised(found, replace(profile(timed("k", 90.0)), spread=60.0))
-    assert Advice.MEASURE_LONGER in advised(found, profile(timed("k", 160.0)))
-    assert Advice.MEASURE_LONGER not in advised(found, profile(timed("k", 110.0)))
+
+def test_a_product_faster_than_the_ceiling_says_that_the_ceiling_is_wrong() -> None:
+    found = recording(kernel("extern_kernels.mm", 1_000, kind=KernelKind.EXTERN, nodes=("mm",)), graphs=(product(200),))
+    too_fast = roofline(found, profile(timed("extern_kernels.mm", 8.0)))
+    assert too_fast.doubts == (Doubt.CEILING,)
+    assert too_fast.is_usable
+    assert roofline(found, profile(timed("extern_kernels.mm", 15.9))).doubts == ()
+    cached = roofline(recording(kernel("k", 8_000)), profile(timed("k", 2.5)))
+    assert cached.doubts == (), "a cache moves bytes faster than memory"

@@ -265,7 +265,13 @@ def test_ranks_write_a_file_each(folder):
 def test_an_unwritable_path_does_not_stop_the_script(folder):
     done = start(*RUN, "-o", "missing/a.clens", script("print(1)"))
     assert (done.returncode, done.stdout) == (0, "1\n")
+    first, last = done.stderr.splitlines()
+    assert "cannot write" in first
+    assert last == "compiler-lens: nothing was compiled: no report, and no recording."
+    done = start(*RUN, "-o", "missing/a.clens", script(COMPILE), "")
     assert "cannot write" in done.stderr.splitlines()[0]
+    assert "show missing/a.clens" not in done.stderr, "what is not there cannot be shown"
+    assert done.stderr.splitlines()[-1].startswith("There is no recording: cannot write ")
 
 
 # -- what is recorded

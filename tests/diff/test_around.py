@@ -159,6 +159,23 @@ def test_settings_and_versions_are_told_and_are_no_result() -> None:
     assert [(s.name, s.after) for s in d.settings] == [("torch", "2.99.0"), ("inductor.max_fusion_size", "8")]
 
 
+def test_another_number_of_threads_is_told_where_both_sides_know_theirs() -> None:
+    one = cpu("base")
+    unknown, two, four = (replace(one, environment=replace(one.environment, threads=n)) for n in (None, 2, 4))
+
+    assert [(s.name, s.before, s.after) for s in diff(two, four).settings] == [("threads", "2", "4")]
+    assert not diff(unknown, four).settings
+    assert not diff(two, unknown).settings
+
+
+def test_settings_come_in_one_order_whichever_side_has_them() -> None:
+    one = cpu("base")
+    left = replace(one, environment=replace(one.environment, versions={"a": "1", "c": "1"}, config={"x.b": "1"}))
+    right = replace(one, environment=replace(one.environment, versions={"b": "1"}, config={"x.a": "1"}))
+    for d in (diff(left, right), diff(right, left)):
+        assert [s.name for s in d.settings if s.name in {"a", "b", "c", "x.a", "x.b"}] == ["a", "b", "c", "x.a", "x.b"]
+
+
 @pytest.mark.parametrize("name", ["oddities-reduce-overhead-cold", "gpt-reduce-overhead-cold"])
 def test_a_cuda_graph_that_is_not_captured_any_more(name: str) -> None:
     one = gpu(name)

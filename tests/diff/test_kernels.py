@@ -3,10 +3,10 @@
 import re
 from dataclasses import replace
 
-from two_recordings import gpu
+from two_recordings import gpu, mirrored
 
 from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.model import Aspect, MatchMethod, RecordingDiff, Times, Verdict
+from compiler_lens.analysis.diff.model import Aspect, Difference, MatchMethod, RecordingDiff, Times, Verdict
 from compiler_lens.model import (
     Compilation,
     CompileId,
@@ -24,6 +24,7 @@ from compiler_lens.model import (
     Recording,
     TensorSpec,
 )
+from compiler_lens.render.console.diff_words import change_line, difference
 
 ID = CompileId(0, 0)
 
@@ -89,7 +90,44 @@ def test_one_kernel_became_two_and_back() -> None:
 
 
 def test_a_boundary_that_moved() -> None:
-    assert told(diff(made("a b c d", "a,b", "c,d"), made("a b c d", "a", "b,c,d"))) == [(Verdict.REGROUPED, 2, 2)]
+    d = diff(made("a b c d", "a,b", "c,d"), made("a b c d", "a", "b,c,d"))
+
+    assert told(d) == [(Verdict.REGROUPED, 2, 2)]
+    moved = Difference(Aspect.MOVED, "torch.ops.aten.b.default", "triton_poi_a_b_0", "triton_poi_b_c_d_1")
+    assert d.kernels[0].differences == (moved,)
+    assert change_line(d.kernels[0]).endswith(" (regrouped: b moved)")
+    assert difference(moved) == "b moved from triton_poi_a_b_0 to triton_poi_b_c_d_1"
+
+
+def test_boundaries_that_moved_are_told_together_where_the_same_moved() -> None:
+    """Twelve layers have kernels of twelve names."""
+    names = "a b c d", "e f:b g h"
+    before = made(" ".join(names), "a,b", "c,d", "e,f", "g,h")
+    after = made(" ".join(names), "a", "b,c,d", "e", "f,g,h")
+
+    (change,) = diff(before, after).kernels
+    assert [[d.name for d in case.differences] for case in change.cases] == [["torch.ops.aten.b.default"]] * 2
+    assert change.differences == ()  # between other kernels each time
+
+
+def test_what_several_kernels_compute_has_not_moved() -> None:
+    d = diff(made("a b c d", "a,b", "b,c,d"), made("a b c d", "a", "b,c", "d"))
+
+    moved = [difference.name for change in d.kernels for case in change.cases for difference in case.differences]
+    assert moved == ["torch.ops.aten.d.default"]
+
+
+def test_an_op_and_its_derivative_that_went_together_are_told_together() -> None:
+    """A backward computes some of the forward once more."""
+    before, after = made("a:gelu b:gelu_backward c", "a,b,c"), made("a:silu_backward c", "a,c")
+
+    (change,) = diff(before, after).kernels
+    assert ": gelu, gelu_backward → silu_backward" in change_line(change)
+    assert "no longer" not in change_line(change)
+    (back,) = diff(after, before).kernels
+    assert ": silu_backward → gelu, gelu_backward" in change_line(back)
+    (apart,) = diff(made("a:gelu b:relu c", "a,b,c"), made("a:silu c", "a,c")).kernels
+    assert "no longer" in change_line(apart)  # another op is no derivative
 
 
 def test_kernels_side_by_side_are_matched_each_to_its_own() -> None:
@@ -152,6 +190,41 @@ def test_time_is_per_call_and_only_above_noise() -> None:
     assert not same["triton_poi_a_0"].above_noise
     assert d.kernel_times is not None
     assert (d.kernel_times.before, round(d.kernel_times.after, 6)) == (44.0, 38.8)
+
+
+def test_a_launch_that_one_profile_does_not_have_takes_no_time_on_neither_side() -> None:
+    """One side was profiled in inference, the other in training: the backward did not become slower."""
+    before = made("a b c", "a", "b,c", times={"a": (10.0, 1.0)})
+    after = made("a b c", "a", "b", "c", times={"a": (9.0, 1.0), "b": (5.0, 1.0), "c": (7.0, 0.0)})
+    d = diff(before, after)
+    assert [(change.verdict, change.times) for change in d.kernels] == [(Verdict.SPLIT, None)]
+    assert d.kernel_times is not None
+    assert (d.kernel_times.before, d.kernel_times.after) == (20.0, 18.0)
+    known = made("a b", "a", "b", times={"a": (10.0, 1.0)})
+    (removed,) = diff(known, made("a", "a", times={"a": (10.0, 1.0)})).kernels
+    assert removed.times is None  # nobody knows what it took
+    (added,) = diff(made("a", "a", times={"a": (1.0, 0.0)}), made("a b", "a", "b", times={"b": (5.0, 1.0)})).kernels
+    assert added.times == Times(0.0, 10.0, 0.0, 2.0)
+
+
+def test_a_launch_whose_nodes_a_log_does_not_tell_is_matched_by_its_ops_where_the_code_differs() -> None:
+    known = gpu("gpt-max-autotune-profiled")
+    d = diff(gpu("gpt-max-autotune-cold.trace.log.gz"), known)  # in float32, and without nodes where calls are several
+    verdicts = {change.verdict for change in d.kernels for case in change.cases for one in (*case.before, *case.after)
+                if one.kernel == "triton_red_fused_sum_1"}  # fmt: skip
+    assert verdicts == {Verdict.CHANGED}
+    back = diff(known, gpu("gpt-max-autotune-cold.trace.log.gz"))
+    assert [change.cases for change in back.kernels] == [mirrored(change.cases) for change in d.kernels]
+
+
+def test_of_several_profiles_the_last_one_tells_the_times_as_it_tells_the_calls() -> None:
+    """Inference was profiled, then training: one call is not both."""
+    first = made("a b", "a", "b", times={"a": (10.0, 1.0)})
+    second = made("a b", "a", "b", times={"b": (5.0, 1.0)})
+    both = replace(first, profiles=(*first.profiles, *second.profiles))
+    d = diff(both, both)
+    assert d.kernel_times is not None
+    assert (d.kernel_times.before, d.kernel_times.after) == (10.0, 10.0)  # b, twice in a call
 
 
 def test_without_a_profile_on_both_sides_there_are_no_times() -> None:

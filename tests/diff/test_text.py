@@ -12,7 +12,9 @@ from compiler_lens import UsageError
 from compiler_lens.analysis.diff import diff
 from compiler_lens.cli import main
 from compiler_lens.render.console.diff import diff_lines, diff_summary
+from compiler_lens.render.console.diff_words import change_line, idle
 from compiler_lens.render.console.page import Page
+from compiler_lens.render.text import times
 
 GOLD = Path(__file__).parent / "gold"
 DEFAULT, TUNED = "gpt-default-profiled", "gpt-max-autotune-profiled"
@@ -63,6 +65,47 @@ def test_a_view_is_as_in_its_gold_file(
         pytest.fail(f"differs from {file}; if it is better now: cp {new} {file}\n{text}")
 
 
+def test_kernels_of_several_names_do_not_pass_for_one_that_is_launched_often() -> None:
+    one = cpu("base")
+    nothing = replace(one, kernels=(), output_codes=(), compilations=(), graphs=())
+
+    assert [change_line(change) for change in diff(nothing, one).kernels] == [
+        f"{times(10)} added extern_kernels.mm",
+        "added cpp_fused_sum_1 and 7 more",
+        "added cpp_fused__log_softmax_backward_data_0 and 5 more",
+        f"{times(5)} added extern_kernels.addmm",
+    ]
+    assert "cpp_fused_sum_1 and 7 more: sizes 8 → 24" in map(change_line, compared("base", "shape").kernels)
+    happened_twice = f"{times(2)} cpp_fused_relu_1 → cpp_fused_silu_1: relu → silu"
+    assert happened_twice in map(change_line, compared("base", "op").kernels)
+
+
+def test_a_call_that_waits_less_names_cuda_graphs_where_only_one_side_has_them() -> None:
+    graphs, tuned = "gpt-reduce-overhead-profiled", TUNED
+
+    def told(before: str, after: str) -> str:
+        return idle(diff(gpu(before), gpu(after)))
+
+    assert told(DEFAULT, graphs) == "; idle 1,802 → 629 µs, as CUDA graphs launch the kernels"
+    assert told(graphs, DEFAULT) == "; idle 629 → 1,802 µs, as CUDA graphs no longer launch the kernels"
+    assert told(graphs, tuned) == "; idle 629 → 1,048 µs"  # both have them
+    assert not told(DEFAULT, DEFAULT)
+    assert not told("gpt-default-cold", "gpt-reduce-overhead-cold")  # no profile
+
+
+def test_compile_time_that_an_earlier_run_spared_is_seen_from_the_files_compiled(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    one = cpu("base")
+    compiled = [span for span in one.spans if span.name == "compile_file"]
+    kept = {id(span) for span in compiled[:3]}
+    rest = (span for span in one.spans if span.name not in {"compile_file", "async_compile.wait"} or id(span) in kept)
+    text = compiler_lens.diff(one, replace(one, spans=tuple(rest))).report(width=120)
+
+    assert " for 20 → 3 C++ files" in text
+    assert "C++ files" not in printed(of_cpu("base", "twin"), capsys)[1]
+
+
 def test_no_kernel_differs_is_one_line() -> None:
     assert diff_summary(compared("inference", "inference-max-autotune")) == [
         "No kernel differs: 6 kernels, 11 launches, all identical"
@@ -105,10 +148,11 @@ def test_the_exit_code_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
         (of_cpu("base", "op", "kernel"), "which kernel?"),
         (of_cpu("base", "op", "graphs x"), "too much: x"),
         (of_cpu("base", "op", "kernel cpp_fused_sil_1"), "Did you mean cpp_fused_silu_1?"),
+        (of_cpu("base", "op", "kernel sum"), "'sum' is part of several names: "),
         (of_cpu("base", "op", "graphs --code"), "--code is a view of its own"),
         (of_cpu("base", "op", "--width 3"), "too narrow"),
     ],
-    ids=range(8),
+    ids=range(9),
 )
 def test_bad_input_is_one_clear_line(arguments: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = printed(arguments, capsys)
@@ -116,6 +160,14 @@ def test_bad_input_is_one_clear_line(arguments: str, said: str, capsys: pytest.C
     assert (status, out) == (2, "")
     assert said in err
     assert len(err.splitlines()) == 1
+
+
+def test_a_part_of_a_kernels_name_will_do_as_it_does_in_show(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = printed(of_cpu("base", "op", "kernel cpp_fused_silu_1"), capsys)
+
+    assert printed(of_cpu("base", "op", "kernel silu_1"), capsys) == whole
+    assert whole[0] == 0
+    assert "cpp_fused_relu_1 → cpp_fused_silu_1" in whole[1]
 
 
 def test_code_of_all_that_changed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,7 +188,7 @@ def test_json_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["view"] == "diff"
     assert data["is_empty"] is data["same_kernels"] is False
     assert {change["verdict"] for change in data["kernels"]} == {"changed", "merged"}
-    assert len(data["identical"]) == 6
+    assert len(data["identical"]) == 5
     assert data["kernel_times"]["before"] > data["kernel_times"]["after"]
     assert data["settings"] == [{"name": "mode", "before": "default", "after": "max-autotune"}]
 
@@ -176,3 +228,14 @@ def test_what_a_user_wrote_cannot_steer_a_terminal() -> None:
         assert "\x1b" not in made.report(view, color=False)
         assert "\x07" not in made.report(view, color=False)
     assert "\x1b]0" not in made.report("kernels", color=True)
+
+
+def test_a_damaged_side_is_said_to_be_one(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    cut = tmp_path / "cut.clens.gz"
+    cut.write_bytes((CPU / "base.clens.gz").read_bytes()[:9000])
+    status, text, _ = printed(f"{cut} {CPU / 'base.clens.gz'} --exit-code", capsys)
+    assert status == 1
+    assert "BEFORE has gaps, which may be what differs: 2 problems while it was" in text
+    assert "AFTER has gaps" not in text
+    _, text, _ = printed(f"{cut} {CPU / 'base.clens.gz'} --json", capsys)
+    assert [json.loads(text)[side]["problems"] for side in ("before", "after")] == [2, 0]

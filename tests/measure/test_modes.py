@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from torch import nn
 
 import compiler_lens
 from compiler_lens import Modes, Phase, UsageError, compare_modes
+from compiler_lens.analysis.modes import Row, compiled_of
+from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.session import file_name
 
 QUICK = {"seconds": 0.05}
@@ -157,6 +160,56 @@ def test_phases_are_timed_apart() -> None:
     assert not seen, "a list of the user's was left changed"
 
 
+@dataclass
+class Out:
+    """What a program returns, and torch takes for one value."""
+
+    inner: object
+
+
+def test_results_in_dataclasses_are_compared() -> None:
+    net, x = nn.Linear(3, 3), torch.ones(2, 3)
+    result = compare_modes(lambda x: Out({"y": Out(net(x))}), x, modes="eager", training=True, **QUICK)
+    assert result.reference == "fp64"
+    assert result.rows[0].deviation is not None
+    assert result.rows[0].deviation.relative < 1e-5
+
+
+def cast(x: torch.Tensor) -> torch.Tensor:
+    return (x.to(torch.bfloat16) @ x.to(torch.bfloat16)).float() @ torch.eye(16, dtype=torch.float32)
+
+
+def test_the_reference_is_in_doubles_though_the_program_casts() -> None:
+    """Else eager would have no error, and all that rounds elsewhere would be called wrong."""
+    result = compare_modes(cast, torch.linspace(-1, 1, 256).reshape(16, 16), modes="eager", **QUICK)
+    assert result.reference == "fp64"
+    assert result.rows[0].deviation is not None
+    assert 1e-4 < result.rows[0].deviation.relative < 1e-1
+
+
+class Views(nn.Module):
+    """Writes into a buffer, and reads what it wrote through another tensor."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(2, 4))
+        self.second = self.rows[1]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.rows[1] += x
+        return self.second * 1.0
+
+
+def test_tensors_that_share_memory_share_it_in_doubles() -> None:
+    views = Views()
+    result = compare_modes(views, torch.ones(4) / 3, modes="eager", **QUICK)
+    assert result.reference == "fp64"
+    assert result.rows[0].deviation is not None
+    assert result.rows[0].deviation.relative < 1e-6
+    assert views.second.data_ptr() == views.rows[1].data_ptr()
+    assert views.rows.dtype == torch.float32
+
+
 def test_a_program_that_draws_numbers_is_not_compared() -> None:
     result = compare_modes(torch.nn.Dropout(0.5), torch.ones(64), modes="eager", **QUICK)
     assert result.reference == ""
@@ -164,11 +217,13 @@ def test_a_program_that_draws_numbers_is_not_compared() -> None:
 
 
 def test_a_program_that_does_not_run_in_fp64_is_compared_with_eager() -> None:
-    def mixed(x: torch.Tensor) -> torch.Tensor:
-        return x @ torch.eye(3, dtype=torch.float32)
+    def strict(x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is not torch.float32:
+            raise TypeError("floats only")
+        return x @ x
 
     x = torch.rand(3, 3)
-    result = compare_modes(mixed, x, modes="eager", **QUICK)
+    result = compare_modes(strict, x, modes="eager", **QUICK)
     assert result.reference == "eager"
     assert any("does not run in fp64" in note for note in result.notes)
     assert x.dtype == torch.float32
@@ -225,6 +280,23 @@ def test_a_program_that_never_comes_to_rest_is_said_not_to() -> None:
     assert not seen
 
 
+def test_eager_is_eager_though_parts_are_compiled() -> None:
+    """`Module.compile` leaves no wrapper that could be taken off."""
+    ran: list[str] = []
+
+    def backend(module: torch.fx.GraphModule, _: object) -> object:
+        ran.append("compiled")
+        return module.forward
+
+    net = Net()
+    net.compile(backend=backend)
+    result = compare_modes(net, torch.ones(2, 8), modes="eager", **QUICK)
+    assert result.row("eager") is not None
+    assert not ran
+    net(torch.ones(2, 8))
+    assert ran
+
+
 def test_a_model_that_fails_as_it_is_is_said_to() -> None:
     with pytest.raises(UsageError, match=r"fails without torch\.compile, too"):
         compare_modes(nn.Linear(2, 2), torch.ones(3), modes="eager", **QUICK)
@@ -233,3 +305,17 @@ def test_a_model_that_fails_as_it_is_is_said_to() -> None:
 @pytest.mark.parametrize(("name", "file"), [("a/../b", "a_.._b"), ("..", "row"), ("max-autotune", "max-autotune")])
 def test_a_rows_name_as_a_file_stays_in_its_folder(name: str, file: str) -> None:
     assert file_name(name) == file
+
+
+def test_rows_with_the_very_kernels_of_default_are_marked() -> None:
+    """Two recordings of the same kernels, one of them replayed as a CUDA graph."""
+    data = Path(__file__).parent.parent / "gpu" / "data"
+    made = {
+        name: compiler_lens.load(data / f"resnet-{name}-profiled.clens.gz") for name in ("default", "reduce-overhead")
+    }
+    made["max-autotune"] = made["default"]
+    diffs = differences(made)
+    assert diffs["reduce-overhead"].same_kernels
+    rows = with_sameness([Row(name, compiled=compiled_of(one)) for name, one in made.items()], diffs)
+    assert [row.name for row in rows if row.compiled and row.compiled.same_as_default] == ["max-autotune"]
+    assert with_sameness([Row("failed")], diffs) == (Row("failed"),)

@@ -14,12 +14,12 @@ from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile as profile_module
 from compiler_lens.measure import profile_session
 from compiler_lens.measure.calls import Call
-from compiler_lens.measure.ceilings import product_note
+from compiler_lens.measure.ceilings import best_of, device_name, product_note
 from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_session import kernels_named, traced
 from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import Program
-from compiler_lens.model import Ceilings, KernelKind, Recording, Trust
+from compiler_lens.model import Ceilings, KernelKind, Pass, Recording, Trust
 
 Write = Callable[[str], Path]
 CPU = torch.device("cpu")
@@ -100,6 +100,12 @@ def test_the_call_is_measured_without_the_profiler(profiled: tuple[Profiled, Pat
     assert "aten::sum" in {other.name for other in found.others}
 
 
+def test_a_cpu_with_one_thread_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    for count, told in ((1, "1 thread"), (2, "2 threads")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
+        assert device_name(torch.device("cpu")).endswith(f", {told}")
+
+
 def test_ceilings_are_of_the_types_that_are_multiplied(profiled: tuple[Profiled, Path]) -> None:
     ceilings = profiled[0].profile.ceilings
     assert set(ceilings.flops_per_second) == {"f32"}
@@ -164,13 +170,57 @@ def test_a_model_that_is_compiled_is_used_as_it_is() -> None:
 
 
 @pytest.mark.usefixtures("_no_ceilings")
-def test_of_several_calls_the_times_are_those_of_one() -> None:
+def test_a_profile_leaves_no_compiled_code_that_counts_for_the_limit_of_recompiles() -> None:
+    x = torch.randn(2, 8)
+    with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=1):
+        for _ in range(2):
+            assert compiler_lens.profile(_product, x, repeats=1).profile.launches
+        compiled: list[object] = []
+        torch.compile(_product, backend=lambda module, _: compiled.append(module) or module.forward)(x)
+        assert compiled
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile_module, "seconds_of", lambda _, calls, __: ([1e-3, 1e-3, 1e-2] * calls)[:calls])
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
     with torch.no_grad():
         result = compiler_lens.profile(_product, calls=calls, repeats=2)
     assert result.profile.calls == 6
+    assert result.profile.microseconds == pytest.approx(4000.0), "the mean of calls that differ"
     assert sum(time.runs for time in result.profile.launches) == pytest.approx(1.0)
     assert sorted(time.runs for time in result.profile.launches) == pytest.approx([1 / 3, 2 / 3])
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_without_training_a_model_is_called_without_gradients_if_it_can_be() -> None:
+    """What a forward keeps for a backward is no part of inference."""
+    x = torch.randn(2, 8)
+    result = compiler_lens.profile(Head(), x, repeats=1)
+    assert {k.part for k in result.recording.kernels} == {Pass.INFERENCE}
+    assert any("without gradients" in note for note in result.profile.notes)
+    with compiler_lens.Lens(progress=False) as lens:
+        found = lens.profile(Head(), x, repeats=1)
+        assert {k.part for k in found.recording.kernels} == {Pass.INFERENCE}
+
+    def own_backward(x: torch.Tensor) -> torch.Tensor:
+        loss = (x @ x.t()).sum()
+        loss.backward()
+        return loss
+
+    needed = compiler_lens.profile(own_backward, x.clone().requires_grad_(), repeats=1)
+    assert not any("without gradients" in note for note in needed.profile.notes)
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_a_model_that_is_compiled_keeps_its_gradients() -> None:
+    model, x = Head(), torch.randn(2, 8)
+    with compiler_lens.Lens(progress=False) as lens:
+        compiled = torch.compile(model, backend=lens)
+        compiled(x)
+        result = lens.profile(compiled, x, repeats=1)
+    assert len(result.recording.compilations) == 1, "another grad mode compiles anew"
+    assert not any("without gradients" in note for note in result.profile.notes)
 
 
 class Head(nn.Module):
@@ -219,6 +269,21 @@ def test_products_in_less_precision_are_said() -> None:
         assert not product_note(("f32",))
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize(
+    ("runs", "best", "made"),
+    [
+        ([2.0, 2.1, 2.2, 1.0], 2.0, 3),
+        ([9.0, 2.0, 2.1, 2.2, 1.0], 2.0, 4),
+        ([2.0, 2.1, 9.0, 2.9, 2.2, 2.3, 1.0], 2.0, 6),
+        ([2.0, *[9.0] * 11], 2.0, 10),  # busy all the time
+    ],
+)
+def test_a_ceiling_is_measured_again_where_runs_disagree(runs: list[float], best: float, made: int) -> None:
+    left = iter(runs)
+    assert best_of(lambda: next(left)) == best
+    assert len(list(left)) == len(runs) - made
 
 
 # -- refused
@@ -315,6 +380,48 @@ def test_the_command(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture
     assert len(recording.profiles) == 1
     assert main(["profile", f"{write(text)}:make", "--json", "--training"]) == 0
     assert json.loads(capsys.readouterr().out)["profile"]["training"] is True
+
+
+HEAD = "def make():\n    return nn.Linear(8, 4), torch.randn(2, 8)\n"
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_the_next_step_is_one_that_can_be_made(
+    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a recording there is none to show; a library's call has no source."""
+    assert main(["profile", f"{write(HEAD)}:make", "--repeats", "2", "--no-color"]) == 0
+    told = capsys.readouterr().out
+    assert "median of 2," in told
+    assert "keep the recording: -o REC" in told
+    assert "compiler-lens show" not in told
+    text = "def make():\n    return lambda x: (x @ x).sin(), torch.randn(9, 9)\n"
+    out = tmp_path / "made.clens"
+    assert main(["profile", f"{write(text)}:make", "-o", str(out), "--no-color"]) == 0
+    assert f"compiler-lens show {out} kernel cpp_fused" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-o", "/nowhere/made.clens"], "cannot write /nowhere/made.clens"),
+        (["-o", "/proc/made.clens"], "cannot write /proc/made.clens"),
+        (["-o", "made_model.py"], "made_model.py is there and is no recording"),
+        (["--mode", "max-autotun"], "torch.compile has no mode max-autotun: it has default, "),
+        (["--repeats", "0"], "1 or more, not 0"),
+    ],
+)
+def test_what_would_fail_at_the_end_fails_at_once(
+    words: list[str], said: str, write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(HEAD)
+    monkeypatch.chdir(path.parent)
+    before = path.read_bytes()
+    assert main(["profile", f"{path}:make", *words]) != 0
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
+    assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from compiler_lens.measure.profile_match import (
     Op,
     Ran,
     Range,
+    Sample,
     Slot,
     launch_times,
     match,
@@ -375,6 +376,23 @@ def test_medians_and_quartiles() -> None:
 def test_one_call_that_was_held_up_is_no_others_time() -> None:
     (time,) = other_times([Op("a", 1.0), Op("a", 1.0), Op("a", 500.0)], 3)
     assert (time.microseconds, time.runs) == (1.0, 1.0)
+
+
+def test_work_of_one_name_and_several_sizes_adds_up() -> None:
+    ops = [Op("aten::mm", us) for us in (1.0, 90.0, 2.0) * 3]
+    (time,) = other_times(ops, 3)
+    assert (time.microseconds, time.runs) == (93.0, 3.0)
+    (time,) = other_times(ops, 9, rounds=3)  # three calls that differ, thrice each
+    assert (time.microseconds, time.runs) == (31.0, 1.0)
+    (time,) = other_times(ops[:4], 3)
+    assert time.microseconds == pytest.approx(94 / 3)
+
+
+def test_a_launch_that_is_of_another_size_in_each_call_takes_their_mean() -> None:
+    slot = Slot(ID, Pass.INFERENCE, 0, "k", 0)
+    samples = tuple(Sample(us, ("k",), Trust.EXACT) for us in (1.0, 90.0, 2.0) * 3)
+    (time,) = launch_times(Matched({slot: samples}), 9, rounds=3)
+    assert (time.microseconds, time.runs) == (31.0, 1.0)
 
 
 # -- traces

@@ -45,3 +45,36 @@ def test_another_shape_is_no_profile(change: dict[str, object]) -> None:
         read({**meta, **change})
     with pytest.raises(PayloadError):
         read({})
+
+
+LAUNCH = profile_meta(PROFILE)["launches"][0]
+CEILINGS = profile_meta(PROFILE)["ceilings"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"calls": "5"},
+        {"calls": None},
+        {"microseconds": "120"},
+        {"microseconds": float("nan")},
+        {"spread": float("inf")},
+        {"busy_microseconds": [1]},
+        {"timer": 3},
+        {"names": [{}, "mm", "gemm"]},
+        {"others": [["aten::sum", "4", 1.0]]},
+        {"ceilings": {**CEILINGS, "bytes_per_second": "fast"}},
+        {"ceilings": {**CEILINGS, "flops_per_second": {"bf16": []}}},
+        {"ceilings": {**CEILINGS, "flops_per_second": "much"}},
+        {"launches": [[[0, 1, None, None], *LAUNCH[1:]]]},
+        {"launches": [[["0", 1, 2, None], *LAUNCH[1:]]]},
+        {"launches": [[*LAUNCH[:4], {}, *LAUNCH[5:]]]},
+        {"launches": [[*LAUNCH[:5], 10**400, *LAUNCH[6:]]]},
+        {"launches": [[*LAUNCH[:7], None, *LAUNCH[8:]]]},
+    ],
+)
+def test_a_number_that_is_none_is_a_problem_of_the_recording_and_no_traceback_of_a_view(
+    change: dict[str, object],
+) -> None:
+    with pytest.raises(PayloadError, match="a profile of an unknown shape"):
+        read({**profile_meta(PROFILE), **change})

@@ -2,6 +2,7 @@
 # ruff: noqa: RUF001 -- the sign that the views print
 
 import json
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,7 @@ from compiler_lens.render.json import to_json
 
 DATA = Path(__file__).parent.parent / "gpu/data"
 ID = CompileId(0, 0)
+LINE = SourceLine("/home/user/net.py", 3, "forward", "y = x.sin()")
 HOSTILE = "\x1b[2Jl\u202eine\n\x07"
 
 
@@ -105,7 +107,7 @@ def test_kernels_come_with_lines_modules_memory_and_time():
     assert "of the 0.227 ms that the device works in a call" in text
     first = text.split("\n  extern_kernels.mm\n")[1].split("\n")
     assert first[0] == "      [0/0] backward  63.2 µs, extern, 1 op, 8 launches, 76.0 MiB, 25.8 GFLOP"
-    assert first[1].startswith("      models.py:22, 24, 25 of net.down, net.up +2  mm, t, view")
+    assert first[1].startswith("      models.py:22, 24, 25 of net.down, net.up +2  mm")
 
 
 def test_kernels_that_compute_the_same_are_one_entry_with_all_names():
@@ -150,6 +152,43 @@ def test_a_backward_kernel_says_what_it_differentiates_and_what_it_computes_agai
     assert "added by the compiler, goes into add → add: add_9" in text
 
 
+def layout(*generated: str) -> Recording:
+    """A convolution of a library's, and a kernel before it that Inductor counts to it."""
+    targets = {"convolution": "torch.ops.aten.convolution.default", "relu": "torch.ops.aten.relu.default"}
+    nodes = tuple(Node(name, "call_function", target) for name, target in targets.items())
+    graph = Graph(ID, GraphStage.POST_GRAD, "", nodes, origins=Trust.EXACT)
+    aten = ("aten.relu", "aten.mean", "aten.convolution")
+    copy = Kernel(ID, Pass.INFERENCE, "cpp_0", KernelKind.CPP, nodes=generated, launches=(Launch(3, ()),))
+    called = Kernel(
+        ID, Pass.INFERENCE, "extern_kernels.convolution", KernelKind.EXTERN, nodes=("relu", "convolution"), aten=aten,
+        launches=(Launch(5, ()),),
+    )  # fmt: skip
+    return Recording(graphs=(graph,), kernels=(copy, called))
+
+
+@pytest.mark.parametrize(
+    ("generated", "told"),
+    [
+        (("convolution",), "copies what extern_kernels.convolution reads into the layout that it wants"),
+        (("relu", "convolution"), "also makes ready what extern_kernels.convolution reads"),
+        (("relu",), ""),
+    ],
+)
+def test_a_copy_for_a_library_is_not_called_what_the_library_computes(generated, told):
+    recording = layout(*generated)
+    for text in (shown(recording, "kernels"), shown(recording, "kernel", kernel="cpp_0")):
+        assert told in " ".join(text.split())
+        assert told or "extern_kernels.convolution reads" not in text
+    late = replace(recording.kernels[0], launches=(Launch(7, ()),))
+    assert "convolution reads" not in shown(replace(recording, kernels=(late, recording.kernels[1])), "kernels")
+
+
+def test_a_librarys_call_is_listed_with_what_it_is_called_for():
+    text = shown(layout("convolution"), "kernels")
+    assert "mean" not in text
+    assert re.search(r"extern_kernels.convolution\n.*1 launch\n +convolution\n", text)
+
+
 def test_launches_for_other_layers_are_folded():
     text = shown(layers(), "kernel", kernel="cpp_fused_sin_0")
     assert "layers.0…11.attn ×12" in text
@@ -166,7 +205,7 @@ def test_what_leads_to_no_line_is_named():
 
 def test_lines_that_only_comments_tell_are_called_approximate():
     text = shown(gpt("gpt-max-autotune-cold.trace.log.gz"), "kernel", kernel="gelu_view_11")
-    assert "computes 8 ops, approximate: read from comments in the generated code" in text
+    assert "computes 7 ops, approximate: read from comments in the generated code" in text
     assert "  their ops are approximate" not in shown(gpt(), "kernels")
     line = shown(gpt("gpt-max-autotune-cold.trace.log.gz"), "line", place="models.py:25")
     assert "\n  these links are approximate: read from comments in the generated code\n" in line
@@ -187,6 +226,16 @@ def test_a_line_has_its_kernels_of_both_passes_and_who_shares_them():
     assert "  backward  8 kernels, 9 launches, 31.5 µs in all" in text
     assert "1 of 4 launches  all of it" in text
     assert "  in the same launches\n    models.py:25  " in text
+
+
+def test_ops_of_a_line_that_was_compiled_twice_are_said_to_be_of_two_compilations():
+    ids = (ID, CompileId(0, 1))
+    graphs = tuple(
+        Graph(i, GraphStage.DYNAMO, "", (Node("x", "call_function", "torch.sin", source=(LINE,)),)) for i in ids
+    )
+    whole = shown(Recording(graphs=graphs), "line", place="net.py:3")
+    assert "2 torch ops, counted in each of 2 compilations: sin" in whole
+    assert "compilations" not in shown(Recording(graphs=graphs[:1]), "line", place="net.py:3").split("\n")[1]
 
 
 def test_a_module_is_told_like_a_line():

@@ -14,7 +14,7 @@ from compiler_lens.render.console.modes import duration, modes_json, modes_repor
 from compiler_lens.render.modes_file import comparison_of
 
 _SVG = "{http://www.w3.org/2000/svg}"
-_EVIL = "max</text><script>alert('1')</script>&\x1b[31m\u202e"
+_EVIL = "max</text><script>alert('1')</script>&\x1b[31m\u202e\uffff\ufffe"
 
 
 def row(name: str, seconds: float, **more: object) -> Row:
@@ -48,6 +48,11 @@ def test_the_table_says_what_to_use_last() -> None:
         "Use reduce-overhead: 3.26 × eager, earned back after 8,770 calls with empty caches; "  # noqa: RUF001
         "max-autotune is not above noise of it and costs 3 min 32 s more to compile"
     )
+
+
+def test_a_phase_keeps_the_name_it_was_given() -> None:
+    timed = Comparison((Row("eager", timings=(Timing("timeToFirst", ((1.0,),)),)),), ("timeToFirst",))
+    assert modes_report(timed, width=80, color=False).startswith("TimeToFirst ")
 
 
 def test_columns_that_say_nothing_are_left_out() -> None:
@@ -133,6 +138,27 @@ def test_bars_stay_on_the_page() -> None:
 )
 def test_times_have_three_digits_and_a_unit(seconds: float, told: str) -> None:
     assert duration(seconds) == told
+
+
+def test_rows_that_are_default_by_another_name_are_told() -> None:
+    same = Compiled(graphs=1, breaks=0, kernels=2, launches=2, same_as_default=True)
+    rows = (row("eager", 1.0), row("default", 0.5, cold_seconds=9.0), row("max-autotune", 0.4, compiled=same))
+    told = modes_report(Comparison(rows, ("call",)), width=100, color=False)
+    assert "Use default: 2.00 × eager" in told  # noqa: RUF001
+    assert " ".join(told.split()).endswith("; max-autotune: the same kernels as default")
+    assert comparison_of(modes_json(Comparison(rows, ("call",)))).rows == rows
+
+
+def test_passes_that_disagree_give_no_verdict() -> None:
+    wild = replace(row("default", 1.0), timings=(Timing("call", ((1.0, 1.0), (582.0, 582.0))),))
+    found = Comparison((row("eager", 2.0), wild), ("call",))
+    told = modes_report(found, width=200, color=False)
+    assert told.splitlines()[-1].startswith("No verdict: passes over the same row disagree 582 times. Measure again")
+    assert "*" not in told
+    assert "Use " not in told
+    data = json.loads(modes_json(found))
+    assert (data["best"], data["best_because"]) == (None, "unsteady")
+    assert "the one to use" not in modes_chart(found)
 
 
 def test_passes_that_differ_are_told() -> None:

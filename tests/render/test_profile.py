@@ -60,9 +60,41 @@ def test_doubt_is_marked_and_said() -> None:
 
 def test_kernels_that_the_profiler_held_up_are_no_share_of_a_call() -> None:
     found = recording("gpt-default")
-    profile = replace(found.profiles[-1], microseconds=50.0)
+    profile = replace(found.profiles[-1], microseconds=200.0, spread=50.0)
     assert "%" in lines(found)[1]
     assert "kernels 0.216 ms, other" in lines(replace(found, profiles=(profile,)))[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"microseconds": 50.0, "spread": 1.0}, "longer than a whole call"),
+        ({"spread": 119_000.0}, "differ by more than half of their median"),
+    ],
+)
+def test_times_that_are_not_usable_show_no_gains_and_no_advice(change: dict[str, float], reason: str) -> None:
+    found = recording("gpt-default")
+    broken = replace(found, profiles=(replace(found.profiles[-1], **change),))
+    for width in (80, 120):
+        shown = lines(broken, width)
+        told = " ".join(" ".join(shown).split())
+        assert "These times are not usable: measure again on a quiet machine" in told
+        assert reason in told
+        assert [word for word in ("could gain", "bound by", "reduce-overhead") if word in told] == []
+        assert all(len(line) <= width for line in shown if "compiler-lens show" not in line)
+    data = json.loads(to_json(broken, "profile"))["profile"]
+    assert (data["is_usable"], data["advice"]) == (False, ["measure_again"])
+    assert json.loads(to_json(found, "profile"))["profile"]["doubts"] == []
+
+
+def test_a_ceiling_that_was_measured_too_low_is_said() -> None:
+    found = recording("gpt-default")
+    last = found.profiles[-1]
+    low = replace(last, ceilings=replace(last.ceilings, flops_per_second={"bf16": 1e14}))
+    told = " ".join(" ".join(lines(replace(found, profiles=(low,)))).split())
+    assert "that ceiling was measured on a busy machine" in told
+    assert "could gain" in told
+    assert "busy machine" not in " ".join(lines(found))
 
 
 def test_json_has_every_launch() -> None:

@@ -2,6 +2,8 @@
 
 import html
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,18 @@ def test_the_report_is_as_in_its_gold_file(name, width, tmp_path):
         new = tmp_path / gold.name
         new.write_text(text, encoding="utf-8")
         pytest.fail(f"the report differs from {gold}; if it is better now: cp {new} {gold}\n{text}")
+
+
+def test_a_report_draws_no_random_number_of_the_programs():
+    code = """
+import random
+before = random.getstate()
+from compiler_lens.model import Recording
+from compiler_lens.render.console import report
+report(Recording(), width=80, color=True)
+assert random.getstate() == before
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -42,9 +42,11 @@ def side_of(recording: Recording) -> Side:
         launches=launch_count(recording.kernels),
         graphs=len(recording.output_codes),
         phases=phase_times(recording.spans),
+        files=sum(span.name == "compile_file" for span in recording.spans),
         microseconds=profile.microseconds if profile else None,
         spread=profile.spread if profile else 0.0,
         busy_microseconds=profile.busy_microseconds if profile else None,
+        problems=len(recording.problems),
     )
 
 
@@ -254,9 +256,17 @@ def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange,
         SettingChange(name, left.get(name, ""), right.get(name, ""))
         for left, right in sides
         if left and right
-        for name in dict.fromkeys((*left, *sorted(right)))
-        if left.get(name, "") != right.get(name, "")
+        for name in sorted({*left, *right}, key=_telling)
+        if left.get(name, "") != right.get(name, "") and (name != "threads" or name in left.keys() & right.keys())
     )
+
+
+# What is told first; then packages, then torch's settings, which have a dot in their names.
+_FIRST = ("mode", "options", "backend", "dynamic", "torch", "triton", "device", "threads", "python", "platform")
+
+
+def _telling(name: str) -> tuple[int, bool, str]:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST), "." in name, name
 
 
 def _asked(recording: Recording) -> dict[str, str]:
@@ -275,5 +285,6 @@ def _environment(environment: Environment) -> dict[str, str]:
     if not environment.torch:
         return {}
     facts = {name: getattr(environment, name) for name in ("torch", "triton", "device", "python", "platform")}
+    facts["threads"] = "" if environment.threads is None else str(environment.threads)
     packages = {name: v for name, v in sorted(environment.versions.items()) if name not in facts}
     return {name: v for name, v in {**facts, **packages, **dict(sorted(environment.config.items()))}.items() if v}

@@ -125,17 +125,26 @@ def _nodes(pair: Matched) -> Iterator[Difference]:
                 *_node(one, theirs),
                 *(_operands(pair, one, theirs) if len(one.inputs) == len(theirs.inputs) else ()),
             ]
-    yield from found
-    told = {
-        value
-        for difference in found
-        if difference.aspect is Aspect.OPS
-        for value in (difference.before, difference.after)
-    }
-    gone = _ops(pair.before, pair.nodes[0], {b for b, _ in both}, pair.elsewhere[0]) - told
-    come = _ops(pair.after, pair.nodes[1], {a for _, a in both}, pair.elsewhere[1]) - told
+    swapped = [difference for difference in found if difference.aspect is Aspect.OPS]
+    before, after = {difference.before for difference in swapped}, {difference.after for difference in swapped}
+    gone = _ops(pair.before, pair.nodes[0], {b for b, _ in both}, pair.elsewhere[0]) - before - after
+    come = _ops(pair.after, pair.nodes[1], {a for _, a in both}, pair.elsewhere[1]) - before - after
+    yield from (_with_kin(d, gone, come) if d.aspect is Aspect.OPS else d for d in found)
+    gone, come = gone - _kin(before, gone), come - _kin(after, come)
     if both and gone != come:
         yield Difference(Aspect.FUSED, "", " ".join(sorted(gone - come)), " ".join(sorted(come - gone)))
+
+
+def _with_kin(difference: Difference, gone: Collection[str], come: Collection[str]) -> Difference:
+    before = {difference.before} | _kin({difference.before}, gone)
+    after = {difference.after} | _kin({difference.after}, come)
+    return Difference(Aspect.OPS, "", " ".join(sorted(before)), " ".join(sorted(after)))
+
+
+def _kin(targets: Collection[str], others: Collection[str]) -> set[str]:
+    """The derivatives of ops, or what they are derivatives of: a backward computes some of the forward once more."""
+    stems = {target.replace("_backward", "") for target in targets}
+    return {other for other in others if other.replace("_backward", "") in stems}
 
 
 def _ops(called: Called, nodes: Mapping[str, Node], same: set[str], elsewhere: Collection[str]) -> set[str]:

@@ -28,7 +28,9 @@ def _manner(found: Found) -> Hashable:
     case = found.case
     aspects = {difference.aspect for difference in case.differences}
     told: Hashable = case.differences
-    if aspects <= _CONFIG:
+    if found.verdict is Verdict.REGROUPED:  # by what moved, between whatever kernels
+        told = frozenset(difference.name for difference in case.differences)
+    elif aspects <= _CONFIG:
         told = bool(aspects)
     elif Aspect.SIZES in aspects <= _SIZED:
         told = Aspect.SIZES

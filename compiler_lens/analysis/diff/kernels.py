@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from compiler_lens.analysis.diff.align import Pair
 from compiler_lens.analysis.diff.aspects import Matched, Texts, configurations, differences, is_compute, pointers
 from compiler_lens.analysis.diff.graphs import Aligner
-from compiler_lens.analysis.diff.model import Case, LaunchRef, MatchMethod, Times, Verdict
+from compiler_lens.analysis.diff.model import Case, Difference, LaunchRef, MatchMethod, Times, Verdict
 from compiler_lens.analysis.diff.programs import Called, Program
+from compiler_lens.analysis.diff.regrouped import moved_ops
 from compiler_lens.analysis.diff.source import call
 from compiler_lens.model import LaunchTime, Node, Recording
 
@@ -83,6 +84,11 @@ class Two:
         one = self.launches[side][at]
         return self.texts.of(one.kernel) or f"{one.kernel.name}({call(one.kernel, one.launch)})"
 
+    def named_ops(self, side: int, at: int) -> Hashable:
+        """What the text of a launch's kernel names, and how that goes through its elements; None if nothing."""
+        kernel = self.launches[side][at].kernel
+        return (kernel.aten, kernel.shape) if kernel.aten else None
+
 
 def match(two: Two) -> Iterator[Found]:
     """Every launch of both programs, exactly once."""
@@ -90,10 +96,11 @@ def match(two: Two) -> Iterator[Found]:
     groups: list[Group] = []
     for key in _sure(two):
         left, right = _kth(left, right, key, groups)
-    left, right = _unplaced(two, left, right, groups)
+    left, right = _unplaced(two, left, right, groups, two.code)
     for explained in (_explained(two, groups), frozenset[int]()):
         left, right = _overlaps(two, left, right, groups, explained)
     left, right = _kth(left, right, _same_ops(two), groups)
+    left, right = _unplaced(two, left, right, groups, two.named_ops)
     groups += [((b,), ()) for b in left]
     groups += [((), (a,)) for a in right]
     for before, after in groups:
@@ -135,12 +142,14 @@ def _kth(left: Sequence[int], right: Sequence[int], key: _Key, groups: list[Grou
     return [b for b in left if b not in taken_left], [a for a in right if a not in taken_right]
 
 
-def _unplaced(two: Two, left: list[int], right: list[int], groups: list[Group]) -> tuple[list[int], list[int]]:
-    """Launches whose nodes only one side knows, as of a kernel that a log calls in several places: by their code."""
+def _unplaced(
+    two: Two, left: list[int], right: list[int], groups: list[Group], what: _Key
+) -> tuple[list[int], list[int]]:
+    """Launches whose nodes only one side knows, as of a kernel that a log calls in several places."""
     for side in (0, 1):
 
         def key(of: int, at: int, side: int = side) -> Hashable:
-            return None if of == side and two.origins[of][at] else two.code(of, at)
+            return None if of == side and two.origins[of][at] else what(of, at)
 
         left, right = _kth(left, right, key, groups)
     return left, right
@@ -226,7 +235,25 @@ def _judged(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> Foun
     if len(before) == len(after) == 1:
         return _compared(two, before[0], after[0], case)
     verdict = Verdict.SPLIT if len(before) == 1 else Verdict.MERGED if len(after) == 1 else Verdict.REGROUPED
+    if verdict is Verdict.REGROUPED:
+        case = replace(case, differences=_moved(two, befores, afters))
     return Found(verdict, MatchMethod.OVERLAP, case)
+
+
+def _moved(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:
+    sides = [
+        [(two.launches[side][at].kernel.name, two.origins[side][at]) for at in own]
+        for side, own in enumerate((befores, afters))
+    ]
+    names = (name for at in befores for name in two.launches[0][at].launch.nodes)
+    known = ((two.ids[0][name], two.nodes[0][name]) for name in names if name in two.nodes[0])
+    # What several launches compute has not moved anywhere.
+    ops = {
+        number: node.original_aten or node.target
+        for number, node in known
+        if is_compute(node) and not any(number in several for several in two.several)
+    }
+    return moved_ops(sides[0], sides[1], ops)
 
 
 def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:
@@ -280,20 +307,24 @@ def _ref(one: Called) -> LaunchRef:
 
 
 def timed_launches(recording: Recording) -> Timed:
-    """The times of a recording's launches; of several profiles, the last that has one."""
-    return {(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): t for p in recording.profiles for t in p.launches}
+    """The times of a recording's launches in its last profile: one call's, as those of the call itself."""
+    launches = recording.profiles[-1].launches if recording.profiles else ()
+    return {(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): t for t in launches}
 
 
-def _times(before: Iterable[Called], after: Iterable[Called], timed: tuple[Timed, Timed]) -> Times | None:
+def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed, Timed]) -> Times | None:
+    """What all of these take; None where that is not known of one: a profile is of one call, of one program."""
     if not (timed[0] and timed[1]):
         return None
     sides = [
         [found for one in launches if (found := known.get(_timed_as(one)))]
         for launches, known in zip((before, after), timed, strict=True)
     ]
+    if [len(side) for side in sides] != [len(before), len(after)]:
+        return None
     sums = [sum(t.microseconds * t.runs for t in side) for side in sides]
     spreads = [sum((t.spread * t.runs) ** 2 for t in side) ** 0.5 for side in sides]
-    return Times(*sums, *spreads) if any(sides) else None
+    return Times(*sums, *spreads)
 
 
 def _timed_as(one: Called) -> tuple[object, ...]:

@@ -10,12 +10,15 @@ from compiler_lens.model import (
     AutotuneChoice,
     CompileId,
     CudagraphOutcome,
+    CudagraphState,
     GraphStage,
     KernelKind,
     Outcome,
     Pass,
     SourceLine,
 )
+
+_CAPTURED = (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
 
 
 class MatchMethod(Enum):
@@ -45,6 +48,7 @@ class Aspect(Enum):
     KIND = "kind"  # generated, a template, a library's; or another function of the library
     OPS = "ops"  # what it computes: relu became gelu
     FUSED = "fused"  # computes more, or less, than before
+    MOVED = "moved"  # an op went from one kernel into another
     SIZES = "sizes"
     DTYPE = "dtype"
     REDUCTION = "reduction"  # how it goes through its elements: pointwise, reduction, persistent reduction
@@ -234,9 +238,18 @@ class Side:
     launches: int
     graphs: int  # output codes
     phases: PhaseTimes
+    files: int = 0  # that the C++ compiler was run for: what is on this machine already is not compiled again
     microseconds: float | None = None  # one call of the model, if it was profiled
     spread: float = 0.0
     busy_microseconds: float | None = None  # of it, the device working
+    problems: int = 0  # what could not be recorded or read: it may be what differs
+
+    @property
+    def idle_microseconds(self) -> float | None:
+        """Of one call, the device waiting."""
+        if self.microseconds is None or self.busy_microseconds is None:
+            return None
+        return max(0.0, self.microseconds - self.busy_microseconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,6 +292,19 @@ class RecordingDiff:
         if before.microseconds is None or after.microseconds is None:
             return None
         return Times(before.microseconds, after.microseconds, before.spread, after.spread)
+
+    @property
+    def idle_times(self) -> Times | None:
+        """Microseconds of one call in which the device waits."""
+        before, after = self.before.idle_microseconds, self.after.idle_microseconds
+        return None if before is None or after is None else Times(before, after, self.before.spread, self.after.spread)
+
+    @property
+    def captured(self) -> tuple[int, int]:
+        """Of the compiled graphs for which CUDA graphs ended differently, those that were captured on each side."""
+        sides = [[change.before for change in self.cudagraphs], [change.after for change in self.cudagraphs]]
+        before, after = (sum(bool(one and one.state in _CAPTURED) for one in side) for side in sides)
+        return before, after
 
 
 def sum_times(cases: list[Case] | tuple[Case, ...]) -> Times | None:

@@ -80,6 +80,13 @@ def unheard() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def as_is() -> Iterator[None]:
+    """Nothing is compiled, nor does compiled code run: parts of the program that the user compiled run as written."""
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
 def compile_first(rows: Iterable[Wanted], device: torch.device, *, training: bool) -> None:
     """Compile next to nothing, as each row will: what a process pays once is then paid, and no row's.
 

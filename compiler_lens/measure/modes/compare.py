@@ -21,7 +21,7 @@ from compiler_lens.measure.modes.session import Bench, Session, Work
 from compiler_lens.measure.modes.wanted import MODES, wanted_rows
 from compiler_lens.measure.settings import kept_settings
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Program
+from compiler_lens.measure.trial import Program, as_written
 
 _FEWEST_PASSES = 2  # cold, then from the caches on disk
 
@@ -80,7 +80,7 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
 
 
 def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Sequence[Phase] | None) -> Work:
-    function, dynamic = _as_written(model)
+    function, dynamic = _callable(model)
     inputs, kwargs, calls = given
     if phases is None:
         made = as_calls(inputs, kwargs, calls)
@@ -107,10 +107,8 @@ def _phase_of(program: Program) -> Phase:
     return Phase("step" if program.training else "call", run)
 
 
-def _as_written(model: Any) -> tuple[Callable[..., Any], bool | None]:
-    """The model under torch.compile's wrapper, if it has one, and the `dynamic` that it was compiled with."""
-    dynamic = getattr(getattr(model, "dynamo_ctx", None), "_dynamic", None)
-    inner = getattr(model, "_orig_mod", None) or getattr(model, "_torchdynamo_orig_callable", None) or model
+def _callable(model: Any) -> tuple[Callable[..., Any], bool | None]:
+    inner, dynamic = as_written(model)
     if not callable(inner):
         raise UsageError(f"compare_modes needs a model or a function to call, not {type(model).__name__}")
     return inner, dynamic

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from compiler_lens.analysis.modes import Deviation
+from compiler_lens.measure.trial import leaves
 
 Results = list[torch.Tensor]
 
@@ -19,8 +21,8 @@ _CHANCE = 0.05  # two runs of a program that draws no random numbers do not diff
 
 def kept(result: Any) -> Results:
     """The floating tensors of a result, as doubles in main memory: a later call may write over the others."""
-    leaves = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-    return [_double(leaf) for leaf in leaves if leaf.is_floating_point() or leaf.is_complex()]
+    tensors = [leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
+    return [_double(leaf) for leaf in tensors if leaf.is_floating_point() or leaf.is_complex()]
 
 
 def gradients(tensors: Iterable[torch.Tensor]) -> Results:
@@ -34,12 +36,42 @@ def _double(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def widen(tensors: Iterable[torch.Tensor]) -> None:
-    """Make doubles of all floating tensors, in place: `State.restore` undoes it."""
-    for tensor in tensors:
-        if tensor.dtype in _WIDER:
-            tensor.grad = None
-            tensor.data = tensor.data.to(_WIDER[tensor.dtype])
+    """Make doubles of all floating tensors, in place, that share memory as they do: `State.restore` undoes it."""
+    narrow = [tensor for tensor in tensors if tensor.dtype in _WIDER]
+    users = Counter(map(_memory, narrow))
+    wide: dict[Hashable, torch.Tensor] = {}
+    for tensor in narrow:
+        place, dtype = _memory(tensor), _WIDER[tensor.dtype]
+        tensor.grad = None
+        if users[place] == 1:
+            tensor.data = tensor.data.to(dtype)
+            continue
+        if place not in wide:
+            whole = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(tensor.untyped_storage())
+            wide[place] = whole.to(dtype)
+        tensor.data = wide[place].as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
     torch.set_default_dtype(torch.float64)
+
+
+def _memory(tensor: torch.Tensor) -> Hashable:
+    try:
+        return tensor.device, tensor.dtype, tensor.untyped_storage().data_ptr() or id(tensor)
+    except (RuntimeError, NotImplementedError):  # sparse and opaque tensors have no storage
+        return id(tensor)
+
+
+class Doubles(TorchDispatchMode):  # type: ignore[misc]  # torch does not type it
+    """No op makes less than doubles, though the program asks for bf16 or f32 by name."""
+
+    def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is not torch.ops.aten.view.dtype:  # which takes the very bits for another type
+            args = tuple(map(_wider, args))
+            kwargs = {name: _wider(value) for name, value in (kwargs or {}).items()}
+        return func(*args, **(kwargs or {}))
+
+
+def _wider(value: Any) -> Any:
+    return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def deviation(results: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> Deviation | None:

@@ -18,17 +18,17 @@ import torch
 
 from compiler_lens.analysis.modes import Deviation, Row, Timing, compiled_of
 from compiler_lens.errors import UsageError
-from compiler_lens.measure.modes.clean import caches_in, clean, compile_first, recorded, unheard
+from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_first, recorded, unheard
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
-from compiler_lens.measure.modes.differences import differences
+from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.phases import Phase
-from compiler_lens.measure.modes.reference import Results, depends_on_chance, deviation, gradients, kept, widen
+from compiler_lens.measure.modes.reference import Doubles, Results, depends_on_chance, deviation, gradients, kept, widen
 from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.wanted import Wanted
 from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import described
-from compiler_lens.model import Recording, SourceLine
+from compiler_lens.measure.trial import cause
+from compiler_lens.model import Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,8 @@ class Session:
                     self._measure(wanted, is_cold=number == 0)
                     if each is not None:
                         each(self._so_far(), wanted.name)
-        return replace(self._so_far(), diffs=differences(self._recordings))
+        found, diffs = self._so_far(), differences(self._recordings)
+        return replace(found, rows=with_sameness(found.rows, diffs), diffs=diffs)
 
     def _so_far(self) -> Modes:
         return Modes(
@@ -113,11 +114,12 @@ class Session:
     # -- before the first row
 
     def _prepare(self) -> None:
-        self._check_eager()
-        eager = self._results(self._work.function)
-        self._bench.restore()
-        torch.manual_seed(self._seed + 1)
-        again = self._results(self._work.function, keep_seed=True)
+        with as_is():
+            self._check_eager()
+            eager = self._results(self._work.function)
+            self._bench.restore()
+            torch.manual_seed(self._seed + 1)
+            again = self._results(self._work.function, keep_seed=True)
         self._bench.restore()
         device = self._bench.clock.device
         with caches_in(self._bench.caches / "first"):
@@ -152,7 +154,8 @@ class Session:
         try:
             self._bench.restore()
             widen(self._bench.state.tensors)
-            return self._results(self._work.function, keep_state=True), "fp64"
+            with as_is(), Doubles():
+                return self._results(self._work.function, keep_state=True), "fp64"
         except Exception as error:  # noqa: BLE001 -- whatever the program raises with doubles
             self._notes.append(f"it does not run in fp64 ({cause(error)[0]}): errors are against eager")
             traceback.clear_frames(error.__traceback__)
@@ -198,11 +201,14 @@ class Session:
         steady = sum(Timing("", (times,)).median for times in found.times)
         found.compile_seconds = 0.0 if wanted.is_eager else max(0.0, sum(first) - WARM_UP * steady)
         if is_cold and self._expected:
-            found.deviation = self._deviation(compiled)
+            with as_is() if wanted.is_eager else unheard():
+                found.deviation = self._deviation(compiled)
         return found
 
     def _recorded(self, wanted: Wanted, *, is_cold: bool) -> contextlib.AbstractContextManager[Any]:
-        if wanted.is_eager or not is_cold:
+        if wanted.is_eager:
+            return as_is()
+        if not is_cold:
             return unheard()
         folder = self._bench.folder
         return recorded(folder / f"{file_name(wanted.name)}.clens" if folder else None)
@@ -258,15 +264,6 @@ class Session:
             for tensor in self._bench.state.tensors:
                 if tensor.is_leaf and tensor.requires_grad:
                     tensor.grad = None
-
-
-def cause(error: BaseException) -> tuple[str, SourceLine | None]:
-    """What an exception says in one line, without torch's wrapping; and the user's line where it came from."""
-    _, line = described(error)
-    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
-        error = inner
-    message, innermost = described(error)
-    return message, innermost or line
 
 
 def file_name(name: str) -> str:

@@ -60,13 +60,14 @@ def wanted_rows(modes: Iterable[str] | str, options: Mapping[str, Mapping[str, A
 def _of_mode(name: str) -> Wanted:
     if name == EAGER:
         return Wanted(EAGER)
-    return Wanted(name, None if name == DEFAULT else _known_mode(name))
+    return Wanted(name, None if name == DEFAULT else known_mode(name, EAGER))
 
 
-def _known_mode(name: Any) -> str:
+def known_mode(name: Any, *others: str) -> str:
+    """A mode of torch.compile's. Raises `UsageError` for any other, with those that there are."""
     known: Any = torch._inductor.list_mode_options()  # noqa: SLF001 -- documented
     if name not in known:
-        raise UsageError(f"torch.compile has no mode {name}: it has {', '.join((EAGER, *known))}")
+        raise UsageError(f"torch.compile has no mode {name}: it has {', '.join((*others, *known))}")
     return str(name)
 
 
@@ -78,5 +79,5 @@ def _of_options(name: str, values: Any) -> Wanted:
         if option != "mode" and str(option).replace("-", "_") not in known:
             meant = nearest(str(option), known)
             raise UsageError(f"Inductor has no option {option}{f': did you mean {meant}?' if meant else ''}")
-    mode = _known_mode(values["mode"]) if values.get("mode", DEFAULT) != DEFAULT else None
+    mode = known_mode(values["mode"]) if values.get("mode", DEFAULT) != DEFAULT else None
     return Wanted(str(name), mode, {option: value for option, value in values.items() if option != "mode"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 from compiler_lens.analysis.select import EVERYTHING, Selection
@@ -9,9 +10,20 @@ from compiler_lens.model import Recording
 
 if TYPE_CHECKING:
     from compiler_lens.analysis.ownership import UserPaths
-    from compiler_lens.render.console.page import Page  # rich is imported when something is rendered
+    from compiler_lens.render.console.page import Page
 
 __all__ = ["html_fragment", "report", "view"]
+
+
+def _import_rich() -> None:
+    """It draws a random number when it is imported: the program must not draw others because of a report."""
+    before = random.getstate()
+    import rich.style  # noqa: F401
+
+    random.setstate(before)
+
+
+_import_rich()
 
 
 def report(

@@ -10,7 +10,7 @@ from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
-from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, Page, line, paragraph
+from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, WARN, Page, line, paragraph
 from compiler_lens.render.text import plural, seconds
 
 _CHANGES = 4  # the biggest changes of kernels that a summary tells
@@ -24,6 +24,7 @@ _SAME_TIME = 0.05  # seconds: phases that differ by less are not told
 def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
     """The summary: what was compared, what the kernels do differently, and what else."""
     lines = paragraph(line(("Diff", TITLE), (f"  {_settings(d)}", DIM)), page.width, 0, limit=2)
+    lines += _gaps(d, page)
     lines += _kernels(d, page)
     lines += _paragraphs(_around(d), page)
     lines += _times(d, page)
@@ -45,6 +46,14 @@ def _settings(d: RecordingDiff) -> str:
     """What was asked of the compiler, and where, as far as it differs."""
     changes = [f"{s.name} {s.before or 'default'} {_ARROW} {s.after or 'default'}" for s in d.settings]
     return ", ".join(changes) or "no setting differs"
+
+
+def _gaps(d: RecordingDiff, page: Page) -> Iterator[Text]:
+    for name, side in (("BEFORE", d.before), ("AFTER", d.after)):
+        if side.problems:
+            many = plural(side.problems, "problem")
+            told = f"{name} has gaps, which may be what differs: {many} while it was recorded or read"
+            yield from paragraph(told, page.width, 0, WARN)
 
 
 def _kernels_line(d: RecordingDiff) -> str:
@@ -88,18 +97,22 @@ def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
     if before.timed and after.timed:
         both = f"{seconds(before.total)} {_ARROW} {seconds(after.total)}"
         apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
-        phases = "; ".join(_phase(phase, *values) for phase, values in apart[:_PHASES])
-        yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=2)
+        phases = "; ".join(_phase(phase, values, d) for phase, values in apart[:_PHASES])
+        yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=3)
     if kernel_time := d.kernel_times:
         yield from paragraph(
             f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)})", page.width, 0
         )
     if call := d.call_times:
-        yield from paragraph(f"One call of the model: {told.spent(call)} ({told.gain(call)})", page.width, 0)
+        text = f"One call of the model: {told.spent(call)} ({told.gain(call)}){told.idle(d)}"
+        yield from paragraph(text, page.width, 0)
 
 
-def _phase(phase: Phase, before: float, after: float) -> str:
-    return f"{words.PHASES[phase]} {seconds(before)} {_ARROW} {seconds(after)}"
+def _phase(phase: Phase, took: tuple[float, float], d: RecordingDiff) -> str:
+    before, after = d.before.files, d.after.files
+    is_telling = phase is Phase.KERNEL_COMPILATION and 2 * min(before, after) < max(before, after)
+    files = f" for {before:,} {_ARROW} {after:,} C++ files" if is_telling else ""
+    return f"{words.PHASES[phase]} {seconds(took[0])} {_ARROW} {seconds(took[1])}{files}"
 
 
 def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:

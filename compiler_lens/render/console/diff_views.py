@@ -10,7 +10,7 @@ from typing import Protocol
 from rich.text import Text
 
 from compiler_lens.analysis.diff.model import Case, KernelChange, RecordingDiff, Verdict, sum_times
-from compiler_lens.analysis.select import nearest
+from compiler_lens.analysis.select import kernel_name, nearest
 from compiler_lens.errors import UsageError
 from compiler_lens.model import Recording
 from compiler_lens.render import words
@@ -120,12 +120,9 @@ def _cases(cases: tuple[Case, ...], page: Page, *, with_names: bool) -> Iterator
 
 
 def _kernel(both: _Both) -> Iterator[Text]:
-    found = list(_named(both.diff, both.name))
-    if not found:
-        names = {one.kernel for _, case in _all(both.diff) for one in (*case.before, *case.after)}
-        meant = nearest(both.name, sorted(names))
-        raise UsageError(f"no kernel {both.name!r} on either side{f'. Did you mean {meant}?' if meant else ''}")
-    for number_, (verdict, case) in enumerate(found):
+    names = dict.fromkeys(one.kernel for _, case in _all(both.diff) for one in (*case.before, *case.after))
+    meant = kernel_name(both.name, names, "on either side")
+    for number_, (verdict, case) in enumerate(_named(both.diff, meant)):
         if number_:
             yield Text()
         yield from _code(verdict, case, both)

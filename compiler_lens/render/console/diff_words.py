@@ -50,6 +50,7 @@ _SHAPES: Mapping[str, tuple[str, str]] = {
     "template": ("template", "templates"),
 }
 _KINDS = frozenset(kind.value for kind in KernelKind)
+_VERDICT = 32  # columns that two lines of names leave for what became of them
 _SHOWN = 3  # differences of one change, told in one line
 _WHOLE = 100  # microseconds from which on their tenths say nothing
 _LONGEST = 60  # of a value
@@ -88,8 +89,18 @@ def _launches(change: KernelChange) -> tuple[int, int]:
 
 def change_line(change: KernelChange, room: int = 999) -> str:
     """One change: how often, of what, into what, and in what they differ; names cut to the room that there is."""
-    count = f"{times(len(change.cases))} " if len(change.cases) > 1 else ""
-    return f"{count}{_what(change, room)}{_why(change)}{microseconds(change.times)}"
+    return f"{_often(change, _what(change, room))}{_why(change)}{microseconds(change.times)}"
+
+
+def _often(change: KernelChange, what: str) -> str:
+    """How often the same happened; where one name is all that is told, the others are counted, not multiplied."""
+    cases = change.cases
+    if len(cases) == 1:
+        return what
+    of_several = _ARROW not in what and not is_configuration(change)
+    if of_several and len({joined_names(case.before or case.after) for case in cases}) > 1:
+        return f"{what} and {len(cases) - 1:,} more"
+    return f"{times(len(cases))} {what}"
 
 
 def _what(change: KernelChange, room: int) -> str:
@@ -102,7 +113,9 @@ def _what(change: KernelChange, room: int) -> str:
 
 
 def names(case: Case, room: int = 999) -> str:
-    """What a case has before and after; one name, if it kept it."""
+    """What a case has before and after; one name, if it kept it. Of many names each has less room."""
+    shown = min(len(case.before), _SHOWN) + min(len(case.after), _SHOWN)
+    room = min(room, (4 * room - _VERDICT) // shown)
     sides = [joined_names(side, room) for side in (case.before, case.after) if side]
     if len(case.before) == len(case.after) == 1:
         stems = [one.kernel.rpartition("_") for one in (case.before[0], case.after[0])]
@@ -138,7 +151,8 @@ def _why(change: KernelChange) -> str:
         listed = {(list(Aspect).index(d.aspect), d.name) for case in change.cases for d in case.differences}
         return f": same code, other {', '.join(name for _, name in sorted(listed))}"
     if change.verdict in (Verdict.SPLIT, Verdict.MERGED, Verdict.REGROUPED):
-        return f" ({VERDICTS[change.verdict]})"
+        moved = _ops(sorted({d.name for d in change.first.differences if d.aspect is Aspect.MOVED}))
+        return f" ({VERDICTS[change.verdict]}{f': {moved} moved' if moved else ''})"
     if sizes := _sizes(change):
         return f": {sizes}"
     found = change.differences or tuple(d for d in change.first.differences if d.aspect is Aspect.KIND)
@@ -180,6 +194,8 @@ def difference(d: Difference) -> str:
     if d.aspect is Aspect.FUSED:
         parts = [f"no longer {before}" if before else "", f"also {after}" if after else ""]
         return ", ".join(part for part in parts if part)
+    if d.aspect is Aspect.MOVED:
+        return f"{words.op_name(d.name)} moved from {d.before} to {d.after}"
     if d.aspect is Aspect.KIND and "." in d.before and "." in d.after:
         return ""  # two functions of a library: their names say it
     if d.aspect is Aspect.CODE:
@@ -223,6 +239,20 @@ def gain(t: Times) -> str:
         return "none before"
     share = abs(t.gain) / t.before * 100
     return f"{share:.0f} % {'less' if t.gain > 0 else 'more'}"
+
+
+def idle(d: RecordingDiff) -> str:
+    """`; idle 1,802 → 629 µs, as CUDA graphs launch the kernels`: what the kernels do not explain of a call's time."""
+    waited = d.idle_times
+    if not (waited and waited.above_noise):
+        return ""
+    before, after = d.captured
+    why = ""
+    if before < after and waited.gain > 0:
+        why = ", as CUDA graphs launch the kernels"
+    elif before > after and waited.gain < 0:
+        why = ", as CUDA graphs no longer launch the kernels"
+    return f"; idle {spent(waited)}{why}"
 
 
 # -- the rest

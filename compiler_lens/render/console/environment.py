@@ -35,6 +35,7 @@ def environment_facts(environment: Environment) -> list[tuple[str, str]]:
         "python": environment.python,
         "triton": environment.triton,
         "device": environment.device,
+        "threads": "" if environment.threads is None else str(environment.threads),
         "platform": environment.platform,
         "process": "" if environment.pid is None else str(environment.pid),
         "rank": "" if environment.rank is None else str(environment.rank),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from rich.text import Text
 
-from compiler_lens.analysis.fusion import Alike, Apart, Cause, CodeFusion, Side, causes, fusion, neighbours
+from compiler_lens.analysis.fusion import Alike, Apart, Cause, CodeFusion, Side, causes, fusion
 from compiler_lens.analysis.fusion_reasons import Reason
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection
-from compiler_lens.model import Kernel, Recording, SourceLine
+from compiler_lens.model import Recording, SourceLine
 from compiler_lens.render import fusion_words, words
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.lineage import lines_text
@@ -33,39 +34,45 @@ def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list
         return _nothing(recording, page)
     lineages = Provenance.of(recording, Ownership.of(selection.user_paths)).lineages
     at = {(one.index, one.launch): one.lines for one in lineages}
-    modes = {c.compile_id: c.mode for c in recording.compilations}
-    launches, ops = sum(code.launches for code in codes), sum(code.ops for code in codes)
-    lines = [title("Fusion", f"{plural(ops, 'op')} in {plural(launches, 'launch', 'launches')}")]
+    compilations = {c.compile_id: c for c in recording.compilations}
+    lines = [title("Fusion", _head(sum(code.ops for code in codes), sum(code.launches for code in codes)))]
     for code in codes:
-        lines += [Text(), *_code(code, modes.get(code.code[0], ""), at, page)]
+        advice = partial(
+            fusion_words.remedy, compilation=compilations.get(code.code[0]), environment=recording.environment
+        )
+        lines += [Text(), *_code(code, advice, at, page)]
     return lines
 
 
-def neighbour_lines(recording: Recording, kernel: Kernel, page: Page) -> list[Text]:
-    """The launches that share memory with a kernel's and are not part of it, for the kernel's own view."""
-    pairs = neighbours(recording, kernel)
+def neighbour_lines(pairs: Sequence[Apart], index: int, page: Page) -> list[Text]:
+    """The launches that share memory with those of the kernel at this place, and are not part of it."""
     if not pairs:
         return []
     found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
     found.sort(key=lambda pair: -pair[1].bytes)
-    rows = [_neighbour(cause, one, kernel) for cause, one in found[:_NEIGHBOURS]]
-    columns = (Column(right=True), Column(), Column(style=PLACE, flexible=True, middle=True), Column(flexible=True))
+    reasons: dict[str, list[tuple[str, ...]]] = {}
+    for cause, one in found[:_NEIGHBOURS]:
+        reasons.setdefault(why_apart(cause, one.first), []).append(_neighbour(one, index))
+    columns = (Column(right=True), Column(), Column(), Column(style=PLACE, flexible=True, middle=True))
     told = line(
         ("not fused with", PLACE), ("  what one kernel would not have to move, and why there are two", DIM), indent=2
     )
-    return [told, *table(columns, rows, page.width, 4), *_more(len(found) - _NEIGHBOURS, 4)]
+    lines = [told]
+    for said, rows in reasons.items():
+        lines += [*paragraph(said, page.width, 4, "", 2), *table(columns, rows, page.width, 6)]
+    return [*lines, *_more(len(found) - _NEIGHBOURS, 4)]
 
 
-def _neighbour(cause: Cause, alike: Alike, kernel: Kernel) -> tuple[str, ...]:
+def _neighbour(alike: Alike, index: int) -> tuple[str, ...]:
     pair = alike.first
-    is_first = pair.first.kernel == kernel
+    is_first = pair.first.index == index
     other = pair.second if is_first else pair.first
     told = "after it" if is_first else "before it"
     several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
-    return nbytes(alike.bytes), several, other.kernel.name, f"{told}: {said(cause, pair)}"
+    return _saved(alike), several, told, other.kernel.name
 
 
-def said(cause: Cause, pair: Apart) -> str:
+def why_apart(cause: Cause, pair: Apart) -> str:
     """What keeps a pair apart."""
     if cause.reason is Reason.OTHER:
         return pair.refusal.reason
@@ -82,25 +89,33 @@ def _nothing(recording: Recording, page: Page) -> list[Text]:
     return [title("Fusion"), *paragraph(told, page.width, 2)]
 
 
-def _code(code: CodeFusion, mode: str, at: Lines, page: Page) -> list[Text]:
+def _code(code: CodeFusion, advice: Callable[[Cause], str], at: Lines, page: Page) -> list[Text]:
     compile_id, part, ordinal = code.code
     graph = f", graph {ordinal + 1}" if ordinal else ""
-    head = f"{plural(code.ops, 'op')} in {plural(code.launches, 'launch', 'launches')}"
+    head = _head(code.ops, code.launches)
     lines = [line((f"[{compile_id}] {words.PASSES[part]}{graph}", PLACE), (f"  {head}", DIM))]
+    if code.symbolic and code.causes:
+        lines += paragraph("sizes vary here: bytes are those of the call that it was compiled in", page.width, 2, DIM)
     if not code.causes:
         lines.append(line("no two launches share memory", indent=2))
     for cause in code.causes:
-        lines += _cause(cause, mode, at, page)
+        lines += _cause(cause, advice(cause), at, page)
     return [*lines, *_again(code, page)]
 
 
-def _cause(cause: Cause, mode: str, at: Lines, page: Page) -> list[Text]:
-    figures = f"{nbytes(cause.bytes)} in {plural(len(cause.pairs), 'pair')}: "
+def _head(ops: int, launches: int) -> str:
+    counted = plural(launches, "launch", "launches")
+    return f"{plural(ops, 'op')} in {counted}" if ops else counted
+
+
+def _cause(cause: Cause, advice: str, at: Lines, page: Page) -> list[Text]:
+    cost = _saved(cause) if _is_known(cause) else "an unknown amount"
+    figures = f"{cost} in {plural(len(cause.pairs), 'pair')}: "
     told = Text.assemble((figures, WARN), fusion_words.reason(cause.reason, cause.library))
     lines = paragraph(told, page.width, 2)
     if cause.reason is Reason.LIBRARIES:  # as many as the model has layers, and nothing to be done
         return lines
-    lines += paragraph(fusion_words.remedy(cause, mode), page.width, 4, DIM)
+    lines += paragraph(advice, page.width, 4, DIM)
     columns = (
         Column(right=True),
         Column(),
@@ -118,11 +133,19 @@ def _row(alike: Alike, at: Lines, page: Page) -> tuple[str, ...]:
     lines = [place for side in (pair.first, pair.second) for place in _lines(side, at)]
     places = {(place.file, place.line): place for place in lines}
     told = lines_text(places.values(), page, 2)
-    return nbytes(alike.bytes), several, pair.first.kernel.name, f"→ {pair.second.kernel.name}", told
+    return _saved(alike), several, pair.first.kernel.name, f"→ {pair.second.kernel.name}", told
 
 
 def _lines(side: Side, at: Lines) -> Sequence[SourceLine]:
     return at.get((side.index, side.number)) or at.get((side.index, None), ())
+
+
+def _saved(group: Alike | Cause) -> str:
+    return nbytes(group.bytes if _is_known(group) else None)
+
+
+def _is_known(group: Alike | Cause) -> bool:
+    return any(access.bytes is not None for pair in group.pairs for access in pair.refusal.shared)
 
 
 def _said_by_torch(cause: Cause, page: Page) -> list[Text]:
@@ -131,7 +154,8 @@ def _said_by_torch(cause: Cause, page: Page) -> list[Text]:
         return []
     sentence, count = said.most_common(1)[0]
     others = f", and {plural(len(said) - 1, 'more of the kind', 'more of the kind')}" if len(said) > 1 else ""
-    return paragraph(f"torch: {sentence}{others}", page.width, 4, DIM, 2) if count else []
+    meant = fusion_words.MEANT.get(sentence, "")
+    return paragraph(f"torch: {sentence}{meant}{others}", page.width, 4, DIM, 2) if count else []
 
 
 def _again(code: CodeFusion, page: Page) -> list[Text]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
-from compiler_lens.analysis.kernels import fused_op_count, kernel_kinds
+from compiler_lens.analysis.fusion import Apart, neighbours
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of, views_of
+from compiler_lens.analysis.kernels import fused_op_count, is_generated, kernel_kinds
+from compiler_lens.analysis.library_calls import Help, Spot, computed_ops, helps
 from compiler_lens.analysis.line_story import selected
 from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.analysis.ownership import Ownership
@@ -46,14 +48,14 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
     lineages = selected(recording, provenance, selection)
     if not lineages:
         return [line("No kernels.")]
-    rows = kernel_rows(lineages, Costs.of(recording))
+    rows, helping = kernel_rows(lineages, Costs.of(recording)), helps(provenance.lineages)
     kernels = [kernel for row in rows for kernel in row.group.kernels]
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
     count = sum(row.launches for row in rows)
     counted = f"{number(len(kernels))} with {plural(count, 'launch', 'launches')}: {kinds}"
     lines = [title("Kernels", counted), *_measured(recording, rows), *doubt_lines(kernels, page)]
     for row in rows:
-        lines += _entry(row, page)
+        lines += _entry(row, helping, page)
     return [*lines, Text(), command("one of them: ", page.show(f"kernel {rows[0].group.first.name}"))]
 
 
@@ -62,8 +64,10 @@ def one_kernel_lines(recording: Recording, selection: Selection, page: Page) -> 
     kernels = select_kernels(recording, selection.kernel, selection.ids)
     provenance, costs = Provenance.of(recording, Ownership.of(selection.user_paths)), Costs.of(recording)
     lines: list[Text] = []
-    for lineages in by_kernel(lineages_of(recording, provenance, kernels)):
-        lines += [*([Text()] if lines else []), *_one(recording, lineages, costs, page)]
+    found, helping = by_kernel(lineages_of(recording, provenance, kernels)), helps(provenance.lineages)
+    pairs = neighbours(recording, [lineages[0].index for lineages in found])
+    for lineages in found:
+        lines += [*([Text()] if lines else []), *_one(lineages, costs, pairs[lineages[0].index], helping, page)]
     return lines
 
 
@@ -83,13 +87,13 @@ def doubt_lines(kernels: list[Kernel], page: Page) -> list[Text]:
     return paragraph(f"{whose} are {words.TRUST[Trust.TEXT]}", page.width, 2, DIM) if doubtful else []
 
 
-def _entry(row: KernelRow, page: Page) -> list[Text]:
+def _entry(row: KernelRow, helping: Mapping[Spot, Help], page: Page) -> list[Text]:
     """A name must stand there whole, to be asked for."""
     group = row.group
     several = f"  {times(len(group.kernels))}" if len(group.kernels) > 1 else ""
     name = line((group.first.name, PLACE), (several, DIM), indent=2)
     name.overflow = "ignore"
-    return [name, *paragraph(_figures(row), page.width, 6, "", 2), *_from(row, page)]
+    return [name, *paragraph(_figures(row), page.width, 6, "", 2), *_from(row, helping, page)]
 
 
 def _figures(row: KernelRow) -> Text:
@@ -114,29 +118,35 @@ def moved(traffic: Traffic | None) -> str:
     return f"{'' if traffic.trust is Trust.EXACT else '~'}{nbytes(traffic.bytes)}"
 
 
-def _from(row: KernelRow, page: Page) -> list[Text]:
+def _from(row: KernelRow, helping: Mapping[Spot, Help], page: Page) -> list[Text]:
     """The lines and modules that it is for, then its ops; then the others that compute the same."""
     places = {(at.file, at.line): at for one in row.lineages for at in one.lines}
     modules = modules_text(module for one in row.lineages for module in one.modules)
     where = line((lines_text([places[key] for key in sorted(places)], page), PLACE), modules and f" of {modules}")
-    ops = ", ".join(words.op_name(op) for op in row.group.first.aten)
-    told = line(where, "  " if where.plain and ops else "", (ops, CODE))
+    computed = () if is_generated(row.group.first) else computed_ops(row.lineages)
+    ops = ", ".join(words.op_name(op) for op in computed or row.group.first.aten)
+    helped = next((helping[spot] for one in row.lineages if (spot := (one.index, one.launch)) in helping), None)
+    told = line(where, "  " if where.plain and ops else "", (ops, CODE), f": {_helped_words(helped)}" if helped else "")
     same = [kernel.name for kernel in row.group.kernels if kernel.name != row.group.first.name]
     named = line(("the same: ", DIM), joined(list(dict.fromkeys(same)), _SAME)) if same else Text()
-    return [*paragraph(told, page.width, 6, "", 2), *paragraph(named, page.width, 6, "", 2)]
+    return [*paragraph(told, page.width, 6, "", 3 if helped else 2), *paragraph(named, page.width, 6, "", 2)]
 
 
-def _one(recording: Recording, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+def _one(
+    lineages: Sequence[Lineage], costs: Costs, pairs: Sequence[Apart], helping: Mapping[Spot, Help], page: Page
+) -> list[Text]:
     kernel = lineages[0].kernel
     where = [f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device]
     name = line((kernel.name, PLACE))
     name.overflow = "ignore"
     lines = [name, line((", ".join(part for part in where if part), DIM), indent=2)]
     lines += _comes_from(kernel, lineages, page)
+    helped = next((helping[spot] for one in lineages if (spot := (one.index, one.launch)) in helping), None)
+    lines += paragraph(_helped_words(helped), page.width, 4) if helped else []
     lines += _launches(kernel, lineages, costs, page)
     lines += memory_lines(lineages, costs, page)
     lines += cost_lines(lineages, costs, page)
-    lines += neighbour_lines(recording, kernel, page)
+    lines += neighbour_lines(pairs, lineages[0].index, page)
     lines += _configs(kernel, page)
     if not kernel.source:
         return [*lines, line(("no source: a library has it", DIM), indent=2)]
@@ -145,7 +155,7 @@ def _one(recording: Recording, lineages: Sequence[Lineage], costs: Costs, page: 
 
 def _comes_from(kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list[Text]:
     each = " in each launch" if len(kernel.launches) > 1 and kernel.nodes else ""
-    computes = f"computes {plural(fused_op_count(kernel), 'op')}{each}"
+    computes = f"computes {plural(fused_op_count(kernel, views_of(lineages)), 'op')}{each}"
     lines = [line((computes, PLACE), (f", {words.TRUST[kernel.trust]}", DIM), indent=2)]
     linked = [one for one in lineages if one.lines]
     if kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked):
@@ -158,6 +168,13 @@ def _comes_from(kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list
         told = line(("from no line that is known: ", DIM), joined(lost, _UNLINKED))
         tree += paragraph(told, page.width, 4, "", 2)
     return lines + tree
+
+
+def _helped_words(helped: Help) -> str:
+    """What a launch does for an op that a library computes after it."""
+    if helped.whole:
+        return f"copies what {helped.call.name} reads into the layout that it wants"
+    return f"also makes ready what {helped.call.name} reads"
 
 
 def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:

@@ -78,7 +78,9 @@ def ops_lines(story: LineStory, page: Page) -> list[Text]:
     if not story.ops:
         return []
     called = "" if story.asked.found.direct else " in what it calls"
-    lines = _counted(f"{plural(len(story.ops), 'torch op')}{called}: ", [op.target for op in story.ops], page)
+    compilations = len({op.compile_id for op in story.ops})
+    several = f", counted in each of {compilations:,} compilations" if compilations > 1 else ""
+    lines = _counted(f"{plural(len(story.ops), 'torch op')}{called}{several}: ", [op.target for op in story.ops], page)
     modules = modules_text((op.module for op in story.ops if op.module), 4)
     if modules and not story.asked.module:
         lines += paragraph(line(("of ", DIM), modules), page.width, 4, "", 2)

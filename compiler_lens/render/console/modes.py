@@ -12,6 +12,7 @@ from rich.text import Text
 from compiler_lens.analysis.modes import (
     Choice,
     Comparison,
+    NoVerdict,
     Row,
     Timing,
     Why,
@@ -20,6 +21,8 @@ from compiler_lens.analysis.modes import (
     choose,
     is_doubtful,
     is_unsteady,
+    largest_drift,
+    no_verdict,
     speedup,
 )
 from compiler_lens.analysis.ownership import is_own
@@ -43,7 +46,6 @@ from compiler_lens.render.text import UNKNOWN, nbytes, number, plural, seconds, 
 
 _DIFF_LINES = 4  # of each row's differences
 _REASONS = 3  # why CUDA graphs were skipped
-_SAME = "the same kernels as default"
 _NEVER = "never"
 
 _SPEED = (
@@ -90,7 +92,7 @@ def modes_json(result: Comparison) -> str:
     data = {name: getattr(result, name) for name in Comparison.__dataclass_fields__ if name != "diffs_told"}
     data["rows"] = [plain(row) | _derived(row, result) for row in result.rows]
     data["best"] = best.row.name if best else None
-    data["best_because"] = best.why if best else None
+    data["best_because"] = best.why if best else no_verdict(result)
     data["diffs"] = {name: list(lines) for name, lines in told_diffs(result).items()}
     return json.dumps(plain({"format": FORMAT, "view": "modes"} | data), indent=1, allow_nan=False)
 
@@ -127,14 +129,14 @@ def _lines(result: Comparison, page: Page) -> Iterator[Text]:
     yield from _remarks(result, page)
     yield from _diffs(result, page)
     yield Text()
-    yield from paragraph(_advice(best, result), page.width, 0, GOOD if best else BAD)
+    yield from paragraph(_advice(best, result), page.width, 0, _style(best, result))
 
 
 # -- the tables
 
 
 def _speed(result: Comparison, phase: str, best: str, page: Page) -> Iterator[Text]:
-    yield title(phase.capitalize(), _speed_summary(result, phase))
+    yield title(phase[:1].upper() + phase[1:], _speed_summary(result, phase))
     rows = [_speed_row(row, result, phase, best) for row in result.rows]
     header, *lines = table(_SPEED, rows, page.width)
     yield header
@@ -245,7 +247,7 @@ def _late(count: int) -> str:
 
 
 def _unsteady(rows: Sequence[Row]) -> str:
-    drift = max(timing.drift for row in rows for timing in row.timings)
+    drift = largest_drift(rows)
     names = ", ".join(row.name for row in rows)
     return f"{names}: up to {drift:.3g} times slower in one pass than in another: is something else running here?"
 
@@ -275,9 +277,15 @@ def _diffs(result: Comparison, page: Page) -> Iterator[Text]:
             yield from paragraph(one, page.width, 4, "", limit=2)
 
 
+def _style(best: Choice | None, result: Comparison) -> str:
+    if best is not None:
+        return GOOD
+    return WARN if no_verdict(result) is NoVerdict.UNSTEADY else BAD
+
+
 def _advice(best: Choice | None, result: Comparison) -> str:
     if best is None:
-        return "Nothing could be measured."
+        return _no_verdict(result)
     if best.why is Why.NO_GAIN:
         return f"Use eager: {_no_gain(best)}"
     if best.why is Why.ALONE:
@@ -286,12 +294,28 @@ def _advice(best: Choice | None, result: Comparison) -> str:
     calls = break_even(best.row, result.eager, best.row.cold_seconds)
     earned = f", earned back after {plural(calls, 'call')} with empty caches" if calls is not None else ""
     others = "".join(f"; {_dearer(other, best.row)}" for other in best.equals if not other.is_eager)
-    return f"Use {best.row.name}: {gain}{earned}{others}"
+    return f"Use {best.row.name}: {gain}{earned}{others}{_same(best)}"
+
+
+def _no_verdict(result: Comparison) -> str:
+    if no_verdict(result) is not NoVerdict.UNSTEADY:
+        return "Nothing could be measured."
+    drift = largest_drift(result.measured)
+    return (
+        f"No verdict: passes over the same row disagree {drift:.3g} times. "
+        "Measure again on a quiet machine, and longer: --seconds 10, in Python seconds=10."
+    )
 
 
 def _no_gain(best: Choice) -> str:
     names = ", ".join(other.name for other in best.equals)
-    return f"{names}: not above noise of it" if names else "nothing is faster"
+    return f"{names}: not above noise of it{_same(best)}" if names else f"nothing is faster{_same(best)}"
+
+
+def _same(best: Choice) -> str:
+    """The rows that are default by another name."""
+    names = ", ".join(row.name for row in best.same)
+    return f"; {names}: the same kernels as default" if names else ""
 
 
 def _dearer(other: Row, best: Row) -> str:

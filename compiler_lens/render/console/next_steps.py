@@ -11,6 +11,7 @@ from compiler_lens.analysis.coverage import Function
 from compiler_lens.analysis.findings import (
     CacheBypassed,
     CudagraphsSkipped,
+    DeviceIdle,
     Finding,
     FrameFailed,
     NothingSeen,
@@ -30,6 +31,7 @@ from compiler_lens.render.text import clean, plural, seconds
 _MOST = 3
 _LINES = 4  # of a suggestion's code
 _PROFILE = "compiler-lens profile FILE:FACTORY"
+_FACTORY = "FACTORY is a function in FILE: def make(): return model, (x,)"
 _STYLES = {Severity.HIGH: BAD, Severity.MEDIUM: WARN, Severity.LOW: "", Severity.INFO: DIM}
 
 
@@ -121,8 +123,10 @@ def _closer(recording: Recording, page: Page) -> list[Text]:
     """Where to look in what compiles as it should: from lines to kernels, and what these take."""
     if not recording.kernels:
         return [command("Look closer: ", page.show("graphs"))]
-    timed = command("What each kernel takes: ", page.show("profile") if recording.profiles else _PROFILE)
-    return [timed, command("The kernels of your lines: ", page.show("line"))]
+    lines = command("The kernels of your lines: ", page.show("line"))
+    if recording.profiles:
+        return [command("What each kernel takes: ", page.show("profile")), lines]
+    return [command("What each kernel takes: ", _PROFILE), line((_FACTORY, DIM), indent=4), lines]
 
 
 def view_of(finding: Finding) -> str:
@@ -130,5 +134,6 @@ def view_of(finding: Finding) -> str:
     views: dict[type, str] = {
         BreakCard: "breaks", FrameFailed: "frames", RecompileStory: "recompiles", Function: "frames",
         CudagraphsSkipped: "cudagraphs", CacheBypassed: "caches", TinyGraphs: "graphs", NothingSeen: "environment",
+        DeviceIdle: "profile",
     }  # fmt: skip
     return views.get(type(finding.evidence), "times" if finding.seconds else "frames")

@@ -60,4 +60,4 @@ def _files(recording: Recording) -> Iterable[str]:
 def _quoted(path: str) -> str:
     from shlex import quote
 
-    return path if path == "REC" else quote(path)
+    return path if path in {"", "REC"} else quote(path)

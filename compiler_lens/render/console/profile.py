@@ -8,15 +8,28 @@ from rich.text import Text
 
 from compiler_lens.analysis.kernels import is_generated
 from compiler_lens.analysis.lineage import is_view
+from compiler_lens.analysis.profile_doubts import Doubt
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.roofline import Advice, Bound, GroupCost, Roofline, roofline, shares_by_bound
 from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import Ceilings, Kernel, Recording, SourceLine
+from compiler_lens.model import Kernel, Recording, SourceLine
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.lineage import lines_text
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.console.page import CODE, DIM, GOOD, PLACE, Page, command, line, paragraph, render, title
+from compiler_lens.render.console.page import (
+    CODE,
+    DIM,
+    GOOD,
+    PLACE,
+    WARN,
+    Page,
+    command,
+    line,
+    paragraph,
+    render,
+    title,
+)
 from compiler_lens.render.text import UNKNOWN, milliseconds, number, percent, plural
 
 _ROWS = 16
@@ -51,14 +64,21 @@ _TO_DO: Mapping[Advice, str] = {
         'Matrix products are far below the ceiling: mode="max-autotune" looks for faster ones; small sizes stay slow'
     ),
     Advice.FUSION: "Most time goes into moving memory: fewer bytes help, by fusion or a smaller dtype; see `kernels`",
-    Advice.MEASURE_LONGER: "Calls differ much, with the profiler or without: is the machine busy? More `repeats` help",
+    Advice.MEASURE_AGAIN: "Measure again on a quiet machine, with more calls: --repeats 30, in Python repeats=30",
 }
+_DOUBTS: Mapping[Doubt, str] = {
+    Doubt.SPREAD: "calls of the same work differ by more than half of their median",
+    Doubt.HELD_UP: "under the profiler the same work took longer than a whole call without it",
+    Doubt.FAR_BELOW: "every kernel took more than 100 times what this device needs for its work",
+}
+_CEILING = (
+    "A kernel computes faster than this device can, as measured: that ceiling was measured on a busy machine, and "
+    "what kernels could gain is more than is shown"
+)
 
 
-def profile_report(
-    recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "REC"
-) -> str:
-    """The last profile of a recording as text; `path` is where it can be asked for more."""
+def profile_report(recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "") -> str:
+    """The last profile of a recording as text; `path` is where it can be asked for more, if it is in a file."""
     page = page_for(recording, width=width, color=color, path=path)
     return render(profile_lines(recording, EVERYTHING, page), page)
 
@@ -70,14 +90,18 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
             *paragraph("No profile in this recording: nothing was timed.", page.width, 0),
             *paragraph("in Python: lens.profile(model, x)", page.width, 2, DIM),
             *paragraph("or: compiler-lens profile FILE:FACTORY -o REC", page.width, 2, DIM),
+            *paragraph("where FACTORY is a function in FILE: def make(): return model, (x,)", page.width, 2, DIM),
         ]
     found = roofline(recording, recording.profiles[-1])
     groups = [group for group in found.groups if any(selection.has(k) for k in group.group.kernels)]
+    if not found.is_usable:
+        groups.sort(key=lambda group: -group.total)
     return [
         *_call(found, page),
-        *_ceilings(found.profile.ceilings, found.groups, page),
+        *_doubts(found, page),
+        *_ceilings(found, page),
         Text(),
-        *_table(recording, groups, page),
+        *_table(recording, groups, page, usable=found.is_usable),
         *_others(found, page),
         *_notes(found, len(recording.profiles), page),
         *_next(found, groups, page),
@@ -100,7 +124,17 @@ def _call(found: Roofline, page: Page) -> Iterator[Text]:
     yield from paragraph(told, page.width, 2)
 
 
-def _ceilings(ceilings: Ceilings, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
+def _doubts(found: Roofline, page: Page) -> Iterator[Text]:
+    reasons = [_DOUBTS[doubt] for doubt in found.doubts if doubt.is_fatal]
+    if reasons:
+        told = f"These times are not usable: measure again on a quiet machine ({'; '.join(reasons)})"
+        yield from paragraph(told, page.width, 2, WARN)
+    elif Doubt.CEILING in found.doubts:
+        yield from paragraph(_CEILING, page.width, 2, WARN)
+
+
+def _ceilings(found: Roofline, page: Page) -> Iterator[Text]:
+    ceilings = found.profile.ceilings
     known = []
     if ceilings.bytes_per_second:
         known.append(f"{_rate(ceilings.bytes_per_second, 'B/s')} copying")
@@ -109,48 +143,49 @@ def _ceilings(ceilings: Ceilings, groups: Sequence[GroupCost], page: Page) -> It
         known.append(f"{_us(ceilings.launch_microseconds)} the shortest launch")
     if known:
         yield from paragraph(f"{ceilings.device} can do, as measured: {', '.join(known)}", page.width, 2, DIM)
-    spent = sorted(shares_by_bound(groups).items(), key=lambda pair: -pair[1])
+    spent = sorted(shares_by_bound(found.groups).items(), key=lambda pair: -pair[1])
     bounds = ", ".join(f"{_BOUNDS[bound]} {_us(value)}" for bound, value in spent if bound is not Bound.UNKNOWN)
-    if bounds:
+    if bounds and found.is_usable:
         yield from paragraph(f"kernels are bound by: {bounds}", page.width, 2)
 
 
-def _table(recording: Recording, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
-    wide = page.width >= _WIDE
-    places = _Places(recording)
+def _table(recording: Recording, groups: Sequence[GroupCost], page: Page, *, usable: bool) -> Iterator[Text]:
+    wide = page.width >= _WIDE and usable
     columns = (
-        Column("could gain", right=True, style=PLACE),
+        *((Column("could gain", right=True, style=PLACE),) if usable else ()),
         Column("time", right=True),
         Column("runs", right=True),
         *((Column("bytes/s", right=True, style=DIM), Column("FLOP/s", right=True, style=DIM)) if wide else ()),
-        Column("bound by"),
+        *((Column("bound by"),) if usable else ()),
         Column("kernel", flexible=True, style=CODE, middle=True),
         Column("at", flexible=True, style=PLACE),
     )
-    rows = [_row(group, places, page, wide=wide) for group in groups[:_ROWS]]
+    places = _Places(recording)
+    rows = [_row(group, places, page, wide=wide, usable=usable) for group in groups[:_ROWS]]
     yield from table(columns, rows, page.width)
     rest = groups[_ROWS:]
     if rest:
         gain, spent = sum(g.above for g in rest), sum(g.total for g in rest)
-        told = (
-            f"… {plural(len(rest), 'more kernel')}, {_us(spent)}, of which {_us(gain)} above the floor: --json has all"
-        )
-        yield line((told, DIM), indent=2)
+        above = f", of which {_us(gain)} above the floor" if usable else ""
+        yield line((f"… {plural(len(rest), 'more kernel')}, {_us(spent)}{above}: --json has all", DIM), indent=2)
 
 
-def _row(group: GroupCost, places: _Places, page: Page, *, wide: bool) -> list[str]:
+def _row(group: GroupCost, places: _Places, page: Page, *, wide: bool, usable: bool) -> list[str]:
     rates = (_rate(group.bytes_per_second, "B/s"), _rate(group.flops_per_second, "FLOP/s")) if wide else ()
-    doubt = "" if group.is_exact else "~"
-    known = any(cost.floor is not None for cost in group.launches)
     return [
-        f"{doubt}{_us(group.above)}" if known else UNKNOWN,
+        *((_gain(group),) if usable else ()),
         _us(group.total),
         _count(group.runs),
         *rates,
-        _bound(group),
+        *((_bound(group),) if usable else ()),
         kernel_label(group.group.first),
         lines_text(places.of(group), page, 3 if wide else 1),
     ]
+
+
+def _gain(group: GroupCost) -> str:
+    known = any(cost.floor is not None for cost in group.launches)
+    return f"{'' if group.is_exact else '~'}{_us(group.above)}" if known else UNKNOWN
 
 
 def _bound(group: GroupCost) -> str:
@@ -219,8 +254,13 @@ def _next(found: Roofline, groups: Sequence[GroupCost], page: Page) -> Iterator[
     yield title("Next")
     for advice in found.advice:
         yield from paragraph(f"{_TO_DO[advice]}.", page.width, 2, GOOD)
-    if groups:
-        yield command("one kernel, with its source: ", page.show(f"kernel {groups[0].worst.kernel.name}"))
+    if not page.target:
+        told = "to go on from here, to one kernel with its source, keep the recording: -o REC, in Python path="
+        yield from paragraph(told, page.width, 2)
+        return
+    with_source = [group.worst.kernel for group in groups if is_generated(group.worst.kernel)]
+    if with_source:
+        yield command("one kernel, with its source: ", page.show(f"kernel {with_source[0].name}"))
 
 
 # -- figures

@@ -265,8 +265,8 @@ def _kernels(recording: Recording, summary: Summary, page: Page, room: Room) -> 
         Column(),
     )
     lines += table(columns, rows, page.width)
-    hidden = sum(len(group.kernels) for group in fusing[room.kernels :])
-    return [*lines, *_more(hidden, "fused kernel", "kernels", page), *_modes(recording)]
+    hidden = len(recording.kernels) - sum(len(group.kernels) for group in fusing[: room.kernels])
+    return [*lines, *_more(hidden, "kernel", "kernels", page), *_modes(recording)]
 
 
 def _modes(recording: Recording) -> Iterable[Text]:

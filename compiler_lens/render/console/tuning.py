@@ -4,26 +4,43 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from compiler_lens.analysis.fusion import Library, library_of
+from compiler_lens.analysis.fusion_templates import asks_for_tuning, template_of
 from compiler_lens.analysis.select import Selection
 from compiler_lens.model import AutotuneResult, CudagraphOutcome, CudagraphState, Recording
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
-from compiler_lens.render.console.page import CODE, DIM, GOOD, PLACE, WARN, Page, line, title
+from compiler_lens.render.console.page import CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
+from compiler_lens.render.fusion_words import NO_TEMPLATES
 from compiler_lens.render.text import milliseconds, plural, seconds
 
 _CHOICES = 8
+_TUNED = (Library.PRODUCT, Library.CONVOLUTION)
 
 
 def autotune_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC autotune [ID]` shows: for each op its candidates, the fastest first."""
     results = [r for r in recording.autotunes if selection.has(r)]
     if not results:
-        return [line("Nothing was autotuned.")]
+        return paragraph(f"Nothing was autotuned{_why_not(recording, selection)}.", page.width, 0)
     spent = sum((r.seconds or 0.0) + (r.precompile_seconds or 0.0) for r in results)
     lines = [title("Autotuning", f"{plural(len(results), 'op')} in {seconds(spent)}")]
     for result in results:
         lines += [Text(), *_result(result, page)]
     return lines
+
+
+def _why_not(recording: Recording, selection: Selection) -> str:
+    """As far as it is known: nobody asked for it, or there is nothing to choose from."""
+    compilations = [c for c in recording.compilations if selection.has(c)]
+    if not any(asks_for_tuning(c, recording.environment) for c in compilations):
+        return ': mode="max-autotune" asks for it' if compilations else ""
+    kernels = [kernel for kernel in recording.kernels if selection.has(kernel)]
+    known = {template_of(kernel) for kernel in kernels if library_of(kernel, {}) in _TUNED}
+    if kernels and not known:
+        return ", though it was asked for: there is no matrix product and no convolution that a library computes"
+    told = [sentence for template, sentence in NO_TEMPLATES.items() if template in known]
+    return ", though it was asked for" + (f": {'; '.join(told)}" if told and known <= NO_TEMPLATES.keys() else "")
 
 
 def cudagraph_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:

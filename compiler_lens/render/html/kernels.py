@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from compiler_lens.analysis.fusion import Apart, causes, unfused
 from compiler_lens.analysis.kernel_rows import Costs, KernelRow, kernel_rows
-from compiler_lens.analysis.kernels import KernelGroup, fused_op_count, kernel_kinds, launch_count
+from compiler_lens.analysis.kernels import fused_op_count, kernel_kinds, launch_count
 from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.model import Kernel, SourceLine, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import language_of
-from compiler_lens.render.console.fusion import said
+from compiler_lens.render.console.fusion import why_apart
 from compiler_lens.render.console.kernels import config_rows, cost_lines, doubt_lines, memory_lines, moved
 from compiler_lens.render.console.lineage import branch_lines, branches, modules_text, unlinked
 from compiler_lens.render.html.ink import Cell, Ink, plain
@@ -48,7 +49,7 @@ def rows_of(matter: Matter) -> list[KernelRow]:
         for lineage in row.lineages:
             each[lineage.index].append(lineage)
         for index, own in each.items():
-            group = KernelGroup((matter.recording.kernels[index],), row.group.fused)
+            group = replace(row.group, kernels=(matter.recording.kernels[index],))
             found.append(KernelRow(group, tuple(own), costs.traffic(own), costs.flops(own), costs.microseconds(own)))
     return sorted(found, key=lambda row: -(row.microseconds or 0.0))
 
@@ -193,7 +194,7 @@ def _apart(index: int, pairs: Sequence[Apart], ink: Ink) -> Block | None:
                 figure(times(len(alike.pairs)), len(alike.pairs)) if len(alike.pairs) > 1 else "",
                 (other.name, other.name, ink.kernel(other)),
                 "after it" if is_first else "before it",
-                said(cause, pair),
+                why_apart(cause, pair),
             )
         )
     told = "what one kernel would not have to move, and why there are two"

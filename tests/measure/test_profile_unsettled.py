@@ -1,0 +1,51 @@
+"""Profiles of what does not come to rest, or does not compile."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+
+import compiler_lens
+from compiler_lens.errors import UsageError
+from compiler_lens.measure import profile as profile_module
+from compiler_lens.model import Ceilings
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ceilings take seconds to measure; threads wait for one another on a busy machine."""
+    monkeypatch.setattr(profile_module, "measure_ceilings", lambda device, dtypes: Ceilings("a CPU"))
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def product(x: torch.Tensor) -> torch.Tensor:
+    return x.t() @ x
+
+
+class Counting(nn.Linear):
+    """Never comes to rest: a number of a module is constant to torch."""
+
+    calls = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return super().forward(x)
+
+
+def test_what_goes_on_compiling_is_said_to() -> None:
+    with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=30):
+        result = compiler_lens.profile(Counting(8, 4), torch.randn(2, 8), repeats=2)
+    assert any("went on compiling while calls were timed (2 times)" in note for note in result.profile.notes)
+    with torch.no_grad(), pytest.raises(UsageError, match="so often that torch gave it up"):
+        compiler_lens.profile(Counting(8, 4), torch.randn(2, 8), repeats=8)
+
+
+def test_what_does_not_compile_is_said_to() -> None:
+    with pytest.raises(UsageError, match=r"cannot be compiled: RuntimeError: Unrecognized mode=fast"):
+        compiler_lens.profile(product, torch.randn(2, 8), mode="fast")
+    with pytest.raises(UsageError, match="repeats is a number of calls, 1 or more, not 0"):
+        compiler_lens.profile(product, torch.randn(2, 8), repeats=0)

@@ -1,0 +1,34 @@
+"""What is said of autotuning where there was none."""
+
+import pytest
+
+from compiler_lens.analysis.select import EVERYTHING
+from compiler_lens.model import Compilation, CompileId, Kernel, KernelKind, Outcome, Pass, Recording
+from compiler_lens.render.console import view
+from compiler_lens.render.console.open_page import page_for
+
+ID = CompileId(0, 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "called", "device", "told"),
+    [
+        ("default", "addmm", "cpu", 'Nothing was autotuned: mode="max-autotune" asks for it.'),
+        (
+            "max-autotune",
+            "addmm",
+            "cpu",
+            "though it was asked for: on a CPU Inductor has matrix products of its own only",
+        ),
+        ("max-autotune", "convolution", "cpu", "though it was asked for: on a CPU Inductor has no convolution"),
+        ("max-autotune", "topk", "cpu", "though it was asked for: there is no matrix product and no convolution"),
+        ("max-autotune", "addmm", "cuda", "Nothing was autotuned, though it was asked for."),
+        ("max-autotune", "bmm", "cpu", "Nothing was autotuned, though it was asked for."),
+    ],
+)
+def test_where_nothing_was_autotuned_it_says_why(mode, called, device, told):
+    compilation = Compilation(ID, "forward", "model.py", 1, Outcome.COMPILED, mode=mode)
+    kernel = Kernel(ID, Pass.FORWARD, f"extern_kernels.{called}", KernelKind.EXTERN, device=device)
+    recording = Recording(compilations=(compilation,), kernels=(kernel,))
+    text = view(recording, "autotune", page_for(recording, width=100, color=False), EVERYTHING)
+    assert told in " ".join(text.split())
