@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.select import EVERYTHING, Selection
+from compiler_lens.analysis.select import EVERYTHING, Selection, kernel_name, short_name
 from compiler_lens.model import CompileId, OtherTime, Recording
 from compiler_lens.render.console.profile import kernel_label, profile_report
 from compiler_lens.render.json import to_json
@@ -42,6 +42,22 @@ def test_the_most_to_gain_stands_first_with_its_lines() -> None:
     assert rows[0].split()[-4:] == ["mm", "models.py:24,", "22,", "25"]
     gains = [float(row.split()[0].strip("~")) for row in rows if " µs " in row and "models.py" in row]
     assert gains == sorted(gains, reverse=True)
+
+
+@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kernel_is_called_by_a_name_that_finds_it(name: str, width: int) -> None:
+    found = recording(name)
+    names = {kernel.name for kernel in found.kernels}
+    assert all(kernel_name(short_name(one, names), names, "here") == one for one in names)
+    shown = profile_report(found, width=width, color=False, path="REC").splitlines()
+    generated = {short_name(one, names) for one in names if one.startswith("triton_")}
+    words = [word for line in shown for word in line.split() if word in generated]
+    assert len(words) > 2
+    assert len(words) == len({*words}) + 1, "each row has its own, and the first is the next step"
+    assert shown[-1].endswith(f" kernel {words[0]}")
+    assert short_name("triton_a_b_c_1", {"triton_a_b_c_1", "triton_x_b_c_1"}) == "a_b_c_1"
+    assert short_name("b_1", {"b_1", "a_b_1"}) == "b_1"
 
 
 def test_what_to_do_depends_on_the_mode() -> None:
