@@ -74,6 +74,14 @@ def test_doubt_is_marked_and_said() -> None:
     assert any(line.lstrip().startswith("~ where") for line in doubtful)
 
 
+def test_one_launch_is_no_launches() -> None:
+    found = recording("gpt-default")
+    profile = found.profiles[-1]
+    assert lines(found)[1].startswith("  47 launches; ")
+    once = next(launch for launch in profile.launches if launch.runs == 1)
+    assert lines(replace(found, profiles=(replace(profile, launches=(once,)),)))[1].startswith("  1 launch; ")
+
+
 def test_kernels_that_the_profiler_held_up_are_no_share_of_a_call() -> None:
     found = recording("gpt-default")
     profile = replace(found.profiles[-1], microseconds=200.0, spread=50.0)

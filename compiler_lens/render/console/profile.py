@@ -119,9 +119,8 @@ def _call(found: Roofline, page: Page) -> Iterator[Text]:
     split = zip(names, (parts.kernels, parts.other, parts.idle), strict=True)
     fits = parts.kernels <= parts.total  # else the profiler, or a busy machine, held the kernels up
     shares = ", ".join(f"{name} {_us(value)}{_of(value, parts.total) if fits else ''}" for name, value in split)
-    told = (
-        f"{_count(parts.launches)} launches; {'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}: {shares}"
-    )
+    launches = f"{_count(parts.launches)} {'launch' if parts.launches == 1 else 'launches'}"
+    told = f"{launches}; {'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}: {shares}"
     yield from paragraph(told, page.width, 2)
 
 
