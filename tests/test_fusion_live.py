@@ -9,8 +9,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import compiler_lens  # noqa: E402
-from compiler_lens.analysis.fusion import Library, unfused  # noqa: E402
+from compiler_lens.analysis.fusion import unfused  # noqa: E402
 from compiler_lens.analysis.fusion_reasons import Reason  # noqa: E402
+from compiler_lens.analysis.library_calls import Library  # noqa: E402
 from compiler_lens.capture import compat, sidecar  # noqa: E402
 from compiler_lens.capture.tap import ANCHOR  # noqa: E402
 from compiler_lens.event import Event  # noqa: E402

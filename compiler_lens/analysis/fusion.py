@@ -6,10 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
 from compiler_lens.analysis.computed import computed
 from compiler_lens.analysis.fusion_reasons import Reason, reason_of
+from compiler_lens.analysis.library_calls import Library, library_of
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.select import EVERYTHING, Selection
 from compiler_lens.model import (
@@ -35,17 +35,6 @@ _LOWERED: Mapping[Pass, GraphStage] = {
     Pass.BACKWARD: GraphStage.POST_GRAD_BACKWARD,
 }
 _NUMBERED = re.compile(r"_\d+$")
-
-
-class Library(Enum):
-    """Why a launch is the call of something that Inductor did not write."""
-
-    PRODUCT = "matrix product"
-    CONVOLUTION = "convolution"
-    ATTENTION = "attention"
-    CHOSEN = "chosen by autotuning"  # among kernels that Inductor can write, and this was the fastest
-    COPY = "copy"  # plain work on a tensor, between devices as a rule
-    NO_LOWERING = "no lowering"  # an op that Inductor calls as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,28 +214,6 @@ def saved(pairs: Iterable[Apart]) -> int:
             key = (pair.second.index, pair.second.number, access.name)
             most[key] = max(most.get(key, 0), access.bytes or 0)
     return sum(most.values())
-
-
-def library_of(kernel: Kernel, tuned: Mapping[CompileId, frozenset[str]]) -> Library | None:
-    """Why a kernel is not one of Inductor's own; None for one that is."""
-    if kernel.kind not in (KernelKind.EXTERN, KernelKind.FALLBACK):
-        return None
-    called = kernel.name.split(".")[1:]  # "extern_kernels.mm", "torch.ops.aten.topk.default"
-    if tuned.get(kernel.compile_id, frozenset()).intersection(called):
-        return Library.CHOSEN
-    if kernel.name.startswith("Tensor."):
-        return Library.COPY
-    # A fallback is called by its op's name; a library's function may have a name that says nothing.
-    told = (".".join(called), " ".join(kernel.aten) if kernel.kind is KernelKind.EXTERN else "")
-    known = (library for text in told for pattern, library in _LIBRARIES if pattern.search(text))
-    return next(known, Library.NO_LOWERING)
-
-
-_LIBRARIES: tuple[tuple[re.Pattern[str], Library], ...] = (
-    (re.compile(r"attention"), Library.ATTENTION),
-    (re.compile(r"convolution|conv[123]d"), Library.CONVOLUTION),
-    (re.compile(r"mm(?![a-z])|matmul|linear|\b(?:add)?mv\b|\bdot\b"), Library.PRODUCT),
-)
 
 
 def _as_one(refusals: Sequence[Refusal]) -> Refusal:

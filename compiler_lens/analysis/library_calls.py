@@ -1,9 +1,14 @@
-"""What a library's call computes, and the kernels that only work for it: Inductor counts these to the same op."""
+"""Calls of libraries: why there is one, what it computes, and which kernels only make its inputs ready.
+
+Inductor counts such a kernel to the same op as the call.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 from compiler_lens.analysis.kernels import is_generated
 from compiler_lens.analysis.lineage import Lineage, is_view
@@ -18,12 +23,45 @@ _LIBRARY_OPS = frozenset(
 Spot = tuple[int, int | None]
 
 
+class Library(Enum):
+    """Why a launch is the call of something that Inductor did not write."""
+
+    PRODUCT = "matrix product"
+    CONVOLUTION = "convolution"
+    ATTENTION = "attention"
+    CHOSEN = "chosen by autotuning"  # among kernels that Inductor can write, and this was the fastest
+    COPY = "copy"  # plain work on a tensor, between devices as a rule
+    NO_LOWERING = "no lowering"  # an op that Inductor calls as it is
+
+
 @dataclass(frozen=True, slots=True)
 class Help:
     """What a generated launch does for a later call of a library whose op it has too."""
 
     call: Kernel
     whole: bool  # it has no other op: it is a copy into the layout that the library wants
+
+
+def library_of(kernel: Kernel, tuned: Mapping[CompileId, frozenset[str]]) -> Library | None:
+    """Why a kernel is not one of Inductor's own; None for one that is."""
+    if kernel.kind not in (KernelKind.EXTERN, KernelKind.FALLBACK):
+        return None
+    called = kernel.name.split(".")[1:]  # "extern_kernels.mm", "torch.ops.aten.topk.default"
+    if tuned.get(kernel.compile_id, frozenset()).intersection(called):
+        return Library.CHOSEN
+    if kernel.name.startswith("Tensor."):
+        return Library.COPY
+    # A fallback is called by its op's name; a library's function may have a name that says nothing.
+    told = (".".join(called), " ".join(kernel.aten) if kernel.kind is KernelKind.EXTERN else "")
+    known = (library for text in told for pattern, library in _LIBRARIES if pattern.search(text))
+    return next(known, Library.NO_LOWERING)
+
+
+_LIBRARIES: tuple[tuple[re.Pattern[str], Library], ...] = (
+    (re.compile(r"attention"), Library.ATTENTION),
+    (re.compile(r"convolution|conv[123]d"), Library.CONVOLUTION),
+    (re.compile(r"mm(?![a-z])|matmul|linear|\b(?:add)?mv\b|\bdot\b"), Library.PRODUCT),
+)
 
 
 def helps(lineages: Iterable[Lineage]) -> Mapping[Spot, Help]:

@@ -15,7 +15,7 @@ from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection, nearest
 from compiler_lens.analysis.source_view import FileView, LineFacts, select_file, source_view
 from compiler_lens.errors import UsageError
-from compiler_lens.model import Decomposition, GraphStage, Pass, Recording, SourceLine
+from compiler_lens.model import Decomposition, GraphStage, Kernel, Pass, Recording, SourceLine
 
 _LOWERED = frozenset((GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD))
 _LISTED = 6  # modules that a message names
@@ -57,6 +57,7 @@ class LineStory:
     decompositions: tuple[Decomposition, ...]
     shares: tuple[tuple[SourceLine, int], ...]  # other lines in these launches, and in how many of them
     fate: Fate
+    unknown: tuple[Kernel, ...] = ()  # of the same compilations, that lead to no line at all: one may be this line's
 
     def of_pass(self, *, backward: bool) -> tuple[Tie, ...]:
         """The launches of the backward, or of the other programs."""
@@ -106,6 +107,7 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
         _decompositions(recording, ops),
         _shares(ties, asked, ops),
         _fate(recording, ops, ties, facts),
+        _unknown(provenance, ops),
     )
 
 
@@ -200,6 +202,13 @@ def _fate(recording: Recording, ops: Sequence[Origin], ties: Iterable[Tie], fact
     if facts.failures or facts.uncompiled is Treatment.FAILED:
         return Fate.FAILED
     return Fate.BREAKS if facts.cards else Fate.EAGER if facts.uncompiled else Fate.UNSEEN
+
+
+def _unknown(provenance: Provenance, ops: Iterable[Origin]) -> tuple[Kernel, ...]:
+    ids = {op.compile_id for op in ops}
+    lost = {one.index: one.kernel for one in provenance.lineages if one.kernel.compile_id in ids and not one.lines}
+    known = {one.index for one in provenance.lineages if one.lines}
+    return tuple(kernel for index, kernel in lost.items() if index not in known)
 
 
 def _without_kernel(recording: Recording, ops: Sequence[Origin]) -> Fate:

@@ -11,6 +11,7 @@ from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Kernel, Recording
 
+_WORDS = 3  # of a kernel's short name
 _ROOM = 60  # characters for the names that a message lists
 
 
@@ -105,6 +106,13 @@ def _meant(wanted: str, names: Collection[str]) -> list[str]:
             return found
         several = several or found
     return several
+
+
+def short_name(name: str, names: Collection[str]) -> str:
+    """The end of a kernel's name, three words or as many as it takes, by which `kernel_name` finds it."""
+    words = name.split("_")
+    ends = ("_".join(words[start:]) for start in range(len(words) - _WORDS, 0, -1))
+    return next((end for end in ends if end and _meant(end, names) == [name]), name)
 
 
 def _is_last_part(name: str, wanted: str) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler_lens.analysis.fusion import Cause, Library
+from compiler_lens.analysis.fusion import Cause
 from compiler_lens.analysis.fusion_reasons import Reason
 from compiler_lens.analysis.fusion_templates import Template, can_try, template_of
+from compiler_lens.analysis.library_calls import Library
 from compiler_lens.model import Compilation, Environment, Launch
 
 # What is said of a pair.

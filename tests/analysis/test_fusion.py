@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.fusion import Library, causes, fusion, library_of, neighbours, saved, unfused
+from compiler_lens.analysis.fusion import causes, fusion, neighbours, saved, unfused
 from compiler_lens.analysis.fusion_reasons import Reason, reason_of
+from compiler_lens.analysis.library_calls import Library, library_of
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection
 from compiler_lens.model import (

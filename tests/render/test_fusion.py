@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from compiler_lens.analysis.fusion import Library, neighbours
+from compiler_lens.analysis.fusion import neighbours
 from compiler_lens.analysis.fusion_reasons import Reason
+from compiler_lens.analysis.library_calls import Library
 from compiler_lens.analysis.select import EVERYTHING, Selection
 from compiler_lens.model import (
     BufferAccess,

@@ -238,6 +238,17 @@ def test_ops_of_a_line_that_was_compiled_twice_are_said_to_be_of_two_compilation
     assert "compilations" not in shown(Recording(graphs=graphs[:1]), "line", place="net.py:3").split("\n")[1]
 
 
+def test_kernels_that_lead_to_no_line_are_named_where_they_may_belong():
+    ids = (ID, CompileId(1, 0))
+    node = Node("x", "call_function", "torch.sin", source=(LINE,))
+    graphs = (Graph(ID, GraphStage.DYNAMO, "", (node,)),)
+    made = tuple(Kernel(i, Pass.INFERENCE, f"cpp_{n}", KernelKind.CPP, nodes=("new",)) for n, i in enumerate(ids))
+    text = shown(Recording(graphs=graphs, kernels=made), "line", place="net.py:3")
+    assert "that lead to no line, and may be of this one: cpp_0 in [0/0]\n" in text
+    assert "cpp_1" not in text
+    assert "lead to no line" not in shown(gpt(), "line", place="models.py:24")
+
+
 def test_a_module_is_told_like_a_line():
     text = shown(gpt(), "line", place="net.qkv")
     assert text.startswith("net.qkv  Linear\n  1 torch op: linear\n")

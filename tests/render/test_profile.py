@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.select import EVERYTHING, Selection
+from compiler_lens.analysis.select import EVERYTHING, Selection, kernel_name, short_name
 from compiler_lens.model import CompileId, OtherTime, Recording
 from compiler_lens.render.console.profile import kernel_label, profile_report
 from compiler_lens.render.json import to_json
@@ -44,6 +44,22 @@ def test_the_most_to_gain_stands_first_with_its_lines() -> None:
     assert gains == sorted(gains, reverse=True)
 
 
+@pytest.mark.parametrize("width", [80, 120, 160])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kernel_is_called_by_a_name_that_finds_it(name: str, width: int) -> None:
+    found = recording(name)
+    names = {kernel.name for kernel in found.kernels}
+    assert all(kernel_name(short_name(one, names), names, "here") == one for one in names)
+    shown = profile_report(found, width=width, color=False, path="REC").splitlines()
+    generated = {short_name(one, names) for one in names if one.startswith("triton_")}
+    words = [word for line in shown for word in line.split() if word in generated]
+    assert len(words) > 2
+    assert len(words) == len({*words}) + 1, "each row has its own, and the first is the next step"
+    assert shown[-1].endswith(f" kernel {words[0]}")
+    assert short_name("triton_a_b_c_1", {"triton_a_b_c_1", "triton_x_b_c_1"}) == "a_b_c_1"
+    assert short_name("b_1", {"b_1", "a_b_1"}) == "b_1"
+
+
 def test_what_to_do_depends_on_the_mode() -> None:
     assert any('mode="reduce-overhead"' in line for line in lines(recording("gpt-default")))
     replayed = "\n".join(lines(recording("gpt-reduce-overhead")))
@@ -56,6 +72,14 @@ def test_doubt_is_marked_and_said() -> None:
     assert not any("~" in line for line in sure)
     assert any(line.lstrip().startswith("~") and " mm " in line for line in doubtful)
     assert any(line.lstrip().startswith("~ where") for line in doubtful)
+
+
+def test_one_launch_is_no_launches() -> None:
+    found = recording("gpt-default")
+    profile = found.profiles[-1]
+    assert lines(found)[1].startswith("  47 launches; ")
+    once = next(launch for launch in profile.launches if launch.runs == 1)
+    assert lines(replace(found, profiles=(replace(profile, launches=(once,)),)))[1].startswith("  1 launch; ")
 
 
 def test_kernels_that_the_profiler_held_up_are_no_share_of_a_call() -> None:

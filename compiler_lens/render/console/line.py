@@ -17,7 +17,7 @@ from compiler_lens.model import Recording, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.lineage import modules_text
-from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, command, line, paragraph, title
+from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, command, joined, line, paragraph, title
 from compiler_lens.render.text import microseconds, plural, times
 
 _OPS = 8
@@ -38,7 +38,7 @@ def line_lines(recording: Recording, selection: Selection, page: Page) -> list[T
         lines += _kernels(recording, name, story.of_pass(backward=backward), page)
     lines += inside_lines(story, page)
     lines += _shares(story, page)
-    lines += _doubt(story, page)
+    lines += [*_doubt(story, page), *_unknown(story, page)]
     if story.ties:
         lines += [Text(), command("one of them: ", page.show(f"kernel {story.ties[0].lineage.kernel.name}"))]
     return lines
@@ -164,6 +164,14 @@ def _shares(story: LineStory, page: Page) -> list[Text]:
     lines += table(columns, rows[:_SHARES], page.width, 4)
     more = len(rows) - _SHARES
     return lines + ([line((f"… {plural(more, 'line')} more with --json", DIM), indent=4)] if more > 0 else [])
+
+
+def _unknown(story: LineStory, page: Page) -> list[Text]:
+    if not story.unknown:
+        return []
+    names = [f"{kernel.name} in [{kernel.compile_id}]" for kernel in story.unknown]
+    told = "kernels of the same compilation that lead to no line, and may be of this one: "
+    return paragraph(line((told, DIM), joined(names, _SHARES)), page.width, 2, "", 3)
 
 
 def _doubt(story: LineStory, page: Page) -> list[Text]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rich.text import Text
 
@@ -11,7 +11,7 @@ from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.profile_doubts import Doubt
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.roofline import Advice, Bound, GroupCost, Roofline, roofline, shares_by_bound
-from compiler_lens.analysis.select import EVERYTHING, Selection
+from compiler_lens.analysis.select import EVERYTHING, Selection, short_name
 from compiler_lens.model import Kernel, Recording, SourceLine
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
@@ -35,6 +35,7 @@ from compiler_lens.render.text import UNKNOWN, milliseconds, number, percent, pl
 _ROWS = 16
 _OTHERS = 4
 _WIDE = 100  # columns: from there on rates have room beside shares
+_WIDER = 140  # and ops beside names
 _OPS = 4
 
 _BOUNDS: Mapping[Bound, str] = {
@@ -104,7 +105,7 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
         *_table(recording, groups, page, usable=found.is_usable),
         *_others(found, page),
         *_notes(found, len(recording.profiles), page),
-        *_next(found, groups, page),
+        *_next(found, recording, groups, page),
     ]
 
 
@@ -118,9 +119,8 @@ def _call(found: Roofline, page: Page) -> Iterator[Text]:
     split = zip(names, (parts.kernels, parts.other, parts.idle), strict=True)
     fits = parts.kernels <= parts.total  # else the profiler, or a busy machine, held the kernels up
     shares = ", ".join(f"{name} {_us(value)}{_of(value, parts.total) if fits else ''}" for name, value in split)
-    told = (
-        f"{_count(parts.launches)} launches; {'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}: {shares}"
-    )
+    launches = f"{_count(parts.launches)} {'launch' if parts.launches == 1 else 'launches'}"
+    told = f"{launches}; {'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}: {shares}"
     yield from paragraph(told, page.width, 2)
 
 
@@ -150,19 +150,8 @@ def _ceilings(found: Roofline, page: Page) -> Iterator[Text]:
 
 
 def _table(recording: Recording, groups: Sequence[GroupCost], page: Page, *, usable: bool) -> Iterator[Text]:
-    wide = page.width >= _WIDE and usable
-    columns = (
-        *((Column("could gain", right=True, style=PLACE),) if usable else ()),
-        Column("time", right=True),
-        Column("runs", right=True),
-        *((Column("bytes/s", right=True, style=DIM), Column("FLOP/s", right=True, style=DIM)) if wide else ()),
-        *((Column("bound by"),) if usable else ()),
-        Column("kernel", flexible=True, style=CODE, middle=True),
-        Column("at", flexible=True, style=PLACE),
-    )
-    places = _Places(recording)
-    rows = [_row(group, places, page, wide=wide, usable=usable) for group in groups[:_ROWS]]
-    yield from table(columns, rows, page.width)
+    rows = _Rows(recording, page, usable=usable)
+    yield from table(rows.columns, [rows.of(group) for group in groups[:_ROWS]], page.width)
     rest = groups[_ROWS:]
     if rest:
         gain, spent = sum(g.above for g in rest), sum(g.total for g in rest)
@@ -170,22 +159,53 @@ def _table(recording: Recording, groups: Sequence[GroupCost], page: Page, *, usa
         yield line((f"… {plural(len(rest), 'more kernel')}, {_us(spent)}{above}: --json has all", DIM), indent=2)
 
 
-def _row(group: GroupCost, places: _Places, page: Page, *, wide: bool, usable: bool) -> list[str]:
-    rates = (_rate(group.bytes_per_second, "B/s"), _rate(group.flops_per_second, "FLOP/s")) if wide else ()
-    return [
-        *((_gain(group),) if usable else ()),
-        _us(group.total),
-        _count(group.runs),
-        *rates,
-        *((_bound(group),) if usable else ()),
-        kernel_label(group.group.first),
-        lines_text(places.of(group), page, 3 if wide else 1),
-    ]
+class _Rows:
+    """The rows of the table: with rates where there is room, with gains where times are usable."""
+
+    def __init__(self, recording: Recording, page: Page, *, usable: bool) -> None:
+        self._page, self._usable = page, usable
+        self._wide, self._wider = page.width >= _WIDE, page.width >= _WIDER
+        self._places, self._names = _Places(recording), _names(recording)
+
+    @property
+    def columns(self) -> list[Column]:
+        """All that there is room for."""
+        rates = [Column("bytes/s", right=True, style=DIM), Column("FLOP/s", right=True, style=DIM)]
+        return [
+            *([Column("could gain", right=True, style=PLACE)] if self._usable else []),
+            Column("time", right=True),
+            Column("runs", right=True),
+            *(rates if self._wide and self._usable else []),
+            *([Column("bound by")] if self._usable else []),
+            Column("kernel", flexible=True, style=CODE, middle=True),
+            *([Column("computes", flexible=True, middle=True)] if self._wider else []),
+            Column("at", flexible=True, style=PLACE),
+        ]
+
+    def of(self, group: GroupCost) -> list[str]:
+        """One kernel; what is generated has a name by which `show REC kernel` finds it."""
+        kernel = group.worst.kernel
+        label, is_ours = kernel_label(kernel), is_generated(kernel)
+        rates = [_rate(group.bytes_per_second, "B/s"), _rate(group.flops_per_second, "FLOP/s")]
+        return [
+            *([_gain(group)] if self._usable else []),
+            _us(group.total),
+            _count(group.runs),
+            *(rates if self._wide and self._usable else []),
+            *([_bound(group)] if self._usable else []),
+            short_name(kernel.name, self._names) if is_ours else label,
+            *([label if is_ours else ""] if self._wider else []),
+            lines_text(self._places.of(group), self._page, 3 if self._wide else 1),
+        ]
 
 
 def _gain(group: GroupCost) -> str:
     known = any(cost.floor is not None for cost in group.launches)
     return f"{'' if group.is_exact else '~'}{_us(group.above)}" if known else UNKNOWN
+
+
+def _names(recording: Recording) -> Collection[str]:
+    return dict.fromkeys(kernel.name for kernel in recording.kernels)
 
 
 def _bound(group: GroupCost) -> str:
@@ -250,7 +270,7 @@ def _notes(found: Roofline, profiles: int, page: Page) -> Iterator[Text]:
         yield from paragraph(note, page.width, 2, DIM, 2)
 
 
-def _next(found: Roofline, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
+def _next(found: Roofline, recording: Recording, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
     yield title("Next")
     for advice in found.advice:
         yield from paragraph(f"{_TO_DO[advice]}.", page.width, 2, GOOD)
@@ -260,7 +280,9 @@ def _next(found: Roofline, groups: Sequence[GroupCost], page: Page) -> Iterator[
         return
     with_source = [group.worst.kernel for group in groups if is_generated(group.worst.kernel)]
     if with_source:
-        yield command("one kernel, with its source: ", page.show(f"kernel {with_source[0].name}"))
+        yield command(
+            "one kernel, with its source: ", page.show(f"kernel {short_name(with_source[0].name, _names(recording))}")
+        )
 
 
 # -- figures

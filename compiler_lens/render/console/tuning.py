@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from compiler_lens.analysis.fusion import Library, library_of
 from compiler_lens.analysis.fusion_templates import asks_for_tuning, template_of
+from compiler_lens.analysis.library_calls import Library, library_of
 from compiler_lens.analysis.select import Selection
 from compiler_lens.model import AutotuneResult, CudagraphOutcome, CudagraphState, Recording
 from compiler_lens.render import words
