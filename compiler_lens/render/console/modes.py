@@ -164,8 +164,16 @@ def _speed_row(row: Row, result: Comparison, phase: str, best: str) -> list[str 
     rate = timing.tokens_per_second
     return [
         "*" if row.name == best else " ", name, duration(median), f"{duration(low)}–{duration(high)}",  # noqa: RUF001
-        _gain(row, result, phase, timing), f"{rate:,.1f}" if rate else "",
+        _gain(row, result, phase, timing), _per_second(rate),
     ]  # fmt: skip
+
+
+def _per_second(rate: float | None) -> str:
+    """Three digits: no machine runs so evenly that a fourth means something."""
+    if not rate:
+        return ""
+    decimals = 2 - math.floor(math.log10(rate))
+    return f"{round(rate, decimals):,.{max(decimals, 0)}f}"
 
 
 def _gain(row: Row, result: Comparison, phase: str, timing: Timing) -> str | Text:
@@ -290,7 +298,8 @@ def _advice(best: Choice | None, result: Comparison) -> str:
         return f"Use eager: {_no_gain(best)}"
     if best.why is Why.ALONE:
         return f"Only {best.row.name} was measured: there is nothing to compare it with."
-    gain = f"{best.speedup:.2f} × eager" if best.speedup else "the fastest"  # noqa: RUF001
+    over = f" over {' and '.join(result.phases)} together" if len(result.phases) > 1 else ""
+    gain = f"{best.speedup:.2f} × eager{over}" if best.speedup else "the fastest"  # noqa: RUF001
     calls = break_even(best.row, result.eager, best.row.cold_seconds)
     earned = f", earned back after {plural(calls, 'call')} with empty caches" if calls is not None else ""
     others = "".join(f"; {_dearer(other, best.row)}" for other in best.equals if not other.is_eager)
