@@ -162,10 +162,10 @@ def test_rows_that_are_default_by_another_name_are_told() -> None:
 
 
 def test_passes_that_disagree_give_no_verdict() -> None:
-    wild = replace(row("default", 1.0), timings=(Timing("call", ((1.0, 1.0), (582.0, 582.0))),))
+    wild = replace(row("default", 1.0), timings=(Timing("call", ((1.0, 1.0), (1742.0, 1742.0))),))
     found = Comparison((row("eager", 2.0), wild), ("call",))
     told = modes_report(found, width=200, color=False)
-    assert told.splitlines()[-1].startswith("No verdict: passes over the same row disagree 582 times. Measure again")
+    assert told.splitlines()[-1].startswith("No verdict: passes over the same row disagree 1,742 times. Measure again")
     assert "*" not in told
     assert "Use " not in told
     data = json.loads(modes_json(found))

@@ -255,9 +255,9 @@ def _late(count: int) -> str:
 
 
 def _unsteady(rows: Sequence[Row]) -> str:
-    drift = largest_drift(rows)
+    drift = _factor(largest_drift(rows))
     names = ", ".join(row.name for row in rows)
-    return f"{names}: up to {drift:.3g} times slower in one pass than in another: is something else running here?"
+    return f"{names}: up to {drift} times slower in one pass than in another: is something else running here?"
 
 
 def told_diffs(result: Comparison) -> Mapping[str, tuple[str, ...]]:
@@ -306,12 +306,16 @@ def _advice(best: Choice | None, result: Comparison) -> str:
     return f"Use {best.row.name}: {gain}{earned}{others}{_same(best)}"
 
 
+def _factor(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"  # noqa: PLR2004
+
+
 def _no_verdict(result: Comparison) -> str:
     if no_verdict(result) is not NoVerdict.UNSTEADY:
         return "Nothing could be measured."
-    drift = largest_drift(result.measured)
+    drift = _factor(largest_drift(result.measured))
     return (
-        f"No verdict: passes over the same row disagree {drift:.3g} times. "
+        f"No verdict: passes over the same row disagree {drift} times. "
         "Measure again on a quiet machine, and longer: --seconds 10, in Python seconds=10."
     )
 
