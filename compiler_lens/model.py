@@ -418,6 +418,7 @@ class AutotuneResult:
     choices: tuple[AutotuneChoice, ...]  # fastest first
     seconds: float | None = None  # spent on benchmarking
     precompile_seconds: float | None = None
+    cached: bool = False  # measured by an earlier run: this one took its result out of a cache
 
     @property
     def winner(self) -> AutotuneChoice | None:

@@ -52,8 +52,9 @@ class Provenance:
     def _file(self, file: str, number: int) -> str:
         if (file, number) in self._lines:
             return file
+        files = dict.fromkeys(known for known, _ in self._lines)
         ending = "/" + file.replace("\\", "/").removeprefix("./")
-        found = list({known: None for known, _ in self._lines if known.replace("\\", "/").endswith(ending)})
+        found = [known for known in files if known.replace("\\", "/").endswith(ending) and file not in files]
         if len(found) > 1:
             raise UsageError(f"{file!r} is the end of several files: {', '.join(sorted(found))}")
         return found[0] if found else file

@@ -21,7 +21,7 @@ def read_autotune(event: Event, compile_id: CompileId, _files: Mapping[int, str]
     except (KeyError, TypeError, ValueError) as error:
         raise PayloadError(f"an autotuning of an unknown shape: {error!r}") from error
     seconds, precompile = meta.get("seconds"), meta.get("precompile_seconds")
-    return (AutotuneResult(compile_id, op, inputs, tuple(choices), seconds, precompile),)
+    return (AutotuneResult(compile_id, op, inputs, tuple(choices), seconds, precompile, event.cached),)
 
 
 _KINDS: Mapping[str, KernelKind] = {kind.value: kind for kind in KernelKind}

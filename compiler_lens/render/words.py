@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from compiler_lens.analysis.caches import Warmth
 from compiler_lens.analysis.coverage import Treatment
@@ -11,6 +11,7 @@ from compiler_lens.analysis.line_story import Fate
 from compiler_lens.analysis.lineage import Role
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.model import (
+    AutotuneResult,
     CudagraphState,
     GraphStage,
     Kernel,
@@ -19,6 +20,7 @@ from compiler_lens.model import (
     Pass,
     Trust,
 )
+from compiler_lens.render.text import seconds
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPILED: "compiled",
@@ -144,6 +146,15 @@ def kernel_kind(kernel: Kernel) -> str:
     """Who wrote a kernel and what shape it has: `C++ reduction`, `Triton persistent`, `extern`."""
     shape = kernel.shape.replace("_", " ").replace("persistent reduction", "persistent")
     return KERNEL_KINDS[kernel.kind] + (f" {shape}" if shape and shape != kernel.kind.value else "")
+
+
+def tuning_time(results: Iterable[AutotuneResult]) -> str:
+    """`5.75 s`, `5.14 s of an earlier run`: what came out of a cache took no time in this one."""
+    spent = {False: 0.0, True: 0.0}
+    for result in results:
+        spent[result.cached] += (result.seconds or 0.0) + (result.precompile_seconds or 0.0)
+    earlier = f"{seconds(spent[True])} of an earlier run" if spent[True] else ""
+    return ", and ".join(filter(None, (seconds(spent[False]) if spent[False] or not earlier else "", earlier)))
 
 
 def op_name(target: str) -> str:

@@ -350,6 +350,8 @@ def test_a_line_is_found_by_the_end_of_its_files_path_if_one_file_has_it():
     for text in ("app/net.py", "./app/net.py", "user/app/net.py"):
         assert provenance.at_line(text, 9) == provenance.at_line(here.file, 9)
     assert provenance.at_line("pp/net.py", 9).every == provenance.at_line("app/net.py", 10).every == ()
+    short = built(dynamo, graph(GraphStage.DYNAMO, replace(op("z"), source=(at(1, "net.py"),))), kernels=())
+    assert short.at_line("net.py", 9).every == ()
     with pytest.raises(UsageError, match=r"'net.py' is the end of several files"):
         provenance.at_line("net.py", 9)
 

@@ -398,7 +398,7 @@ def test_the_next_step_is_one_that_can_be_made(
     text = "def make():\n    return lambda x: (x @ x).sin(), torch.randn(9, 9)\n"
     out = tmp_path / "made.clens"
     assert main(["profile", f"{write(text)}:make", "-o", str(out), "--no-color"]) == 0
-    assert f"compiler-lens show {out} kernel cpp_fused" in capsys.readouterr().out
+    assert f"compiler-lens show {out} kernel fused_sin_0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

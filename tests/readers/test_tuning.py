@@ -41,6 +41,13 @@ def test_choices_are_fastest_first_and_failed_ones_last():
     assert (result.seconds, result.precompile_seconds, result.inputs) == (1.5, 0.5, ("f32[2, 2]",))
 
 
+def test_a_table_out_of_a_cache_is_of_an_earlier_run():
+    meta = {"op": "mm", "inputs": [], "choices": []}
+    for cached in (True, False):
+        (result,) = read_autotune(Event("lens.autotune", 0.0, meta=meta, cached=cached), ID, {})
+        assert result.cached is cached
+
+
 def test_a_real_table_names_winner_and_loser():
     result = autotune(payload("mm.autotune.json"))
     assert (result.op, len(result.choices), result.winner.kind) == ("mm", 21, KernelKind.EXTERN)

@@ -105,6 +105,18 @@ def test_a_chart_has_a_bar_for_each_row_that_ran() -> None:
     assert lengths[0] / lengths[1] == pytest.approx(0.0101 / 0.0031, rel=0.02)
 
 
+def test_rates_have_three_digits_and_a_speedup_says_of_what() -> None:
+    def phases(factor: float) -> tuple[Timing, ...]:
+        return Timing("prefill", ((factor, factor),), tokens=9263), Timing("decode", ((3.0, 3.0),), tokens=64)
+
+    rows = (Row("eager", timings=phases(9.0)), Row("default", timings=phases(1.0), cold_seconds=1.0))
+    told = modes_report(Comparison(rows, ("prefill", "decode")), width=120, color=False)
+    assert "1,030" in told
+    assert "9,260" in told
+    assert "21.3" in told
+    assert "Use default: 3.00 × eager over prefill and decode together, earned" in told  # noqa: RUF001
+
+
 def test_a_phase_with_tokens_is_drawn_by_its_rate() -> None:
     timing = Timing("decode", ((0.5, 0.5),), tokens=64)
     drawn = modes_chart(Comparison((Row("eager", timings=(timing,)),), ("decode",)))
@@ -150,10 +162,10 @@ def test_rows_that_are_default_by_another_name_are_told() -> None:
 
 
 def test_passes_that_disagree_give_no_verdict() -> None:
-    wild = replace(row("default", 1.0), timings=(Timing("call", ((1.0, 1.0), (582.0, 582.0))),))
+    wild = replace(row("default", 1.0), timings=(Timing("call", ((1.0, 1.0), (1742.0, 1742.0))),))
     found = Comparison((row("eager", 2.0), wild), ("call",))
     told = modes_report(found, width=200, color=False)
-    assert told.splitlines()[-1].startswith("No verdict: passes over the same row disagree 582 times. Measure again")
+    assert told.splitlines()[-1].startswith("No verdict: passes over the same row disagree 1,742 times. Measure again")
     assert "*" not in told
     assert "Use " not in told
     data = json.loads(modes_json(found))

@@ -3,9 +3,10 @@
 import pytest
 
 from compiler_lens.analysis.select import EVERYTHING
-from compiler_lens.model import Compilation, CompileId, Kernel, KernelKind, Outcome, Pass, Recording
+from compiler_lens.model import AutotuneResult, Compilation, CompileId, Kernel, KernelKind, Outcome, Pass, Recording
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.words import tuning_time
 
 ID = CompileId(0, 0)
 
@@ -32,3 +33,19 @@ def test_where_nothing_was_autotuned_it_says_why(mode, called, device, told):
     recording = Recording(compilations=(compilation,), kernels=(kernel,))
     text = view(recording, "autotune", page_for(recording, width=100, color=False), EVERYTHING)
     assert told in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("results", "told"),
+    [
+        ([(5.0, 0.75, False)], "5.75 s"),
+        ([(5.0, 0.75, True)], "5.75 s of an earlier run"),
+        ([(5.0, None, True), (2.0, None, False)], "2.00 s, and 5.00 s of an earlier run"),
+        ([(None, None, False)], "0 ms"),
+    ],
+)
+def test_time_that_an_earlier_run_spent_is_not_of_this_one(results, told):
+    tuned = [AutotuneResult(ID, "mm", (), (), seconds, precompile, cached) for seconds, precompile, cached in results]
+    assert tuning_time(tuned) == told
+    recording = Recording(autotunes=tuple(tuned))
+    assert f" in {told}\n" in view(recording, "autotune", page_for(recording, width=100, color=False), EVERYTHING)

@@ -164,8 +164,16 @@ def _speed_row(row: Row, result: Comparison, phase: str, best: str) -> list[str 
     rate = timing.tokens_per_second
     return [
         "*" if row.name == best else " ", name, duration(median), f"{duration(low)}–{duration(high)}",  # noqa: RUF001
-        _gain(row, result, phase, timing), f"{rate:,.1f}" if rate else "",
+        _gain(row, result, phase, timing), _per_second(rate),
     ]  # fmt: skip
+
+
+def _per_second(rate: float | None) -> str:
+    """Three digits: no machine runs so evenly that a fourth means something."""
+    if not rate:
+        return ""
+    decimals = 2 - math.floor(math.log10(rate))
+    return f"{round(rate, decimals):,.{max(decimals, 0)}f}"
 
 
 def _gain(row: Row, result: Comparison, phase: str, timing: Timing) -> str | Text:
@@ -247,9 +255,9 @@ def _late(count: int) -> str:
 
 
 def _unsteady(rows: Sequence[Row]) -> str:
-    drift = largest_drift(rows)
+    drift = _factor(largest_drift(rows))
     names = ", ".join(row.name for row in rows)
-    return f"{names}: up to {drift:.3g} times slower in one pass than in another: is something else running here?"
+    return f"{names}: up to {drift} times slower in one pass than in another: is something else running here?"
 
 
 def told_diffs(result: Comparison) -> Mapping[str, tuple[str, ...]]:
@@ -290,19 +298,24 @@ def _advice(best: Choice | None, result: Comparison) -> str:
         return f"Use eager: {_no_gain(best)}"
     if best.why is Why.ALONE:
         return f"Only {best.row.name} was measured: there is nothing to compare it with."
-    gain = f"{best.speedup:.2f} × eager" if best.speedup else "the fastest"  # noqa: RUF001
+    over = f" over {' and '.join(result.phases)} together" if len(result.phases) > 1 else ""
+    gain = f"{best.speedup:.2f} × eager{over}" if best.speedup else "the fastest"  # noqa: RUF001
     calls = break_even(best.row, result.eager, best.row.cold_seconds)
     earned = f", earned back after {plural(calls, 'call')} with empty caches" if calls is not None else ""
     others = "".join(f"; {_dearer(other, best.row)}" for other in best.equals if not other.is_eager)
     return f"Use {best.row.name}: {gain}{earned}{others}{_same(best)}"
 
 
+def _factor(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"  # noqa: PLR2004
+
+
 def _no_verdict(result: Comparison) -> str:
     if no_verdict(result) is not NoVerdict.UNSTEADY:
         return "Nothing could be measured."
-    drift = largest_drift(result.measured)
+    drift = _factor(largest_drift(result.measured))
     return (
-        f"No verdict: passes over the same row disagree {drift:.3g} times. "
+        f"No verdict: passes over the same row disagree {drift} times. "
         "Measure again on a quiet machine, and longer: --seconds 10, in Python seconds=10."
     )
 

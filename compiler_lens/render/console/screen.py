@@ -266,10 +266,10 @@ def _kernels(recording: Recording, summary: Summary, page: Page, room: Room) -> 
     )
     lines += table(columns, rows, page.width)
     hidden = len(recording.kernels) - sum(len(group.kernels) for group in fusing[: room.kernels])
-    return [*lines, *_more(hidden, "kernel", "kernels", page), *_modes(recording)]
+    return [*lines, *_more(hidden, "kernel", "kernels", page), *_modes(recording, page)]
 
 
-def _modes(recording: Recording) -> Iterable[Text]:
+def _modes(recording: Recording, page: Page) -> Iterable[Text]:
     states = cudagraph_states(recording.cudagraphs)
     if states:
         yield line(
@@ -278,13 +278,10 @@ def _modes(recording: Recording) -> Iterable[Text]:
     if recording.autotunes:
         winners = Counter(autotune_winners(recording.autotunes)).most_common()
         won = ", ".join(f"{words.KERNEL_KINDS[kind]} {times(n)}" for kind, n in winners)
-        spent = sum((r.seconds or 0.0) + (r.precompile_seconds or 0.0) for r in recording.autotunes)
         tried = sum(len(r.choices) for r in recording.autotunes)
-        yield line(
-            f"Autotuning: {plural(tried, 'choice')} for {plural(len(recording.autotunes), 'op')}"
-            f" in {seconds(spent)}, won by {won or 'none'}",
-            indent=2,
-        )
+        text = f"Autotuning: {plural(tried, 'choice')} for {plural(len(recording.autotunes), 'op')}"
+        text += f" in {words.tuning_time(recording.autotunes)}, won by {won or 'none'}"
+        yield from paragraph(text, page.width, 2, "", 2)
 
 
 def _times(summary: Summary, page: Page, room: Room) -> list[Text]:

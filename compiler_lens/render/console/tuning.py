@@ -23,8 +23,7 @@ def autotune_lines(recording: Recording, selection: Selection, page: Page) -> li
     results = [r for r in recording.autotunes if selection.has(r)]
     if not results:
         return paragraph(f"Nothing was autotuned{_why_not(recording, selection)}.", page.width, 0)
-    spent = sum((r.seconds or 0.0) + (r.precompile_seconds or 0.0) for r in results)
-    lines = [title("Autotuning", f"{plural(len(results), 'op')} in {seconds(spent)}")]
+    lines = [title("Autotuning", f"{plural(len(results), 'op')} in {words.tuning_time(results)}")]
     for result in results:
         lines += [Text(), *_result(result, page)]
     return lines
