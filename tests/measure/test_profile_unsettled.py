@@ -1,5 +1,6 @@
 """Profiles of what does not come to rest, or does not compile."""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -45,7 +46,11 @@ def test_what_goes_on_compiling_is_said_to() -> None:
 
 
 def test_what_does_not_compile_is_said_to() -> None:
-    with pytest.raises(UsageError, match=r"cannot be compiled: RuntimeError: Unrecognized mode=fast"):
+    with contextlib.closing(compiler_lens.Lens(progress=False)) as lens:
+        compiled = torch.compile(product, backend=lens, mode="fast")
+        with pytest.raises(UsageError, match="cannot be compiled: RuntimeError: Unrecognized mode=fast"):
+            lens.profile(compiled, torch.randn(2, 8))
+    with pytest.raises(UsageError, match=r"torch\.compile has no mode fast: it has default, "):
         compiler_lens.profile(product, torch.randn(2, 8), mode="fast")
     with pytest.raises(UsageError, match="repeats is a number of calls, 1 or more, not 0"):
         compiler_lens.profile(product, torch.randn(2, 8), repeats=0)
