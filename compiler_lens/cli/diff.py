@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.output import check_width, printed
+from compiler_lens.cli.output import add_look, check_width, printed
 from compiler_lens.errors import RecordingFileError, UsageError
 
 if TYPE_CHECKING:
@@ -60,9 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--exit-code", action="store_true", help="exit status 1 if anything differs, as git diff has it"
     )
-    parser.add_argument("--json", action="store_true", help="for programs: everything as JSON")
-    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
-    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    add_look(parser, json="everything as JSON")
     parser.set_defaults(run=run)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import traceback
@@ -58,6 +59,16 @@ def target(text: str, command: str) -> Target:
     if not path.is_file():
         raise UsageError(f"no such file: {file}")
     return Target(path, name)
+
+
+def measuring(command: str, module: str, function: str) -> Callable[..., Any]:
+    """A function that runs models, for a command. Raises `UsageError` where there is no torch."""
+    try:
+        return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise UsageError(f"{command} runs the model: it needs torch in this Python") from error
 
 
 def _factory(file: Path, name: str) -> Callable[[], Any]:

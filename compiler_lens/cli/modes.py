@@ -7,11 +7,11 @@ import ast
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from compiler_lens.cli.factory import CONTRACT, Target, target
-from compiler_lens.cli.output import check_can_be_written, check_width, printed
+from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
+from compiler_lens.cli.output import add_look, check_can_be_written, check_width, printed
 from compiler_lens.errors import UsageError
 from compiler_lens.render.text import one_line
 
@@ -60,9 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     add("--seconds", metavar="S", type=float, default=2.0, help="to spend on timing each row; compiling comes on top")
     add("--svg", metavar="FILE", help="write a bar chart")
     add("-o", "--output", metavar="FOLDER", help="keep a recording of each row's cold compile")
-    add("--json", action="store_true", help="for programs: the same facts as JSON")
-    add("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
-    add("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    add_look(parser)
     parser.set_defaults(run=run)
 
 
@@ -78,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace, wanted: Target, options: dict[str, dict[str, Any]]) -> str:
-    compare = _compare_modes()
+    compare = measuring("modes", "compiler_lens.measure.modes.compare", "compare_modes")
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make(takes_phases=True)
         modes = {} if args.modes is None else {"modes": _names(args.modes)}
@@ -122,13 +120,3 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return text
-
-
-def _compare_modes() -> Callable[..., Any]:
-    try:
-        from compiler_lens.measure.modes.compare import compare_modes
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise UsageError("modes runs the model: it needs torch in this Python") from error
-    return compare_modes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
@@ -36,6 +37,13 @@ def write(text: str) -> None:
         text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def add_look(parser: argparse.ArgumentParser, json: str = "the same facts as JSON") -> None:
+    """Add the options that say how an answer is printed."""
+    parser.add_argument("--json", action="store_true", help=f"for programs: {json}")
+    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
+    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
 
 
 def check_width(width: int | None) -> None:

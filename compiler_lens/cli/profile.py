@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-from compiler_lens.cli.factory import CONTRACT, Target, target
-from compiler_lens.cli.output import check_can_be_written, check_width, printed
+from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
+from compiler_lens.cli.output import add_look, check_can_be_written, check_width, printed
 from compiler_lens.errors import UsageError
 from compiler_lens.journal import is_journal
 
@@ -50,9 +48,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("--training", action="store_true", help="run a backward after each call")
     parser.add_argument("--repeats", metavar="N", type=int, help="calls to time; by default half a second of them")
     parser.add_argument("-o", "--output", metavar="REC", help="keep the recording, with the profile in it")
-    parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
-    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
-    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    add_look(parser)
     parser.set_defaults(run=run)
 
 
@@ -67,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 def _text(args: argparse.Namespace, wanted: Target) -> str:
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make()
-        result = _profile()(
+        result = measuring("profile", "compiler_lens.measure.profile", "profile")(
             made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training, repeats=args.repeats
         )
     if args.json:
@@ -83,13 +79,3 @@ def _check_output(path: str | None) -> None:
     there = Path(path) if path else None
     if there and there.is_file() and there.stat().st_size and not is_journal(there):
         raise UsageError(f"{path} is there and is no recording: name another file with -o")
-
-
-def _profile() -> Callable[..., Any]:
-    try:
-        from compiler_lens.measure.profile import profile
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise UsageError("profile runs the model: it needs torch in this Python") from error
-    return profile

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.output import check_width, printed
+from compiler_lens.cli.output import add_look, check_width, printed
 from compiler_lens.errors import UsageError
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="append",
         help="a file, folder or package to count as your own code, where breaks are placed; may be repeated",
     )
-    parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
-    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
-    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    add_look(parser)
     parser.set_defaults(run=run)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from compiler_lens.cli import show
+from compiler_lens.cli.output import add_look
 
 _EPILOG = """\
 FILE is any ending of a file's path: model.py, models/model.py. Without one: the list of your files that
@@ -32,7 +33,5 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "--user-path", metavar="P", action="append", help="a file, folder or package to count as your own code"
     )
-    parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
-    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
-    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    add_look(parser)
     parser.set_defaults(run=show.run, view="source", id=None)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from compiler_lens.cli.factory import CONTRACT, Target, target
-from compiler_lens.cli.output import check_width, printed
-from compiler_lens.errors import UsageError
+from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
+from compiler_lens.cli.output import add_look, check_width, printed
 
 _DESCRIPTION = """\
 Compile a model under each setting of torch.compile that could matter to it, as far as Dynamo goes (nothing is
@@ -38,9 +36,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("target", metavar="FILE:FACTORY", help="a Python file, and the function that makes the model")
     parser.add_argument("--training", action="store_true", help="run a backward after each call")
-    parser.add_argument("--json", action="store_true", help="for programs: the same facts as JSON")
-    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
-    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
+    add_look(parser)
     parser.set_defaults(run=run)
 
 
@@ -54,19 +50,10 @@ def run(args: argparse.Namespace) -> int:
 def _text(args: argparse.Namespace, wanted: Target) -> str:
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make()
-        result = _what_if()(made.model, calls=made.calls * (1 if made.several else 2), training=args.training)
+        what_if = measuring("what-if", "compiler_lens.measure.what_if", "what_if")
+        result = what_if(made.model, calls=made.calls * (1 if made.several else 2), training=args.training)
     return str(result.to_json() + "\n" if args.json else result.report(**_look(args)))
 
 
 def _look(args: argparse.Namespace) -> dict[str, Any]:
     return {"width": args.width, "color": False if args.no_color else None}
-
-
-def _what_if() -> Callable[..., Any]:
-    try:
-        from compiler_lens.measure.what_if import what_if
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise UsageError("what-if runs the model: it needs torch in this Python") from error
-    return what_if

@@ -83,6 +83,14 @@ def as_written(model: Any) -> tuple[Any, bool | None]:
     return model._torchdynamo_orig_callable, getattr(context, "_dynamic", None)  # noqa: SLF001
 
 
+def check_not_lazy(function: Any) -> None:
+    """Raise `UsageError` for a module whose parameters have no shape yet."""
+    if isinstance(function, torch.nn.Module) and any(
+        torch.nn.parameter.is_lazy(tensor) for tensor in (*function.parameters(), *function.buffers())
+    ):
+        raise UsageError("the model has parameters without a shape yet (a lazy module): call it once before")
+
+
 def warm_up() -> None:
     """Have torch import what it compiles with: that time is not the first trial's."""
     observe(Program(_tiny, (Call((torch.zeros(3),), {}), Call((torch.zeros(4),), {}))), ())

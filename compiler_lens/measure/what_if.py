@@ -14,7 +14,17 @@ from compiler_lens.measure.calls import as_calls, marks
 from compiler_lens.measure.changes import CHANGES, MARKS, SCALARS, SIZES, Change, wanted
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Observed, Program, as_written, described, has_setting, is_set, observe, warm_up
+from compiler_lens.measure.trial import (
+    Observed,
+    Program,
+    as_written,
+    check_not_lazy,
+    described,
+    has_setting,
+    is_set,
+    observe,
+    warm_up,
+)
 
 if TYPE_CHECKING:
     from compiler_lens.model import SourceLine
@@ -70,7 +80,7 @@ def what_if(
     """
     function, dynamic = _callable(model)
     program = Program(function, as_calls(inputs, kwargs, calls), training, dynamic)
-    _check(program)
+    check_not_lazy(function)
     with _as_it_was(program) as restore:
         warm_up()
         return _Session(program, restore).result()
@@ -204,14 +214,6 @@ def _callable(model: Any) -> tuple[Callable[..., Any], bool | None]:
     if not callable(inner):
         raise UsageError(f"what_if needs a model or a function to call, not {type(model).__name__}")
     return inner, dynamic
-
-
-def _check(program: Program) -> None:
-    function = program.function
-    if isinstance(function, torch.nn.Module) and any(
-        torch.nn.parameter.is_lazy(tensor) for tensor in (*function.parameters(), *function.buffers())
-    ):
-        raise UsageError("the model has parameters without a shape yet (a lazy module): call it once before")
 
 
 def _at(line: SourceLine | None) -> str:

@@ -21,7 +21,7 @@ from compiler_lens.measure.modes.session import Bench, Session, Work
 from compiler_lens.measure.modes.wanted import MODES, wanted_rows
 from compiler_lens.measure.settings import kept_settings
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Program, as_written
+from compiler_lens.measure.trial import Program, as_written, check_not_lazy
 
 _FEWEST_PASSES = 2  # cold, then from the caches on disk
 
@@ -85,7 +85,7 @@ def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Se
     if phases is None:
         made = as_calls(inputs, kwargs, calls)
         program = Program(function, made if calls is not None else made[:1], training, dynamic)
-        _check(program.function)
+        check_not_lazy(program.function)
         reached = tuple((call.args, call.kwargs) for call in program.calls)
         return Work(function, (_phase_of(program),), dynamic, training, reached, len(program.calls))
     if inputs or kwargs or calls is not None or training:
@@ -112,13 +112,6 @@ def _callable(model: Any) -> tuple[Callable[..., Any], bool | None]:
     if not callable(inner):
         raise UsageError(f"compare_modes needs a model or a function to call, not {type(model).__name__}")
     return inner, dynamic
-
-
-def _check(function: Any) -> None:
-    if isinstance(function, torch.nn.Module) and any(
-        torch.nn.parameter.is_lazy(tensor) for tensor in (*function.parameters(), *function.buffers())
-    ):
-        raise UsageError("the model has parameters without a shape yet (a lazy module): call it once before")
 
 
 @contextlib.contextmanager
