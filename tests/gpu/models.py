@@ -51,6 +51,26 @@ class SmallResNet(nn.Module):
         return self.head(self.blocks(F.relu(self.stem(x))).mean((2, 3)))
 
 
+class Decoder(nn.Module):
+    """A small decoder as people write it: it stops to look at a tensor, and a setting of it changes as it is trained."""
+
+    def __init__(self, words: int = 4096, width: int = 512, layers: int = 4) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(words, width)
+        self.layers = nn.ModuleList(Block(width) for _ in range(layers))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, words, bias=False)
+        self.temperature = 1.0
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.embedding(ids)
+        for layer in self.layers:
+            x = layer(x)
+        if x.abs().max() > 1e4:
+            x = x.clamp(-1e4, 1e4)
+        logits = self.head(self.norm(x)) / self.temperature
+        return F.cross_entropy(logits.flatten(0, 1).float(), ids.flatten())
+
+
 class InBfloat16(nn.Module):
     """A model under autocast."""
 
@@ -111,9 +131,18 @@ def oddities(compile_: Callable[..., Callable[..., object]]) -> None:
         compiled([torch.randn(64, 64, device="cuda") for _ in range(4)])
 
 
+def train_on(model: nn.Module, inner: Decoder) -> None:
+    """Batches of other lengths, and a temperature that falls."""
+    for length, temperature in ((192, 1.0), (320, 1.0), (256, 0.9), (256, 0.8)):
+        inner.temperature = temperature
+        model(torch.randint(0, 4096, (8, length), device="cuda")).backward()
+        model.zero_grad()
+
+
 WORKLOADS = {"gpt": gpt, "resnet": resnet, "oddities": oddities}
 # A model on the GPU, its input, and whether it is trained.
 PROFILED = {
+    "decoder": lambda: (InBfloat16(Decoder().cuda()), torch.randint(0, 4096, (8, 256), device="cuda"), True),
     "gpt": lambda: (InBfloat16(Block().cuda()), torch.randn(8, 256, 512, device="cuda"), True),
     "resnet": lambda: (InBfloat16(SmallResNet().cuda().eval()), torch.randn(8, 3, 32, 32, device="cuda"), False),
 }
