@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.analysis.flops import Place, Work, launch_work, place_of
 from compiler_lens.analysis.kernels import KernelGroup, Views, is_generated, kernel_groups
 from compiler_lens.analysis.lineage import Lineage
+from compiler_lens.analysis.profile_doubts import doubts, is_usable
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.roofline import LaunchCost, launch_costs
 from compiler_lens.analysis.traffic import Traffic, launch_traffic
@@ -22,6 +23,7 @@ class Costs:
     moved: Mapping[Place, Traffic]
     work: Mapping[Place, Work]
     measured: Mapping[Place, LaunchCost]
+    is_usable: bool = True  # whether the profile's times are those of the program: else nothing follows from them
 
     @classmethod
     def of(cls, recording: Recording) -> Costs:
@@ -29,7 +31,8 @@ class Costs:
         costs = launch_costs(recording, recording.profiles[-1]) if recording.profiles else ()
         times = [(cost, cost.time) for cost in costs]
         measured = {place_of(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
-        return cls(launch_traffic(recording), launch_work(recording), measured)
+        usable = not recording.profiles or is_usable(doubts(recording.profiles[-1], costs))
+        return cls(launch_traffic(recording), launch_work(recording), measured, usable)
 
     def microseconds(self, lineages: Iterable[Lineage]) -> float | None:
         """What these launches take in one call; None if none of them was measured."""
@@ -38,11 +41,11 @@ class Costs:
 
     def launches(self, lineages: Iterable[Lineage]) -> tuple[LaunchCost, ...]:
         """Those that were measured."""
-        return tuple(self.measured[place] for place in _places(lineages) if place in self.measured)
+        return tuple(self.measured[place] for place in places(lineages) if place in self.measured)
 
     def traffic(self, lineages: Iterable[Lineage]) -> Traffic | None:
         """What these launches read and write, None where that is not known of one."""
-        each = [self.moved.get(place) for place in _places(lineages)]
+        each = [self.moved.get(place) for place in places(lineages)]
         known = [traffic for traffic in each if traffic is not None]
         if not known or len(known) < len(each):
             return None
@@ -52,7 +55,7 @@ class Costs:
 
     def flops(self, lineages: Iterable[Lineage]) -> int | None:
         """Operations of the matrix products among these launches; None if there are none."""
-        known = [self.work[place].flops for place in _places(lineages) if place in self.work]
+        known = [self.work[place].flops for place in places(lineages) if place in self.work]
         return sum(known) if known else None
 
 
@@ -112,7 +115,8 @@ def _rank(row: KernelRow) -> tuple[float, bool, int, str]:
     return -(row.microseconds or 0.0), not is_generated(row.group.first), -row.group.op_count, row.group.first.name
 
 
-def _places(lineages: Iterable[Lineage]) -> Iterable[Place]:
+def places(lineages: Iterable[Lineage]) -> Iterator[Place]:
+    """The launches that these are, each by its place; a lineage of a whole kernel is all launches of it."""
     for one in lineages:
         k = one.kernel
         for number in range(len(k.launches)) if one.launch is None else (one.launch,):

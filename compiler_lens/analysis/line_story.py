@@ -12,7 +12,7 @@ from compiler_lens.analysis.kernel_rows import lineages_of
 from compiler_lens.analysis.lineage import Lineage, Origin, OriginsAt, Role, Tie, is_view
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import Selection, nearest
+from compiler_lens.analysis.select import Selection, nearest, select_kernels
 from compiler_lens.analysis.source_view import FileView, LineFacts, select_file, source_view
 from compiler_lens.errors import UsageError
 from compiler_lens.model import Decomposition, GraphStage, Kernel, Pass, Recording, SourceLine
@@ -111,15 +111,34 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
     )
 
 
-def selected(recording: Recording, provenance: Provenance, selection: Selection) -> tuple[Lineage, ...]:
-    """The launches that a selection means: of compilations, of a line, of a module."""
+def selected(
+    recording: Recording, provenance: Provenance, selection: Selection, *, with_views: bool = True
+) -> tuple[Lineage, ...]:
+    """The launches that a selection means: of compilations, of a line, of a module, of a kernel.
+
+    Without views, those that compute something of the line or module, and do not just read it in another shape.
+    """
     if not selection.place:
         return lineages_of(recording, provenance, (k for k in recording.kernels if selection.has(k)))
     views = source_view(recording, Ownership.of(selection.user_paths))
-    return tuple(tie.lineage for tie in provenance.ties(select_place(provenance, views, selection.place).found.every))
+    try:
+        asked = select_place(provenance, views, selection.place, "line, no module and no kernel")
+    except UsageError:
+        if not _names_a_kernel(recording, selection.place):
+            raise
+        return lineages_of(recording, provenance, select_kernels(recording, selection.place, None))
+    ties = provenance.ties(asked.found.every)
+    return tuple(tie.lineage for tie in ties if with_views or not all(strand.is_view for strand in tie.strands))
 
 
-def select_place(provenance: Provenance, views: Sequence[FileView], text: str) -> Asked:
+def _names_a_kernel(recording: Recording, text: str) -> bool:
+    """Whether text is a kernel's name or a part of one, or of several, which `select_kernels` then says."""
+    return bool(text.strip()) and any(text in kernel.name for kernel in recording.kernels)
+
+
+def select_place(
+    provenance: Provenance, views: Sequence[FileView], text: str, kinds: str = "line and no module"
+) -> Asked:
     """The line meant by `model.py:41`, by any ending of the path; or the module of that path, or with that ending."""
     name, _, number = text.rpartition(":")
     if name and number.isdecimal():
@@ -131,7 +150,7 @@ def select_place(provenance: Provenance, views: Sequence[FileView], text: str) -
     found = _in_module(provenance, path) if path else OriginsAt()
     if found.every:
         return Asked("", 0, path, OriginsAt(found.every))
-    raise UsageError(f"no line and no module {text!r} in this recording{_instead(provenance, views, text)}")
+    raise UsageError(f"no {kinds} {text!r} in this recording{_instead(provenance, views, text)}")
 
 
 def _in_module(provenance: Provenance, path: str) -> OriginsAt:

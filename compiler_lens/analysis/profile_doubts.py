@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,11 @@ class Doubt(Enum):
     def is_fatal(self) -> bool:
         """Whether times say nothing, and not just the ceiling that they are compared with."""
         return self is not Doubt.CEILING
+
+
+def is_usable(found: Iterable[Doubt]) -> bool:
+    """Whether the times are those of the program, and gains and advice may be drawn from them."""
+    return not any(doubt.is_fatal for doubt in found)
 
 
 def doubts(profile: Profile, costs: Sequence[LaunchCost]) -> tuple[Doubt, ...]:

@@ -9,7 +9,7 @@ from enum import Enum
 
 from compiler_lens.analysis.flops import Work, launch_work, place_of
 from compiler_lens.analysis.kernels import KernelGroup, kernel_groups
-from compiler_lens.analysis.profile_doubts import Doubt, doubts
+from compiler_lens.analysis.profile_doubts import Doubt, doubts, is_usable
 from compiler_lens.analysis.traffic import Traffic, launch_traffic
 from compiler_lens.model import Ceilings, Kernel, LaunchTime, OtherTime, Profile, Recording, Trust
 
@@ -155,7 +155,7 @@ class Roofline:
     @property
     def is_usable(self) -> bool:
         """Whether the times are those of the program, and gains and advice may be drawn from them."""
-        return not any(doubt.is_fatal for doubt in self.doubts)
+        return is_usable(self.doubts)
 
 
 def roofline(recording: Recording, profile: Profile) -> Roofline:

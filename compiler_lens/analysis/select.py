@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -13,6 +14,7 @@ from compiler_lens.model import CompileId, GraphStage, Kernel, Recording
 
 _WORDS = 3  # of a kernel's short name
 _ROOM = 60  # characters for the names that a message lists
+_COMPILE_ID = re.compile(r"\[?!?[\d/@-]+\]?")
 
 
 class Owned(Protocol):
@@ -30,7 +32,7 @@ class Selection:
     stage: GraphStage | None = None
     kernel: str = ""
     file: str = ""  # for the source view
-    place: str = ""  # a line, `model.py:41`, or a module, `layers.3.attn`: what became of it
+    place: str = ""  # a line, `model.py:41`, a module, `layers.3.attn`, or of launches a kernel: what became of it
     user_paths: UserPaths = ()  # what counts as the user's own besides what is not installed
 
     def has(self, fact: Owned) -> bool:
@@ -57,6 +59,13 @@ def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
         names = map(str, sorted((i for i in known if str(i) != "-"), key=_by_number))
         raise UsageError(f"no compilation {text!r} in this recording{instead(wanted, names)}")
     return found
+
+
+def select_launches(recording: Recording, text: str, user_paths: UserPaths = ()) -> Selection:
+    """Which launches are meant: those of compilations, by their id, or of a line, a module, a kernel, by its name."""
+    if _COMPILE_ID.fullmatch(text):
+        return Selection(ids=select_ids(recording, text), user_paths=user_paths)
+    return Selection(place=text, user_paths=user_paths)
 
 
 def _by_number(compile_id: CompileId) -> tuple[int, ...]:

@@ -6,9 +6,10 @@ import argparse
 import contextlib
 import sys
 from pathlib import Path
+from typing import Any
 
 from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
-from compiler_lens.cli.output import add_look, check_can_be_written, check_width, printed
+from compiler_lens.cli.output import add_look, check_can_be_written, check_width, printed, write
 from compiler_lens.errors import UsageError
 from compiler_lens.journal import is_journal
 
@@ -21,6 +22,7 @@ _EPILOG = (
     + """ Of several calls the times are those of one, on average.
 
   compiler-lens profile model.py:make
+  compiler-lens profile model.py:make layers.3.attn      only the kernels of a LINE, a MODULE, or by NAME
   compiler-lens profile model.py:make --mode reduce-overhead --training -o run.clens
   compiler-lens show run.clens profile
 """
@@ -28,8 +30,8 @@ _EPILOG = (
 
 
 _USAGE = (
-    "compiler-lens profile FILE:FACTORY [--mode M] [--training] [--repeats N] [-o REC] [--json] [--width N]\n"
-    "         [--no-color]"
+    "compiler-lens profile FILE:FACTORY [LINE | MODULE | NAME] [--mode M] [--training] [--repeats N] [-o REC]\n"
+    "         [--json] [--width N] [--no-color]"
 )
 
 
@@ -44,6 +46,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("target", metavar="FILE:FACTORY", help="a Python file, and the function that makes the model")
+    parser.add_argument(
+        "part",
+        metavar="PART",
+        nargs="?",
+        default="",
+        help="a line, model.py:41, a module, layers.3.attn, or a kernel's name",
+    )
     parser.add_argument("--mode", metavar="M", help="of torch.compile: reduce-overhead, max-autotune, …")
     parser.add_argument("--training", action="store_true", help="run a backward after each call")
     parser.add_argument("--repeats", metavar="N", type=int, help="calls to time; by default half a second of them")
@@ -66,12 +75,19 @@ def _text(args: argparse.Namespace, wanted: Target) -> str:
         result = measuring("profile", "compiler_lens.measure.profile", "profile")(
             made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training, repeats=args.repeats
         )
-    if args.json:
-        return str(result.to_json()) + "\n"
-    color = False if args.no_color else None
     if args.output and not result.path:
         sys.stderr.write(f"compiler-lens: {args.output} could not be written to its end\n")
-    return str(result.report(width=args.width, color=color))
+    try:
+        return _shown(result, args, args.part)
+    except UsageError:  # what was measured is shown all the same
+        write(_shown(result, args, ""))
+        raise
+
+
+def _shown(result: Any, args: argparse.Namespace, part: str) -> str:
+    if args.json:
+        return str(result.to_json(part)) + "\n"
+    return str(result.report(part, width=args.width, color=False if args.no_color else None))
 
 
 def _check_output(path: str | None) -> None:

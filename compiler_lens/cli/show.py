@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
@@ -17,17 +16,16 @@ if TYPE_CHECKING:
     from compiler_lens.model import Recording
 
 _REPORT = "report"
-_COMPILE_ID = re.compile(r"\[?!?[\d/@-]+\]?")
 _LISTED = 20  # recordings of a folder that a message names
 
 _VIEWS: Mapping[str, str] = {
     "findings": "everything worth knowing, ranked: severity, cost, what to change",
     "breaks": "graph breaks by place in your code: why, and what to change",
     "graphs": "compilations; with ID its graphs, with ID STAGE the code of one",
-    "kernels": "every kernel, and the lines and modules that it is for; with ID, LINE or MODULE those of it",
+    "kernels": "every kernel, and the lines and modules that it is for; with ID, LINE, MODULE or KERNEL those of it",
     "kernel": "one kernel by NAME, or a part of it: from your lines to its launches and its source",
     "line": "what became of a LINE, model.py:41, or of a MODULE, layers.3.attn; alone, every line with kernels",
-    "profile": "how long each kernel takes, against the least that this device needs",
+    "profile": "how long each kernel takes, against the least that this device needs; the same can be named as there",
     "fusion": "launches that share memory and are not one kernel: what that costs, and why",
     "recompiles": "what changed from one compilation of a function to the next, and what to do",
     "guards": "the conditions for reusing compiled code; with ID every one",
@@ -157,7 +155,7 @@ def _text(args: argparse.Namespace) -> str:
 
 
 def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
-    from compiler_lens.analysis.select import Selection, select_ids, select_kernels, select_stage
+    from compiler_lens.analysis.select import Selection, select_ids, select_kernels, select_launches, select_stage
 
     if args.view == "kernel":
         ids = select_ids(recording, args.id) if args.id else None
@@ -166,8 +164,10 @@ def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
     own = tuple(args.user_path or ())
     if args.view == "source":
         return Selection(file=args.what[0] if args.what else "", user_paths=own)
-    if args.view == "line" or (args.view == "kernels" and args.what and not _COMPILE_ID.fullmatch(args.what[0])):
+    if args.view == "line":
         return Selection(place=args.what[0] if args.what else "", user_paths=own)
+    if args.view in {"kernels", "profile"} and args.what:
+        return select_launches(recording, args.what[0], own)
     ids = select_ids(recording, args.what[0]) if args.what else None
     stage = select_stage(recording, ids, args.what[1]) if ids and len(args.what) > 1 else None
     return Selection(ids=ids, stage=stage, user_paths=own)

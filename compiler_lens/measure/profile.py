@@ -60,17 +60,22 @@ class Profiled:
     profile: Profile
     path: str = ""  # of the recording, if it is in a file
 
-    def report(self, *, width: int | None = None, color: bool | None = None) -> str:
-        """The call, then every kernel with what it could gain; and what to do."""
+    def report(self, part: str = "", *, width: int | None = None, color: bool | None = None) -> str:
+        """The call, then every kernel with what it could gain; and what to do.
+
+        `part`: only the kernels of a line, `model.py:41`, of a module, `layers.3.attn`, or of that name. Raises
+        `UsageError` where there is none.
+        """
         from compiler_lens.render.console.profile import profile_report
 
-        return profile_report(self.recording, width=width, color=color, path=self.path)
+        return profile_report(self.recording, width=width, color=color, path=self.path, part=part)
 
-    def to_json(self) -> str:
+    def to_json(self, part: str = "") -> str:
         """The same for programs."""
+        from compiler_lens.analysis.select import EVERYTHING, select_launches
         from compiler_lens.render.json import to_json
 
-        return to_json(self.recording, "profile")
+        return to_json(self.recording, "profile", select_launches(self.recording, part) if part else EVERYTHING)
 
     def __str__(self) -> str:
         return self.report().rstrip("\n")

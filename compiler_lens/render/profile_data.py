@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from compiler_lens.analysis.profile_part import profile_part
 from compiler_lens.analysis.roofline import GroupCost, LaunchCost, roofline
 from compiler_lens.analysis.select import Selection
 from compiler_lens.model import Recording
@@ -15,7 +16,7 @@ def profile_data(recording: Recording, selection: Selection) -> dict[str, Any]:
         return {"profile": None}
     found = roofline(recording, recording.profiles[-1])
     profile, parts = found.profile, found.parts
-    groups = [group for group in found.groups if any(selection.has(k) for k in group.group.kernels)]
+    part = profile_part(recording, found, selection)
     return {
         "profile": {
             "timer": profile.timer,
@@ -30,7 +31,8 @@ def profile_data(recording: Recording, selection: Selection) -> dict[str, Any]:
             "idle_microseconds": parts.idle,
             "launches_per_call": parts.launches,
             "ceilings": profile.ceilings,
-            "kernels": [_group(group) for group in groups],
+            "kernels": [_group(group) for group in part.groups],
+            "launches_without_time": part.untimed if part.named else None,
             "others": profile.others,
             "notes": profile.notes,
             "advice": found.advice,

@@ -397,8 +397,21 @@ def test_the_next_step_is_one_that_can_be_made(
     assert "compiler-lens show" not in told
     text = "def make():\n    return lambda x: (x @ x).sin(), torch.randn(9, 9)\n"
     out = tmp_path / "made.clens"
-    assert main(["profile", f"{write(text)}:make", "-o", str(out), "--no-color"]) == 0
-    assert f"compiler-lens show {out} kernel fused_sin_0" in capsys.readouterr().out
+    assert main(["profile", f"{write(text)}:make", "fused_sin_0", "-o", str(out), "--no-color"]) == 0
+    told = capsys.readouterr().out
+    assert f"compiler-lens show {out} kernel fused_sin_0" in told
+    assert "\nfused_sin_0\n  1 kernel with 1 launch, " in told
+    assert "  mm  " not in told
+
+
+@pytest.mark.usefixtures("_no_ceilings")
+def test_what_was_measured_is_shown_though_the_part_that_was_named_is_not_there(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["profile", f"{write(HEAD)}:make", "layers.3", "--repeats", "2", "--no-color"]) == 2
+    told, err = capsys.readouterr()
+    assert "addmm" in told
+    assert "no line, no module and no kernel 'layers.3'" in err
 
 
 @pytest.mark.parametrize(

@@ -334,6 +334,10 @@ def test_all_lines_as_json():
         (["kernels", "net.qkv"], "Kernels  "),
         (["kernels", "0/0"], "Kernels  "),
         (["kernels", "0"], "Kernels  "),
+        (["kernels", "gelu_view_8"], "Kernels  1 with 1 launch: "),
+        (["profile", "gelu_view_8"], "Profile  "),
+        (["profile", "models.py:24"], "Profile  "),
+        (["profile", "0/0"], "Profile  "),
         (["line", "models.py:24"], "models.py:24  "),
         (["line", "net.norm_1"], "net.norm_1  LayerNorm"),
         (["line"], "Lines  "),
@@ -348,7 +352,13 @@ def test_what_is_typed_is_found(typed, told, capsys):
 
 
 def test_what_is_typed_wrongly_is_answered_in_a_line(capsys):
-    for typed in (["kernel", "gelu_vew_8"], ["kernels", "net.qkw"], ["line", "models.py"], ["kernels", "9/9"]):
+    for typed in (
+        ["kernel", "gelu_vew_8"],
+        ["kernels", "net.qkw"],
+        ["profile", "net.qkw"],
+        ["line", "models.py"],
+        ["kernels", "9/9"],
+    ):
         assert main(["show", str(DATA / "gpt-default-profiled.clens.gz"), *typed]) == 2
         out, err = capsys.readouterr()
         assert out == ""

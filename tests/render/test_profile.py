@@ -8,8 +8,15 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
+from compiler_lens.analysis.kernel_rows import Costs
+from compiler_lens.analysis.line_story import select_place
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import EVERYTHING, Selection, kernel_name, short_name
+from compiler_lens.analysis.source_view import source_view
+from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, OtherTime, Recording
+from compiler_lens.render.console import view
+from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.profile import kernel_label, profile_report
 from compiler_lens.render.json import to_json
 
@@ -139,6 +146,65 @@ def test_a_selection_is_of_kernels() -> None:
     nothing = Selection(ids=frozenset({CompileId(9, 9)}))
     assert not json.loads(to_json(found, "profile", nothing))["profile"]["kernels"]
     assert json.loads(to_json(found, "profile", EVERYTHING))["profile"]["kernels"]
+
+
+def row_names(found: Recording, place: str) -> dict[str, int]:
+    """The kernels of a part of a profile, with how many of their launches are in it."""
+    data = json.loads(to_json(found, "profile", Selection(place=place)))["profile"]
+    return {row["names"][0]: len(row["launches"]) for row in data["kernels"]}
+
+
+@pytest.mark.parametrize("place", ["models.py:24", "net.qkv"])
+def test_a_line_or_a_module_has_its_own_launches_in_the_table(place: str) -> None:
+    found = recording("gpt-default")
+    provenance = Provenance.of(found)
+    asked = select_place(provenance, source_view(found), place)
+    ties = [tie for tie in provenance.ties(asked.found.every) if not all(strand.is_view for strand in tie.strands)]
+    assert sum(row_names(found, place).values()) == len(ties) > 2
+    assert row_names(found, place)["extern_kernels.mm"] == 2
+    (heading,) = (line for line in select_lines(found, place) if " of kernels, of which " in line)
+    took = Costs.of(found).microseconds(tie.lineage for tie in ties)
+    assert f" {took:.1f} µs (" in heading
+
+
+def select_lines(found: Recording, place: str) -> list[str]:
+    return profile_report(found, width=120, color=False, path="REC", part=place).splitlines()
+
+
+def test_a_kernel_is_one_row() -> None:
+    found = recording("gpt-default")
+    assert row_names(found, "gelu_view_8") == {"triton_poi_fused_gelu_view_8": 1}
+    shown = select_lines(found, "gelu_view_8")
+    assert "gelu_view_8" in shown
+    assert not any(line.startswith("Next") or "reduce-overhead" in line for line in shown), "advice is on the whole"
+    assert not any("Not of a kernel" in line for line in shown)
+
+
+def test_launches_without_a_time_are_counted() -> None:
+    found = recording("gpt-default")
+    last = found.profiles[-1]
+    kept = tuple(launch for launch in last.launches if (launch.kernel, launch.launch) != ("extern_kernels.addmm", 0))
+    found = replace(found, profiles=(replace(last, launches=kept),))
+    assert "; 1 launch without a time" in " ".join(select_lines(found, "addmm"))
+
+
+def test_a_name_that_nothing_has_is_said() -> None:
+    for typed, told in (("nobody", "no line, no module and no kernel 'nobody'"), ("fused", "part of several names")):
+        with pytest.raises(UsageError, match=told):
+            select_lines(recording("gpt-default"), typed)
+
+
+def test_a_kernel_gains_nothing_from_times_that_are_not_usable() -> None:
+    found = recording("gpt-default")
+    broken = replace(found, profiles=(replace(found.profiles[-1], spread=119_000.0),))
+    for view_of, whole in ((found, True), (broken, False)):
+        page = page_for(view_of, width=100, color=False)
+        told = view(view_of, "kernel", page, Selection(kernel="gelu_view_8"))
+        assert ("more than this device needs" in told) is whole
+        for name, named in (("kernel", "gelu_view_8"), ("kernels", "")):
+            shown = view(view_of, name, page, Selection(kernel=named))
+            assert ("times of this profile are not usable" in shown) is not whole
+    assert "takes 7.0 µs a call, in 1 run\n" in view(broken, "kernel", page, Selection(kernel="gelu_view_8"))
 
 
 def test_without_a_profile_it_says_how_to_make_one() -> None:

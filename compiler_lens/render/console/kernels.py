@@ -27,6 +27,7 @@ from compiler_lens.render.console.page import (
     DIM,
     GOOD,
     PLACE,
+    WARN,
     Page,
     command,
     joined,
@@ -40,6 +41,7 @@ _LAUNCHES = 12
 _BUFFERS = 6
 _UNLINKED = 8
 _SAME = 6
+_UNUSABLE = "times of this profile are not usable: see `profile`"
 
 
 def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
@@ -48,12 +50,13 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
     lineages = selected(recording, provenance, selection)
     if not lineages:
         return [line("No kernels.")]
-    rows, helping = kernel_rows(lineages, Costs.of(recording)), helps(provenance.lineages)
+    costs, helping = Costs.of(recording), helps(provenance.lineages)
+    rows = kernel_rows(lineages, costs)
     kernels = [kernel for row in rows for kernel in row.group.kernels]
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
     count = sum(row.launches for row in rows)
     counted = f"{number(len(kernels))} with {plural(count, 'launch', 'launches')}: {kinds}"
-    lines = [title("Kernels", counted), *_measured(recording, rows), *doubt_lines(kernels, page)]
+    lines = [title("Kernels", counted), *_measured(recording, rows, costs, page), *doubt_lines(kernels, page)]
     for row in rows:
         lines += _entry(row, helping, page)
     return [*lines, Text(), command("one of them: ", page.show(f"kernel {rows[0].group.first.name}"))]
@@ -71,13 +74,13 @@ def one_kernel_lines(recording: Recording, selection: Selection, page: Page) -> 
     return lines
 
 
-def _measured(recording: Recording, rows: Sequence[KernelRow]) -> list[Text]:
+def _measured(recording: Recording, rows: Sequence[KernelRow], costs: Costs, page: Page) -> list[Text]:
     known = [row.microseconds for row in rows if row.microseconds is not None]
     if not known:
         return []
     whole = recording.profiles[-1]
     told = f"{microseconds(sum(known))} of the {microseconds(whole.busy_microseconds)} that the device works in a call"
-    return [line((told, DIM), indent=2)]
+    return [line((told, DIM), indent=2), *([] if costs.is_usable else paragraph(_UNUSABLE, page.width, 2, WARN))]
 
 
 def doubt_lines(kernels: list[Kernel], page: Page) -> list[Text]:
@@ -249,16 +252,18 @@ def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, tuple[str, str]]:
 
 
 def cost_lines(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
-    """What it took, and how much of that this device could do without."""
+    """What it took, and how much of that this device could do without: of times that are not usable nothing follows."""
     known = costs.launches(lineages)
     if not known:
         return []
     runs = sum(cost.time.runs for cost in known)
     above = sum(cost.above for cost in known if cost.floor is not None)
-    floor = f", {microseconds(above)} more than this device needs" if any(c.floor is not None for c in known) else ""
+    is_known = costs.is_usable and any(cost.floor is not None for cost in known)
+    floor = f", {microseconds(above)} more than this device needs" if is_known else ""
     often = f"{runs:,.4g} {'run' if runs == 1 else 'runs'}"
     told = f"{microseconds(sum(cost.total for cost in known))} a call, in {often}{floor}"
-    return paragraph(line(("takes ", PLACE), told), page.width, 2)
+    doubt = [] if costs.is_usable else paragraph(_UNUSABLE, page.width, 4, WARN)
+    return [*paragraph(line(("takes ", PLACE), told), page.width, 2), *doubt]
 
 
 def _configs(kernel: Kernel, page: Page) -> list[Text]:

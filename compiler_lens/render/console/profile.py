@@ -9,9 +9,10 @@ from rich.text import Text
 from compiler_lens.analysis.kernels import is_generated
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.profile_doubts import Doubt
+from compiler_lens.analysis.profile_part import ProfilePart, profile_part
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.roofline import Advice, Bound, GroupCost, Roofline, roofline, shares_by_bound
-from compiler_lens.analysis.select import EVERYTHING, Selection, short_name
+from compiler_lens.analysis.select import EVERYTHING, Selection, select_launches, short_name
 from compiler_lens.model import Kernel, Recording, SourceLine
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
@@ -78,14 +79,19 @@ _CEILING = (
 )
 
 
-def profile_report(recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "") -> str:
-    """The last profile of a recording as text; `path` is where it can be asked for more, if it is in a file."""
+def profile_report(
+    recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "", part: str = ""
+) -> str:
+    """The last profile of a recording as text, or a part of it by name.
+
+    `path` is where it can be asked for more, if it is in a file.
+    """
     page = page_for(recording, width=width, color=color, path=path)
-    return render(profile_lines(recording, EVERYTHING, page), page)
+    return render(profile_lines(recording, select_launches(recording, part) if part else EVERYTHING, page), page)
 
 
 def profile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
-    """What `show REC profile [ID]` shows: the last profile."""
+    """What `show REC profile [ID | LINE | MODULE | KERNEL]` shows: the last profile, all kernels or those launches."""
     if not recording.profiles:
         return [
             *paragraph("No profile in this recording: nothing was timed.", page.width, 0),
@@ -94,18 +100,19 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
             *paragraph("where FACTORY is a function in FILE: def make(): return model, (x,)", page.width, 2, DIM),
         ]
     found = roofline(recording, recording.profiles[-1])
-    groups = [group for group in found.groups if any(selection.has(k) for k in group.group.kernels)]
-    if not found.is_usable:
-        groups.sort(key=lambda group: -group.total)
+    part = profile_part(recording, found, selection)
+    groups = part.groups if found.is_usable else sorted(part.groups, key=lambda group: -group.total)
     return [
         *_call(found, page),
         *_doubts(found, page),
         *_ceilings(found, page),
+        *_bounds(found, groups, page),
         Text(),
+        *_named(part, found, page),
         *_table(recording, groups, page, usable=found.is_usable),
-        *_others(found, page),
+        *([] if part.named else _others(found, page)),
         *_notes(found, len(recording.profiles), page),
-        *_next(found, recording, groups, page),
+        *_next(found, recording, part, page),
     ]
 
 
@@ -143,13 +150,32 @@ def _ceilings(found: Roofline, page: Page) -> Iterator[Text]:
         known.append(f"{_us(ceilings.launch_microseconds)} the shortest launch")
     if known:
         yield from paragraph(f"{ceilings.device} can do, as measured: {', '.join(known)}", page.width, 2, DIM)
-    spent = sorted(shares_by_bound(found.groups).items(), key=lambda pair: -pair[1])
+
+
+def _bounds(found: Roofline, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
+    spent = sorted(shares_by_bound(groups).items(), key=lambda pair: -pair[1])
     bounds = ", ".join(f"{_BOUNDS[bound]} {_us(value)}" for bound, value in spent if bound is not Bound.UNKNOWN)
     if bounds and found.is_usable:
         yield from paragraph(f"kernels are bound by: {bounds}", page.width, 2)
 
 
+def _named(part: ProfilePart, found: Roofline, page: Page) -> Iterator[Text]:
+    """What the table is of, where that is not all."""
+    if not part.named:
+        return
+    spent, gain = sum(g.total for g in part.groups), sum(g.above for g in part.groups)
+    above = f", of which {_us(gain)} above the floor" if found.is_usable and part.groups else ""
+    untimed = f"; {plural(part.untimed, 'launch', 'launches')} without a time" if part.untimed else ""
+    counted = f"{plural(len(part.groups), 'kernel')} with {plural(part.launches, 'launch', 'launches')}"
+    yield line((part.named, PLACE))
+    yield from paragraph(
+        f"{counted}, {_us(spent)}{_of(spent, found.parts.kernels)} of kernels{above}{untimed}", page.width, 2
+    )
+
+
 def _table(recording: Recording, groups: Sequence[GroupCost], page: Page, *, usable: bool) -> Iterator[Text]:
+    if not groups:
+        return
     rows = _Rows(recording, page, usable=usable)
     yield from table(rows.columns, [rows.of(group) for group in groups[:_ROWS]], page.width)
     rest = groups[_ROWS:]
@@ -270,15 +296,19 @@ def _notes(found: Roofline, profiles: int, page: Page) -> Iterator[Text]:
         yield from paragraph(note, page.width, 2, DIM, 2)
 
 
-def _next(found: Roofline, recording: Recording, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
-    yield title("Next")
-    for advice in found.advice:
+def _next(found: Roofline, recording: Recording, part: ProfilePart, page: Page) -> Iterator[Text]:
+    """What to do: of a part only where to go on, advice is on the whole."""
+    advised = () if part.named and found.is_usable else found.advice
+    yield from [title("Next")] if advised or not part.named else []
+    for advice in advised:
         yield from paragraph(f"{_TO_DO[advice]}.", page.width, 2, GOOD)
     if not page.target:
+        if part.named:
+            return
         told = "to go on from here, to one kernel with its source, keep the recording: -o REC, in Python path="
         yield from paragraph(told, page.width, 2)
         return
-    with_source = [group.worst.kernel for group in groups if is_generated(group.worst.kernel)]
+    with_source = [group.worst.kernel for group in part.groups if is_generated(group.worst.kernel)]
     if with_source:
         yield command(
             "one kernel, with its source: ", page.show(f"kernel {short_name(with_source[0].name, _names(recording))}")
