@@ -23,10 +23,10 @@ _SAME_TIME = 0.05  # seconds: phases that differ by less are not told
 
 def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
     """The summary: what was compared, what the kernels do differently, and what else."""
-    lines = paragraph(line(("Diff", TITLE), (f"  {_settings(d)}", DIM)), page.width, 0, limit=2)
+    lines = paragraph(line(("Diff", TITLE), (f"  {settings_words(d)}", DIM)), page.width, 0, limit=2)
     lines += _gaps(d, page)
     lines += _kernels(d, page)
-    lines += _paragraphs(_around(d), page)
+    lines += _paragraphs(around(d), page)
     lines += _times(d, page)
     return lines
 
@@ -34,26 +34,32 @@ def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
 def diff_summary(d: RecordingDiff) -> list[str]:
     """The same as plain lines, without settings and compile times."""
     changes = [told.change_line(change, _NAME) for change in d.kernels[:_CHANGES]]
-    return [_kernels_line(d), *changes, *(text for text, _ in _around(d))]
+    return [_kernels_line(d), *changes, *(text for _, text, _ in around(d))]
 
 
-def _paragraphs(parts: Iterator[tuple[str, str]], page: Page) -> list[Text]:
+def _paragraphs(parts: Iterator[tuple[str, str, str]], page: Page) -> list[Text]:
     """Each text with its style, on two lines at most."""
-    return [one for text, style in parts for one in paragraph(text, page.width, 0, style, limit=2)]
+    return [one for _, text, style in parts for one in paragraph(text, page.width, 0, style, limit=2)]
 
 
-def _settings(d: RecordingDiff) -> str:
+def settings_words(d: RecordingDiff) -> str:
     """What was asked of the compiler, and where, as far as it differs."""
     changes = [f"{s.name} {s.before or 'default'} {_ARROW} {s.after or 'default'}" for s in d.settings]
     return ", ".join(changes) or "no setting differs"
 
 
 def _gaps(d: RecordingDiff, page: Page) -> Iterator[Text]:
-    for name, side in (("BEFORE", d.before), ("AFTER", d.after)):
-        if side.problems:
-            many = plural(side.problems, "problem")
-            told = f"{name} has gaps, which may be what differs: {many} while it was recorded or read"
-            yield from paragraph(told, page.width, 0, WARN)
+    for text in gap_words(d):
+        yield from paragraph(text, page.width, 0, WARN)
+
+
+def gap_words(d: RecordingDiff) -> list[str]:
+    """A word on a side that could not be recorded or read whole."""
+    return [
+        f"{name} has gaps, which may be what differs: {plural(side.problems, 'problem')} while it was recorded or read"
+        for name, side in (("BEFORE", d.before), ("AFTER", d.after))
+        if side.problems
+    ]
 
 
 def _kernels_line(d: RecordingDiff) -> str:
@@ -68,21 +74,21 @@ def _kernels(d: RecordingDiff, page: Page) -> Iterator[Text]:
         yield line((f"… {plural(len(d.kernels) - _CHANGES, 'more change')}", DIM), indent=2)
 
 
-def _around(d: RecordingDiff) -> Iterator[tuple[str, str]]:
-    """What differs around the kernels: a line each, with its style."""
-    yield from ((text, "") for text in told.graph_lines(d.graphs))
+def around(d: RecordingDiff) -> Iterator[tuple[str, str, str]]:
+    """What differs around the kernels: a line each, with the view that has all of it, and its style."""
+    yield from (("graphs", text, "") for text in told.graph_lines(d.graphs))
     for frame in d.frames[:_PLACES]:
-        yield told.frame_line(frame), ""
+        yield "breaks", told.frame_line(frame), ""
     if d.breaks:
-        yield _breaks(d.breaks), BAD if any(b.after > b.before for b in d.breaks) else GOOD
+        yield "breaks", _breaks(d.breaks), BAD if any(b.after > b.before for b in d.breaks) else GOOD
     if d.recompiles:
         counts = [sum(getattr(r, side) for r in d.recompiles) for side in ("before", "after")]
         worse = counts[1] > counts[0]
-        yield f"Recompiles: {counts[0]:,} {_ARROW} {counts[1]:,}", BAD if worse else GOOD
+        yield "breaks", f"Recompiles: {counts[0]:,} {_ARROW} {counts[1]:,}", BAD if worse else GOOD
     if d.cudagraphs:
-        yield told.cudagraph_line(d.cudagraphs), ""
+        yield "cudagraphs", told.cudagraph_line(d.cudagraphs), ""
     if d.autotunes:
-        yield told.autotune_line(d.autotunes), ""
+        yield "autotune", told.autotune_line(d.autotunes), ""
 
 
 def _breaks(changes: tuple[BreakChange, ...]) -> str:
@@ -93,19 +99,30 @@ def _breaks(changes: tuple[BreakChange, ...]) -> str:
 
 
 def _times(d: RecordingDiff, page: Page) -> Iterator[Text]:
-    before, after = d.before.phases, d.after.phases
-    if before.timed and after.timed:
-        both = f"{seconds(before.total)} {_ARROW} {seconds(after.total)}"
-        apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
-        phases = "; ".join(_phase(phase, values, d) for phase, values in apart[:_PHASES])
-        yield from paragraph(f"Compile time: {both}{f': {phases}' if phases else ''}", page.width, 0, DIM, limit=3)
-    if kernel_time := d.kernel_times:
-        yield from paragraph(
-            f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)})", page.width, 0
-        )
-    if call := d.call_times:
-        text = f"One call of the model: {told.spent(call)} ({told.gain(call)}){told.idle(d)}"
+    if compiling := compile_time_words(d):
+        yield from paragraph(compiling, page.width, 0, DIM, limit=3)
+    for text in call_words(d):
         yield from paragraph(text, page.width, 0)
+
+
+def compile_time_words(d: RecordingDiff) -> str:
+    """`Compile time: 6.34 s → 9.28 s`, and the phases that differ most; nothing where a side was not timed."""
+    before, after = d.before.phases, d.after.phases
+    if not (before.timed and after.timed):
+        return ""
+    apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
+    phases = "; ".join(_phase(phase, values, d) for phase, values in apart[:_PHASES])
+    return f"Compile time: {seconds(before.total)} {_ARROW} {seconds(after.total)}{f': {phases}' if phases else ''}"
+
+
+def call_words(d: RecordingDiff) -> list[str]:
+    """What one call of the model takes, and its kernels, where both sides were profiled."""
+    found = []
+    if kernel_time := d.kernel_times:
+        found.append(f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)})")
+    if call := d.call_times:
+        found.append(f"One call of the model: {told.spent(call)} ({told.gain(call)}){told.idle(d)}")
+    return found
 
 
 def _phase(phase: Phase, took: tuple[float, float], d: RecordingDiff) -> str:

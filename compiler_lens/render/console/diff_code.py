@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 
 from rich.text import Text
@@ -16,22 +16,25 @@ from compiler_lens.render.text import clean
 _SIDE_BY_SIDE = 120  # columns
 _MARKS = {"equal": (" ", ""), "replace": ("|", WARN), "delete": ("<", BAD), "insert": (">", GOOD)}
 _CONTEXT = 3
-_COMPARED = 4_000  # lines: difflib takes the square of them
+SAME_CODE = "the same code, names and numbers aside"
+COMPARED = 4_000  # lines: difflib takes the square of them
 
 
 def case_code(case: Case, before: Recording, after: Recording, page: Page) -> list[Text]:
     """The code of what a case has on each side."""
-    left, right = _code(case.before, before), _code(case.after, after)
+    left = side_code(case.before, lambda one: _kernel(one, before))
+    right = side_code(case.after, lambda one: _kernel(one, after))
     if left == right:
-        return [line(("the same code, names and numbers aside", DIM), indent=2), *map(_whole, left)]
-    wide = page.width >= _SIDE_BY_SIDE and left and right and max(len(left), len(right)) <= _COMPARED
+        return [line((SAME_CODE, DIM), indent=2), *map(_whole, left)]
+    wide = page.width >= _SIDE_BY_SIDE and left and right and max(len(left), len(right)) <= COMPARED
     return list(_beside(left, right, page.width) if wide else _unified(left, right))
 
 
-def _code(side: Sequence[LaunchRef], recording: Recording) -> list[str]:
+def side_code(side: Sequence[LaunchRef], kernel_of: Callable[[LaunchRef], Kernel | None]) -> list[str]:
+    """The lines of the code of all that one side of a case has; of a library's kernel, its call."""
     lines: list[str] = []
     for one in side:
-        if kernel := _kernel(one, recording):
+        if kernel := kernel_of(one):
             text = readable(kernel) or f"{kernel.name}({call(kernel, kernel.launches[one.launch])})"
             lines += [*([""] if lines else []), *clean(text).splitlines()]
     return lines

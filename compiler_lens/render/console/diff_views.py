@@ -187,19 +187,10 @@ def _breaks(both: _Both) -> Iterator[Text]:
     yield title("Graph breaks", "" if d.breaks else "the same on both sides")
     for change in d.breaks:
         style = BAD if change.after > change.before else GOOD
-        verdict = (
-            "fixed"
-            if not change.after
-            else "new"
-            if not change.before
-            else "more"
-            if change.after > change.before
-            else "fewer"
-        )
         at = page.at(change.place) if change.place else "an unknown place"
         code = change.place.code.strip() if change.place else ""
         head = line(
-            (f"{verdict:<6}", style),
+            (f"{told.break_verdict(change):<6}", style),
             (at, PLACE),
             f"  {change.gb_type}  {change.before} {_ARROW} {change.after}",
             indent=2,

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from compiler_lens.analysis.diff.model import (
     Aspect,
     AutotuneChange,
+    BreakChange,
     Case,
     CudagraphChange,
     Difference,
@@ -64,15 +65,19 @@ def kernels_line(d: RecordingDiff) -> str:
             return "No kernel differs: neither side has one"
         kernels = f"{plural(d.before.kernels, 'kernel')}, {plural(len(d.identical), 'launch', 'launches')}"
         return f"No kernel differs: {kernels}, all identical{_retuned(d)}"
+    told = ", ".join(f"{n:,} {what}" for what, n in launch_counts(d))
+    return f"Kernel launches {d.before.launches:,} {_ARROW} {d.after.launches:,}: {told}{_retuned(d)}"
+
+
+def launch_counts(d: RecordingDiff) -> list[tuple[str, int]]:
+    """How many launches are what: identical, with the same code in another configuration, changed, …"""
     counts: Counter[Verdict] = Counter()
     for change in d.kernels:
         counts[_counted(change)] += max(_launches(change))
-    told = [f"{len(d.identical):,} identical"]
-    if tuned := counts.pop(Verdict.IDENTICAL, 0):
-        told.append(f"{tuned:,} with the same code in another configuration")
-    told += [f"{counts[v]:,} {VERDICTS[v]}" for v in Verdict if counts[v]]
-    sides = f"Kernel launches {d.before.launches:,} {_ARROW} {d.after.launches:,}"
-    return f"{sides}: {', '.join(told)}{_retuned(d)}"
+    tuned = counts.pop(Verdict.IDENTICAL, 0)
+    told = [(VERDICTS[Verdict.IDENTICAL], len(d.identical))]
+    told += [("with the same code in another configuration", tuned)] if tuned else []
+    return told + [(VERDICTS[v], counts[v]) for v in Verdict if counts[v]]
 
 
 def _counted(change: KernelChange) -> Verdict:
@@ -89,7 +94,12 @@ def _launches(change: KernelChange) -> tuple[int, int]:
 
 def change_line(change: KernelChange, room: int = 999) -> str:
     """One change: how often, of what, into what, and in what they differ; names cut to the room that there is."""
-    return f"{_often(change, _what(change, room))}{_why(change)}{microseconds(change.times)}"
+    return f"{change_words(change, room)}{microseconds(change.times)}"
+
+
+def change_words(change: KernelChange, room: int = 999) -> str:
+    """The same without its time."""
+    return f"{_often(change, _what(change, room))}{_why(change)}"
 
 
 def _often(change: KernelChange, what: str) -> str:
@@ -304,14 +314,24 @@ def frame_line(change: FrameChange) -> str:
     return f"{change.function}: {f' {_ARROW} '.join(outcomes)}"
 
 
+def break_verdict(change: BreakChange) -> str:
+    """What became of a graph break."""
+    if not change.after:
+        return "fixed"
+    if not change.before:
+        return "new"
+    return "more" if change.after > change.before else "fewer"
+
+
 def cudagraph_line(changes: Sequence[CudagraphChange]) -> str:
     """How CUDA graphs ended before and after, counted."""
-    counts = Counter((_state(c.before), _state(c.after)) for c in changes)
+    counts = Counter((cudagraph_state(c.before), cudagraph_state(c.after)) for c in changes)
     told = [f"{before} {_ARROW} {after}" + (f" {times(n)}" if n > 1 else "") for (before, after), n in counts.items()]
     return f"CUDA graphs: {'; '.join(told)}"
 
 
-def _state(outcome: CudagraphOutcome | None) -> str:
+def cudagraph_state(outcome: CudagraphOutcome | None) -> str:
+    """How CUDA graphs ended for one compiled graph."""
     if outcome is None:
         return "none"
     parts = f" in {outcome.partitions:,} partitions" if outcome.partitions > 1 else ""
