@@ -374,7 +374,9 @@
 
   // -- views and addresses
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
-  const VIEWS = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip((await data("main")).strip)), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
+  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip((await data("main")).strip)), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
+  // The page of two recordings has views of its own, in a script before this one.
+  const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, text, highlightedLines, table, sliced, blocks }) : ownViews;
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
   const reset = () => Object.assign(steps, { list: () => [], go: () => {}, now: () => 0, clear: () => {} });
   let turn = 0, shownAt = "", inFile = "";
@@ -405,7 +407,7 @@
     document.querySelectorAll("main > .view").forEach((one) => one.classList.remove("on"));
     const target = fixed || (VIEWS[view] ? drawn : $("view-overview"));
     target.classList.add("on");
-    const menu = { kernel: "kernels" }[view] || view;
+    const menu = { kernel: "kernels", change: "kernels" }[view] || view;
     document.querySelectorAll(".menu a").forEach((one) => one.dataset.view === menu ? one.setAttribute("aria-current", "page") : one.removeAttribute("aria-current"));
     const head = target.querySelector("h1");
     document.title = `${head && view !== "overview" ? `${head.textContent.trim()} · ` : ""}${title}`;

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
-
-from compiler_lens.analysis.cards import specific_hints
-from compiler_lens.analysis.coverage import plain_function
 from compiler_lens.analysis.ownership import UserPaths
-from compiler_lens.errors import UsageError
 from compiler_lens.model import Recording
-from compiler_lens.render import advice, text, words
-from compiler_lens.render.console.recompiles import series_text
+from compiler_lens.render import text
 from compiler_lens.render.graph.style import style_sheet
 from compiler_lens.render.html.graphs import graph_data
 from compiler_lens.render.html.kernels import kernel_details, kernel_table
@@ -25,6 +16,7 @@ from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.html.overview import overview
 from compiler_lens.render.html.pool import packed
 from compiler_lens.render.html.redact import redacted
+from compiler_lens.render.html.shell import own_file, rendered, write
 from compiler_lens.render.html.sources import source_data
 from compiler_lens.render.html.tables import (
     autotune_blocks,
@@ -35,8 +27,6 @@ from compiler_lens.render.html.tables import (
     strip,
     time_blocks,
 )
-
-_HERE = Path(__file__).parent
 
 # Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
 _VIEWS: Mapping[str, str] = {
@@ -60,17 +50,14 @@ def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str =
     """The whole page. With `redact`, without source text and without the folders of files."""
     shown, name = (redacted(recording), "REC") if redact else (recording, path)
     matter = Matter.of(shown, user_paths, name)
-    style = (_HERE / "page.css").read_text("utf-8") + style_sheet()
-    script = (_HERE / "page.js").read_text("utf-8")
-    template = _environment().get_template("page.html")
-    return template.render(
+    return rendered(
+        "page.html",
+        own_file("page.css") + style_sheet(),
+        own_file("page.js"),
         **overview(matter),
         matter=matter,
         views=_views(matter),
         redact=redact,
-        style=Markup(style),  # noqa: S704 -- our own file
-        script=Markup(script),  # noqa: S704 -- our own file
-        policy=_policy(style, script),
         data=list(_data(matter)),
     )
 
@@ -79,11 +66,7 @@ def write_page(
     recording: Recording, target: Path, *, user_paths: UserPaths = (), name: str = "REC", redact: bool = False
 ) -> None:
     """Write the page to a file. Raises `UsageError` where it cannot be written."""
-    content = report_page(recording, user_paths=user_paths, path=name, redact=redact)
-    try:
-        target.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
+    write(report_page(recording, user_paths=user_paths, path=name, redact=redact), target)
 
 
 def _views(matter: Matter) -> list[tuple[str, str, str]]:
@@ -141,49 +124,3 @@ def _main(matter: Matter) -> dict[str, Any]:
         for f in matter.summary.coverage.functions
     ]
     return {"search": found, "strip": strip(matter.recording)}
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded, and nothing run but our own script: not even what somebody should get into the page."""
-
-    def digest(content: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-
-    return (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _environment() -> Environment:
-    made = Environment(
-        loader=FileSystemLoader(_HERE / "templates"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_shown,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.globals.update(
-        words=words, plural=text.plural, seconds=text.seconds, number=text.number, times=text.times,
-        percent=text.percent, microseconds=text.microseconds,
-        why=advice.why, effect=advice.effect, link=advice.link, setting_of=advice.setting_of,
-        sentence=advice.sentence, changed=advice.changed, series=series_text, hints=specific_hints,
-        plain_function=plain_function,
-    )  # fmt: skip
-    made.filters.update(ticks=_ticks, one_line=text.one_line)
-    return made
-
-
-def _shown(value: Any) -> Any:
-    """What a template prints: always clean, and then escaped."""
-    if isinstance(value, Markup) or not isinstance(value, str):
-        return "" if value is None else value
-    return text.clean(value)
-
-
-def _ticks(told: str) -> Markup:
-    """Text whose backticks mark code."""
-    parts = text.clean(told).split("`")
-    marked = (Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
-    return Markup("").join(marked)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from compiler_lens.analysis.ownership import is_own
 from compiler_lens.model import Graph, GraphBreak, Kernel, OutputCode, Recording, SourceLine
@@ -19,12 +19,22 @@ _PATH = re.compile(
     r"""(?<=["'])(?:~|[A-Za-z]:)?[/\\][^"'\n]*|(?<![\w.)\]/])(?:~|[A-Za-z]:)?[/\\][\w.@+~-]+(?:[/\\][\w.@+~-]+)+"""
 )
 _COMMENT = re.compile(r"[ \t]*#[^\n]*")  # in torch's own printing, comments hold the user's lines and folders
+_Value = TypeVar("_Value")
 _SHORTEST = 8  # characters of a line of source: less is in every program
 
 
 def redacted(recording: Recording) -> Recording:
     """The same recording for other eyes. Names of functions, modules, arguments and kernels stay."""
-    ink = _Black.of(recording)
+    return _blank(recording, _Black.of(recording))
+
+
+def redacted_diff(before: Recording, after: Recording, result: _Value) -> tuple[Recording, Recording, _Value]:
+    """Two recordings and what differs between them; a file has the same number in all of them."""
+    ink = _Black.of(before, after)
+    return _blank(before, ink), _blank(after, ink), ink.value(result)
+
+
+def _blank(recording: Recording, ink: _Black) -> Recording:
     blank = replace(recording, sources=(), environment=replace(recording.environment, argv=(), platform="", pid=None))
     return ink.value(blank)  # type: ignore[no-any-return]  # what goes in comes out
 
@@ -37,11 +47,12 @@ class _Black:
     lines: frozenset[str]
 
     @classmethod
-    def of(cls, recording: Recording) -> _Black:
-        """All files and lines of source that a recording knows."""
-        found = list(_places(recording))
-        files = dict.fromkeys([source.file for source in recording.sources] + [at.file for at in found])
-        texts = (line for source in recording.sources for line in source.text.splitlines())
+    def of(cls, *recordings: Recording) -> _Black:
+        """All files and lines of source that the recordings know."""
+        found = [at for recording in recordings for at in _places(recording)]
+        sources = [source for recording in recordings for source in recording.sources]
+        files = dict.fromkeys([source.file for source in sources] + [at.file for at in found])
+        texts = (line for source in sources for line in source.text.splitlines())
         lines = {line.strip() for line in (*texts, *(at.code for at in found))}
         return cls(_names(files), frozenset(line for line in lines if len(line) >= _SHORTEST))
 
