@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.analysis.flops import Place, Work, launch_work, place_of
-from compiler_lens.analysis.kernels import KernelGroup, Views, is_generated, kernel_groups
+from compiler_lens.analysis.kernels import KernelGroup, Views, is_generated, kernel_groups, view_nodes
 from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.analysis.profile_doubts import doubts, is_usable
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.roofline import LaunchCost, launch_costs
 from compiler_lens.analysis.traffic import Traffic, launch_traffic
-from compiler_lens.model import Kernel, Pass, Recording, Trust
+from compiler_lens.model import Kernel, Recording, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class Costs:
     moved: Mapping[Place, Traffic]
     work: Mapping[Place, Work]
     measured: Mapping[Place, LaunchCost]
+    views: Views = frozenset()  # the nodes that no kernel computes: wherever ops are counted, without these
     is_usable: bool = True  # whether the profile's times are those of the program: else nothing follows from them
 
     @classmethod
@@ -32,7 +33,7 @@ class Costs:
         times = [(cost, cost.time) for cost in costs]
         measured = {place_of(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
         usable = not recording.profiles or is_usable(doubts(recording.profiles[-1], costs))
-        return cls(launch_traffic(recording), launch_work(recording), measured, usable)
+        return cls(launch_traffic(recording), launch_work(recording), measured, view_nodes(recording.graphs), usable)
 
     def microseconds(self, lineages: Iterable[Lineage]) -> float | None:
         """What these launches take in one call; None if none of them was measured."""
@@ -78,22 +79,11 @@ class KernelRow:
 def kernel_rows(lineages: Iterable[Lineage], costs: Costs) -> tuple[KernelRow, ...]:
     """The kernels of some launches: by time where that was measured, else the one that fuses most first."""
     own = {id(members[0].kernel): members for members in by_kernel(lineages)}
-    views = views_of(lineage for members in own.values() for lineage in members)
     rows = []
-    for group in kernel_groups((members[0].kernel for members in own.values()), views):
+    for group in kernel_groups((members[0].kernel for members in own.values()), costs.views):
         meant = tuple(lineage for kernel in group.kernels for lineage in own[id(kernel)])
         rows.append(KernelRow(group, meant, costs.traffic(meant), costs.flops(meant), costs.microseconds(meant)))
     return tuple(sorted(rows, key=_rank))
-
-
-def views_of(lineages: Iterable[Lineage]) -> Views:
-    """The nodes of these launches that only look at memory in another way."""
-    return frozenset(
-        (one.kernel.compile_id, one.kernel.part is Pass.BACKWARD, one.kernel.ordinal, strand.name)
-        for one in lineages
-        for strand in one.strands
-        if strand.is_view
-    )
 
 
 def by_kernel(lineages: Iterable[Lineage]) -> tuple[tuple[Lineage, ...], ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler_lens.analysis.flops import Work, launch_work, place_of
-from compiler_lens.analysis.kernels import KernelGroup, kernel_groups
+from compiler_lens.analysis.kernels import KernelGroup, Views, kernel_groups, view_nodes
 from compiler_lens.analysis.profile_doubts import Doubt, doubts, is_usable
 from compiler_lens.analysis.traffic import Traffic, launch_traffic
 from compiler_lens.model import Ceilings, Kernel, LaunchTime, OtherTime, Profile, Recording, Trust
@@ -161,7 +161,7 @@ class Roofline:
 def roofline(recording: Recording, profile: Profile) -> Roofline:
     """What a profile of this recording means, kernel by kernel."""
     costs = launch_costs(recording, profile)
-    groups = _grouped(costs)
+    groups = _grouped(costs, view_nodes(recording.graphs))
     parts = call_parts(profile)
     found = Roofline(profile, parts, groups, profile.others, (), doubts(profile, costs))
     advice = _advice(recording, profile, parts, groups) if found.is_usable else (Advice.MEASURE_AGAIN,)
@@ -221,7 +221,7 @@ def _bound(known: Sequence[float], shares: Sequence[float | None], took: float, 
     return Bound.MEMORY if memory >= compute else Bound.COMPUTE
 
 
-def _grouped(costs: Sequence[LaunchCost]) -> tuple[GroupCost, ...]:
+def _grouped(costs: Sequence[LaunchCost], views: Views) -> tuple[GroupCost, ...]:
     by_kernel: dict[int, list[LaunchCost]] = defaultdict(list)
     kernels: dict[int, Kernel] = {}
     for cost in costs:
@@ -229,7 +229,7 @@ def _grouped(costs: Sequence[LaunchCost]) -> tuple[GroupCost, ...]:
         kernels[id(cost.kernel)] = cost.kernel
     groups = [
         GroupCost(group, tuple(cost for kernel in group.kernels for cost in by_kernel[id(kernel)]))
-        for group in kernel_groups(kernels.values())
+        for group in kernel_groups(kernels.values(), views)
     ]
     return tuple(sorted(groups, key=lambda group: (-group.above, -group.total)))
 

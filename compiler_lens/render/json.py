@@ -20,6 +20,7 @@ from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.findings import Finding, FrameFailed, TinyGraphs, Unfinished
 from compiler_lens.analysis.fusion import Cause, CodeFusion, Side, fusion
 from compiler_lens.analysis.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
+from compiler_lens.analysis.kernels import fused_op_count
 from compiler_lens.analysis.line_story import line_rows, line_story, selected
 from compiler_lens.analysis.lineage import Lineage, Origin, Strand, Tie
 from compiler_lens.analysis.ownership import Ownership
@@ -178,6 +179,7 @@ def _kernels(recording: Recording, selection: Selection) -> Data:
 
 def _kernel_row(costs: Costs, lineages: Sequence[Lineage]) -> Data:
     return dict(plain(lineages[0].kernel)) | {
+        "ops": fused_op_count(lineages[0].kernel, costs.views),
         "microseconds": costs.microseconds(lineages),
         "traffic": costs.traffic(lineages),
         "flops": costs.flops(lineages),

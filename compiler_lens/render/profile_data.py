@@ -47,6 +47,7 @@ def _group(group: GroupCost) -> dict[str, Any]:
         "names": list(dict.fromkeys(kernel.name for kernel in group.group.kernels)),
         "kind": group.group.first.kind,
         "aten": group.group.first.aten,
+        "ops": group.group.op_count,
         "microseconds_above_floor": group.above,
         "microseconds": group.total,
         "runs": group.runs,

@@ -1,5 +1,7 @@
 """Compilations and kernels that are the same, caches, and the choice of one of them."""
 
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,10 +11,10 @@ import sample_recordings as samples
 from compiler_lens import load
 from compiler_lens.analysis.caches import Warmth, cache_summary
 from compiler_lens.analysis.compilations import compilation_rows, folded
-from compiler_lens.analysis.kernel_rows import Costs, kernel_rows, views_of
-from compiler_lens.analysis.kernels import fused_op_count, kernel_groups, kernel_kinds, launch_count, view_nodes
+from compiler_lens.analysis.kernel_rows import Costs, kernel_rows
+from compiler_lens.analysis.kernels import fused_op_count, kernel_groups, kernel_kinds, launch_count
 from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import select_ids, select_kernels, select_stage
+from compiler_lens.analysis.select import Selection, select_ids, select_kernels, select_stage
 from compiler_lens.errors import UsageError
 from compiler_lens.model import (
     CacheLayer,
@@ -23,6 +25,11 @@ from compiler_lens.model import (
     KernelKind,
     Recording,
 )
+from compiler_lens.render.console import view
+from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.html.kernels import kernel_details
+from compiler_lens.render.html.matter import Matter
+from compiler_lens.render.json import to_json
 
 HIT, MISS, BYPASS = CacheResult.HIT, CacheResult.MISS, CacheResult.BYPASS
 
@@ -98,16 +105,32 @@ def test_a_name_that_is_the_last_one_left_out_is_not_left_out():
         select_kernels(Recording(kernels=kernels), "triton", None)
 
 
-def test_views_are_no_ops_of_a_kernel_in_the_report_the_list_and_the_kernels_own_view():
-    """As in what is said of a line: nothing computes them."""
-    told = load(Path(__file__).parent.parent / "gpu/data/gpt-default-profiled.clens.gz", strict=True)
-    views, lineages = view_nodes(told.graphs), Provenance.of(told).lineages
-    assert views >= views_of(lineages)
-    groups = {group.first.name: group.op_count for group in kernel_groups(told.kernels, views)}
-    assert groups == {row.group.first.name: row.group.op_count for row in kernel_rows(lineages, Costs.of(told))}
-    assert groups["triton_poi_fused_gelu_view_8"] == 7
-    (gelu,) = (kernel for kernel in told.kernels if kernel.name == "triton_poi_fused_gelu_view_8")
-    assert (fused_op_count(gelu, views), fused_op_count(gelu)) == (7, 8)
+@pytest.mark.parametrize("name", ["gpt-default-profiled.clens.gz", "resnet-max-autotune-cold.trace.log.gz"])
+def test_a_kernel_has_as_many_ops_wherever_they_are_counted(name):
+    """Views are none, as in what is said of a line: nothing computes them."""
+    told = load(Path(__file__).parent.parent / "gpu/data" / name, strict=True)
+    matter = Matter.of(told, (), "REC")
+    lineages, costs = Provenance.of(told).lineages, Costs.of(told)
+    page = page_for(told, width=100, color=False)
+    told_of = {
+        "report": {k.name: group.op_count for group in matter.summary.kernels for k in group.kernels},
+        "kernels": {k.name: row.group.op_count for row in kernel_rows(lineages, costs) for k in row.group.kernels},
+        "JSON": {row["name"]: row["ops"] for row in json.loads(to_json(told, "kernels"))["kernels"]},
+        "kernel": {k.name: _ops(view(told, "kernel", page, Selection(kernel=k.name))) for k in told.kernels},
+        "page": {one["name"]: _ops(one["computes"]) for one in kernel_details(matter)},
+    }
+    if told.profiles:
+        rows = json.loads(to_json(told, "profile"))["profile"]["kernels"]
+        told_of["profile"] = {name: row["ops"] for row in rows for name in row["names"]}
+    counts = told_of["report"]
+    assert told_of == dict.fromkeys(told_of, counts)
+    assert len(counts) > 10
+    views = [k for k in told.kernels if fused_op_count(k) > counts[k.name]]
+    assert views, "some have views among their nodes"
+
+
+def _ops(text):
+    return int(re.search(r"computes ([\d,]+) op", text)[1])
 
 
 def test_a_message_lists_compilations_by_number_and_no_more_names_than_a_line_holds():

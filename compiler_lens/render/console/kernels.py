@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from rich.text import Text
 
 from compiler_lens.analysis.fusion import Apart, neighbours
-from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of, views_of
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
 from compiler_lens.analysis.kernels import fused_op_count, is_generated, kernel_kinds
 from compiler_lens.analysis.library_calls import Help, Spot, computed_ops, helps
 from compiler_lens.analysis.line_story import selected
@@ -143,7 +143,7 @@ def _one(
     name = line((kernel.name, PLACE))
     name.overflow = "ignore"
     lines = [name, line((", ".join(part for part in where if part), DIM), indent=2)]
-    lines += _comes_from(kernel, lineages, page)
+    lines += _comes_from(kernel, lineages, costs, page)
     helped = next((helping[spot] for one in lineages if (spot := (one.index, one.launch)) in helping), None)
     lines += paragraph(_helped_words(helped), page.width, 4) if helped else []
     lines += _launches(kernel, lineages, costs, page)
@@ -156,10 +156,14 @@ def _one(
     return [*lines, Text(), *code_lines(kernel.source, page, language_of(kernel.source))]
 
 
-def _comes_from(kernel: Kernel, lineages: Sequence[Lineage], page: Page) -> list[Text]:
+def computes(kernel: Kernel, costs: Costs) -> str:
+    """How many ops a kernel computes."""
     each = " in each launch" if len(kernel.launches) > 1 and kernel.nodes else ""
-    computes = f"computes {plural(fused_op_count(kernel, views_of(lineages)), 'op')}{each}"
-    lines = [line((computes, PLACE), (f", {words.TRUST[kernel.trust]}", DIM), indent=2)]
+    return f"computes {plural(fused_op_count(kernel, costs.views), 'op')}{each}"
+
+
+def _comes_from(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
+    lines = [line((computes(kernel, costs), PLACE), (f", {words.TRUST[kernel.trust]}", DIM), indent=2)]
     linked = [one for one in lineages if one.lines]
     if kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked):
         lines += paragraph(f"their lines are {words.TRUST[Trust.TEXT]}", page.width, 2, DIM)

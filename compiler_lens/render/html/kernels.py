@@ -9,13 +9,13 @@ from typing import Any
 
 from compiler_lens.analysis.fusion import Apart, causes, unfused
 from compiler_lens.analysis.kernel_rows import Costs, KernelRow, kernel_rows
-from compiler_lens.analysis.kernels import fused_op_count, kernel_kinds, launch_count
+from compiler_lens.analysis.kernels import kernel_kinds, launch_count
 from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.model import Kernel, SourceLine, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import language_of
 from compiler_lens.render.console.fusion import why_apart
-from compiler_lens.render.console.kernels import config_rows, cost_lines, doubt_lines, memory_lines, moved
+from compiler_lens.render.console.kernels import computes, config_rows, cost_lines, doubt_lines, memory_lines, moved
 from compiler_lens.render.console.lineage import branch_lines, branches, modules_text, unlinked
 from compiler_lens.render.html.ink import Cell, Ink, plain
 from compiler_lens.render.html.matter import Matter
@@ -114,7 +114,7 @@ def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dic
         "name": kernel.name,
         "where": ", ".join(filter(None, where)),
         "graph": Ink.graph(kernel.compile_id),
-        "computes": _computes(kernel, linked),
+        "computes": _computes(kernel, linked, costs),
         "tree": [_branch(at, branch, ink) for at, branch in branches(linked)],
         "aten": [] if linked else [words.op_name(op) for op in kernel.aten],
         "lost": f"from no line that is known: {', '.join(lost)}" if lost else "",
@@ -131,9 +131,8 @@ def _lines(lineages: Sequence[Lineage]) -> Any:
     return {(at.file, at.line): at for one in lineages for at in one.lines}.values()
 
 
-def _computes(kernel: Kernel, linked: Sequence[Lineage]) -> str:
-    each = " in each launch" if len(kernel.launches) > 1 and kernel.nodes else ""
-    told = f"computes {plural(fused_op_count(kernel), 'op')}{each}, {words.TRUST[kernel.trust]}"
+def _computes(kernel: Kernel, linked: Sequence[Lineage], costs: Costs) -> str:
+    told = f"{computes(kernel, costs)}, {words.TRUST[kernel.trust]}"
     if kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked):
         told += f"; their lines are {words.TRUST[Trust.TEXT]}"
     return told
