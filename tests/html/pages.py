@@ -46,6 +46,13 @@ def data(html: str) -> dict[str, Any]:
     return {name: json.loads(gzip.decompress(base64.b64decode(packed))) for name, packed in found}
 
 
+def rows(block: dict[str, Any]) -> list[list[Any]]:
+    """The rows of a table, cell by cell."""
+    columns = [[one["cells"][at] for at in one["rows"]] for one in block["columns"]]
+    assert all(len(column) == block["size"] for column in columns)
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
 def all_text(html: str) -> str:
     """All that stands in a page, without its own program, the data opened."""
     shown = re.sub(r"<script[ >].*?</script>|<style>.*?</style>", "", html, flags=re.DOTALL)

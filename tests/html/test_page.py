@@ -66,7 +66,7 @@ def test_every_kernel_is_there(name: str) -> None:
     keys = [one["key"] for one in data["kernel"]]
     assert len(set(keys)) == len(keys)
     (table,) = data["kernels"]
-    assert sorted(row[0][2] for row in table["rows"]) == sorted(f"#/kernel/{key}" for key in keys)
+    assert sorted(row[0][2] for row in pages.rows(table)) == sorted(f"#/kernel/{key}" for key in keys)
     for kernel, one in zip(recording.kernels, data["kernel"], strict=True):
         if kernel.source:
             pack, place = one["source"]
@@ -85,9 +85,10 @@ def test_every_graph_guard_and_lookup_is_there(name: str) -> None:
     assert {graph.code for graph in recording.graphs if graph.code} <= codes
     assert {code.code for code in recording.output_codes} <= codes
     guards = data["guards"][0]
-    at = guards["columns"].index("#times") if "#times" in guards["columns"] else -1
-    assert sum((row[at][1] if row[at] else 1) if at >= 0 else 1 for row in guards["rows"]) == len(recording.guards)
-    assert sum(len(block["rows"]) for block in data["caches"] if "rows" in block) == len(recording.caches)
+    times = [one for one in guards["columns"] if one["name"] == "#times"]
+    more = [one["cells"][at] for one in times for at in one["rows"]]
+    assert guards["size"] + sum(cell[1] - 1 for cell in more if cell) == len(recording.guards)
+    assert sum(block["size"] for block in data["caches"] if "size" in block) == len(recording.caches)
     assert len(data["autotune"]) == len(recording.autotunes)
     assert len(data["main"]["strip"]["bars"]) == len(recording.compilations)
 

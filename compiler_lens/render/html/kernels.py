@@ -83,11 +83,11 @@ def _fused(row: KernelRow) -> Cell:
 
 def _places(lines: Sequence[SourceLine], ink: Ink) -> Cell:
     """`model.py:22, 24`, each with its address."""
-    told: list[list[str]] = []
+    told: list[tuple[str, str]] = []
     for number_, at in enumerate(lines):
         again = number_ > 0 and lines[number_ - 1].file == at.file
-        told.append([str(at.line) if again else ink.at(at), ink.href(at)])
-    return ("", None, told) if told else ""
+        told.append((str(at.line) if again else ink.at(at), ink.href(at)))
+    return ("", None, tuple(told)) if told else ""
 
 
 def kernel_details(matter: Matter) -> list[dict[str, Any]]:

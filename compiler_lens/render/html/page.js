@@ -66,69 +66,84 @@
   const listing = (code, language) => make("pre", { class: "listing", tabindex: 0, "aria-label": "code" }, highlighted(code, language));
 
   // -- tables: sorted, filtered, shown in slices
-  const SLICE = 200;
+  const SLICE = 100, CHOICES = 300;
+  const inOrder = new Intl.Collator("en", { numeric: true }).compare;
   const shown = (cell) => (Array.isArray(cell) ? cell[0] : cell) || "";
   const places = (cell) => (Array.isArray(cell) && Array.isArray(cell[2]) ? cell[2] : null);
   const wording = (cell) => places(cell) ? places(cell).map((one) => one[0]).join(" ") : String(shown(cell));
   const rank = (cell) => (Array.isArray(cell) && cell[1] !== null && cell[1] !== undefined ? cell[1] : wording(cell));
   function table(block, untitled) {
-    const heads = block.columns.map((name) => ({ kind: /^[#`=]/.test(name) ? name[0] : "", name: name.replace(/^[#`=]/, "") }));
+    const columns = block.columns.map(({ name, cells, rows }) => ({ kind: /^[#`=]/.test(name) ? name[0] : "", name: name.replace(/^[#`=]/, ""), cells, rows }));
+    const every = Uint32Array.from({ length: block.size }, (_, i) => i);
     const body = make("tbody");
     const count = make("output");
     const more = make("button", { class: "more", type: "button", onclick: () => grow() });
-    let held = null; // what each row can be found by; made when somebody first types
-    const found = () => held || (held = block.rows.map((row) => row.map((one) => `${wording(one)}\n${places(one) ? places(one).map((at) => at[1]).join("\n") : rank(one)}`).join("\n").toLowerCase()));
+    let wanted = "", rows = every, sorted = null, upto = 0;
     const chosen = new Map();
-    let wanted = "", rows = block.rows.map((_, i) => i), sorted = null, upto = 0;
-    const cell = (one, head) => {
-      const kind = { "#": "n", "`": "c", "=": "t" }[head.kind] || "";
+    const shownCell = (one, { kind }) => {
       if (places(one)) return make("td", { class: "places" }, places(one).slice(0, 4).map(([told, to], i) => [i ? ", " : "", link(told, to)]), places(one).length > 4 ? ` +${places(one).length - 4}` : "");
       const to = Array.isArray(one) ? one[2] : null;
-      return make("td", { class: to && to.startsWith("#/kernel/") ? "k" : to ? "t" : kind }, to ? link(shown(one), to) : ticks(String(shown(one))));
+      return make("td", { class: to && to.startsWith("#/kernel/") ? "k" : to ? "t" : { "#": "n", "`": "c", "=": "t" }[kind] || "" }, to ? link(shown(one), to) : ticks(String(shown(one))));
     };
     const grow = () => {
-      const slice = rows.slice(upto, upto + SLICE);
-      body.append(...slice.map((i) => make("tr", {}, block.rows[i].map((one, at) => cell(one, heads[at])))));
+      const slice = [...rows.subarray(upto, upto + SLICE)];
+      body.append(...slice.map((i) => make("tr", {}, columns.map((each) => shownCell(each.cells[each.rows[i]], each)))));
       upto += slice.length;
       more.hidden = upto >= rows.length;
       more.textContent = `${Math.min(SLICE, rows.length - upto)} more of ${(rows.length - upto).toLocaleString("en")}`;
     };
+    // Every cell is asked once, however many rows have it.
+    const found = (each) => {
+      each.held = each.held || each.cells.map((one) => `${wording(one)}\n${places(one) ? places(one).map((at) => at[1]).join("\n") : rank(one)}`.toLowerCase());
+      return each.held.map((held) => held.includes(wanted));
+    };
+    const order = (each) => {
+      if (each.order) return each.order;
+      const keys = each.cells.map(rank);
+      const listed = keys.map((_, i) => i).filter((i) => keys[i] !== "");
+      listed.sort((a, b) => (typeof keys[a] === "number" && typeof keys[b] === "number" ? keys[a] - keys[b] : inOrder(String(keys[a]), String(keys[b]))));
+      each.order = new Float64Array(keys.length).fill(NaN);
+      listed.forEach((i, at) => { each.order[i] = at && keys[i] === keys[listed[at - 1]] ? each.order[listed[at - 1]] : at; });
+      return each.order;
+    };
     const again = () => {
-      rows = block.rows.map((_, i) => i).filter((i) => (!wanted || found()[i].includes(wanted)) && [...chosen].every(([at, value]) => !value || wording(block.rows[i][at]) === value));
+      const hits = wanted ? columns.map((each) => [each.rows, found(each)]) : null;
+      const limits = [...chosen].filter(([, value]) => value).map(([each, value]) => [each.rows, each.cells.map((one) => wording(one) === value)]);
+      rows = hits || limits.length ? every.filter((i) => (!hits || hits.some(([at, of]) => of[at[i]])) && limits.every(([at, of]) => of[at[i]])) : every.slice();
       if (sorted) {
-        const [at, way] = sorted;
-        const keys = block.rows.map((row) => rank(row[at]));
+        const [each, way] = sorted, places = order(each);
         rows.sort((a, b) => {
-          const [x, y] = [keys[a], keys[b]];
-          if (x === "" || y === "") return (x === "") - (y === "") || a - b;
-          return (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y), "en", { numeric: true })) * way || a - b;
+          const [x, y] = [places[each.rows[a]], places[each.rows[b]]];
+          return Number.isNaN(x) || Number.isNaN(y) ? Number.isNaN(x) - Number.isNaN(y) || a - b : (x - y) * way || a - b;
         });
       }
       body.replaceChildren();
       upto = 0;
       grow();
-      count.textContent = rows.length < block.rows.length ? `${rows.length.toLocaleString("en")} of ${block.rows.length.toLocaleString("en")}` : "";
+      count.textContent = rows.length < block.size ? `${rows.length.toLocaleString("en")} of ${block.size.toLocaleString("en")}` : "";
     };
-    const header = heads.map((head, at) => {
+    const header = columns.map((each) => {
       const sort = () => {
-        const way = sorted && sorted[0] === at ? -sorted[1] : head.kind === "#" ? -1 : 1;
-        sorted = [at, way];
-        header.forEach((one, i) => i === at ? one.setAttribute("aria-sort", way > 0 ? "ascending" : "descending") : one.removeAttribute("aria-sort"));
+        const way = sorted && sorted[0] === each ? -sorted[1] : each.kind === "#" ? -1 : 1;
+        sorted = [each, way];
+        header.forEach((one) => one.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
         again();
       };
-      return make("th", { scope: "col", class: head.kind === "#" ? "n" : "" }, make("button", { type: "button", onclick: sort }, head.name));
+      const head = make("th", { scope: "col", class: each.kind === "#" ? "n" : "" }, make("button", { type: "button", onclick: sort }, each.name));
+      return head;
     });
-    const filters = heads.flatMap((head, at) => {
-      if (head.kind !== "=") return [];
-      const values = [...new Set(block.rows.map((row) => wording(row[at])))].filter(Boolean);
+    const filters = columns.flatMap((each) => {
+      if (each.kind !== "=") return [];
+      const values = [...new Set(each.cells.map(wording))].filter(Boolean);
       if (values.length < 2) return [];
-      const choose = make("select", { "aria-label": head.name, onchange: () => { chosen.set(at, choose.value); again(); } },
-        make("option", { value: "" }, `every ${head.name}`), values.slice(0, 500).map((value) => make("option", { value }, value)));
+      const choose = make("select", { "aria-label": each.name, onchange: () => { chosen.set(each, choose.value); again(); } },
+        make("option", { value: "" }, `every ${each.name}`), values.slice(0, CHOICES).map((value) => make("option", { value }, value)));
       return [choose];
     });
     const filter = make("input", { type: "search", placeholder: "filter", "aria-label": `filter ${block.table}`, oninput: () => { wanted = filter.value.toLowerCase(); again(); } });
-    const tools = block.rows.length > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
-    again();
+    const tools = block.size > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
+    grow();
     return make("div", {}, untitled ? make("p", { class: "figures" }, block.note) : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
       make("div", { class: "scroll" }, make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
   }

@@ -24,14 +24,17 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *,
 
     Columns without anything in them are left out.
     """
-    listed = [list(row) for row in rows]
-    kept = [i for i in range(len(columns)) if any(_said(row[i]) for row in listed)]
-    return {
-        "table": title,
-        "note": note,
-        "columns": [columns[i] for i in kept],
-        "rows": [[row[i] for i in kept] for row in listed],
-    }
+    listed = list(rows)
+    cells = zip(*listed, strict=True) if listed else ((),) * len(columns)
+    named = [_column(name, own) for name, own in zip(columns, cells, strict=True) if any(map(_said, own))]
+    return {"table": title, "note": note, "size": len(listed), "columns": named}
+
+
+def _column(name: str, cells: Iterable[Cell]) -> Block:
+    """A column: what stands in it, each once, and which of that each row has. Guards say the same thousands of times."""
+    places: dict[Cell, int] = {}
+    rows = [places.setdefault(cell, len(places)) for cell in cells]
+    return {"name": name, "cells": list(places), "rows": rows}
 
 
 def _said(cell: Cell) -> bool:
