@@ -37,7 +37,7 @@ from compiler_lens.measure.profile_session import (
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Program, as_written, cause
+from compiler_lens.measure.trial import Program, as_written, callable_of, cause
 from compiler_lens.model import CompileId, KernelKind, Pass, Profile, Recording
 from compiler_lens.readers.profiles import profile_meta
 
@@ -114,8 +114,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
     """
     from compiler_lens.lens import Lens
 
-    inner, dynamic = as_written(model)
-    _check_callable(inner)
+    inner, dynamic = callable_of(model, "profile")
     if mode not in {None, DEFAULT}:
         known_mode(mode)
     with contextlib.closing(Lens(path)) as lens, _code_caches_apart():
@@ -137,7 +136,7 @@ def profile_with(
     A model that is compiled already, or has parts that are, is called as it is, with gradients if they are on; else it
     is compiled with the lens.
     """
-    _check_callable(model)
+    callable_of(model, "profile")
     return _kept(lens, _program(model, (inputs, kwargs, calls), training=training), repeats, is_ours=False)
 
 
@@ -363,11 +362,6 @@ def _not_seen(recording: Recording, matched: Matched) -> int:
     ran: set[tuple[CompileId, Pass, int]] = {(s.compile_id, s.part, s.ordinal) for s in matched.samples}
     there = [k for k in recording.kernels if (k.compile_id, k.part, k.ordinal) in ran]
     return sum(len(k.launches) for k in there) - len(matched.samples)
-
-
-def _check_callable(model: Any) -> None:
-    if not callable(model):
-        raise UsageError(f"profile needs a model or a function to call, not {type(model).__name__}")
 
 
 def _is_compiled(value: Any) -> bool:

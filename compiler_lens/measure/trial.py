@@ -83,8 +83,17 @@ def as_written(model: Any) -> tuple[Any, bool | None]:
     return model._torchdynamo_orig_callable, getattr(context, "_dynamic", None)  # noqa: SLF001
 
 
-def check_not_lazy(function: Any) -> None:
-    """Raise `UsageError` for a module whose parameters have no shape yet."""
+def callable_of(model: Any, command: str) -> tuple[Callable[..., Any], bool | None]:
+    """What `as_written` gives. Raises `UsageError` for what cannot be called, or not yet."""
+    inner, dynamic = as_written(model)
+    if not callable(inner):
+        raise UsageError(f"{command} needs a model or a function to call, not {type(model).__name__}")
+    _check_not_lazy(inner)
+    return inner, dynamic
+
+
+def _check_not_lazy(function: Any) -> None:
+    """Its parameters have no shape yet, and cannot be kept and put back."""
     if isinstance(function, torch.nn.Module) and any(
         torch.nn.parameter.is_lazy(tensor) for tensor in (*function.parameters(), *function.buffers())
     ):

@@ -17,8 +17,7 @@ from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import (
     Observed,
     Program,
-    as_written,
-    check_not_lazy,
+    callable_of,
     described,
     has_setting,
     is_set,
@@ -78,9 +77,8 @@ def what_if(
     Raises:
         UsageError: the model cannot be called with these inputs, or cannot be tried.
     """
-    function, dynamic = _callable(model)
+    function, dynamic = callable_of(model, "what_if")
     program = Program(function, as_calls(inputs, kwargs, calls), training, dynamic)
-    check_not_lazy(function)
     with _as_it_was(program) as restore:
         warm_up()
         return _Session(program, restore).result()
@@ -207,13 +205,6 @@ _TWINS = ("dynamic=True", MARKS.name, "assume_static_by_default", "specialize_in
 def _without_twins(helped: _Chosen) -> _Chosen:
     twins = [change for change in helped if change.name in _TWINS]
     return tuple(change for change in helped if change not in twins[1:])
-
-
-def _callable(model: Any) -> tuple[Callable[..., Any], bool | None]:
-    inner, dynamic = as_written(model)
-    if not callable(inner):
-        raise UsageError(f"what_if needs a model or a function to call, not {type(model).__name__}")
-    return inner, dynamic
 
 
 def _at(line: SourceLine | None) -> str:

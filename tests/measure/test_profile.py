@@ -296,6 +296,17 @@ def test_what_cannot_be_called_is_refused() -> None:
         lens.profile(3)
 
 
+def test_a_module_without_shapes_is_refused() -> None:
+    lazy, x = nn.Sequential(nn.LazyLinear(4)), torch.ones(2, 3)
+    with pytest.raises(UsageError, match="lazy module"):
+        compiler_lens.profile(lazy, x)
+    with compiler_lens.Lens(progress=False) as lens:
+        for model in (lazy, torch.compile(lazy, backend=lens)):
+            with pytest.raises(UsageError, match="lazy module"):
+                lens.profile(model, x)
+    assert lazy[0].has_uninitialized_params()
+
+
 def test_a_model_that_fails_is_refused_in_one_line() -> None:
     with pytest.raises(UsageError, match=r"cannot be called: .*shapes cannot be") as raised:
         compiler_lens.profile(nn.Linear(4, 4), torch.ones(2, 3))

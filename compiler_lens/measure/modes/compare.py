@@ -21,7 +21,7 @@ from compiler_lens.measure.modes.session import Bench, Session, Work
 from compiler_lens.measure.modes.wanted import MODES, wanted_rows
 from compiler_lens.measure.settings import kept_settings
 from compiler_lens.measure.state import State
-from compiler_lens.measure.trial import Program, as_written, check_not_lazy
+from compiler_lens.measure.trial import Program, callable_of
 
 _FEWEST_PASSES = 2  # cold, then from the caches on disk
 
@@ -80,12 +80,11 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
 
 
 def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Sequence[Phase] | None) -> Work:
-    function, dynamic = _callable(model)
+    function, dynamic = callable_of(model, "compare_modes")
     inputs, kwargs, calls = given
     if phases is None:
         made = as_calls(inputs, kwargs, calls)
         program = Program(function, made if calls is not None else made[:1], training, dynamic)
-        check_not_lazy(program.function)
         reached = tuple((call.args, call.kwargs) for call in program.calls)
         return Work(function, (_phase_of(program),), dynamic, training, reached, len(program.calls))
     if inputs or kwargs or calls is not None or training:
@@ -105,13 +104,6 @@ def _phase_of(program: Program) -> Phase:
         return result
 
     return Phase("step" if program.training else "call", run)
-
-
-def _callable(model: Any) -> tuple[Callable[..., Any], bool | None]:
-    inner, dynamic = as_written(model)
-    if not callable(inner):
-        raise UsageError(f"compare_modes needs a model or a function to call, not {type(model).__name__}")
-    return inner, dynamic
 
 
 @contextlib.contextmanager
