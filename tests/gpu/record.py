@@ -32,6 +32,7 @@ def main() -> None:
         _record(Path(sys.argv[1]), *sys.argv[2:5])
         return
     out = Path(sys.argv[1])
+    out.mkdir(parents=True, exist_ok=True)
     for workload, mode, state in RUNS:
         name = out / f"{workload}-{mode}-{state}"
         # What is profiled is another program: what these left in the caches would be told with their nodes.
