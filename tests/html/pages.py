@@ -43,7 +43,13 @@ def page(name: str, *, redact: bool = False) -> str:
 def data(html: str) -> dict[str, Any]:
     """Everything that a page holds as data, by name."""
     found = re.findall(r'<script type="application/octet-stream" id="data-([\w-]+)">([A-Za-z0-9+/=]*)</script>', html)
-    return {name: json.loads(gzip.decompress(base64.b64decode(packed))) for name, packed in found}
+    held = {name: json.loads(gzip.decompress(base64.b64decode(packed))) for name, packed in found}
+    for shelf in ("file", "kernel", "graph"):
+        if shelf in held:
+            keys = [key for pack in held[shelf] for key in pack]
+            held[shelf] = [one for number in range(len(held[shelf])) for one in held.pop(f"{shelf}-{number}")]
+            assert len(keys) == len(set(keys)) == len(held[shelf])
+    return held
 
 
 def rows(block: dict[str, Any]) -> list[list[Any]]:

@@ -104,7 +104,7 @@ def test_every_finding_and_card_is_there() -> None:
     assert len(steps) == len(explained.findings)
     for card in explained.cards:
         assert card.place is not None
-        lines = next(f["lines"] for f in pages.data(html)["source"]["files"] if card.place.file.endswith(f["name"]))
+        lines = next(f["lines"] for f in pages.data(html)["file"] if card.place.file.endswith(f["name"]))
         assert any("break" in told[1] for told in lines[str(card.place.line)]["told"])
 
 
@@ -118,7 +118,7 @@ def test_links_lead_somewhere(name: str) -> None:
     known |= {f"#/{str(given['id']).removeprefix('view-')}" for tag, given in found if tag == "section"}
     known |= {f"#/{str(given['id']).replace('-', '/')}" for tag, given in found if tag == "article"}
     known |= {f"#/{view}" for view in data if not view.startswith("texts")} | {"#/environment"}
-    files = {one["name"] for one in data["source"]["files"]}
+    files = {one["name"] for one in data["file"]}
     for to in set(re.findall(r'#/[^"\s\\]+', pages.all_text(html).replace('\\"', '"'))):
         target = re.match(r"#/source/(.+?)(?::\d+)?$", to)
         if to in known:

@@ -103,6 +103,16 @@ def kernel_details(matter: Matter) -> list[dict[str, Any]]:
     ]
 
 
+def kernel_lines(matter: Matter) -> list[list[Any]]:
+    """Each kernel's address, name and lines, in the order of `Recording.kernels`: all that the source view asks for."""
+    files, found = matter.ink.files, []
+    for index, kernel in enumerate(matter.recording.kernels):
+        lines = {(files[at.file], at.line): None for one in matter.provenance.of_kernel(index) for at in one.lines
+                 if at.file in files}  # fmt: skip
+        found.append([matter.ink.kernels[id(kernel)], kernel.name, list(lines)])
+    return found
+
+
 def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dict[str, Any]:
     ink, costs = matter.ink, matter.costs
     where = (f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device)
@@ -123,12 +133,7 @@ def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dic
         "configs": _configs(kernel),
         "source": matter.pool.add(kernel.source) if kernel.source else None,
         "language": language_of(kernel.source),
-        "lines": [[ink.files[at.file], at.line] for at in _lines(lineages) if at.file in ink.files],
     }
-
-
-def _lines(lineages: Sequence[Lineage]) -> Any:
-    return {(at.file, at.line): at for one in lineages for at in one.lines}.values()
 
 
 def _computes(kernel: Kernel, linked: Sequence[Lineage], costs: Costs) -> str:

@@ -32,12 +32,19 @@
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
     return JSON.parse(await new Response(stream).text());
   }
+  // One of the things that are kept by key, in packs.
+  async function thing(shelf, is) {
+    const keys = await data(shelf);
+    const pack = keys.findIndex((own) => own.some(is));
+    return pack < 0 ? null : (await data(`${shelf}-${pack}`))[keys[pack].findIndex(is)];
+  }
   const text = async (ref) => (ref ? (await data(`texts-${ref[0]}`))[ref[1]] : "");
 
   // -- code, highlighted as it is shown
   const PYTHON = /(#[^\n]*)|('''[\s\S]*?(?:'''|$)|"""[\s\S]*?(?:"""|$)|[rbfu]{0,2}"(?:[^"\\\n]|\\.)*"?|[rbfu]{0,2}'(?:[^'\\\n]|\\.)*'?)|\b(False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)\b|\b(\d[\w.]*)\b|([A-Za-z_]\w*)(?=\()/g;
   const CPP = /(\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|#\s*(?:include|pragma|define|ifdef|ifndef|endif|if|else)[^\n]*)|("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)|\b(auto|bool|break|case|char|const|constexpr|continue|default|do|double|else|extern|float|for|if|inline|int|int64_t|int32_t|long|namespace|return|short|signed|sizeof|static|static_cast|struct|switch|template|typename|unsigned|using|void|while)\b|\b(\d[\w.]*)\b|([A-Za-z_]\w*)(?=\()/g;
   const KINDS = ["hc", "hs", "hk", "hn", "hf"];
+  const kindOf = (hit) => KINDS[hit.slice(1).findIndex((group) => group !== undefined)];
   const HIGHLIGHTED = 400000; // characters: more keeps a reader waiting
   function highlighted(code, language) {
     if (code.length > HIGHLIGHTED) return [code];
@@ -45,7 +52,7 @@
     let last = 0;
     for (const hit of code.matchAll(language === "cpp" ? CPP : PYTHON)) {
       if (hit.index > last) parts.push(code.slice(last, hit.index));
-      parts.push(make("span", { class: KINDS[hit.slice(1).findIndex((group) => group !== undefined)] }, hit[0]));
+      parts.push(make("span", { class: kindOf(hit) }, hit[0]));
       last = hit.index + hit[0].length;
     }
     parts.push(code.slice(last));
@@ -63,7 +70,38 @@
     }
     return lines;
   }
-  const listing = (code, language) => make("pre", { class: "listing", tabindex: 0, "aria-label": "code" }, highlighted(code, language));
+  // Blocks of lines: what is out of sight is not laid out, and what is not at the top is highlighted a little later.
+  const BLOCK = 200, HEIGHT_OF_LINE = 18.75;
+  function listing(code, language) {
+    const ends = [];
+    for (let at = code.indexOf("\n"), n = 1; at >= 0; at = code.indexOf("\n", at + 1), n++) if (n % BLOCK === 0) ends.push(at + 1);
+    if (ends[ends.length - 1] !== code.length) ends.push(code.length);
+    const parts = ends.map((end, i) => make("span", { class: "part" }, code.slice(i && ends[i - 1], end)));
+    parts.forEach((part) => { part.style.containIntrinsicSize = `auto ${BLOCK * HEIGHT_OF_LINE}px`; });
+    if (code.length <= HIGHLIGHTED) highlightedInTurn(code, language, parts, ends);
+    return make("pre", { class: "listing", tabindex: 0, "aria-label": "code" }, parts);
+  }
+  function highlightedInTurn(code, language, parts, ends) {
+    const hits = code.matchAll(language === "cpp" ? CPP : PYTHON);
+    let hit = hits.next(), upto = 0, next = 0;
+    const one = () => {
+      const end = ends[next], made = [];
+      while (!hit.done && hit.value.index < end) {
+        const stop = hit.value.index + hit.value[0].length, from = Math.max(hit.value.index, upto);
+        if (from > upto) made.push(code.slice(upto, from));
+        upto = Math.min(stop, end);
+        made.push(make("span", { class: kindOf(hit.value) }, code.slice(from, upto)));
+        if (stop > end) break; // it goes on in the next block
+        hit = hits.next();
+      }
+      if (upto < end) made.push(code.slice(upto, end));
+      upto = end;
+      parts[next++].replaceChildren(...made);
+    };
+    const onward = () => { if (next < parts.length && parts[0].isConnected) { one(); setTimeout(onward, 10); } };
+    one();
+    setTimeout(onward, 50);
+  }
 
   // -- tables: sorted, filtered, shown in slices
   const SLICE = 100, CHOICES = 300;
@@ -216,9 +254,9 @@
   async function source(rest) {
     const { files, legend } = await data("source");
     const [wanted, number] = split(rest);
-    const file = files.find((one) => one.name === wanted) || files[0];
+    const [asked] = files.find(([name]) => name === wanted) || files[0] || [];
+    const file = await thing("file", (name) => name === asked);
     if (!file) return [make("p", {}, "No line of your files was compiled, and none broke a graph.")];
-    const kernels = await data("kernel");
     const lines = file.text ? highlightedLines(await text(file.text)) : null;
     if (lines && !lines[lines.length - 1].length) lines.pop();
     const numbers = lines ? lines.map((_, i) => i + 1) : Object.keys(file.lines).map(Number);
@@ -242,17 +280,19 @@
     const at = (n) => `#/source/${encodeURI(file.name)}:${n}`;
     const choose = (n) => { if (location.hash === at(n)) select(n, false); else location.hash = at(n); };
     const light = (places) => rows.forEach((row, n) => row.classList.toggle("lit", places.has(n)));
-    const linesOf = (kernel) => new Set(kernel.lines.filter(([name]) => name === file.name).map(([, n]) => n));
-    function select(n, scroll) {
+    const linesOf = (places) => new Set(places.filter(([name]) => name === file.name).map(([, n]) => n));
+    async function select(n, scroll) {
       rows.forEach((row) => row.classList.remove("sel", "lit"));
       const row = rows.get(n);
       if (!row) { panel.replaceChildren(make("p", { class: "quiet" }, n ? `Nothing is known of line ${n}.` : "Click a line for its kernels, forward and backward.")); return; }
       row.classList.add("sel");
       if (scroll) row.scrollIntoView({ block: "center" });
-      panel.replaceChildren(...story(n));
+      const kernels = await data("lines");
+      if (!row.classList.contains("sel")) return; // another line was chosen meanwhile
+      panel.replaceChildren(...story(n, kernels));
       panel.scrollTop = 0;
     }
-    function story(n) {
+    function story(n, kernels) {
       const facts = file.lines[n];
       if (!facts) return [make("h2", {}, `${file.name}:${n}`), make("p", { class: "quiet" }, "Nothing is known of this line.")];
       const part = (name, backward) => {
@@ -260,17 +300,17 @@
         return listed.length ? [make("h2", {}, name, make("span", { class: "quiet" }, listed.length === 1 ? "1 kernel" : `${listed.length} kernels`)), sliced(make("ul", { class: "hits" }), listed, hit)] : [];
       };
       const hit = ([index, , launches, share, took]) => {
-        const kernel = kernels[index];
-        const row = make("li", { "data-kernel": kernel.key },
-          make("button", { type: "button", "aria-pressed": "false", title: "light its lines" }, kernel.name), make("span", { class: "n" }, took),
-          make("span", { class: "sub" }, [share, launches].filter(Boolean).join(", "), " · ", link("open", `#/kernel/${kernel.key}`)));
+        const [key, name, places] = kernels[index];
+        const row = make("li", { "data-kernel": key },
+          make("button", { type: "button", "aria-pressed": "false", title: "light its lines" }, name), make("span", { class: "n" }, took),
+          make("span", { class: "sub" }, [share, launches].filter(Boolean).join(", "), " · ", link("open", `#/kernel/${key}`)));
         row.addEventListener("click", (event) => {
           if (event.target.closest("a")) return;
           const on = !row.classList.contains("lit");
           panel.querySelectorAll("li.lit").forEach((one) => { one.classList.remove("lit"); one.querySelector("button").setAttribute("aria-pressed", "false"); });
           row.classList.toggle("lit", on);
           row.querySelector("button").setAttribute("aria-pressed", String(on));
-          light(on ? linesOf(kernel) : new Set());
+          light(on ? linesOf(places) : new Set());
         });
         return row;
       };
@@ -284,9 +324,9 @@
     steps.clear = () => { rows.forEach((row) => row.classList.remove("lit")); panel.querySelectorAll("li.lit").forEach((one) => one.classList.remove("lit")); };
     here = { name: file.name, show: (n) => { line = n; select(n, n && !inSight(rows.get(n))); } };
     requestAnimationFrame(() => select(line, true));
-    select(line, false);
+    await select(line, false);
     return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
-      files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map((one) => make("li", {}, make("a", { href: `#/source/${encodeURI(one.name)}`, "aria-current": one === file ? "page" : null }, one.name), one.figures[0] ? make("span", { class: "bad" }, ` ${one.figures[0]}`) : null))) : null,
+      files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map(([name, breaks]) => make("li", {}, make("a", { href: `#/source/${encodeURI(name)}`, "aria-current": name === file.name ? "page" : null }, name), breaks ? make("span", { class: "bad" }, ` ${breaks}`) : null))) : null,
       make("ul", { class: "legend" }, legend.filter(([mark]) => used.has(mark)).map(([mark, told]) => make("li", {}, make("b", { class: MARKS[mark] }, mark), told))),
       lines ? null : make("p", { class: "quiet" }, "its text is not in the recording: these are the lines that torch told"),
       make("div", { class: "source" }, make("div", { class: "text", role: "region", "aria-label": `${file.name}, line by line` }, chunks), panel)];
@@ -294,7 +334,7 @@
 
   // -- one kernel
   async function kernel(rest) {
-    const one = (await data("kernel")).find((each) => each.key === rest) || (await data("kernel")).find((each) => decodeURIComponent(each.key) === decodeURIComponent(rest));
+    const one = (await thing("kernel", (key) => key === rest)) || (await thing("kernel", (key) => decodeURIComponent(key) === decodeURIComponent(rest)));
     if (!one) return [make("p", {}, "No such kernel in this recording.")];
     const code = await text(one.source);
     return [make("p", { class: "setting" }, make("a", { href: "#/kernels" }, "Kernels")), make("h1", { class: "mono" }, one.name),
@@ -312,8 +352,7 @@
   async function graphs(rest) {
     if (!rest) return [make("h1", {}, "Graphs"), ...(await data("graphs")).map((block) => table(block, true))];
     const [key, stage, ...below] = rest.split("/");
-    const all = await data("graph");
-    const one = all.find((each) => each.key === key);
+    const one = await thing("graph", (own) => own === key);
     if (!one) return [make("p", {}, "No such compilation in this recording.")];
     const now = one.stages.find((each) => each.key === stage) || one.stages[0];
     const module = decodeURIComponent(below.join("/"));

@@ -9,12 +9,13 @@ from typing import Any
 from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.model import Recording
 from compiler_lens.render import text
+from compiler_lens.render.console.source import LEGEND
 from compiler_lens.render.graph.style import style_sheet
 from compiler_lens.render.html.graphs import graph_data
-from compiler_lens.render.html.kernels import kernel_details, kernel_table
+from compiler_lens.render.html.kernels import kernel_details, kernel_lines, kernel_table
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.html.overview import overview
-from compiler_lens.render.html.pool import packed
+from compiler_lens.render.html.pool import packed, shelved
 from compiler_lens.render.html.redact import redacted
 from compiler_lens.render.html.shell import own_file, rendered, write
 from compiler_lens.render.html.sources import source_data
@@ -99,10 +100,13 @@ def _data(matter: Matter) -> Iterator[tuple[str, str]]:
     """What the script reads, by name; the texts last, for then all are known."""
     recording, ink = matter.recording, matter.ink
     yield "main", packed(_main(matter))
-    yield "source", packed(source_data(matter))
-    yield "kernel", packed(kernel_details(matter))
+    files = source_data(matter)
+    yield "source", packed({"legend": list(LEGEND.items()), "files": [[one["name"], one["breaks"]] for one in files]})
+    yield from shelved("file", ((one["name"], one) for one in files))
     yield "kernels", packed([kernel_table(matter)])
-    yield "graph", packed(graph_data(matter))
+    yield "lines", packed(kernel_lines(matter))
+    yield from shelved("kernel", ((one["key"], one) for one in kernel_details(matter)))
+    yield from shelved("graph", ((one["key"], one) for one in graph_data(matter)))
     for name, blocks in (
         ("graphs", compilation_blocks), ("guards", guard_blocks), ("times", time_blocks), ("caches", cache_blocks),
         ("autotune", autotune_blocks), ("cudagraphs", cudagraph_blocks),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,18 +15,43 @@ Ref = tuple[int, int]  # which pack of texts, and which text in it
 
 _ESCAPED = ("\\u", "\\t", "\\r", "\\b", "\\f")  # how JSON writes what is to be cleaned
 _PACK = 1_000_000  # characters: opening a text inflates no more than this
+_SHELF = 250_000  # and opening one of many things no more than this
+
+_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
 
 
 def packed(data: Any) -> str:
     """JSON, cleaned, compressed, in base64: nothing in it can end a script element. The same data give the same."""
-    text = _json(data)
-    if not text.isprintable() or any(escape in text for escape in _ESCAPED):
-        text = _json(cleaned(data))
+    return _compressed(_clean_json(data))
+
+
+def shelved(name: str, things: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str]]:
+    """Things by key, in packs that can be opened each by itself; `name` has the keys of all, pack by pack."""
+    keys: list[list[str]] = []
+    packs: list[list[str]] = []
+    room = 0
+    for key, thing in things:
+        if room <= 0:
+            keys.append([])
+            packs.append([])
+            room = _SHELF
+        keys[-1].append(key)
+        packs[-1].append(_clean_json(thing))
+        room -= len(packs[-1][-1])
+    yield name, packed(keys)
+    for number, pack in enumerate(packs):
+        yield f"{name}-{number}", _compressed(f"[{','.join(pack)}]")
+
+
+def _compressed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode("ascii")
 
 
-def _json(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+def _clean_json(data: Any) -> str:
+    text = _json(data)
+    if not text.isprintable() or any(escape in text for escape in _ESCAPED):
+        return _json(cleaned(data))
+    return text
 
 
 def cleaned(data: Any) -> Any:

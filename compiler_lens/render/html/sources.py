@@ -19,7 +19,7 @@ from compiler_lens.render.console.line import (
     ops_lines,
     share_words,
 )
-from compiler_lens.render.console.source import LEGEND, marks_of
+from compiler_lens.render.console.source import marks_of
 from compiler_lens.render.html.ink import Ink, address, plain
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.text import microseconds, plural
@@ -28,10 +28,9 @@ _LONGEST = 2_000  # characters of a line of source
 _SHARES = 12
 
 
-def source_data(matter: Matter) -> dict[str, Any]:
+def source_data(matter: Matter) -> list[dict[str, Any]]:
     """All files that something happened in."""
-    files = [_file(view, matter) for view in matter.views]
-    return {"legend": [[mark, told] for mark, told in LEGEND.items()], "files": files}
+    return [_file(view, matter) for view in matter.views]
 
 
 def _file(view: FileView, matter: Matter) -> dict[str, Any]:
@@ -44,7 +43,7 @@ def _file(view: FileView, matter: Matter) -> dict[str, Any]:
         "name": matter.ink.files[view.file],
         "own": view.own,
         "counts": _counts(view),
-        "figures": [view.breaks, view.compiled_lines, view.uncompiled_lines],
+        "breaks": view.breaks,
         "text": matter.pool.add("\n".join(_cut(line) for line in view.text)) if view.text else None,
         "functions": [[one.line, one.name] for one in view.seen],
         "lines": lines,

@@ -31,7 +31,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *,
 
 
 def _column(name: str, cells: Iterable[Cell]) -> Block:
-    """A column: what stands in it, each once, and which of that each row has. Guards say the same thousands of times."""
+    """A column: what stands in it, each once, and which of that each row has. Thousands of guards say the same."""
     places: dict[Cell, int] = {}
     rows = [places.setdefault(cell, len(places)) for cell in cells]
     return {"name": name, "cells": list(places), "rows": rows}
