@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -139,10 +139,30 @@ def described(error: BaseException) -> tuple[str, SourceLine | None]:
 def cause(error: BaseException) -> tuple[str, SourceLine | None]:
     """What an exception says in one line, without torch's wrapping; and the user's line where it came from."""
     _, line = described(error)
-    while isinstance(inner := getattr(error, "inner_exception", None), BaseException):
+    while inner := _inner(error):
         error = inner
     message, innermost = described(error)
     return message, innermost or line
+
+
+def _inner(error: BaseException) -> BaseException | None:
+    """The exception that torch raised another one in place of."""
+    inner = getattr(error, "inner_exception", None)
+    if isinstance(inner, BaseException):
+        return inner
+    # An op that fails on fake tensors: torch/_dynamo/utils.py tells it as "… got RuntimeError('…')", and chains it.
+    told = str(error) if isinstance(error, torch._dynamo.exc.TorchRuntimeError) else ""  # noqa: SLF001
+    return next((one for one in _chain(error) if told and f"got {one!r}" in told), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """What was raised before it, and led to it."""
+    seen: set[int] = set()
+    before = error.__cause__ or error.__context__
+    while before is not None and id(before) not in seen:
+        seen.add(id(before))
+        yield before
+        before = before.__cause__ or before.__context__
 
 
 def _traceback(error: BaseException) -> list[SourceLine]:

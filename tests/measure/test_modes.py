@@ -133,11 +133,26 @@ def test_what_the_compiler_says_comes_without_its_wrapping(monkeypatch: pytest.M
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("this compiler is broken")
 
-    monkeypatch.setattr(torch._inductor.compile_fx, "compile_fx", broken)
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx", broken)
     result = compare_modes(torch.sin, torch.ones(3), modes=("eager", "default"), **QUICK)
     default = result.row("default")
     assert default is not None
     assert default.failure == "RuntimeError: this compiler is broken"
+
+
+@pytest.mark.parametrize("kind", [RuntimeError, TypeError])
+def test_an_op_that_fails_on_fake_tensors_gives_its_own_reason(kind: type[Exception]) -> None:
+    def broken(x: torch.Tensor) -> torch.Tensor:
+        raise kind("there is no such shape\nand more lines")
+
+    with torch.library._scoped_library("compiler_lens_tests", "FRAGMENT") as library:
+        library.define("broken(Tensor x) -> Tensor")
+        library.impl("broken", torch.sin, "CPU")
+        torch.library.register_fake("compiler_lens_tests::broken", broken, lib=library)
+        result = compare_modes(torch.ops.compiler_lens_tests.broken, torch.ones(3), modes=("eager", "default"), **QUICK)
+    default = result.row("default")
+    assert default is not None
+    assert default.failure == f"{kind.__name__}: there is no such shape"
 
 
 def test_phases_are_timed_apart() -> None:
@@ -173,6 +188,18 @@ def test_results_in_dataclasses_are_compared() -> None:
     assert result.reference == "fp64"
     assert result.rows[0].deviation is not None
     assert result.rows[0].deviation.relative < 1e-5
+
+
+def test_the_error_is_the_largest_of_all_calls() -> None:
+    """Not that of the last one: its results are exact."""
+    calls = [((torch.full((4,), 1e-9),), {}), ((torch.ones(4),), {})]
+    for given in (calls, calls[::-1]):
+        result = compare_modes(lambda x: (x + 1) - 1, calls=given, modes="eager", **QUICK)
+        assert result.rows[0].deviation is not None
+        assert result.rows[0].deviation.relative == 1.0
+    exact = compare_modes(lambda x: (x + 1) - 1, calls=calls[1:], modes="eager", **QUICK)
+    assert exact.rows[0].deviation is not None
+    assert exact.rows[0].deviation.relative == 0.0
 
 
 def cast(x: torch.Tensor) -> torch.Tensor:

@@ -6,13 +6,14 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from compiler_lens.errors import RecordingFileError, UsageError
-from compiler_lens.measure.calls import as_calls
+from compiler_lens.measure.calls import Call, as_calls
 from compiler_lens.measure.modes.clean import apart, clean
 from compiler_lens.measure.modes.clock import Clock
 from compiler_lens.measure.modes.phases import Phase, checked
@@ -86,24 +87,24 @@ def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Se
         made = as_calls(inputs, kwargs, calls)
         program = Program(function, made if calls is not None else made[:1], training, dynamic)
         reached = tuple((call.args, call.kwargs) for call in program.calls)
-        return Work(function, (_phase_of(program),), dynamic, training, reached, len(program.calls))
+        pieces = tuple(partial(_piece, program, call) for call in program.calls)
+        phase = Phase("step" if training else "call", partial(_in_turn, pieces))
+        return Work(function, (phase,), dynamic, training, reached, (pieces,), len(pieces))
     if inputs or kwargs or calls is not None or training:
         raise UsageError("give either inputs or phases: a phase has inputs of its own, and runs its own backward")
     found = checked(phases)
-    return Work(function, found, dynamic, training=False, reached=tuple(phase.run for phase in found))
+    runs = tuple(phase.run for phase in found)
+    return Work(function, found, dynamic, training=False, reached=runs, pieces=tuple((run,) for run in runs))
 
 
-def _phase_of(program: Program) -> Phase:
-    """All calls of a program as one phase. Gives the last result: later replays write over earlier ones."""
+def _piece(program: Program, call: Call, function: Any) -> Any:
+    torch.compiler.cudagraph_mark_step_begin()
+    return program.one(function, call)
 
-    def run(function: Any) -> Any:
-        result = None
-        for call in program.calls:
-            torch.compiler.cudagraph_mark_step_begin()
-            result = program.one(function, call)
-        return result
 
-    return Phase("step" if program.training else "call", run)
+def _in_turn(pieces: Sequence[Callable[[Any], Any]], function: Any) -> None:
+    for piece in pieces:
+        piece(function)
 
 
 @contextlib.contextmanager

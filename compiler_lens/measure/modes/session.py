@@ -40,6 +40,9 @@ class Work:
     dynamic: bool | None  # as the user compiled it
     training: bool
     reached: tuple[Any, ...]  # what else the work can reach: its inputs
+    # Of each phase, what it calls one after the other: each one's results are compared, and kept before the next call
+    # writes over them.
+    pieces: tuple[tuple[Callable[[Any], Any], ...], ...]
     calls: int = 1  # in one call of a phase
 
 
@@ -189,7 +192,7 @@ class Session:
         clock, found = self._bench.clock, _Attempt()
         memory = Memory(clock.device)
         compiled = wanted.compile(self._work.function, self._work.dynamic)
-        calls = [lambda phase=phase: self._run(phase, compiled) for phase in self._work.phases]
+        calls = [lambda phase=phase: self._run(phase.run, compiled) for phase in self._work.phases]
         with self._recorded(wanted, is_cold=is_cold) as lens:
             first = [clock.warm(call, self._before) for call in calls]
             found.compile_peak = memory.peak
@@ -247,15 +250,15 @@ class Session:
         if not (keep_seed or keep_state):
             self._bench.restore()
         found: list[Results] = []
-        for phase in self._work.phases:
+        for pieces in self._work.pieces:
             self._before()
-            results = kept(self._run(phase, function))
+            results = [tensor for piece in pieces for tensor in kept(self._run(piece, function))]
             found.append(results + (gradients(self._bench.state.tensors) if self._work.training else []))
         return found
 
-    def _run(self, phase: Phase, function: Any) -> Any:
+    def _run(self, piece: Callable[[Any], Any], function: Any) -> Any:
         with torch.set_grad_enabled(self._grad and (self._work.training or torch.is_grad_enabled())):
-            return phase.run(function)
+            return piece(function)
 
     def _before(self) -> None:
         """What a training loop does between steps, and a server between requests."""
