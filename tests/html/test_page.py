@@ -90,7 +90,7 @@ def test_every_graph_guard_and_lookup_is_there(name: str) -> None:
     assert guards["size"] + sum(cell[1] - 1 for cell in more if cell) == len(recording.guards)
     assert sum(block["size"] for block in data["caches"] if "size" in block) == len(recording.caches)
     assert len(data["autotune"]) == len(recording.autotunes)
-    assert len(data["main"]["strip"]["bars"]) == len(recording.compilations)
+    assert len(data["strip"]["bars"]) == len(recording.compilations)
 
 
 def test_every_finding_and_card_is_there() -> None:

@@ -59,9 +59,9 @@
     return parts;
   }
   // The same, line by line: what spans several lines is cut at their ends.
-  function highlightedLines(code) {
+  function highlightedLines(code, language = "python") {
     const lines = [[]];
-    for (const part of highlighted(code, "python")) {
+    for (const part of highlighted(code, language)) {
       const kind = typeof part === "string" ? null : part.className;
       (kind === null ? part : part.textContent).split("\n").forEach((piece, i) => {
         if (i) lines.push([]);
@@ -201,38 +201,38 @@
   const blocks = (listed) => listed.filter(Boolean).map((block) => (block.table !== undefined ? table(block) : make("p", { class: "quiet" }, block.text)));
 
   // -- the strip of the whole run: a compilation's width is its seconds, its parts are its phases
-  const WIDTH = 1200, HEIGHT = 84;
+  const WIDTH = 1200, HEIGHT = 84, THINNEST = 3;
   function strip({ phases, bars }) {
     const whole = bars.reduce((sum, bar) => sum + bar[2], 0);
     if (!whole) return [];
     const scale = (WIDTH - 2) / whole;
     const groups = [];
-    for (const bar of bars) { // what would be thinner than two pixels joins its neighbours
+    for (const bar of bars) { // what would be too thin to see and to click joins its neighbours
       const last = groups[groups.length - 1];
-      if (last && last.took * scale < 2) join(last, bar); else groups.push(join({ took: 0, parts: phases.map(() => 0), breaks: 0, again: 0, of: 0 }, bar));
+      if (last && last.took * scale < THINNEST) join(last, bar); else groups.push(join({ took: 0, parts: phases.map(() => 0), breaks: 0, again: 0, of: 0 }, bar));
     }
     let x = 1;
+    const shapes = phases.map(() => []); // one shape for each phase: thousands of compilations are drawn at once
     const made = groups.map((group) => {
       const width = group.took * scale, known = group.parts.reduce((a, b) => a + b, 0);
       let y = HEIGHT + 14;
-      const rects = group.parts.map((part, i) => {
-        const height = known ? (part / known) * HEIGHT : 0;
-        y -= height;
-        return height > 0.3 ? draw("rect", { class: `p${i}`, x: x.toFixed(1), y: y.toFixed(1), width: Math.max(width - (width > 3 ? 1 : 0), 0.6).toFixed(1), height: height.toFixed(1) }) : null;
-      });
-      if (!known) rects.push(draw("rect", { class: "p10", x, y: 14, width: Math.max(width - 1, 0.6), height: HEIGHT }));
+      const seen = Math.max(width - (width > THINNEST ? 1 : 0), 0.6).toFixed(1);
+      const shape = (i, height) => { y -= height; if (height > 0.3) shapes[i].push(`M${x.toFixed(1)} ${y.toFixed(1)}h${seen}v${height.toFixed(1)}h-${seen}z`); };
+      group.parts.forEach((part, i) => shape(i, known ? (part / known) * HEIGHT : 0));
+      if (!known) shape(phases.length - 1, HEIGHT);
       const flags = [group.breaks ? draw("path", { class: "flag", d: `M${x} 1h9l-4.5 7z` }) : null, group.again ? draw("circle", { class: "again", cx: x + (group.breaks ? 16 : 4), cy: 5, r: 3.5 }) : null];
       const told = group.of > 1 ? `${group.of} compilations, the first ${group.told}` : group.told;
       const all = told + (group.breaks ? `, graph breaks: ${group.breaks}` : "") + (group.again ? `, recompiles: ${group.again}` : "");
+      const area = draw("rect", { class: "area", x: x.toFixed(1), y: 0, width: width.toFixed(1), height: HEIGHT + 14 });
       x += width;
-      return draw("a", { href: group.href, "aria-label": all }, draw("title", {}, all), rects, flags);
+      return draw("a", { href: group.href, "aria-label": all }, draw("title", {}, all), flags, area);
     });
     const key = phases.map((name, i) => [name, i]).filter(([, i]) => groups.some((group) => group.parts[i] > 0))
       .map(([name, i]) => make("li", {}, draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("rect", { class: `p${i}`, width: 10, height: 10 })), name));
     if (groups.some((group) => group.breaks)) key.push(make("li", {}, draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("path", { class: "flag", d: "M0 1h10l-5 8z" })), "graph break"));
     if (groups.some((group) => group.again)) key.push(make("li", {}, draw("svg", { viewBox: "0 0 10 10", "aria-hidden": "true" }, draw("circle", { class: "again", cx: 5, cy: 5, r: 4 })), "recompile"));
     return [make("h2", {}, "The run", make("span", { class: "quiet" }, "compilations in order, as wide as they took long; parts by phase")),
-      draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT + 14}`, preserveAspectRatio: "none", role: "group", "aria-label": "compilations in order" }, made),
+      draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT + 14}`, preserveAspectRatio: "none", role: "group", "aria-label": "compilations in order" }, shapes.map((own, i) => draw("path", { class: `p${i}`, d: own.join("") })), made),
       make("ul", { class: "key" }, key)];
   }
   function join(group, [href, told, took, parts, breaks, again]) {
@@ -428,9 +428,9 @@
 
   // -- views and addresses
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
-  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip((await data("main")).strip)), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
+  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip(await data("strip"))), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
   // The page of two recordings has views of its own, in a script before this one.
-  const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, text, highlightedLines, table, sliced, blocks }) : ownViews;
+  const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, text, highlightedLines, listing, table, sliced, blocks }) : ownViews;
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
   const reset = () => Object.assign(steps, { list: () => [], go: () => {}, now: () => 0, clear: () => {} });
   let turn = 0, shownAt = "", inFile = "";
@@ -521,5 +521,5 @@
   document.documentElement.classList.add("js");
   addEventListener("hashchange", route);
   route();
-  data("main").then((main) => { const holder = $("strip"); if (holder) holder.replaceChildren(...strip(main.strip)); });
+  if ($("data-strip")) data("strip").then((run) => { const holder = $("strip"); if (holder) holder.replaceChildren(...strip(run)); });
 })();

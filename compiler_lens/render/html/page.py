@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.model import Recording
@@ -99,7 +98,8 @@ def _views(matter: Matter) -> list[tuple[str, str, str]]:
 def _data(matter: Matter) -> Iterator[tuple[str, str]]:
     """What the script reads, by name; the texts last, for then all are known."""
     recording, ink = matter.recording, matter.ink
-    yield "main", packed(_main(matter))
+    yield "main", packed({"search": _found(matter)})
+    yield "strip", packed(strip(recording))
     files = source_data(matter)
     yield "source", packed({"legend": list(LEGEND.items()), "files": [[one["name"], one["breaks"]] for one in files]})
     yield from shelved("file", ((one["name"], one) for one in files))
@@ -115,8 +115,8 @@ def _data(matter: Matter) -> Iterator[tuple[str, str]]:
     yield from matter.pool.parts()
 
 
-def _main(matter: Matter) -> dict[str, Any]:
-    """What the search finds, and the strip of the whole run."""
+def _found(matter: Matter) -> list[list[str]]:
+    """What the search finds: name, kind, address, and what else it is found by."""
     ink = matter.ink
     found = [[view.file.rpartition("/")[2], "file", f"#/source/{name}", name]
              for view, name in ((view, ink.files[view.file]) for view in matter.views)]  # fmt: skip
@@ -127,4 +127,4 @@ def _main(matter: Matter) -> dict[str, Any]:
         [f.name.name, "function", ink.href(f.name) or "#/functions", ink.at(f.name) if f.name.file else ""]
         for f in matter.summary.coverage.functions
     ]
-    return {"search": found, "strip": strip(matter.recording)}
+    return found
