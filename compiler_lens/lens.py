@@ -134,11 +134,12 @@ class Lens:
         *,
         module: str = "",
         depth: int | None = None,
+        part: int | None = None,
     ) -> Drawing:
         """A graph as a picture, which a notebook shows; `.save("x.svg")` writes it. See `compiler_lens.draw`."""
         from compiler_lens.render.graph.drawing import draw
 
-        return draw(self.recording, stage, compile_id, module=module, depth=depth)
+        return draw(self.recording, stage, compile_id, module=module, depth=depth, part=part)
 
     @staticmethod
     def what_if(model: Callable[..., Any], *inputs: Any, **options: Any) -> Result:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.cards import BreakCard, break_cards
 from compiler_lens.analysis.coverage import Function, coverage
@@ -29,6 +30,8 @@ class Piece:
     compile_id: CompileId
     graph: Graph | None
     cut: Cut | None = None
+    part: int = 0  # counted from 1, where the backend was given the graph in parts (DDPOptimizer splits it)
+    parts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,27 @@ def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | N
         if graph.stage is GraphStage.DYNAMO:
             graphs.setdefault(graph.compile_id, graph)
     cuts = _cuts(recording, own)
-    pieces = [Piece(each, graphs.get(each), cuts.get(each)) for each in ids]
+    splits = _splits(recording)
+    pieces = [piece for each in ids for piece in _pieces(each, graphs.get(each), cuts.get(each), splits.get(each, ()))]
     kept = tuple(piece for piece in pieces if piece.graph or piece.cut)
     return FramePieces(function.name.name if function else str(compile_id), kept)
+
+
+def _pieces(compile_id: CompileId, graph: Graph | None, cut: Cut | None, splits: Sequence[Graph]) -> list[Piece]:
+    """One graph, or the parts that it was split into; what ends it comes behind the last."""
+    if len(splits) <= 1:
+        return [Piece(compile_id, graph, cut)]
+    *before, last = (Piece(compile_id, each, None, n, len(splits)) for n, each in enumerate(splits, 1))
+    return [*before, replace(last, cut=cut)]
+
+
+def _splits(recording: Recording) -> Mapping[CompileId, list[Graph]]:
+    """The forward graphs of each compilation, in the order in which they run."""
+    found: dict[CompileId, list[Graph]] = {}
+    for graph in recording.graphs:
+        if graph.stage in {GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE}:
+            found.setdefault(graph.compile_id, []).append(graph)
+    return {each: sorted(graphs, key=lambda graph: graph.ordinal) for each, graphs in found.items()}
 
 
 def _ids(function: Function) -> list[CompileId]:

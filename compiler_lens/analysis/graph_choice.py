@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.analysis.graph_flow import Step
@@ -10,7 +10,7 @@ from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Levels
 from compiler_lens.analysis.select import instead, select_ids
 from compiler_lens.errors import UsageError
-from compiler_lens.model import Graph, GraphStage, Recording
+from compiler_lens.model import CompileId, Graph, GraphStage, Recording
 
 KERNELS = "kernels"
 KERNELS_BACKWARD = "kernels_backward"
@@ -34,8 +34,8 @@ class Choice:
     view: str  # a stage's name, or one of those above
 
 
-def choose(recording: Recording, stage: str = "", compile_id: str = "") -> Choice:
-    """The graph of a stage and a compilation; without them, the largest Dynamo graph, or what there is."""
+def choose(recording: Recording, stage: str = "", compile_id: str = "", part: int | None = None) -> Choice:
+    """The graph of a stage, a compilation and a part; without them, the largest Dynamo graph, or what there is."""
     graphs = [graph for graph in recording.graphs if graph.nodes]
     if compile_id:
         ids = select_ids(recording, compile_id)
@@ -49,7 +49,19 @@ def choose(recording: Recording, stage: str = "", compile_id: str = "") -> Choic
         where = f" of {compile_id}" if compile_id else ""
         raise UsageError(f"no {stage!r} graph{where}{instead(view, there)}")
     wanted = _UNDER.get(view) or GraphStage(view)
-    return Choice(max((g for g in graphs if g.stage is wanted), key=lambda graph: len(graph.nodes)), view)
+    fitting = [graph for graph in graphs if graph.stage is wanted]
+    found = max(fitting, key=lambda graph: len(graph.nodes))
+    return Choice(found if part is None else _part(fitting, found.compile_id, part), view)
+
+
+def _part(graphs: Sequence[Graph], compile_id: CompileId, part: int) -> Graph:
+    """One of the graphs that the backend was given, where there are several."""
+    several = [graph for graph in graphs if graph.compile_id == compile_id]
+    found = next((graph for graph in several if graph.ordinal == part - 1), None)
+    if found is None:
+        there = f"it has {len(several)}" if len(several) > 1 else "it is whole"
+        raise UsageError(f"no part {part} of this graph of {compile_id}: {there}")
+    return found
 
 
 def _views(recording: Recording, graphs: list[Graph]) -> dict[str, None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import takewhile
 
@@ -41,12 +41,21 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Within:
+    """A call of a higher-order op that a step stands in."""
+
+    call: Node
+    body: str = ""  # which of the graphs that it runs: "true"; empty where there is one, and for the call itself
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One op with the nodes that only take its results apart."""
 
     node: Node
     parts: tuple[Node, ...] = ()
     reads: tuple[str, ...] = ()  # names of values, of steps and of inputs
+    within: tuple[Within, ...] = ()  # outermost first
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -63,13 +72,14 @@ class Flow:
     makers: Mapping[str, int]  # which step makes a value
     inputs: Mapping[str, Value]
     outputs: tuple[Value, ...]  # a value may be given twice, as a result and as saved
+    local: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # inputs of a body: of which steps it consists
 
 
 def flow(recording: Recording, graph: Graph) -> Flow:
     """What flows through one graph of a recording."""
     siblings = [g for g in recording.graphs if g.compile_id == graph.compile_id]
     primals = _primals(graph, next((g for g in siblings if g.stage is GraphStage.DYNAMO), None))
-    steps = _steps(graph)
+    steps = steps_of(graph.ops, graph.stage)
     makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
     inputs = {n.name: _input(n, graph.stage, primals) for n in graph.nodes if not n.op.startswith("call_")}
     saved = graph.saved or next(
@@ -78,8 +88,9 @@ def flow(recording: Recording, graph: Graph) -> Flow:
     return Flow(graph, steps, makers, inputs, _outputs(graph, saved, primals))
 
 
-def _steps(graph: Graph) -> tuple[Step, ...]:
-    ops = {node.name: node for node in (graph.ops if graph.stage is GraphStage.DYNAMO else _with_modules(graph.ops))}
+def steps_of(nodes: Sequence[Node], stage: GraphStage) -> tuple[Step, ...]:
+    """The ops of a graph, each with what takes its results apart."""
+    ops = {node.name: node for node in (nodes if stage is GraphStage.DYNAMO else _with_modules(nodes))}
     parts: dict[str, list[Node]] = {}
     for node in ops.values():
         maker = ops.get(node.inputs[0]) if node.inputs else None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from compiler_lens.analysis.graph_flow import Flow
-from compiler_lens.model import GraphStage, Kernel, Pass, Recording
+from compiler_lens.analysis.lowered import Scopes
+from compiler_lens.analysis.origins import Origins
+from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.model import Graph, GraphStage, Kernel, Pass, Recording
 
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
+Calls = list[tuple[int, Kernel, tuple[str, ...]]]  # of kernels, in order, with the nodes that each computes
 
 
-def launches_of_steps(recording: Recording, flow: Flow) -> list[Launched]:
-    """The first launch that computes each step: a cheap op may be computed again in later ones."""
-    graph = flow.graph
+def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Calls]:
+    """The launches of a graph's output code, for the graph itself, "", and for each inside of it."""
     backward = graph.stage is GraphStage.POST_GRAD_BACKWARD
     calls = sorted(
         (
@@ -27,9 +30,20 @@ def launches_of_steps(recording: Recording, flow: Flow) -> list[Launched]:
         ),
         key=lambda call: call[:3],
     )
-    found: list[Launched] = [None] * len(flow.steps)
+    scopes = Scopes(recording, Origins(Ownership())) if graph.subgraphs else None
+    found: dict[str, Calls] = {}
     for place, (_, _, number, kernel) in enumerate(calls):
-        for name in kernel.launches[number].nodes:
+        nodes = kernel.launches[number].nodes
+        scope = scopes.of_launch(kernel, number, nodes)[0] if scopes else None
+        found.setdefault(scope.name if scope else "", []).append((place, kernel, nodes))
+    return found
+
+
+def launches_of_steps(calls: Calls, flow: Flow) -> list[Launched]:
+    """The first launch that computes each step: a cheap op may be computed again in later ones."""
+    found: list[Launched] = [None] * len(flow.steps)
+    for place, kernel, nodes in calls:
+        for name in nodes:
             step = flow.makers.get(name)
             if step is not None and found[step] is None:
                 found[step] = (place, kernel)

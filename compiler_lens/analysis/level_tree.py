@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 
-from compiler_lens.analysis.graph_flow import Flow, Step, common
+from compiler_lens.analysis.graph_flow import Flow, Step, Within, common
 from compiler_lens.model import Kernel
 
 MOST = 60  # boxes that compute, in one level; inputs and outputs come on top
@@ -29,6 +29,17 @@ class GroupKind(Enum):
     LINE = "line"
     STRETCH = "stretch"
     KERNEL = "kernel"
+    CALL = "call"  # of a higher-order op, with the graphs that it runs
+    BODY = "body"  # one of these
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part of the way from the whole graph to a step."""
+
+    kind: GroupKind
+    label: str
+    key: str  # the whole path of a module; a call's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +68,7 @@ class _Steps:
     """The steps with what groups them."""
 
     steps: Sequence[Step]
-    paths: Sequence[tuple[str, ...]]
+    paths: Sequence[tuple[_Part, ...]]
     types: dict[str, str]
     kernels: Sequence[tuple[int, Kernel] | None]
     shapes: list[int] = field(default_factory=list)
@@ -66,7 +77,7 @@ class _Steps:
 
 def tree(flow: Flow, kernels: Sequence[tuple[int, Kernel] | None] = ()) -> Group:
     """The whole graph as one group; `kernels` has the launch that computes each step."""
-    paths = [_path(module) for module in _modules(flow.steps, kernels)]
+    paths = _paths(flow.steps, _modules(flow.steps, kernels))
     types = {step.node.module: step.node.module_type for step in flow.steps if step.node.module_type}
     known = _Steps(flow.steps, paths, types, kernels or [None] * len(flow.steps))
     for place, step in enumerate(flow.steps):
@@ -81,17 +92,52 @@ def _modules(steps: Sequence[Step], kernels: Sequence[tuple[int, Kernel] | None]
     own = [step.node.module for step in steps]
     if not kernels:
         return own
-    of: dict[int, list[str]] = {}
-    for module, launch in zip(own, kernels, strict=True):
-        if launch:
-            of.setdefault(launch[0], []).append(module)
-    around = {number: common(modules) for number, modules in of.items()}
-    return [around[launch[0]] if launch else module for module, launch in zip(own, kernels, strict=True)]
+    keys = [(launch[0], _calls(step)) if launch else None for step, launch in zip(steps, kernels, strict=True)]
+    of: dict[Hashable, list[str]] = {}
+    for module, key in zip(own, keys, strict=True):
+        if key:
+            of.setdefault(key, []).append(module)
+    around = {key: common(modules) for key, modules in of.items()}
+    return [around[key] if key else module for module, key in zip(own, keys, strict=True)]
 
 
-def _path(module: str) -> tuple[str, ...]:
-    parts = tuple(_COMPONENT.findall(module))
-    return parts if len(parts) <= _DEEPEST else (*parts[: _DEEPEST - 1], ".".join(parts[_DEEPEST - 1 :]))
+def _calls(step: Step) -> tuple[tuple[str, str], ...]:
+    return tuple((each.call.name, each.body) for each in step.within)
+
+
+def _paths(steps: Sequence[Step], modules: Sequence[str]) -> list[tuple[_Part, ...]]:
+    """The way to each step: modules, and the calls that it stands in."""
+    known: dict[Hashable, tuple[_Part, ...]] = {}
+    found = []
+    for step, module in zip(steps, modules, strict=True):
+        key = (module, _calls(step))
+        if key not in known:
+            known[key] = _path(step.within, module)
+        found.append(known[key])
+    return found
+
+
+def _path(within: Sequence[Within], module: str) -> tuple[_Part, ...]:
+    parts: list[_Part] = []
+    around = ""
+    for each in within:
+        parts += _between(around, each.call.module)
+        around = each.call.module
+        parts.append(_Part(GroupKind.CALL, each.call.target.rpartition(".")[2], each.call.name))
+        if each.body:
+            parts.append(_Part(GroupKind.BODY, each.body, f"{each.call.name} {each.body}"))
+    return (*parts, *_between(around, module))
+
+
+def _between(around: str, module: str) -> list[_Part]:
+    """The modules on the way from one to a module inside of it."""
+    if module == around:
+        return []
+    start = len(around) + 1 if around and module.startswith(f"{around}.") else 0
+    spans = [(match.start(), match.end()) for match in _COMPONENT.finditer(module, start)]
+    if len(spans) > _DEEPEST:
+        spans[_DEEPEST - 1 :] = [(spans[_DEEPEST - 1][0], len(module))]
+    return [_Part(GroupKind.MODULE, module[first:last], module[:last]) for first, last in spans]
 
 
 def _children(known: _Steps, first: int, last: int, depth: int, tried: set[GroupKind]) -> tuple[Child, ...]:
@@ -99,10 +145,12 @@ def _children(known: _Steps, first: int, last: int, depth: int, tried: set[Group
     runs = _runs(first, last, lambda n: known.paths[n][depth] if len(known.paths[n]) > depth else None)
     children: list[Child] = []
     for start, end, part in runs:
-        if part is None:
+        if not isinstance(part, _Part):
             children.extend(_launches(known, start, end))
-        else:
+        elif part.kind is GroupKind.MODULE:
             children.append(_module(known, start, end, depth))
+        else:
+            children.append(_call(known, start, end, depth))
     return _divided(known, tuple(children), tried)
 
 
@@ -113,16 +161,27 @@ def _runs(first: int, last: int, key: Callable[[int], Hashable]) -> Iterator[tup
 
 
 def _module(known: _Steps, first: int, last: int, depth: int) -> Child:
-    path = known.paths[first][: depth + 1]
-    label = path[-1]
+    part = known.paths[first][depth]
     children = _children(known, first, last, depth + 1, set())
     if len(children) == 1:
         only = children[0]
         if isinstance(only, int) or only.kind is not GroupKind.MODULE:
             return only
-        return replace(only, label=f"{label}.{only.label}")
-    module = ".".join(path)
-    return replace(_group(known, GroupKind.MODULE, label, children, known.types.get(module, "")), module=module)
+        return replace(only, label=f"{part.label}.{only.label}")
+    return replace(
+        _group(known, GroupKind.MODULE, part.label, children, known.types.get(part.key, "")), module=part.key
+    )
+
+
+def _call(known: _Steps, first: int, last: int, depth: int) -> Child:
+    """A call with what it runs, or a part of that; what is one module but for the call has that module's name."""
+    part = known.paths[first][depth]
+    children = _children(known, first, last, depth + 1, set())
+    inner, *rest = children
+    if part.kind is GroupKind.CALL and not isinstance(inner, int) and inner.kind is GroupKind.MODULE and len(rest) == 1:
+        made = _group(known, part.kind, inner.label, (*inner.children, *rest), part.label)
+        return replace(made, module=inner.module)
+    return _group(known, part.kind, part.label, children)
 
 
 def _launch_number(launch: tuple[int, Kernel] | None) -> int | None:
@@ -226,7 +285,8 @@ def folds(children: Sequence[Child]) -> list[tuple[Child, ...]]:
 def _sameness(child: Child) -> Hashable:
     if isinstance(child, int):
         return child
-    numbered = child.kind is GroupKind.MODULE and family(child.label) != child.label
-    if not (numbered or child.kind is GroupKind.STRETCH):
+    numbered = child.kind in {GroupKind.MODULE, GroupKind.CALL} and family(child.label) != child.label
+    # The same call again and again is alike by itself, its module has no number.
+    if not (numbered or child.kind in {GroupKind.STRETCH, GroupKind.CALL}):
         return (child.first, child.last)
     return (child.kind, family(child.label), child.detail, len(child), child.shape)

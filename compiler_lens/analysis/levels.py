@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
 
+from compiler_lens.analysis.graph_bodies import op_count, with_bodies
 from compiler_lens.analysis.graph_flow import HELD, Flow, Role, Value, flow
-from compiler_lens.analysis.launches import launches_of_steps, order_of_launches
+from compiler_lens.analysis.launches import Launched, launches_by_graph, launches_of_steps, order_of_launches
 from compiler_lens.analysis.level_tree import MOST, Child, Group, folds, tree
 from compiler_lens.model import Graph, Node, Recording
 
@@ -83,6 +84,12 @@ class Levels:
         """The picture of one group; of the whole graph, if none is given."""
         return _Builder(self, group or self.root).level()
 
+    def op_count(self, group: Group) -> tuple[int, int]:
+        """How many ops a group has; of the whole graph, how many more are in the graphs that they run."""
+        if group is self.root:
+            return op_count(self.flow.graph)
+        return sum(len(step.nodes) for step in self.flow.steps[group.first : group.last]), 0
+
     def as_first(self, box: Box, name: str) -> str:
         """The value of the first of folded repeats that is what `name` is of another one."""
         step = self.flow.makers.get(name)
@@ -108,15 +115,20 @@ class Levels:
 def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Levels:
     """The levels of a graph of a recording; with `kernels`, of a post-grad graph in the order of its launches."""
     flowing = flow(recording, graph)
-    launched = None
-    if kernels:
-        flowing, launched = order_of_launches(flowing, launches_of_steps(recording, flowing))
+    launches = launches_by_graph(recording, graph) if kernels else {}
+
+    def ordered(scope: str, one: Flow) -> tuple[Flow, list[Launched]]:
+        if not kernels:
+            return one, [None] * len(one.steps)
+        return order_of_launches(one, launches_of_steps(launches.get(scope, []), one))
+
+    flowing, launched = with_bodies(*ordered("", flowing), ordered)
     readers: dict[str, list[int]] = {}
     for number, step in enumerate(flowing.steps):
         for name in step.reads:
             readers.setdefault(name, []).append(number)
     found = {name: tuple(each) for name, each in readers.items()}
-    return Levels(flowing, tree(flowing, launched or ()), found, kernels)
+    return Levels(flowing, tree(flowing, launched if kernels else ()), found, kernels)
 
 
 # -- building one level
@@ -173,9 +185,14 @@ class _Builder:
                 maker = flowing.makers.get(name)
                 if maker is not None and self._inside(maker):
                     self._connect(self._box_of(maker), box, self._node(name))
-                elif maker is not None or name in flowing.inputs:
+                elif maker is not None or (name in flowing.inputs and self._is_given(name)):
                     incoming.setdefault(name, {})[box] = None
         return incoming
+
+    def _is_given(self, name: str) -> bool:
+        """What only a body is given is none of what the graph around it gets."""
+        first, last = self.whole.flow.local.get(name, (self.group.first, self.group.last))
+        return first <= self.group.first and self.group.last <= last
 
     def _connect(self, source: int, target: int, node: Node) -> None:
         if source != target:

@@ -27,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "graph",
         help="draw a graph: SVG, DOT or PNG",
-        usage="compiler-lens graph REC [ID] [--stage STAGE] [--module PATH] [--depth N] [-o FILE]",
+        usage="compiler-lens graph REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [-o FILE]",
         description="Draw a graph, by modules, repeats folded: a picture that can be read at any size.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -44,6 +44,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument(
         "--depth", metavar="N", type=int, help="levels of modules to open; by default what stays readable"
+    )
+    parser.add_argument(
+        "--part", metavar="N", type=int, help="which part, of a graph compiled in several (DDP); by default the largest"
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="FILE.svg, FILE.dot or FILE.png; by default a name that fits"
@@ -63,7 +66,9 @@ def run(args: argparse.Namespace) -> int:
     if args.output and Path(args.output).suffix.lower() not in FORMATS:
         raise UsageError(f"-o {args.output}: the name of a picture ends in {', '.join(FORMATS)}")
     recording = open_recording(args.recording)
-    drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, graphviz=which("dot"))
+    drawing = draw(
+        recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part, graphviz=which("dot")
+    )
     target = drawing.save(args.output or f"{drawing.name}.svg")
     sys.stdout.write(f"{target}: {one_line(drawing.title)}\n")
     return 0

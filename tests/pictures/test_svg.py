@@ -23,6 +23,7 @@ PICTURES = {
     "broken-frame": ("broken", "frame"),
     "gpt-kernels": ("gpt-default-cold", "kernels"),
     "gpt-training": ("gpt-default-cold", "training"),
+    "cond-dynamo": ("hops-kernels", "dynamo"),
     "resnet-dynamo": ("resnet-max-autotune-cold", "dynamo"),
 }
 HOSTILE = [
@@ -48,7 +49,7 @@ def test_svg_is_as_it_was(name):
     assert svg == (GOLD / f"{name}.svg").read_text(), "look at it; then python tests/pictures/renew.py"
 
 
-@pytest.mark.parametrize("name", ["trig-dynamo", "trig-backward", "gpt-kernels", "resnet-dynamo"])
+@pytest.mark.parametrize("name", ["trig-dynamo", "trig-backward", "gpt-kernels", "cond-dynamo", "resnet-dynamo"])
 def test_dot_is_as_it_was(name):
     recording, stage = PICTURES[name]
     assert draw(made.recorded(recording), stage).dot == (GOLD / f"{name}.dot").read_text()

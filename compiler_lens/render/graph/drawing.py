@@ -14,6 +14,7 @@ from compiler_lens.analysis.levels import Level, levels
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Recording
 from compiler_lens.render.graph.graphviz import run_dot
+from compiler_lens.render.graph.labels import op_words
 from compiler_lens.render.graph.scene import Picture, pair, picture
 from compiler_lens.render.graph.sheet import Sheet, beside, broken, single
 from compiler_lens.render.graph.svg import to_svg
@@ -87,6 +88,7 @@ def draw(  # noqa: PLR0913 -- what a user chooses
     *,
     module: str = "",
     depth: int | None = None,
+    part: int | None = None,
     graphviz: str | None = None,
 ) -> Drawing:
     """A graph of a recording as a picture.
@@ -98,12 +100,14 @@ def draw(  # noqa: PLR0913 -- what a user chooses
         compile_id: "0/1", or "0" for a frame; without one, the compilation with the largest graph.
         module: draw this module only: "h.3.attn", or any end of its path.
         depth: how many levels of modules to open in place; without it, as many as stay readable.
+        part: which, of a graph that the backend was given in several parts (DDP splits it), counted from 1; without it,
+            the largest.
         graphviz: a path to Graphviz's `dot`, to place boxes with; only used where nothing is opened in place.
 
     Raises:
         UsageError: there is no such graph or module; says what there is.
     """
-    choice = choose(recording, stage.value if isinstance(stage, GraphStage) else stage, str(compile_id))
+    choice = choose(recording, stage.value if isinstance(stage, GraphStage) else stage, str(compile_id), part)
     if depth is not None and depth < 0:
         raise UsageError(f"depth {depth}: it counts levels to open, 0 or more")
     if choice.view in {graph_choice.FRAME, graph_choice.TRAINING} and module:
@@ -120,7 +124,7 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
     group = choose_module(known, module)
     drawn = picture(known, group, depth, graphviz=graphviz)
     title = _title(recording, choice, group.module)
-    svg = to_svg(single(drawn), title, note=plural(len(group), "op"))
+    svg = to_svg(single(drawn), title, note=op_words(*known.op_count(group)))
     return Drawing(title, svg, _name(choice, group.module), known.level(group), graphviz)
 
 
@@ -140,7 +144,15 @@ def _frame(recording: Recording, choice: Choice, depth: int | None) -> Drawing:
     title = f"{found.name}: {TITLES[choice.view]}"
     breaks = sum(piece.cut is not None for piece in found.pieces)
     rest = len(found.pieces) - len(shown.pieces)
-    note = f"{plural(len(found.pieces), 'graph')}, {plural(breaks, 'graph break')}" + (f"; {rest} more" if rest else "")
+    graphs = len({piece.compile_id for piece in found.pieces if piece.graph})
+    parts = sum(piece.part > 0 for piece in found.pieces)
+    note = ", ".join(
+        (
+            plural(graphs, "graph"),
+            *((f"compiled in {plural(parts, 'part')}",) if parts else ()),
+            plural(breaks, "graph break") + (f"; {rest} more" if rest else ""),
+        )
+    )
     return Drawing(title, to_svg(sheet, title, note=note), _name(choice))
 
 
@@ -156,12 +168,15 @@ def _title(recording: Recording, choice: Choice, module: str = "") -> str:
     what = TITLES.get(choice.view) or STAGES[graph.stage]
     function = next((c for c in recording.compilations if c.compile_id == graph.compile_id), None)
     name = (function.definition.function if function.definition else function.function) if function else ""
-    return " · ".join(part for part in (f"{what} [{graph.compile_id}]", name, module) if part)
+    several = sum((g.compile_id, g.stage) == (graph.compile_id, graph.stage) for g in recording.graphs)
+    part = f"part {graph.ordinal + 1} of {several}" if several > 1 and choice.view != graph_choice.FRAME else ""
+    return " · ".join(word for word in (f"{what} [{graph.compile_id}]", name, part, module) if word)
 
 
 def _name(choice: Choice, module: str = "") -> str:
     """Without anything that a file's name should not have."""
-    parts = (choice.view, str(choice.graph.compile_id).replace("/", "_"), module)
+    number = str(choice.graph.ordinal + 1) if choice.graph.ordinal else ""
+    parts = (choice.view, str(choice.graph.compile_id).replace("/", "_"), number, module)
     return "-".join(re.sub(r"[^\w.@-]+", "_", part)[:60] for part in parts if part)
 
 

@@ -12,13 +12,24 @@ from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Box, BoxKind, Edge
 from compiler_lens.model import Node, TensorSpec
 from compiler_lens.render.text import nbytes, number, one_line, plural
-from compiler_lens.render.words import kernel_kind, op_name
+from compiler_lens.render.words import kernel_kind
+from compiler_lens.render.words import op_name as whole_name
 
 _LONGEST = 34  # characters of a line in a box
 _ARGUMENTS = 16
 _NAMED = 3  # parameters that are named one by one
 _FACTS = 40  # lines of a tooltip
 _NUMBERS = re.compile(r"[-+\d.e, \[\]]*")
+
+
+def op_name(target: str) -> str:
+    """An op as it is written in a box: a higher-order op has its own name alone."""
+    return whole_name(target).removeprefix("higher_order.")
+
+
+def op_words(own: int, inside: int = 0) -> str:
+    """How many ops a graph has, and how many more the graphs have that they run."""
+    return plural(own, "op") + (f", {number(inside)} more in the graphs that they run" if inside else "")
 
 
 def short(text: str, limit: int = _LONGEST) -> str:
@@ -76,9 +87,7 @@ def relative(module: str, within: str) -> str:
 
 
 def _group_lines(box: Box, group: Group) -> list[str]:
-    count = len(box.nodes) - sum(len(n.specs) > 0 and n.target == "operator.getitem" for n in box.nodes)
-    per = count // box.repeats
-    ops = plural(per, "op") + (" each" if box.repeats > 1 else "")
+    ops = op_words(len(box.nodes) // box.repeats) + (" each" if box.repeats > 1 else "")
     if group.kernel:
         return [short(group.label), f"{kernel_kind(group.kernel)} · {ops}", _fused(box.nodes)]
     if group.kind is GroupKind.STRETCH:
@@ -86,7 +95,8 @@ def _group_lines(box: Box, group: Group) -> list[str]:
         return [f"ops {group.first + 1:,} to {group.last:,}", short(common), ops]
     if group.kind is GroupKind.LINE:
         return [short(group.label), short(box.nodes[0].source[-1].code.strip()) if box.nodes[0].source else "", ops]
-    return [short(name(box)), short(group.detail), ops]
+    bodies = [each.label for each in group.children if not isinstance(each, int) and each.kind is GroupKind.BODY]
+    return [short(name(box)), short(group.detail), ops, short(", ".join(bodies))]
 
 
 def _fused(nodes: Sequence[Node]) -> str:
@@ -100,7 +110,7 @@ def _fused(nodes: Sequence[Node]) -> str:
 def name(box: Box) -> str:
     """What a group is called: `h.0 … h.11` for brothers folded into one."""
     first, last = box.members[0], box.members[-1]
-    if isinstance(first, int) or isinstance(last, int) or first is last or not box.group:
+    if isinstance(first, int) or isinstance(last, int) or first.label == last.label or not box.group:
         return box.group.label if box.group else ""
     return f"{first.label} … {last.label}"
 
@@ -214,5 +224,5 @@ def _group_facts(box: Box) -> list[str]:
         head.append(f"{kernel_kind(group.kernel)}, {plural(len(group.kernel.launches), 'launch', 'launches')}")
     return [
         *head,
-        f"{plural(len(box.nodes), 'node')}: " + ", ".join(f"{op} \N{MULTIPLICATION SIGN}{n}" for op, n in count),
+        f"{op_words(len(box.nodes))}: " + ", ".join(f"{op} \N{MULTIPLICATION SIGN}{n}" for op, n in count),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler_lens.analysis.frame_graphs import Cut, FramePieces
+from compiler_lens.analysis.frame_graphs import Cut, FramePieces, Piece
 from compiler_lens.analysis.graph_flow import Role
 from compiler_lens.analysis.levels import BoxKind
 from compiler_lens.model import Node, SavedTensor
@@ -131,7 +131,7 @@ def broken(pieces: FramePieces, pictures: Sequence[Picture | None]) -> Sheet:
     wide = max((picture.width for picture in pictures if picture), default=300.0)
     for piece, drawn in zip(pieces.pieces, pictures, strict=True):
         if drawn:
-            panels.append(Panel((wide - drawn.width) / 2, y + _HEAD, f"graph [{piece.compile_id}]", drawn))
+            panels.append(Panel((wide - drawn.width) / 2, y + _HEAD, _piece_words(piece), drawn))
             y += _HEAD + drawn.height + _CUT_GAP
         if piece.cut:
             lines = _cut_lines(piece.cut, paths)
@@ -140,6 +140,11 @@ def broken(pieces: FramePieces, pictures: Sequence[Picture | None]) -> Sheet:
             y += height + _CUT_GAP
             wide = max(wide, *(text_width(line, TITLE if not n else TEXT) + 40 for n, line in enumerate(lines)))
     return Sheet(wide, y, tuple(replace(p, x=(wide - p.picture.width) / 2) for p in panels), tuple(breaks))
+
+
+def _piece_words(piece: Piece) -> str:
+    part = f", part {piece.part} of {piece.parts}" if piece.part else ""
+    return f"graph [{piece.compile_id}]{part}"
 
 
 def _cut_lines(cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:

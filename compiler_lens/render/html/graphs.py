@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compiler_lens.analysis.coverage import function_name
+from compiler_lens.analysis.graph_bodies import op_count
 from compiler_lens.model import CompileId, Graph
 from compiler_lens.render import words
+from compiler_lens.render.graph.labels import op_words
 from compiler_lens.render.html.ink import address
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.html.pictures import Album, stage_key
@@ -65,7 +67,7 @@ def _again(compile_id: CompileId) -> int:
 
 
 def _graph(graph: Graph, pool: Pool) -> dict[str, Any]:
-    told = [plural(len(graph.ops), "op")]
+    told = [op_words(*op_count(graph))]
     if graph.saved:
         kept = [tensor.bytes for tensor in graph.saved if not tensor.is_input]
         known = [size for size in kept if size is not None]

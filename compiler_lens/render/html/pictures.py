@@ -13,12 +13,13 @@ from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Box, Levels, levels
 from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, Pass, Recording
 from compiler_lens.render.graph.drawing import TITLES, draw
+from compiler_lens.render.graph.labels import op_words
 from compiler_lens.render.graph.scene import picture
 from compiler_lens.render.graph.sheet import single
 from compiler_lens.render.graph.svg import to_svg
 from compiler_lens.render.html.ink import address
 from compiler_lens.render.html.matter import Matter
-from compiler_lens.render.text import clean, plural
+from compiler_lens.render.text import clean
 
 _MOST = 300  # pictures in a page: some seconds of drawing at most, and some hundred kilobytes
 _KERNELS: Mapping[GraphStage, tuple[str, tuple[Pass, ...]]] = {
@@ -102,7 +103,9 @@ class Album:
         for group in groups:
             parent = around.get(id(group))
             title = group.module or group.label or "the whole graph"
-            svg = to_svg(single(picture(known, group)), title, note=plural(len(group), "op"), href=href, styled=False)
+            svg = to_svg(
+                single(picture(known, group)), title, note=op_words(*known.op_count(group)), href=href, styled=False
+            )
             up = None if group is known.root else addresses.get(id(parent), "") if parent else ""
             shown.append([addresses[id(group)], clean(group.label or title), up, self.matter.pool.add(svg)])
         return shown
