@@ -10,7 +10,9 @@ import pages
 import pytest
 from browser import CHROMIUM, Browser
 
+from compiler_lens.model import Pass
 from compiler_lens.render.html import report_page
+from compiler_lens.render.text import clean
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
 
@@ -137,6 +139,19 @@ def test_a_table_is_sorted_and_filtered(open_page: Any) -> None:
         "{const s = document.querySelector('.tools select'); s.value = 'backward'; s.dispatchEvent(new Event('change'))}"
     )
     assert set(page.run(times.format(heads.index("pass")))) == {"backward"}
+
+
+def test_a_long_listing_is_whole_and_highlighted_to_its_end(open_page: Any) -> None:
+    page = open_page("gpt", "#/graphs/0_0/code-backward")
+    code = next(code.code for code in pages.recording("gpt").output_codes if code.part is Pass.BACKWARD)
+    assert code.count("\n") > 400
+    assert page.run("document.querySelector('.listing').textContent") == clean(code)
+    page.wait("[...document.querySelectorAll('.listing .part')].every((part) => part.querySelector('.hk, .hs'))")
+    assert page.run("document.querySelector('.listing').textContent") == clean(code)
+    strings = page.run("[...document.querySelectorAll('.listing .hs')].map((one) => one.textContent).join('')")
+    assert "tl.load" in strings  # kernels stand in strings of many lines, which go on from block to block
+    assert page.run("[...document.querySelectorAll('.listing .part')].every((part) => !/tl\\.load/.test("
+                    "[...part.childNodes].filter((one) => one.nodeType === 3).map((one) => one.data).join('')))")  # fmt: skip
 
 
 def test_search_by_keys(open_page: Any) -> None:

@@ -74,10 +74,11 @@
   const BLOCK = 200, HEIGHT_OF_LINE = 18.75;
   function listing(code, language) {
     const ends = [];
-    for (let at = code.indexOf("\n"), n = 1; at >= 0; at = code.indexOf("\n", at + 1), n++) if (n % BLOCK === 0) ends.push(at + 1);
+    let lines = 0;
+    for (let at = code.indexOf("\n"); at >= 0; at = code.indexOf("\n", at + 1)) if (++lines % BLOCK === 0) ends.push(at + 1);
     if (ends[ends.length - 1] !== code.length) ends.push(code.length);
     const parts = ends.map((end, i) => make("span", { class: "part" }, code.slice(i && ends[i - 1], end)));
-    parts.forEach((part) => { part.style.containIntrinsicSize = `auto ${BLOCK * HEIGHT_OF_LINE}px`; });
+    parts.forEach((part, i) => { part.style.containIntrinsicHeight = `auto ${Math.min(BLOCK, lines + 1 - i * BLOCK) * HEIGHT_OF_LINE}px`; });
     if (code.length <= HIGHLIGHTED) highlightedInTurn(code, language, parts, ends);
     return make("pre", { class: "listing", tabindex: 0, "aria-label": "code" }, parts);
   }
