@@ -92,7 +92,7 @@
         if (from > upto) made.push(code.slice(upto, from));
         upto = Math.min(stop, end);
         made.push(make("span", { class: kindOf(hit.value) }, code.slice(from, upto)));
-        if (stop > end) break; // it goes on in the next block
+        if (stop > end) { hit = hits.next(); break; } // it goes on in the next block
         hit = hits.next();
       }
       if (upto < end) made.push(code.slice(upto, end));
@@ -431,7 +431,7 @@
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
   const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip(await data("strip"))), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
   // The page of two recordings has views of its own, in a script before this one.
-  const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, text, highlightedLines, listing, table, sliced, blocks }) : ownViews;
+  const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, thing, text, highlightedLines, listing, table, sliced, blocks }) : ownViews;
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
   const reset = () => Object.assign(steps, { list: () => [], go: () => {}, now: () => 0, clear: () => {} });
   let turn = 0, shownAt = "", inFile = "";
