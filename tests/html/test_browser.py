@@ -142,8 +142,8 @@ def test_a_table_is_sorted_and_filtered(open_page: Any) -> None:
 
 
 def test_a_long_listing_is_whole_and_highlighted_to_its_end(open_page: Any) -> None:
-    page = open_page("gpt", "#/graphs/0_0/code-backward")
-    code = next(code.code for code in pages.recording("gpt").output_codes if code.part is Pass.BACKWARD)
+    page = open_page("tuned", "#/graphs/0_0/code-backward")
+    code = next(code.code for code in pages.recording("tuned").output_codes if code.part is Pass.BACKWARD)
     assert code.count("\n") > 400
     assert page.run("document.querySelector('.listing').textContent") == clean(code)
     page.wait("[...document.querySelectorAll('.listing .part')].every((part) => part.querySelector('.hk, .hs'))")
