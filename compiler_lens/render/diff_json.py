@@ -12,6 +12,7 @@ def diff_json(d: RecordingDiff) -> str:
     """Every field of a diff, as one document."""
     data: Data = {"format": FORMAT, "view": "diff", "is_empty": d.is_empty, "same_kernels": d.same_kernels}
     data |= {"before": _side(d.before), "after": _side(d.after), "kernel_times": plain(d.kernel_times)}
+    data["timed_launches"] = plain(dict(zip(("before", "after"), d.timed_launches, strict=True)))
     data |= {"call_times": plain(d.call_times), "idle_times": plain(d.idle_times)}
     data["kernels"] = [plain(change) | {"times": plain(change.times)} for change in d.kernels]
     data |= {name: [_case(case) for case in getattr(d, name)] for name in ("identical", "retuned")}

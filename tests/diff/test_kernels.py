@@ -1,5 +1,6 @@
 """Launches matched, by hand: split, merged, regrouped; what torch says of a template; time."""
 
+import json
 import re
 from dataclasses import replace
 
@@ -24,7 +25,9 @@ from compiler_lens.model import (
     Recording,
     TensorSpec,
 )
+from compiler_lens.render.console.diff import call_words
 from compiler_lens.render.console.diff_words import change_line, difference
+from compiler_lens.render.diff_json import diff_json
 
 ID = CompileId(0, 0)
 
@@ -176,6 +179,58 @@ def test_the_size_of_a_librarys_call_counts() -> None:
 
     assert told(d) == [(Verdict.CHANGED, 1, 1)]
     assert [(x.aspect, x.before, x.after) for x in d.kernels[0].differences] == [(Aspect.SIZES, "[8]", "[16]")]
+
+
+OWN = """
+@triton_heuristics.user_autotune(
+    configs=[],
+    triton_meta={'signature': {'x': '*fp32', 'n': 'i32', 'BLOCK': 'constexpr'}, 'constants': {'BLOCK': 128}},
+)
+@triton.jit
+def mine(x, n, BLOCK: tl.constexpr):
+    tl.store(x + i, 1.0, mask=i < n)
+"""
+
+
+def own(size: str = "1000", grid: str = "(8, 1, 1)", block: str = "128", nodes: tuple[str, ...] = ()) -> Recording:
+    """A program that calls a Triton kernel of the user's."""
+    r = made("a", "lib:a")
+    meta = {"signature": {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}}
+    launch = Launch(1, ("buf1", size), nodes, grid=grid)
+    source = OWN.replace("'BLOCK': 128", f"'BLOCK': {block}")
+    kernel = Kernel(ID, Pass.INFERENCE, "mine_0", KernelKind.USER, "", source, nodes, launches=(launch,), meta=meta)
+    return replace(r, kernels=(kernel,))
+
+
+def test_a_users_own_kernel_is_not_the_same_on_another_shape() -> None:
+    """Its code holds neither the sizes nor the grid, nor the constants that it is called with."""
+    assert diff(own(), own()).is_empty
+    for other, expected, line in (
+        (own("2000"), [(Aspect.SIZES, "n", "1000", "2000")], "mine_0: sizes 1000 → 2000"),
+        (own(grid="(16, 1, 1)"), [(Aspect.SIZES, "grid", "[8, 1, 1]", "[16, 1, 1]")], "mine_0: sizes 8 → 16"),
+        (own(block="256"), [(Aspect.TILING, "BLOCK", "128", "256")], "mine_0: BLOCK 128 → 256"),
+    ):
+        (change,) = diff(own(), other).kernels
+        assert [(x.aspect, x.name, x.before, x.after) for x in change.differences] == expected
+        assert (change.verdict, change_line(change)) == (Verdict.CHANGED, line)
+        (back,) = diff(other, own()).kernels
+        assert mirrored(back) == change
+    grown = replace(own(nodes=("a",)), graphs=made("a", "a", size=16).graphs)
+    (change,) = diff(own(nodes=("a",)), grown).kernels
+    assert [(x.aspect, x.before, x.after) for x in change.differences] == [(Aspect.SIZES, "[8]", "[16]")]
+
+
+def test_times_of_some_launches_say_of_how_many() -> None:
+    before = made("a b c", "a", "b", "c", times={"a": (10.0, 1.0), "b": (5.0, 1.0)})
+    after = made("a b c", "a", "b,c", times={"a": (9.0, 1.0), "b": (9.0, 1.0)})
+    d = diff(before, after)
+    assert d.timed_launches == ((1, 3), (1, 2))
+    assert call_words(d)[0] == (
+        "Kernels in one call: 20.0 → 18.0 µs (not above noise); only of launches timed on both sides, 1 of 3 → 1 of 2"
+    )
+    assert json.loads(diff_json(d))["timed_launches"] == {"before": [1, 3], "after": [1, 2]}
+    whole = made("a b", "a", "b", times={"a": (10.0, 1.0), "b": (5.0, 1.0)})
+    assert "timed on both sides" not in call_words(diff(whole, whole))[0]
 
 
 def test_time_is_per_call_and_only_above_noise() -> None:

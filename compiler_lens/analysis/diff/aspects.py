@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 from compiler_lens.analysis.diff.model import Aspect, Difference
 from compiler_lens.analysis.diff.programs import Called
-from compiler_lens.analysis.diff.source import call, constants, normalised, without_memory, without_numbers
+from compiler_lens.analysis.diff.source import (
+    call,
+    constants,
+    constants_given,
+    normalised,
+    sizes_given,
+    without_memory,
+    without_numbers,
+)
 from compiler_lens.model import Kernel, KernelConfig, KernelKind, Node
 
 _LIBRARY = (KernelKind.EXTERN, KernelKind.FALLBACK)
@@ -66,6 +74,7 @@ def differences(pair: Matched) -> tuple[Difference, ...]:
         *_reduction(before, after),
         *_mapping(Aspect.TEMPLATE, constants(before), constants(after)),
         *_signature(before, after),
+        *(_given(pair) if {before.kind, after.kind} == {KernelKind.USER} else ()),
         *_mapping(Aspect.TILING, _hints(before), _hints(after), both=True),
     ]
     if before.kind is after.kind:
@@ -208,6 +217,15 @@ def pointers(kernel: Kernel) -> tuple[str, ...]:
     signature = kernel.meta.get("signature")
     types = map(str, signature.values()) if isinstance(signature, Mapping) else ()
     return tuple(t[1:] for t in types if t.startswith("*"))
+
+
+def _given(pair: Matched) -> Iterator[Difference]:
+    """What a kernel of the user's own is called with."""
+    sides = (pair.before, pair.after)
+    before, after = (sizes_given(one.kernel, one.launch) for one in sides)
+    yield from _mapping(Aspect.SIZES, before, after)
+    before, after = (constants_given(one.kernel) for one in sides)
+    yield from _mapping(Aspect.TILING, before, after)
 
 
 def _mapping(

@@ -13,7 +13,7 @@ from compiler_lens.analysis.diff.model import Case, Difference, LaunchRef, Match
 from compiler_lens.analysis.diff.programs import Called, Program
 from compiler_lens.analysis.diff.regrouped import moved_ops
 from compiler_lens.analysis.diff.source import call
-from compiler_lens.model import LaunchTime, Node, Recording
+from compiler_lens.model import KernelKind, LaunchTime, Node, Recording
 
 Timed = Mapping[tuple[object, ...], LaunchTime]
 Group = tuple[tuple[int, ...], tuple[int, ...]]  # positions of launches that are each other
@@ -259,9 +259,9 @@ def _moved(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple
 def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:
     same_code = _same_code(two, before, after)
     chosen, by_timing = configurations(before.kernel, after.kernel)
-    generated = before.kernel.source and after.kernel.source
-    # The code of a library's call does not hold its sizes.
-    found = () if same_code and generated else differences(_matched(two, before, after))
+    # The code of a library's call does not hold its sizes, nor does that of a kernel of the user's own.
+    holds_all = all(one.kernel.source and one.kernel.kind is not KernelKind.USER for one in (before, after))
+    found = () if same_code and holds_all else differences(_matched(two, before, after))
     ours, theirs = two.origins[0][before.position], two.origins[1][after.position]
     method = _method(ours, theirs, same_code=same_code and not found)
     if not by_timing or found:

@@ -286,6 +286,17 @@ class RecordingDiff:
         return sum_times([*self.identical, *(case for change in self.kernels for case in change.cases)])
 
     @property
+    def timed_launches(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of each side's launches those that `kernel_times` counts, and all."""
+        cases = [*self.identical, *(case for change in self.kernels for case in change.cases)]
+        timed = [case for case in cases if case.times]
+        before, after = (
+            (sum(len(getattr(case, side)) for case in timed), sum(len(getattr(case, side)) for case in cases))
+            for side in ("before", "after")
+        )
+        return before, after
+
+    @property
     def call_times(self) -> Times | None:
         """Microseconds of one call of the model, seen from outside."""
         before, after = self.before, self.after

@@ -17,6 +17,8 @@ _PATH = re.compile(r"""(['"])/[^'"\n]*\1""")
 _GRAPH = re.compile(r"\bgraph_\d+_")  # before a kernel's name, where C++ kernels report to the profiler
 _NUMBER = re.compile(r"\b\d+(?:\.\d*)?(?:e[-+]?\d+)?(?=L?\b)")
 _CONSTANT = re.compile(r"(?m)^\s*(\w+)\s*:\s*tl\.constexpr\s*=\s*(.+?)\s*$")
+_CONSTANTS = re.compile(r"'constants': \{([^{}]*)\}")  # of a kernel of the user's, above its code
+_SETTING = re.compile(r"'(\w+)': ([^,]+)")
 _ABOVE = "@triton.jit"  # above it stand settings and notes, which are compared by themselves
 
 # Names in a library's call, but the names of its parameters, what is looked up in a module, and texts.
@@ -79,3 +81,20 @@ def without_memory(text: str) -> str:
 def constants(kernel: Kernel) -> Mapping[str, str]:
     """The constants of a Triton template: BLOCK_M, GROUP_M, ALLOW_TF32."""
     return dict(_CONSTANT.findall(kernel.source)) if kernel.kind is KernelKind.TEMPLATE else {}
+
+
+def constants_given(kernel: Kernel) -> Mapping[str, str]:
+    """The constants that a kernel of the user's own is called with: BLOCK."""
+    found = _CONSTANTS.search(kernel.source)
+    return dict(_SETTING.findall(found[1])) if found else {}
+
+
+def sizes_given(kernel: Kernel, launch: Launch) -> Mapping[str, str]:
+    """The numbers that a kernel of the user's own is called with, and over what grid: its code does not hold them."""
+    signature = kernel.meta.get("signature")
+    types = signature if isinstance(signature, Mapping) else {}
+    names = [str(name) for name, of in types.items() if of != "constexpr"]
+    if len(names) != len(launch.arguments):
+        names = [f"argument {number}" for number in range(1, len(launch.arguments) + 1)]
+    given = {n: value for n, value in zip(names, launch.arguments, strict=True) if not value.isidentifier()}
+    return given | ({"grid": f"[{launch.grid.strip('()')}]"} if launch.grid else {})
