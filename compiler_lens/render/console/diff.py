@@ -119,13 +119,13 @@ def call_words(d: RecordingDiff) -> list[str]:
     """What one call of the model takes, and its kernels, where both sides were profiled."""
     found = []
     if kernel_time := d.kernel_times:
-        found.append(f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)}){_counted(d)}")
+        found.append(f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)}){timed_words(d)}")
     if call := d.call_times:
         found.append(f"One call of the model: {told.spent(call)} ({told.gain(call)}){told.idle(d)}")
     return found
 
 
-def _counted(d: RecordingDiff) -> str:
+def timed_words(d: RecordingDiff) -> str:
     """Which launches these times are of, where not all were timed on both sides."""
     if all(timed == there for timed, there in d.timed_launches):
         return ""

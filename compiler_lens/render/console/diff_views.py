@@ -91,9 +91,7 @@ def _kernels(both: _Both) -> Iterator[Text]:
         yield from _change(change, page)
     if d.retuned:
         yield Text()
-        text = f"{plural(len(d.retuned), 'identical launch', 'identical launches')} run with another configuration: "
-        text += "of the same candidates, timing chose another one"
-        yield from paragraph(text, page.width, 0, DIM)
+        yield from paragraph(told.retuned_line(d), page.width, 0, DIM)
         yield from _cases(d.retuned, page, with_names=True)
     if d.kernels:
         first = d.kernels[0].first
@@ -236,7 +234,7 @@ def _times(both: _Both) -> Iterator[Text]:
     yield from table(columns, rows, both.page.width)
     yield Text()
     if (kernel_time := d.kernel_times) is None:
-        yield line("Kernel times need a profile on both sides: lens.profile(…), or compiler-lens profile")
+        yield line(told.NO_TIMES)
         return
     yield title("Kernels in one call", f"{told.spent(kernel_time)} ({told.gain(kernel_time)})")
     timed = [(told.change_line(c), c.times) for c in d.kernels if c.times]

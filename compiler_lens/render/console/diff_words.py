@@ -43,6 +43,25 @@ METHODS: Mapping[MatchMethod, str] = {
     MatchMethod.OPS: "same ops and shapes, other nodes",
 }
 
+# In what two launches differ.
+ASPECTS: Mapping[Aspect, str] = {
+    Aspect.KIND: "kind",
+    Aspect.OPS: "ops",
+    Aspect.FUSED: "fused with it",
+    Aspect.MOVED: "moved",
+    Aspect.SIZES: "sizes",
+    Aspect.DTYPE: "dtype",
+    Aspect.REDUCTION: "loops",
+    Aspect.TEMPLATE: "template",
+    Aspect.TILING: "tiling",
+    Aspect.WARPS: "warps",
+    Aspect.ACCESS: "memory accesses",
+    Aspect.CODE: "code",
+}
+
+NOTHING_ELSE = "Nothing else differs: not the graphs, not the breaks, the recompiles or the CUDA graphs."
+NO_TIMES = "Kernel times need a profile on both sides: lens.profile(…), or compiler-lens profile"
+
 _CONSTANTS = ("BLOCK_M", "BLOCK_N", "BLOCK_K")  # of a template's constants, those that a reader looks for first
 _SHAPES: Mapping[str, tuple[str, str]] = {
     "pointwise": ("pointwise kernel", "pointwise kernels"),
@@ -80,12 +99,23 @@ def launch_counts(d: RecordingDiff) -> list[tuple[str, int]]:
     return told + [(VERDICTS[v], counts[v]) for v in Verdict if counts[v]]
 
 
+def verdict(change: KernelChange) -> str:
+    """What became of the launches of a change, in a word or two."""
+    return "other configuration" if is_configuration(change) else VERDICTS[change.verdict]
+
+
 def _counted(change: KernelChange) -> Verdict:
     return Verdict.IDENTICAL if is_configuration(change) else change.verdict
 
 
 def _retuned(d: RecordingDiff) -> str:
     return f" ({len(d.retuned):,} timed anew, with another configuration)" if d.retuned else ""
+
+
+def retuned_line(d: RecordingDiff) -> str:
+    """What `timed anew` means."""
+    many = plural(len(d.retuned), "identical launch", "identical launches")
+    return f"{many} run with another configuration: of the same candidates, timing chose another one"
 
 
 def _launches(change: KernelChange) -> tuple[int, int]:
@@ -237,8 +267,14 @@ def microseconds(t: Times | None) -> str:
 
 def spent(t: Times) -> str:
     """`40.1 → 31.2 µs`."""
+    before, after = amounts(t)
+    return f"{before} {_ARROW} {after} µs"
+
+
+def amounts(t: Times) -> tuple[str, str]:
+    """Both times in microseconds, written alike."""
     digits = 0 if min(t.before, t.after) >= _WHOLE else 1
-    return f"{t.before:,.{digits}f} {_ARROW} {t.after:,.{digits}f} µs"
+    return f"{t.before:,.{digits}f}", f"{t.after:,.{digits}f}"
 
 
 def gain(t: Times) -> str:
@@ -256,13 +292,19 @@ def idle(d: RecordingDiff) -> str:
     waited = d.idle_times
     if not (waited and waited.above_noise):
         return ""
+    why = idle_reason(d)
+    return f"; idle {spent(waited)}{f', {why}' if why else ''}"
+
+
+def idle_reason(d: RecordingDiff) -> str:
+    """Why the device waits less, or more, where that is known."""
+    waited = d.idle_times
+    if not (waited and waited.above_noise):
+        return ""
     before, after = d.captured
-    why = ""
     if before < after and waited.gain > 0:
-        why = ", as CUDA graphs launch the kernels"
-    elif before > after and waited.gain < 0:
-        why = ", as CUDA graphs no longer launch the kernels"
-    return f"; idle {spent(waited)}{why}"
+        return "as CUDA graphs launch the kernels"
+    return "as CUDA graphs no longer launch the kernels" if before > after and waited.gain < 0 else ""
 
 
 # -- the rest
