@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from compiler_lens.analysis.diff import RecordingDiff
 from compiler_lens.analysis.diff import diff as diff_recordings
+from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.errors import UsageError
 from compiler_lens.model import Recording
 from compiler_lens.recording_file import load
@@ -25,7 +27,7 @@ Source = str | os.PathLike[str] | Recording | HasRecording
 
 @dataclass(frozen=True, slots=True)
 class Diff:
-    """What differs between two recordings. Prints as ten lines; `report` has the views behind them."""
+    """What differs between two recordings. Prints as ten lines; `report` has the views behind them, `html` a page."""
 
     before: Recording
     after: Recording
@@ -49,6 +51,16 @@ class Diff:
         from compiler_lens.render.console.diff_views import diff_report
 
         return diff_report(self, view, name, width=width, color=color)
+
+    def html(self, path: str | os.PathLike[str], *, user_paths: UserPaths = (), redact: bool = False) -> Path:
+        """Write all of it as one HTML file, side by side. Raises `UsageError` where it cannot be written.
+
+        It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
+        """
+        from compiler_lens.render.html.diff import write_diff
+
+        write_diff(self, Path(path), user_paths=user_paths, redact=redact)
+        return Path(path)
 
     def to_json(self) -> str:
         """All of it for programs."""

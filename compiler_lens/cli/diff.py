@@ -38,6 +38,7 @@ examples:
   compiler-lens diff default.clens tuned.clens kernels
   compiler-lens diff default.clens tuned.clens --code
   compiler-lens diff main.clens branch.clens --exit-code    1 if anything differs, 0 if not
+  compiler-lens report default.clens tuned.clens    all of it as one HTML file, side by side
 """
 )
 

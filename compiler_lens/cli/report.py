@@ -1,4 +1,4 @@
-"""`compiler-lens report`: a recording as one HTML file."""
+"""`compiler-lens report`: a recording, or what differs between two, as one HTML file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import argparse
 from pathlib import Path
 
 from compiler_lens.cli.output import printed
+from compiler_lens.errors import UsageError
 
 _DESCRIPTION = """\
 Write a recording as one HTML file, to read in a browser and to send to somebody: what to do first, the source line by
-line, graphs, kernels, graph breaks, recompiles. It needs no network, and no torch."""
+line, graphs, kernels, graph breaks, recompiles. Of two recordings: what differs, side by side. It needs no network, and
+no torch."""
 
 _EPILOG = """\
 The file holds the program's source code and paths. --redact leaves out source text and the folders and names of your
@@ -20,6 +22,7 @@ examples:
   compiler-lens report run.clens -o report.html --open
   compiler-lens report run.clens --redact             for somebody who should not see the code
   compiler-lens report /tmp/torch_trace/              a TORCH_TRACE log that we did not write
+  compiler-lens report default.clens tuned.clens      what differs, as `compiler-lens diff` finds it
 """
 
 
@@ -27,13 +30,14 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add the command to the command line."""
     parser = subparsers.add_parser(
         "report",
-        help="a recording as one HTML file",
-        usage="compiler-lens report REC [-o FILE.html] [--open] [--redact] [--user-path P]",
+        help="a recording, or what differs between two, as one HTML file",
+        usage="compiler-lens report REC [AFTER] [-o FILE.html] [--open] [--redact] [--user-path P]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one of them")
+    parser.add_argument("after", metavar="AFTER", nargs="?", help="another one: what differs in it from REC")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the file to write; by default the recording's name.html"
     )
@@ -54,14 +58,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace) -> str:
-    from compiler_lens.recording_file import open_recording
-    from compiler_lens.render.html import write_page
     from compiler_lens.render.text import nbytes
 
-    recording = open_recording(args.recording)
-    target = Path(args.output or _name(args.recording))
-    own = tuple(args.user_path or ())
-    write_page(recording, target, user_paths=own, name=args.recording, redact=args.redact)
+    target = Path(args.output or _name(args.recording, args.after))
+    if args.after:
+        _write_diff(args, target)
+    else:
+        _write_report(args, target)
     if args.open:
         import webbrowser
 
@@ -69,7 +72,27 @@ def _text(args: argparse.Namespace) -> str:
     return f"{target}  {nbytes(target.stat().st_size)}\n"
 
 
-def _name(recording: str) -> str:
-    """`run.html` for `run.clens`, where one works."""
+def _write_report(args: argparse.Namespace, target: Path) -> None:
+    from compiler_lens.recording_file import open_recording
+    from compiler_lens.render.html import write_page
+
+    recording, own = open_recording(args.recording), tuple(args.user_path or ())
+    write_page(recording, target, user_paths=own, name=args.recording, redact=args.redact)
+
+
+def _write_diff(args: argparse.Namespace, target: Path) -> None:
+    from compiler_lens.comparison import diff
+
+    if args.after.endswith((".html", ".htm")) and not Path(args.after).exists():
+        raise UsageError(f"{args.after} is no recording. To write it: -o {args.after}")
+    diff(args.recording, args.after).html(target, user_paths=tuple(args.user_path or ()), redact=args.redact)
+
+
+def _name(recording: str, after: str | None) -> str:
+    """`run.html` for `run.clens`, where one works; `default-to-tuned.html` for two."""
+    return f"{'-to-'.join(_stem(path) for path in (recording, after) if path)}.html"
+
+
+def _stem(recording: str) -> str:
     name = Path(recording).resolve().name.removesuffix(".gz")
-    return f"{name.removesuffix('.clens').removesuffix('.log')}.html"
+    return name.removesuffix(".clens").removesuffix(".log")

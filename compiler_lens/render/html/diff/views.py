@@ -1,0 +1,153 @@
+"""What differs around the kernels, as tables: graphs, autotuning, CUDA graphs, environments."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compiler_lens.analysis.diff.model import AutotuneChange, GraphChange, NodeChange, Verdict
+from compiler_lens.model import AutotuneChoice, AutotuneResult, CompileId, Graph, GraphStage, Recording
+from compiler_lens.render import words
+from compiler_lens.render.console import diff_words as told
+from compiler_lens.render.console.environment import environment_facts
+from compiler_lens.render.html.diff.code import compared
+from compiler_lens.render.html.diff.matter import Both
+from compiler_lens.render.html.ink import Cell, address
+from compiler_lens.render.html.tables import Block, figure, table
+from compiler_lens.render.text import milliseconds, plural
+
+_VERDICTS: Mapping[Verdict, str] = {**told.VERDICTS, Verdict.IDENTICAL: "moved", Verdict.REMOVED: "gone"}
+_COMPARED = 1_500  # lines of a graph's code, where every line may differ by a number
+_SIDES = ("before", "after")
+
+
+def graph_views(both: Both) -> list[dict[str, Any]]:
+    """Each graph that differs: its ops, and its code before and after."""
+    graphs = [{(g.compile_id, g.stage, g.ordinal): g for g in reversed(half.recording.graphs)} for half in both.halves]
+    found = [_graph(change, graphs, both) for change in both.diff.graphs]
+    taken: Counter[str] = Counter()
+    for each in found:
+        taken[each["key"]] += 1
+        each["key"] += f"-{taken[each['key']]}" if taken[each["key"]] > 1 else ""
+    return found
+
+
+_Graphs = Sequence[Mapping[tuple[CompileId, GraphStage, int], Graph]]
+
+
+def _graph(change: GraphChange, graphs: _Graphs, both: Both) -> dict[str, Any]:
+    ids = " → ".join(dict.fromkeys(f"[{i}]" for i in (change.before, change.after)))
+    number = f", graph {change.ordinal + 1}" if change.ordinal else ""
+    counts = {verdict: sum(n.times for n in change.nodes if n.verdict is verdict) for verdict in _VERDICTS}
+    note = ", ".join(f"{n:,} {_VERDICTS[v]}" for v, n in counts.items() if n)
+    columns = ("=what", "`op", "#times", "module", "at")
+    rows = [_node(node, both) for node in change.nodes]
+    return {
+        "key": f"{address(change.after)}/{change.stage.value}" + (f"-{change.ordinal}" if change.ordinal else ""),
+        "name": f"{words.STAGES[change.stage]}{number}",
+        "where": f"{ids} {change.function}",
+        "note": note,
+        "count": len(rows),
+        "table": table("Ops", columns, rows, note=note),
+        "code": _code(change, graphs, both),
+    }
+
+
+def _node(node: NodeChange, both: Both) -> Sequence[Cell]:
+    return (
+        _VERDICTS[node.verdict],
+        told.node_change(node),
+        figure(f"{node.times:,}", node.times) if node.times > 1 else "",
+        node.module,
+        both.page.at(node.line) if node.line else "",
+    )
+
+
+def _code(change: GraphChange, graphs: _Graphs, both: Both) -> dict[str, Any] | None:
+    """Both texts, without comments: those hold paths and line numbers."""
+    found = [
+        next((one for stage in (change.stage, *GraphStage) if (one := side.get((each, stage, change.ordinal)))), None)
+        for side, each in zip(graphs, (change.before, change.after), strict=True)
+    ]
+    if any(graph is None or graph.stage is not change.stage or not graph.code for graph in found):
+        return None
+    left, right = ([line for line in _told(graph) if line.strip()] for graph in found)
+    if max(len(left), len(right)) > _COMPARED:
+        return None
+    texts = {"before": both.pool.add("\n".join(left)), "after": both.pool.add("\n".join(right)), "language": "python"}
+    return texts | compared(left, right)
+
+
+def _told(graph: Graph | None) -> list[str]:
+    return [line for line in graph.code.splitlines() if not line.lstrip().startswith("#")] if graph else []
+
+
+# -- autotuning
+
+
+def autotune_blocks(both: Both) -> list[Block]:
+    """Where another choice won, or only one side chose at all; then all that was tried there."""
+    changes = both.diff.autotunes
+    columns = ("`op", "`inputs", "#times", "before", "#took before", "after", "#took after")
+    rows = [
+        (
+            change.op, " ".join(change.inputs), figure(f"{change.times:,}", change.times) if change.times > 1 else "",
+            told.choice(change.before), _took(change.before), told.choice(change.after), _took(change.after),
+        )
+        for change in changes
+    ]  # fmt: skip
+    tried = [_results(half.recording) for half in both.halves]
+    note = told.autotune_line(changes).partition(": ")[2]
+    return [table("Autotuning", columns, rows, note=note), *(_tried(change, tried) for change in changes)]
+
+
+def _took(choice: AutotuneChoice | None) -> Cell:
+    return figure(milliseconds(choice.milliseconds), choice.milliseconds) if choice else ""
+
+
+_Tried = Mapping[tuple[str, tuple[str, ...]], list[AutotuneResult]]
+
+
+def _results(recording: Recording) -> _Tried:
+    found: dict[tuple[str, tuple[str, ...]], list[AutotuneResult]] = {}
+    for result in recording.autotunes:
+        found.setdefault((result.op, result.inputs), []).append(result)
+    return found
+
+
+def _tried(change: AutotuneChange, tried: Sequence[_Tried]) -> Block:
+    """The candidates of both sides, each once."""
+    winners, key = (change.before, change.after), (change.op, change.inputs)
+    sides = [_choices(known.get(key, ()), won) for known, won in zip(tried, winners, strict=True)]
+    rows = [
+        (
+            choice, *(_candidate(side.get((choice, detail))) for side in sides),
+            ", ".join(name for name, side, won in zip(_SIDES, sides, winners, strict=True)
+                      if won is not None and side.get((choice, detail)) == won), detail,
+        )
+        for choice, detail in dict.fromkeys((*sides[1], *sides[0]))
+    ]  # fmt: skip
+    heading = f"{change.op}({', '.join(change.inputs)})"
+    return table(heading, ("`choice", "#before", "#after", "won", "`detail"), rows, note=plural(len(rows), "choice"))
+
+
+def _choices(results: Sequence[AutotuneResult], won: AutotuneChoice | None) -> dict[tuple[str, str], AutotuneChoice]:
+    """By what they are: a template's name has a number that says nothing."""
+    result = next((one for one in results if one.winner == won), None)
+    return {(told.choice(one), one.detail): one for one in reversed(result.choices)} if result else {}
+
+
+def _candidate(choice: AutotuneChoice | None) -> Cell:
+    if choice is None:
+        return ""
+    return ("failed", 1e9) if choice.milliseconds is None else _took(choice)
+
+
+# -- environments
+
+
+def environment_rows(both: Both) -> list[tuple[str, str, str]]:
+    """Where each side was recorded."""
+    sides = [dict(environment_facts(half.recording.environment)) for half in both.halves]
+    return [(name, *(side.get(name, "") for side in sides)) for name in dict.fromkeys((*sides[0], *sides[1]))]  # type: ignore[misc]
