@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.graph_flow import Flow
 from compiler_lens.analysis.lowered import Scopes
@@ -12,10 +12,19 @@ from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.model import Graph, GraphStage, Kernel, Pass, Recording
 
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
-Calls = list[tuple[int, Kernel, tuple[str, ...]]]  # of kernels, in order, with the nodes that each computes
 
 
-def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Calls]:
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A launch of a kernel."""
+
+    place: int  # among all of its output code
+    kernel: Kernel
+    number: int  # among those of the kernel
+    nodes: tuple[str, ...]  # that it computes
+
+
+def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequence[Call]]:
     """The launches of a graph's output code, for the graph itself, "", and for each inside of it."""
     backward = graph.stage is GraphStage.POST_GRAD_BACKWARD
     calls = sorted(
@@ -31,22 +40,22 @@ def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Calls]
         key=lambda call: call[:3],
     )
     scopes = Scopes(recording, Origins(Ownership())) if graph.subgraphs else None
-    found: dict[str, Calls] = {}
+    found: dict[str, list[Call]] = {}
     for place, (_, _, number, kernel) in enumerate(calls):
         nodes = kernel.launches[number].nodes
         scope = scopes.of_launch(kernel, number, nodes)[0] if scopes else None
-        found.setdefault(scope.name if scope else "", []).append((place, kernel, nodes))
+        found.setdefault(scope.name if scope else "", []).append(Call(place, kernel, number, nodes))
     return found
 
 
-def launches_of_steps(calls: Calls, flow: Flow) -> list[Launched]:
+def launches_of_steps(calls: Iterable[Call], flow: Flow) -> list[Launched]:
     """The first launch that computes each step: a cheap op may be computed again in later ones."""
     found: list[Launched] = [None] * len(flow.steps)
-    for place, kernel, nodes in calls:
-        for name in nodes:
+    for call in calls:
+        for name in call.nodes:
             step = flow.makers.get(name)
             if step is not None and found[step] is None:
-                found[step] = (place, kernel)
+                found[step] = (call.place, call.kernel)
     return found
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from compiler_lens.analysis.graph_bodies import op_count, with_bodies
 from compiler_lens.analysis.graph_flow import HELD, Flow, Role, Value, flow
+from compiler_lens.analysis.graph_times import GraphTimes, Spent, graph_times
 from compiler_lens.analysis.launches import Launched, launches_by_graph, launches_of_steps, order_of_launches
 from compiler_lens.analysis.level_tree import MOST, Child, Group, folds, tree
 from compiler_lens.model import Graph, Node, Recording
@@ -46,6 +47,7 @@ class Box:
     places: tuple[str, ...] = ()  # modules or ops outside of the level, where the values come from or go to
     reads: tuple[Value, ...] = ()  # parameters and saved tensors that it reads: no boxes of their own
     gives: tuple[Value, ...] = ()  # what it saves for the backward, gradients of parameters
+    spent: Spent | None = None  # what the launches in it took, all repeats together
 
     @property
     def repeats(self) -> int:
@@ -79,10 +81,16 @@ class Levels:
     root: Group
     readers: Mapping[str, tuple[int, ...]]  # the steps that read a value, in order
     kernels: bool = False  # steps stand in the launches that compute them
+    launched: Sequence[Launched] = ()  # with `kernels`: of each step
+    times: GraphTimes | None = None
 
     def level(self, group: Group | None = None) -> Level:
         """The picture of one group; of the whole graph, if none is given."""
         return _Builder(self, group or self.root).level()
+
+    def spent(self, first: int, last: int) -> Spent | None:
+        """What the launches of these steps took."""
+        return self.times.of(each[0] for each in self.launched[first:last] if each) if self.times else None
 
     def op_count(self, group: Group) -> tuple[int, int]:
         """How many ops a group has; of the whole graph, how many more are in the graphs that they run."""
@@ -128,7 +136,14 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
         for name in step.reads:
             readers.setdefault(name, []).append(number)
     found = {name: tuple(each) for name, each in readers.items()}
-    return Levels(flowing, tree(flowing, launched if kernels else ()), found, kernels)
+    return Levels(
+        flowing,
+        tree(flowing, launched if kernels else ()),
+        found,
+        kernels,
+        launched if kernels else (),
+        graph_times(recording, graph, [call for calls in launches.values() for call in calls]),
+    )
 
 
 # -- building one level
@@ -167,7 +182,8 @@ class _Builder:
             if isinstance(first, int):
                 self.boxes.append(Box(f"s{first}", BoxKind.OP, nodes, run))
             else:
-                self.boxes.append(Box(f"g{start}-{_end(first)}", BoxKind.GROUP, nodes, run, first))
+                spent = self.whole.spent(start, end)
+                self.boxes.append(Box(f"g{start}-{_end(first)}", BoxKind.GROUP, nodes, run, first, spent=spent))
             self.owner.extend([len(self.boxes) - 1] * (end - start))
 
     def _box_of(self, step: int) -> int:

@@ -22,6 +22,7 @@ PICTURES = {
     "trig-kernels": ("trig", "kernels"),
     "broken-frame": ("broken", "frame"),
     "gpt-kernels": ("gpt-default-cold", "kernels"),
+    "gpt-profiled": ("gpt-default-profiled", "kernels"),
     "gpt-training": ("gpt-default-cold", "training"),
     "cond-dynamo": ("hops-kernels", "dynamo"),
     "resnet-dynamo": ("resnet-max-autotune-cold", "dynamo"),

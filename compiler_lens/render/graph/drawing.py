@@ -18,7 +18,7 @@ from compiler_lens.render.graph.labels import op_words
 from compiler_lens.render.graph.scene import Picture, pair, picture
 from compiler_lens.render.graph.sheet import Sheet, beside, broken, single
 from compiler_lens.render.graph.svg import to_svg
-from compiler_lens.render.text import plural
+from compiler_lens.render.text import microseconds, plural
 from compiler_lens.render.words import STAGES
 
 _GRAPHS = 20  # of a function that a picture shows
@@ -124,7 +124,9 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
     group = choose_module(known, module)
     drawn = picture(known, group, depth, graphviz=graphviz)
     title = _title(recording, choice, group.module)
-    svg = to_svg(single(drawn), title, note=op_words(*known.op_count(group)))
+    spent = known.spent(group.first, group.last)
+    note = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
+    svg = to_svg(single(drawn), title, note=note)
     return Drawing(title, svg, _name(choice, group.module), known.level(group), graphviz)
 
 
@@ -138,10 +140,14 @@ def _training(recording: Recording, choice: Choice, depth: int | None) -> Drawin
 
 
 def _frame(recording: Recording, choice: Choice, depth: int | None) -> Drawing:
-    found = frame_pieces(recording, choice.graph.compile_id)
+    return draw_frame(recording, frame_pieces(recording, choice.graph.compile_id), _name(choice), depth)
+
+
+def draw_frame(recording: Recording, found: FramePieces, name: str = "", depth: int | None = None) -> Drawing:
+    """A function's graphs with the breaks between them; of the recording only those graphs are asked for."""
     shown = replace(found, pieces=found.pieces[:_GRAPHS])
     sheet = _broken(recording, shown, depth)
-    title = f"{found.name}: {TITLES[choice.view]}"
+    title = f"{found.name}: {TITLES[graph_choice.FRAME]}"
     breaks = sum(piece.cut is not None for piece in found.pieces)
     rest = len(found.pieces) - len(shown.pieces)
     graphs = len({piece.compile_id for piece in found.pieces if piece.graph})
@@ -153,7 +159,7 @@ def _frame(recording: Recording, choice: Choice, depth: int | None) -> Drawing:
             plural(breaks, "graph break") + (f"; {rest} more" if rest else ""),
         )
     )
-    return Drawing(title, to_svg(sheet, title, note=note), _name(choice))
+    return Drawing(title, to_svg(sheet, title, note=note), name)
 
 
 def _broken(recording: Recording, pieces: FramePieces, depth: int | None) -> Sheet:

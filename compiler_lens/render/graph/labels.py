@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 
 from compiler_lens.analysis.graph_flow import Role, Value
+from compiler_lens.analysis.graph_times import Spent
 from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Box, BoxKind, Edge
+from compiler_lens.analysis.roofline import Bound
 from compiler_lens.model import Node, TensorSpec
-from compiler_lens.render.text import nbytes, number, one_line, plural
+from compiler_lens.render.graph.tints import Tint, work
+from compiler_lens.render.text import microseconds, nbytes, number, one_line, percent, plural
 from compiler_lens.render.words import kernel_kind
 from compiler_lens.render.words import op_name as whole_name
 
@@ -20,6 +23,14 @@ _ARGUMENTS = 16
 _NAMED = 3  # parameters that are named one by one
 _FACTS = 40  # lines of a tooltip
 _NUMBERS = re.compile(r"[-+\d.e, \[\]]*")
+# What a kernel's time is spent on.
+_BOUNDS: Mapping[Bound, str] = {
+    Bound.MEMORY: "bound by memory",
+    Bound.COMPUTE: "bound by compute",
+    Bound.LAUNCH: "as short as a launch can be",
+    Bound.NEITHER: "far below what memory and compute allow",
+    Bound.UNKNOWN: "not known what bounds it",
+}
 
 
 def op_name(target: str) -> str:
@@ -45,7 +56,15 @@ def lines(box: Box, within: str = "") -> tuple[str, ...]:
     if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
         return _ends(box)
     told = _group_lines(box, box.group) if box.group else _op_lines(box, within)
-    return tuple(line for line in (*told, *_held(box)) if line)
+    return tuple(line for line in (*told, *_held(box), time_words(box)) if line)
+
+
+def time_words(box: Box) -> str:
+    """What the launches in a box took, and which part that is of all of the graph."""
+    if box.spent is None:
+        return ""
+    share = percent(box.spent.microseconds, box.spent.whole)
+    return f"{microseconds(box.spent.microseconds)}, {share}{' together' if box.repeats > 1 else ''}"
 
 
 def _op_lines(box: Box, within: str) -> list[str]:
@@ -89,7 +108,8 @@ def relative(module: str, within: str) -> str:
 def _group_lines(box: Box, group: Group) -> list[str]:
     ops = op_words(len(box.nodes) // box.repeats) + (" each" if box.repeats > 1 else "")
     if group.kernel:
-        return [short(group.label), f"{kernel_kind(group.kernel)} · {ops}", _fused(box.nodes)]
+        called = op_name(group.label) if group.label.startswith("torch.ops.") else group.label
+        return [short(called), f"{kernel_kind(group.kernel)} · {ops}", _fused(box.nodes)]
     if group.kind is GroupKind.STRETCH:
         common = ", ".join(name for name, _ in Counter(op_name(n.target) for n in box.nodes).most_common(3))
         return [f"ops {group.first + 1:,} to {group.last:,}", short(common), ops]
@@ -101,7 +121,10 @@ def _group_lines(box: Box, group: Group) -> list[str]:
 
 def _fused(nodes: Sequence[Node]) -> str:
     """The ops of a kernel, as many as there is room for."""
-    names = list(dict.fromkeys(op_name(node.target) for node in nodes if node.target != "operator.getitem"))
+    named = (node.target for node in nodes if node.target != "operator.getitem")
+    # What computes comes first, what only moves data last.
+    targets = sorted(dict.fromkeys(named), key=lambda target: work(target) in {Tint.VIEW, Tint.COPY})
+    names = list(dict.fromkeys(map(op_name, targets)))
     shown = max(sum(end <= _LONGEST - 6 for end in accumulate(len(name) + 2 for name in names)), 1)
     more = f", +{len(names) - shown}" if len(names) > shown else ""
     return short(", ".join(names[:shown]) + more)
@@ -183,6 +206,8 @@ def facts(box: Box) -> str:
     if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
         told = [f"{value.role.value}: {_named(value)}" for value in box.values]
         told += [f"{'from' if box.kind is BoxKind.INPUT else 'to'} {place}" for place in box.places]
+    if box.spent:
+        told += _time_facts(box.spent)
     held = [f"reads {value.role.value} {_named(value)}" for value in box.reads]
     given = [f"gives {value.role.value} {_named(value)}" for value in box.gives]
     every = [one_line(line) for line in (*told, *held, *given)]
@@ -210,6 +235,29 @@ def _node_facts(node: Node) -> Iterable[str]:
         yield f"  from {node.original_aten}"
     for place in node.source[-1:]:
         yield f"  {place.file}:{place.line} in {place.function}: {place.code.strip()}"
+
+
+def _per_second(megabytes: float) -> str:
+    """In the decimal units in which devices are sold, as the profile has it."""
+    return f"{megabytes / 1e6:.3g} TB/s" if megabytes >= 1e6 else f"{megabytes / 1e3:.3g} GB/s"  # noqa: PLR2004 -- a million
+
+
+def _time_facts(spent: Spent) -> list[str]:
+    """Per call of the model: how long, how near to what the device can do, and what bounds it."""
+    count = len(spent.launches)
+    several = f" in {plural(count, 'launch', 'launches')}" if count > 1 else ""
+    share = percent(spent.microseconds, spent.whole)
+    told = [f"{microseconds(spent.microseconds)} per call{several}, {share} of the graph's kernels"]
+    moved = [cost.traffic.bytes * cost.time.runs for cost in spent.launches if cost.traffic]
+    if moved and len(moved) == count and spent.microseconds:
+        ceiling = spent.launches[0].memory_share if count == 1 else None
+        near = f", {percent(ceiling, 1)} of what the device copies" if ceiling is not None else ""
+        told.append(f"moves {nbytes(sum(moved))}, {_per_second(sum(moved) / spent.microseconds)}{near}")
+    bounds: dict[str, float] = {}
+    for cost in spent.launches:
+        bounds[_BOUNDS[cost.bound]] = bounds.get(_BOUNDS[cost.bound], 0.0) + cost.total
+    ranked = sorted(bounds.items(), key=lambda each: -each[1])
+    return told + [f"{words}: {microseconds(took)}" if len(ranked) > 1 else words for words, took in ranked]
 
 
 def _group_facts(box: Box) -> list[str]:

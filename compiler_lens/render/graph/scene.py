@@ -21,6 +21,7 @@ _MOST = 400  # boxes of a picture, however deep it was asked to be
 _PAD = 16.0
 HEADER = 30.0
 LINE = 15.0
+TIME = 6.0  # room for the bar of a box's time
 _PORT = (6.0, 2.0)
 _LABEL_HEIGHT = 13.0
 
@@ -119,15 +120,20 @@ def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[
     opened: set[int] = set()
     room = _MOST if depth is not None else _ROOMY_KERNELS if levels.kernels else ROOMY
     count = len(levels.level(group).boxes)
-    rank, deep = [group], 0
+    rank, deep, kernels = [group], 0, list[Group]()
     while rank and (depth is None or deep < depth):
-        boxes = [box for each in rank for box in levels.level(each).boxes]
-        rank = [box.group for box in boxes if box.group and len(box.group) > 1]
+        inner = [box.group for each in rank for box in levels.level(each).boxes if box.group and len(box.group) > 1]
+        if depth is None:  # kernels open last, all of the picture or none
+            kernels += [each for each in inner if each.kernel]
+            inner = [each for each in inner if not each.kernel]
+        rank = inner
         count += sum(len(levels.level(each).boxes) for each in rank)
         if count > room or not rank:
             break
         opened |= {id(each) for each in rank}
         deep += 1
+    if not rank and count + sum(len(levels.level(each).boxes) for each in kernels) <= room:
+        opened |= {id(each) for each in kernels}
     return frozenset(opened), deep
 
 
@@ -171,11 +177,11 @@ def _draw(style: _Style, level: Level, number: int, crossing: Mapping[str, str])
     lines = labels.lines(box, level.group.module)
     if box.group is None or id(box.group) not in style.opened:
         width = max(text_width(line, TEXT if place else TITLE) for place, line in enumerate(lines)) + 26
-        height = 12 + LINE * len(lines)
+        height = 14 + LINE * len(lines) + (TIME if box.spent else 0)
         return Drawn(0, 0, max(width + (18 if box.repeats > 1 else 0), 48), height, box, lines, tint(box))
     inside = style.levels.level(box.group)
     inner = _picture(style, inside, _crossing(style.levels, level, number, inside))
-    title = " · ".join(lines[:2])
+    title = " · ".join(word for word in (*lines[:2], labels.time_words(box)) if word)
     width = max(inner.width + 2 * _PAD, text_width(title, TITLE) + 70)
     return Drawn(0, 0, width, inner.height + HEADER + _PAD, box, (title,), tint(box), inner)
 

@@ -58,6 +58,7 @@ def _rules(mode: int) -> Iterator[str]:
     yield f".clg .clg-back{{fill:{back};stroke:none}}.clg text{{fill:{quiet}}}.clg .clg-t,.clg .clg-h{{fill:{ink}}}"
     cut, edge = (("#fdecec", "#cc4444"), ("#3a1d1f", "#e07070"))[mode]
     yield f".clg .clg-break{{fill:{cut};stroke:{edge}}}.clg .clg-saved .clg-l{{stroke:{edge}}}"
+    yield f".clg .clg-time{{fill:{edge};stroke:none}}"
     yield f".clg .clg-saved .clg-a{{fill:{edge}}}"
     yield f".clg .clg-s{{fill:{quiet}}}.clg .clg-l{{stroke:{line}}}.clg .clg-a{{fill:{line}}}"
     yield ".clg .clg-frame{fill-opacity:.45}"

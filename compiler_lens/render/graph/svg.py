@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
@@ -12,7 +13,7 @@ from compiler_lens.model import Node
 from compiler_lens.render.graph import labels
 from compiler_lens.render.graph.layout import Point
 from compiler_lens.render.graph.measure import TEXT, TITLE, text_width
-from compiler_lens.render.graph.scene import HEADER, LINE, Drawn, Line, Picture
+from compiler_lens.render.graph.scene import HEADER, LINE, Drawn, Line, Picture, inside
 from compiler_lens.render.graph.sheet import Break, Saved, Sheet, saved_words
 from compiler_lens.render.graph.style import css_class, style_sheet
 from compiler_lens.render.graph.tints import Tint
@@ -25,6 +26,7 @@ _HEADING = 30.0
 _LEGEND_WIDTH = 420.0  # at least
 _NAMED = 12  # tensors that a line's tooltip names
 _BEND = 6.0
+_BAR = "time, beside that of the slowest box"
 
 
 def to_svg(sheet: Sheet, title: str, *, note: str = "", href: Href | None = None, styled: bool = True) -> str:
@@ -45,20 +47,33 @@ def to_svg(sheet: Sheet, title: str, *, note: str = "", href: Href | None = None
         *([f"<style>{style_sheet()}</style>"] if styled else []),
         f'<rect class="clg-back" {size}/>',
         _words(_MARGIN, _MARGIN + 11, told, "clg-h"),
-        _moved((width - sheet.width) / 2, _MARGIN + _HEADING, "\n".join(_sheet(sheet, href))),
+        _moved((width - sheet.width) / 2, _MARGIN + _HEADING, "\n".join(_sheet(sheet, _pen(sheet, href)))),
         _moved(_MARGIN, height - legend_height - 4, legend),
         "</svg>\n",
     )
     return "\n".join(parts)
 
 
-def _sheet(sheet: Sheet, href: Href | None) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class _Pen:
+    """What is the same for all boxes of a page."""
+
+    href: Href | None
+    slowest: float  # microseconds of the closed box that took longest
+
+
+def _pen(sheet: Sheet, href: Href | None) -> _Pen:
+    closed = (drawn.box.spent for panel in sheet.panels for _, _, drawn in inside(panel.picture))
+    return _Pen(href, max((spent.microseconds for spent in closed if spent), default=0.0))
+
+
+def _sheet(sheet: Sheet, pen: _Pen) -> Iterator[str]:
     yield from map(_saved, sheet.saved)
     for panel in sheet.panels:
         if panel.title:
             place = (panel.x, 12.0) if sheet.saved else (0.0, panel.y - 12)
             yield _words(*place, _text(panel.title), "clg-t")
-        yield _moved(panel.x, panel.y, "\n".join(_picture(panel.picture, href)))
+        yield _moved(panel.x, panel.y, "\n".join(_picture(panel.picture, pen)))
     for cut in sheet.breaks:
         yield _break(cut, sheet.width)
 
@@ -90,6 +105,10 @@ def _legend(sheet: Sheet) -> tuple[str, float]:
             x, y = 0.0, y + 18
         parts.append(_rect(css_class(tint), (x, y - 9, 12, 12), 3) + _words(x + 18, y + 1, _text(tint.value)))
         x += wide
+    if _pen(sheet, None).slowest:
+        if x + text_width(_BAR, TEXT) + 34 > max(sheet.width, _LEGEND_WIDTH):
+            x, y = 0.0, y + 18
+        parts.append(_rect("clg-time", (x, y - 4, 18, 3), 1.5) + _words(x + 24, y + 1, _BAR))
     return "".join(parts), y + 12 if parts else 0.0
 
 
@@ -103,28 +122,28 @@ def _tints(picture: Picture) -> Iterator[Tint]:
 # -- a picture
 
 
-def _picture(picture: Picture, href: Href | None) -> Iterator[str]:
+def _picture(picture: Picture, pen: _Pen) -> Iterator[str]:
     """Opened boxes below, then the lines, then the closed boxes."""
     for drawn in picture.boxes:
         if drawn.inner:
-            yield from _opened(drawn, drawn.inner, href)
+            yield from _opened(drawn, drawn.inner, pen)
     for line in picture.lines:
         yield from _line(line, picture)
     for caption in picture.captions:
         yield _words(caption.x, caption.y, _text(caption.text))
     for drawn in picture.boxes:
         if not drawn.inner:
-            yield _linked(drawn, href, "".join(_closed(drawn)))
+            yield _linked(drawn, pen.href, "".join(_closed(drawn, pen)))
 
 
-def _opened(drawn: Drawn, inner: Picture, href: Href | None) -> Iterator[str]:
+def _opened(drawn: Drawn, inner: Picture, pen: _Pen) -> Iterator[str]:
     style = css_class(drawn.tint)
     yield _stack(drawn, style) + _rect(f"{style} clg-frame", (drawn.x, drawn.y, drawn.width, drawn.height), 8)
     words = _words(drawn.x + 12, drawn.y + 19, _text(drawn.lines[0]), "clg-t")
-    yield _linked(drawn, href, words + _badge(drawn))
+    yield _linked(drawn, pen.href, words + _badge(drawn))
     left = (drawn.width - inner.width) / 2
     yield from _through(drawn, inner, left)
-    yield _moved(drawn.x + left, drawn.y + HEADER, "\n".join(_picture(inner, href)))
+    yield _moved(drawn.x + left, drawn.y + HEADER, "\n".join(_picture(inner, pen)))
 
 
 def _through(drawn: Drawn, inner: Picture, left: float) -> Iterator[str]:
@@ -146,16 +165,25 @@ def _line(line: Line, picture: Picture) -> Iterator[str]:
         yield f'<path class="clg-a" d="{_arrow(line.points[-1], -1 if picture.up else 1)}"/>'
 
 
-def _closed(drawn: Drawn) -> Iterator[str]:
+def _closed(drawn: Drawn, pen: _Pen) -> Iterator[str]:
     style, pill = css_class(drawn.tint), drawn.box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}
     yield _stack(drawn, style)
     yield _rect(style, (drawn.x, drawn.y, drawn.width, drawn.height), min(drawn.height / 2, 14) if pill else 5)
     if drawn.box.group:
         yield _rect(style, (drawn.x + 3, drawn.y + 3, drawn.width - 6, drawn.height - 6), 3)
+    yield _time(drawn, pen)
     for number, line in enumerate(drawn.lines):
-        place = (drawn.x + drawn.width / 2, drawn.y + 1 + LINE * (number + 1))
+        place = (drawn.x + drawn.width / 2, drawn.y + 2 + LINE * (number + 1))
         yield _words(*place, _text(line), "" if number else "clg-t", "middle")
     yield _badge(drawn)
+
+
+def _time(drawn: Drawn, pen: _Pen) -> str:
+    """A bar along the foot of a box, the whole way for what takes longest."""
+    if drawn.box.spent is None or not pen.slowest:
+        return ""
+    wide = (drawn.width - 12) * drawn.box.spent.microseconds / pen.slowest
+    return _rect("clg-time", (drawn.x + 6, drawn.y + drawn.height - 9, max(wide, 1.0), 3), 1.5)
 
 
 def _stack(drawn: Drawn, style: str) -> str:

@@ -60,7 +60,11 @@ def tint(box: Box) -> Tint:
         kinds = {BoxKind.INPUT: Tint.INPUT, BoxKind.OUTPUT: Tint.OUTPUT}
         kernel = box.group is not None and box.group.kind is GroupKind.KERNEL
         return kinds.get(box.kind) or (Tint.KERNEL if kernel else Tint.MODULE)
-    target = box.nodes[0].target
+    return work(box.nodes[0].target)
+
+
+def work(target: str) -> Tint:
+    """The kind of work of an op."""
     name = op_name(target).rpartition(".")[2]
     if "attention" in name:
         return Tint.MATRIX

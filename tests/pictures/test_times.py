@@ -1,0 +1,97 @@
+"""Measured times in pictures of kernels."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import made
+import pytest
+
+from compiler_lens import draw
+from compiler_lens.analysis.graph_choice import choose
+from compiler_lens.analysis.levels import levels
+from compiler_lens.render.graph import labels
+
+NAMES = ["gpt-default-profiled", "resnet-default-profiled"]
+
+
+@pytest.fixture(params=NAMES)
+def profiled(request):
+    return made.recorded(request.param)
+
+
+def known(recording, stage="kernels"):
+    return levels(recording, choose(recording, stage).graph, kernels=True)
+
+
+def boxes(found):
+    return [box for group in found.groups() for box in found.level(group).boxes if box.group]
+
+
+def test_boxes_have_what_their_launches_took(profiled):
+    found = known(profiled)
+    graph = found.flow.graph
+    for box in boxes(found):
+        if box.group.kernel and box.repeats == 1:
+            (cost,) = box.spent.launches
+            assert cost.kernel == box.group.kernel
+            assert box.spent.microseconds == cost.time.microseconds * cost.time.runs
+    times = [
+        t for t in profiled.profiles[-1].launches if t.compile_id == graph.compile_id and t.part.value == "forward"
+    ]
+    assert boxes(found)[0].spent.whole == pytest.approx(sum(t.microseconds * t.runs for t in times))
+
+
+def test_a_box_has_the_sum_of_those_inside(profiled):
+    found = known(profiled)
+    for box in boxes(found):
+        inner = [each.spent for each in found.level(box.group).boxes if each.group and each.spent]
+        if inner and box.repeats == 1 and not box.group.kernel:
+            assert box.spent.microseconds == pytest.approx(sum(each.microseconds for each in inner))
+
+
+def test_the_time_and_its_part_stand_in_the_box():
+    svg = draw(made.recorded("gpt-default-profiled"), "kernels").svg
+    assert ">7.0 µs, 10 %<" in svg
+    assert ">69 ops, 72.1 µs per call<" in svg
+    assert ">up · Linear · 14.2 µs, 20 %<" in svg
+    told = re.search(r"<title>kernel triton_poi_fused_gelu_view_8\n(.*?)</title>", svg, re.DOTALL)[1]
+    assert "7.0 µs per call, 10 % of the graph&#39;s kernels" in told
+    assert re.search(r"moves 16.0 MiB, 2\.\d+ TB/s, \d\d % of what the device copies\nbound by memory", told)
+
+
+def test_the_slowest_box_has_the_longest_bar():
+    root = ET.fromstring(draw(made.recorded("gpt-default-profiled"), "kernels").svg)
+    bars = {}
+    for element in root.iter():
+        own = list(element)
+        found = [each for each in own if each.get("class") == "clg-time"]
+        if found and own[0].tag.endswith("title"):
+            outer = next(each for each in own if each.get("class", "").startswith("clg-kernel"))
+            text = [each.text for each in own if each.tag.endswith("text")]
+            bars[float(text[-1].split()[0])] = float(found[0].get("width")) / (float(outer.get("width")) - 12)
+    assert len(bars) > 5
+    slowest = max(bars)
+    assert bars[slowest] == pytest.approx(1, abs=0.01)
+    assert all(bars[took] == pytest.approx(took / slowest, abs=0.03) for took in bars)
+
+
+def test_no_times_from_a_profile_that_measured_a_busy_machine():
+    recording = made.recorded("gpt-default-profiled")
+    profile = replace(recording.profiles[-1], spread=10 * recording.profiles[-1].microseconds)
+    svg = draw(replace(recording, profiles=(profile,)), "kernels").svg
+    assert "µs" not in svg
+    assert "clg-time" not in svg.partition("</style>")[2]
+
+
+def test_other_stages_have_no_times():
+    svg = draw(made.recorded("gpt-default-profiled"), "post_grad").svg
+    assert "µs" not in svg
+
+
+def test_boxes_that_are_alike_have_their_time_together():
+    found = known(made.recorded("gpt-default-profiled"))
+    box = next(box for box in boxes(found) if box.spent)
+    assert labels.time_words(replace(box, members=box.members * 3)).endswith(" together")
