@@ -529,6 +529,35 @@ class Ceilings:
     launch_microseconds: float | None = None  # the shortest that any kernel takes
 
 
+class Remark(Enum):
+    """What is to be known of a profile besides its figures."""
+
+    NO_GRADIENTS = "no_gradients"  # called without them, though they were on
+    STILL_COMPILING = "still_compiling"  # while calls were timed; `number` of compilations
+    LESS_PRECISION = "less_precision"  # products of f32 may be made in less; `name`: the setting that says so
+    NO_CPP_TIMES = "no_cpp_times"  # C++ kernels of the recording were not found in the process
+    NO_TIME = "no_time"  # `number` of launches of graphs that ran
+    LOSS_ADDED = "loss_added"  # the backward starts from a sum that is no part of the program
+    TIMING_COST = "timing_cost"  # each launch seems `number` of microseconds longer than it is
+    SAME_CODE = "same_code"  # several compilations have the same output code: times are with the last one
+    UNKNOWN_GRAPH = "unknown_graph"  # one ran that is not in this recording
+    BY_NAMES = "by_names"  # a graph was recognised by the names of its kernels
+    OTHER_COUNT = "other_count"  # the kernel `name` ran `number` of times in a call of its graph, and has `of` launches
+    TOO_FEW = "too_few"  # fewer kernels ran than libraries were called, between two generated kernels
+    BY_PLACE = "by_place"  # kernels of several library calls in a row were shared out among them
+    WORDS = "words"  # `name`: a sentence, from before remarks were facts
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileNote:
+    """A remark on a profile, with what it is about."""
+
+    remark: Remark
+    name: str = ""
+    number: float | None = None
+    of: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Profile:
     """Kernel times of one model, from real calls of it."""
@@ -542,7 +571,7 @@ class Profile:
     ceilings: Ceilings = field(default_factory=lambda: Ceilings(""))
     timer: str = ""  # "torch.profiler"
     training: bool = False
-    notes: tuple[str, ...] = ()  # what could not be matched or measured, in words
+    notes: tuple[ProfileNote, ...] = ()  # what could not be matched or measured, and what measuring did to it
 
 
 @dataclass(frozen=True, slots=True)

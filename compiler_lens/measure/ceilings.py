@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from compiler_lens.measure.profile_session import Step, seconds_of, synchronize, traced
-from compiler_lens.model import Ceilings
+from compiler_lens.model import Ceilings, ProfileNote, Remark
 from compiler_lens.render.text import plural
 
 _MIB = 1 << 20
@@ -55,12 +55,11 @@ def device_name(device: torch.device) -> str:
     return f"{_processor()}, {plural(torch.get_num_threads(), 'thread')}"
 
 
-def product_note(dtypes: Iterable[str]) -> str:
+def product_notes(dtypes: Iterable[str]) -> Iterator[ProfileNote]:
     """How products of 32-bit floats are made, where that is a setting."""
     precision = torch.get_float32_matmul_precision()
-    if "f32" not in dtypes or precision == "highest":
-        return ""
-    return f'products of f32 may be made in less precision: torch.get_float32_matmul_precision() is "{precision}"'
+    if "f32" in dtypes and precision != "highest":
+        yield ProfileNote(Remark.LESS_PRECISION, precision)
 
 
 def _processor() -> str:

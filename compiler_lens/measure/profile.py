@@ -16,7 +16,7 @@ from compiler_lens.analysis.modes import DEFAULT
 from compiler_lens.errors import UsageError
 from compiler_lens.event import Event
 from compiler_lens.measure.calls import as_calls
-from compiler_lens.measure.ceilings import measure_ceilings, product_note
+from compiler_lens.measure.ceilings import measure_ceilings, product_notes
 from compiler_lens.measure.modes.wanted import known_mode
 from compiler_lens.measure.profile_match import (
     Matched,
@@ -38,7 +38,7 @@ from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.settings import kept_settings, quiet
 from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import Program, as_written, callable_of, cause
-from compiler_lens.model import CompileId, KernelKind, Pass, Profile, Recording
+from compiler_lens.model import CompileId, KernelKind, Pass, Profile, ProfileNote, Recording, Remark
 from compiler_lens.readers.profiles import profile_meta
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 _WARM_UP = 3  # the first compiles, under CUDA graphs the second records, and the third replays
 _SECONDS = 0.5  # for each of the two measurements, as far as the fewest calls allow
 _FEWEST, _MOST = 5, 30  # calls
-_INFERENCE = "called without gradients: --training, in Python training=True, times forward and backward"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ def _kept(lens: Lens, program: Program, repeats: int | None, *, is_ours: bool) -
         if is_ours and not program.training and torch.is_grad_enabled() and _runs_without_gradients(run, state):
             with torch.no_grad():
                 made = _profile(lens, run, repeats)
-            made = replace(made, notes=(*made.notes, _INFERENCE))
+            made = replace(made, notes=(*made.notes, ProfileNote(Remark.NO_GRADIENTS)))
         else:
             made = _profile(lens, run, repeats)
     lens._session.take(Event("lens.profile", time.time(), meta=profile_meta(made)))  # noqa: SLF001 -- no user needs this
@@ -334,28 +333,27 @@ def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
     return dtypes_multiplied(recording, ran)
 
 
-def _late(compilations: int) -> Iterator[str]:
+def _late(compilations: int) -> Iterator[ProfileNote]:
     if compilations:
-        yield f"it went on compiling while calls were timed ({compilations} times): these are no steady calls"
+        yield ProfileNote(Remark.STILL_COMPILING, number=compilations)
 
 
-def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[str]:
+def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[ProfileNote]:
     yield from matched.notes
-    if note := product_note(dtypes):
-        yield note
+    yield from product_notes(dtypes)
     if not named and any(k.kind is KernelKind.CPP for k in recording.kernels):
-        yield "C++ kernels of this recording were not found in this process: they have no times"
+        yield ProfileNote(Remark.NO_CPP_TIMES)
     if missing := _not_seen(recording, matched):
-        yield f"{missing} launches of the graphs that ran have no time: they did not run, or could not be told apart"
+        yield ProfileNote(Remark.NO_TIME, number=missing)
 
 
-def _cost(events: Iterable[Any], run: _Run) -> Iterator[str]:
+def _cost(events: Iterable[Any], run: _Run) -> Iterator[ProfileNote]:
     """What measuring adds to what is measured."""
     if run.training:
-        yield "the backward starts from the sum of what the call returns: aten::sum and aten::ones_like are for that"
+        yield ProfileNote(Remark.LOSS_ADDED)
     empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
     if empty:
-        yield f"each launch seems {median(empty):.2f} µs longer than it is: what it takes to time it"
+        yield ProfileNote(Remark.TIMING_COST, number=round(median(empty), 3))
 
 
 def _not_seen(recording: Recording, matched: Matched) -> int:

@@ -23,7 +23,9 @@ from compiler_lens.model import (
     OtherTime,
     OutputCode,
     Pass,
+    ProfileNote,
     Recording,
+    Remark,
     Trust,
 )
 
@@ -81,7 +83,7 @@ class Matched:
 
     samples: Mapping[Slot, tuple[Sample, ...]]
     others: tuple[Op, ...] = ()  # what belongs to no launch
-    notes: tuple[str, ...] = ()
+    notes: tuple[ProfileNote, ...] = ()
 
 
 def match(ranges: Iterable[Range], codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Matched:
@@ -300,7 +302,7 @@ def _device_items(one: Range) -> Iterator[_Item]:
 class _Found:
     samples: dict[Slot, list[Sample]] = field(default_factory=lambda: defaultdict(list))
     others: list[Op] = field(default_factory=list)
-    notes: dict[str, None] = field(default_factory=dict)
+    notes: dict[ProfileNote, None] = field(default_factory=dict)
 
     def give(self, launch: _Launch, items: Sequence[_Item], trust: Trust) -> None:
         """These items are one run of a launch."""
@@ -316,8 +318,8 @@ class _Found:
             else:
                 self.others += [Op(ran.name, ran.microseconds) for ran in item.ran]
 
-    def note(self, text: str) -> None:
-        self.notes[text] = None
+    def note(self, remark: Remark, name: str = "", number: float | None = None, of: int | None = None) -> None:
+        self.notes[ProfileNote(remark, name, number, of)] = None
 
 
 # -- which output code
@@ -341,7 +343,7 @@ class _Plans:
         if not same:
             return self._likely(one, found)
         if len({_where(plan) for plan in same}) > 1:
-            found.note("several compilations have the same output code: their times are with the last one")
+            found.note(Remark.SAME_CODE)
         return same[-1]
 
     def _likely(self, one: Range, found: _Found) -> _Plan | None:
@@ -349,10 +351,7 @@ class _Plans:
         if names not in self._alike:
             self._alike[names] = _most_alike(Counter(names), self._by_key.get("") or self._all)
         likely = self._alike[names]
-        if likely is None:
-            found.note("a compiled graph ran that is not in this recording")
-        else:
-            found.note("a compiled graph was recognised by the names of its kernels")
+        found.note(Remark.UNKNOWN_GRAPH if likely is None else Remark.BY_NAMES)
         return likely
 
 
@@ -398,9 +397,7 @@ def _anchored(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found
     for name, indices in seen.items():
         trust = Trust.EXACT if len(indices) == len(places[name]) else Trust.TEXT
         if trust is Trust.TEXT:
-            found.note(
-                f"{name} ran {len(indices)} times in a call of its graph, whose code has {len(places[name])} launches"
-            )
+            found.note(Remark.OTHER_COUNT, name, len(indices), len(places[name]))
         for turn, index in enumerate(indices):
             place = places[name][turn % len(places[name])]
             found.give(launches[place], [items[index]], trust)
@@ -451,10 +448,10 @@ def _by_place(items: Sequence[_Item], launches: Sequence[_Launch], found: _Found
         return ()
     groups = _with_helpers(items)
     if len(groups) < len(launches):
-        found.note("between two generated kernels fewer kernels ran than libraries were called: they have no times")
+        found.note(Remark.TOO_FEW)
         return items
     if len(groups) > len(launches):
-        found.note("kernels of several library calls in a row are shared out among them by their place")
+        found.note(Remark.BY_PLACE)
     for index, launch in enumerate(launches):
         first, last = (n * len(groups) // len(launches) for n in (index, index + 1))
         found.give(launch, [item for group in groups[first:last] for item in group], Trust.TEXT)

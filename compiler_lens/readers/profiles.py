@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from compiler_lens.errors import PayloadError
 from compiler_lens.event import Event
-from compiler_lens.model import Ceilings, CompileId, LaunchTime, OtherTime, Pass, Profile, Trust
+from compiler_lens.model import Ceilings, CompileId, LaunchTime, OtherTime, Pass, Profile, ProfileNote, Remark, Trust
 
 Value = TypeVar("Value", int, str)
 
@@ -26,7 +26,7 @@ def profile_meta(profile: Profile) -> dict[str, Any]:
         "names": list(names.known),
         "others": [[o.name, round(o.microseconds, 3), o.runs] for o in profile.others],
         "ceilings": {f.name: _json(getattr(profile.ceilings, f.name)) for f in fields(Ceilings)},
-        "notes": list(profile.notes),
+        "notes": [[note.remark.value, note.name, note.number, note.of] for note in profile.notes],
     }
 
 
@@ -76,7 +76,7 @@ def read_profile(event: Event, _compile_id: CompileId, _files: Mapping[int, str]
                 ceilings=_ceilings(**meta["ceilings"]),
                 timer=_of(str, meta["timer"]),
                 training=bool(meta["training"]),
-                notes=tuple(map(str, meta["notes"])),
+                notes=tuple(map(_note, meta["notes"])),
             ),
         )
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -108,6 +108,18 @@ def _launch(row: Sequence[Any], names: Sequence[str]) -> LaunchTime:
         _number(runs),
         tuple(names[index] for index in device_kernels),
         Trust(trust),
+    )
+
+
+def _note(told: Any) -> ProfileNote:
+    if isinstance(told, str):  # as they were until remarks became facts
+        return ProfileNote(Remark.WORDS, told)
+    remark, name, number, of = told
+    return ProfileNote(
+        Remark(remark),
+        _of(str, name),
+        None if number is None else _number(number),
+        None if of is None else _of(int, of),
     )
 
 

@@ -7,7 +7,8 @@ from typing import Any
 from compiler_lens.analysis.profile_part import profile_part
 from compiler_lens.analysis.roofline import GroupCost, LaunchCost, roofline
 from compiler_lens.analysis.select import Selection
-from compiler_lens.model import Recording
+from compiler_lens.model import ProfileNote, Recording
+from compiler_lens.render.profile_words import note_words
 
 
 def profile_data(recording: Recording, selection: Selection) -> dict[str, Any]:
@@ -34,11 +35,21 @@ def profile_data(recording: Recording, selection: Selection) -> dict[str, Any]:
             "kernels": [_group(group) for group in part.groups],
             "launches_without_time": part.untimed if part.named else None,
             "others": profile.others,
-            "notes": profile.notes,
+            "notes": [_note(note) for note in profile.notes],
             "advice": found.advice,
             "doubts": found.doubts,
             "is_usable": found.is_usable,
         }
+    }
+
+
+def _note(note: ProfileNote) -> dict[str, Any]:
+    return {
+        "remark": note.remark,
+        "name": note.name,
+        "number": note.number,
+        "of": note.of,
+        "words": note_words(note),
     }
 
 

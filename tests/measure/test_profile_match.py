@@ -33,7 +33,9 @@ from compiler_lens.model import (
     Launch,
     OutputCode,
     Pass,
+    ProfileNote,
     Recording,
+    Remark,
     Trust,
 )
 
@@ -102,7 +104,7 @@ def test_without_keys_graphs_are_known_by_their_kernels(name: str) -> None:
     keyless = [replace(code, key="") for code in found.output_codes]
     by_names = match(trace.ranges, keyless, found.kernels)
     assert by_names.samples == by_key.samples
-    assert any("by the names" in note for note in by_names.notes)
+    assert {note.remark for note in by_names.notes} == {Remark.BY_NAMES}
 
 
 def test_times_are_sure_where_ops_launched_the_kernels() -> None:
@@ -206,7 +208,7 @@ def test_more_kernels_than_calls_are_shared_out_with_a_word_on_it() -> None:
     )
     assert sum(sum(values) for values in times(found).values()) == 15.0
     assert trusts(found)["extern_kernels.mm", 1] is Trust.TEXT
-    assert any("shared out" in note for note in found.notes)
+    assert [note.remark for note in found.notes] == [Remark.BY_PLACE]
 
 
 def test_fewer_kernels_than_calls_are_given_to_nobody() -> None:
@@ -215,7 +217,7 @@ def test_fewer_kernels_than_calls_are_given_to_nobody() -> None:
     )
     assert set(times(found)) == {("a", 0), ("b", 0)}
     assert [op.name for op in found.others] == ["x"]
-    assert any("fewer" in note for note in found.notes)
+    assert [note.remark for note in found.notes] == [Remark.TOO_FEW]
 
 
 def test_parts_of_a_product_belong_to_it() -> None:
@@ -277,16 +279,16 @@ def test_of_two_compilations_with_one_code_the_region_decides() -> None:
     for one in (replay("a", region="7/7"), replay("a")):
         assert {s.compile_id for s in match([one], codes, kernels).samples} == {later}
     doubtful = match([replay("a")], codes, kernels)
-    assert not any("by the names" in note for note in match([replay("a", region="7/7")], codes, kernels).notes)
+    assert Remark.BY_NAMES not in {n.remark for n in match([replay("a", region="7/7")], codes, kernels).notes}
     assert {s.compile_id for s in doubtful.samples} == {later}
-    assert any("same output code" in note for note in doubtful.notes)
+    assert [note.remark for note in doubtful.notes] == [Remark.SAME_CODE]
 
 
 def test_a_graph_of_somebody_else_belongs_to_nobody() -> None:
     found = match([replay("z", key="unknown")], [code()], [kernel("a", 1)])
     assert not found.samples
     assert [op.name for op in found.others] == ["z"]
-    assert any("not in this recording" in note for note in found.notes)
+    assert [note.remark for note in found.notes] == [Remark.UNKNOWN_GRAPH]
 
 
 def test_a_users_triton_kernel_goes_by_its_own_name_on_the_device() -> None:
@@ -311,7 +313,7 @@ def test_a_loop_runs_a_launch_more_often_than_it_stands_there() -> None:
     found = match([replay("a", "b", "a", "b")], [code()], [kernel("a", 1), kernel("b", 2)])
     assert times(found) == {("a", 0): [1.0, 3.0], ("b", 0): [2.0, 4.0]}
     assert set(trusts(found).values()) == {Trust.TEXT}
-    assert any("a ran 2 times" in note for note in found.notes)
+    assert ProfileNote(Remark.OTHER_COUNT, "a", 2, 1) in found.notes
 
 
 def test_ops_of_the_cpu_count_where_no_device_is() -> None:

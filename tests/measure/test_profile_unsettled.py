@@ -10,7 +10,7 @@ from torch import nn
 import compiler_lens
 from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile as profile_module
-from compiler_lens.model import Ceilings
+from compiler_lens.model import Ceilings, ProfileNote, Remark
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +40,7 @@ class Counting(nn.Linear):
 def test_what_goes_on_compiling_is_said_to() -> None:
     with torch.no_grad(), torch._dynamo.config.patch(recompile_limit=30):
         result = compiler_lens.profile(Counting(8, 4), torch.randn(2, 8), repeats=2)
-    assert any("went on compiling while calls were timed (2 times)" in note for note in result.profile.notes)
+    assert ProfileNote(Remark.STILL_COMPILING, number=2) in result.profile.notes
     with torch.no_grad(), pytest.raises(UsageError, match="so often that torch gave it up"):
         compiler_lens.profile(Counting(8, 4), torch.randn(2, 8), repeats=8)
 

@@ -6,7 +6,7 @@ import pytest
 
 from compiler_lens.errors import PayloadError
 from compiler_lens.event import Event
-from compiler_lens.model import Ceilings, CompileId, LaunchTime, OtherTime, Pass, Profile, Trust
+from compiler_lens.model import Ceilings, CompileId, LaunchTime, OtherTime, Pass, Profile, ProfileNote, Remark, Trust
 from compiler_lens.readers.profiles import profile_meta, read_profile
 
 PROFILE = Profile(
@@ -22,7 +22,7 @@ PROFILE = Profile(
     ceilings=Ceilings("a device", 1e12, {"bf16": 1e15}, None),
     timer="torch.profiler",
     training=True,
-    notes=("a note",),
+    notes=(ProfileNote(Remark.TOO_FEW), ProfileNote(Remark.OTHER_COUNT, "k", 3, 2)),
 )
 
 
@@ -36,8 +36,22 @@ def test_what_is_written_is_read() -> None:
     assert meta["names"] == ["k", "mm", "gemm"]  # each once
 
 
+def test_a_note_from_before_remarks_were_facts_is_its_words() -> None:
+    (found,) = read({**profile_meta(PROFILE), "notes": ["a note", ["by_place", "", None, None]]})
+    assert found.notes == (ProfileNote(Remark.WORDS, "a note"), ProfileNote(Remark.BY_PLACE))
+
+
 @pytest.mark.parametrize(
-    "change", [{"launches": [[1]]}, {"names": []}, {"ceilings": {"x": 1}}, {"others": [1]}, {"notes": None}]
+    "change",
+    [
+        {"launches": [[1]]},
+        {"names": []},
+        {"ceilings": {"x": 1}},
+        {"others": [1]},
+        {"notes": None},
+        {"notes": [["nobody", "", None, None]]},
+        {"notes": [["words", 3, None, None]]},
+    ],
 )
 def test_another_shape_is_no_profile(change: dict[str, object]) -> None:
     meta = profile_meta(PROFILE)

@@ -14,11 +14,12 @@ from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import EVERYTHING, Selection, kernel_name, short_name
 from compiler_lens.analysis.source_view import source_view
 from compiler_lens.errors import UsageError
-from compiler_lens.model import CompileId, OtherTime, Recording
+from compiler_lens.model import CompileId, OtherTime, ProfileNote, Recording, Remark
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.profile import kernel_label, profile_report
 from compiler_lens.render.json import to_json
+from compiler_lens.render.profile_words import note_words
 
 GPU = Path(__file__).parent.parent / "gpu" / "data"
 NAMES = ("gpt-default", "gpt-reduce-overhead", "resnet-default")
@@ -213,6 +214,19 @@ def test_without_a_profile_it_says_how_to_make_one() -> None:
     assert json.loads(to_json(found, "profile"))["profile"] is None
 
 
+def test_every_remark_has_words_in_the_table_and_in_json() -> None:
+    found = recording("gpt-default")
+    told = tuple(ProfileNote(remark, "some_name", 2, 3) for remark in Remark)
+    profile = replace(found.profiles[-1], notes=told)
+    shown = " ".join(" ".join(lines(replace(found, profiles=(profile,)), 200)).split())
+    data = json.loads(to_json(replace(found, profiles=(profile,)), "profile"))["profile"]["notes"]
+    assert [note["remark"] for note in data] == [remark.value for remark in Remark]
+    assert all(note["words"] in shown and "{" not in note["words"] for note in data)
+    assert "some_name ran 2 times in a call of its graph, whose code has 3 launches" in shown
+    once = note_words(ProfileNote(Remark.STILL_COMPILING, number=1))
+    assert once == "it went on compiling while calls were timed (1 time): these are no steady calls"
+
+
 def test_names_from_outside_do_nothing_to_a_terminal() -> None:
     found = recording("gpt-default")
     bad = "x\x1b]0;title\x07\x1b[2J\u202ey"
@@ -220,7 +234,7 @@ def test_names_from_outside_do_nothing_to_a_terminal() -> None:
     profile = replace(
         last,
         others=(OtherTime(bad, 5.0, 1.0),),
-        notes=(bad,),
+        notes=(ProfileNote(Remark.WORDS, bad), ProfileNote(Remark.OTHER_COUNT, bad, 2, 1)),
         ceilings=replace(last.ceilings, device=bad),
     )
     kernels = tuple(replace(k, aten=(f"mine.{bad}",)) for k in found.kernels)

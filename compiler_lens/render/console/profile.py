@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.text import Text
 
@@ -11,7 +11,7 @@ from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.profile_doubts import Doubt
 from compiler_lens.analysis.profile_part import ProfilePart, profile_part
 from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.roofline import Advice, Bound, GroupCost, Roofline, roofline, shares_by_bound
+from compiler_lens.analysis.roofline import Bound, GroupCost, Roofline, roofline, shares_by_bound
 from compiler_lens.analysis.select import EVERYTHING, Selection, select_launches, short_name
 from compiler_lens.model import Kernel, Recording, SourceLine
 from compiler_lens.render import words
@@ -31,6 +31,7 @@ from compiler_lens.render.console.page import (
     render,
     title,
 )
+from compiler_lens.render.profile_words import BOUNDS, CEILING_TOO_LOW, DOUBTS, TO_DO, note_words
 from compiler_lens.render.text import UNKNOWN, milliseconds, number, percent, plural
 
 _ROWS = 16
@@ -39,44 +40,7 @@ _WIDE = 100  # columns: from there on rates have room beside shares
 _WIDER = 140  # and ops beside names
 _OPS = 4
 
-_BOUNDS: Mapping[Bound, str] = {
-    Bound.MEMORY: "memory",
-    Bound.COMPUTE: "compute",
-    Bound.LAUNCH: "launch",
-    Bound.NEITHER: "neither",
-    Bound.UNKNOWN: UNKNOWN,
-}
 _TIMES = "\N{MULTIPLICATION SIGN}"
-
-_TO_DO: Mapping[Advice, str] = {
-    Advice.REDUCE_OVERHEAD: (
-        'The device waits for launches: mode="reduce-overhead" replays them without the CPU. '
-        "To see what else keeps it waiting: `frames` and `breaks`"
-    ),
-    Advice.HOST: (
-        "The device waits though launches are replayed: what the CPU does around them takes longer "
-        "(Python, guards, autograd, eager ops). More work in each call hides it"
-    ),
-    Advice.OUTSIDE: "More work runs outside of compiled graphs than within: see `frames` for what runs eagerly",
-    Advice.COPIES: (
-        "Inputs are copied before each replay of launches: keep them in the same tensors "
-        "(torch._dynamo.mark_static_address), or give fewer"
-    ),
-    Advice.MAX_AUTOTUNE: (
-        'Matrix products are far below the ceiling: mode="max-autotune" looks for faster ones; small sizes stay slow'
-    ),
-    Advice.FUSION: "Most time goes into moving memory: fewer bytes help, by fusion or a smaller dtype; see `kernels`",
-    Advice.MEASURE_AGAIN: "Measure again on a quiet machine, with more calls: --repeats 30, in Python repeats=30",
-}
-_DOUBTS: Mapping[Doubt, str] = {
-    Doubt.SPREAD: "calls of the same work differ by more than half of their median",
-    Doubt.HELD_UP: "under the profiler the same work took longer than a whole call without it",
-    Doubt.FAR_BELOW: "every kernel took more than 100 times what this device needs for its work",
-}
-_CEILING = (
-    "A kernel computes faster than this device can, as measured: that ceiling was measured on a busy machine, and "
-    "what kernels could gain is more than is shown"
-)
 
 
 def profile_report(
@@ -132,12 +96,12 @@ def _call(found: Roofline, page: Page) -> Iterator[Text]:
 
 
 def _doubts(found: Roofline, page: Page) -> Iterator[Text]:
-    reasons = [_DOUBTS[doubt] for doubt in found.doubts if doubt.is_fatal]
+    reasons = [DOUBTS[doubt] for doubt in found.doubts if doubt.is_fatal]
     if reasons:
         told = f"These times are not usable: measure again on a quiet machine ({'; '.join(reasons)})"
         yield from paragraph(told, page.width, 2, WARN)
     elif Doubt.CEILING in found.doubts:
-        yield from paragraph(_CEILING, page.width, 2, WARN)
+        yield from paragraph(CEILING_TOO_LOW, page.width, 2, WARN)
 
 
 def _ceilings(found: Roofline, page: Page) -> Iterator[Text]:
@@ -154,7 +118,7 @@ def _ceilings(found: Roofline, page: Page) -> Iterator[Text]:
 
 def _bounds(found: Roofline, groups: Sequence[GroupCost], page: Page) -> Iterator[Text]:
     spent = sorted(shares_by_bound(groups).items(), key=lambda pair: -pair[1])
-    bounds = ", ".join(f"{_BOUNDS[bound]} {_us(value)}" for bound, value in spent if bound is not Bound.UNKNOWN)
+    bounds = ", ".join(f"{BOUNDS[bound]} {_us(value)}" for bound, value in spent if bound is not Bound.UNKNOWN)
     if bounds and found.is_usable:
         yield from paragraph(f"kernels are bound by: {bounds}", page.width, 2)
 
@@ -240,7 +204,7 @@ def _bound(group: GroupCost) -> str:
     own = [group.share(group.bound)] if group.bound in {Bound.MEMORY, Bound.COMPUTE} else near
     share = max((share for share in own if share is not None), default=None)
     shown = share is not None and group.bound is not Bound.LAUNCH
-    return f"{_BOUNDS[group.bound]} {percent(share or 0, 1)}" if shown else _BOUNDS[group.bound]
+    return f"{BOUNDS[group.bound]} {percent(share or 0, 1)}" if shown else BOUNDS[group.bound]
 
 
 def kernel_label(kernel: Kernel) -> str:
@@ -287,7 +251,7 @@ def _others(found: Roofline, page: Page) -> Iterator[Text]:
 
 
 def _notes(found: Roofline, profiles: int, page: Page) -> Iterator[Text]:
-    notes = list(found.profile.notes)
+    notes = [note_words(note) for note in found.profile.notes]
     if not all(group.is_exact for group in found.groups):
         notes.append("~ where times are told by place between neighbours, or bytes by arguments, not by the compiler")
     if profiles > 1:
@@ -301,7 +265,7 @@ def _next(found: Roofline, recording: Recording, part: ProfilePart, page: Page) 
     advised = () if part.named and found.is_usable else found.advice
     yield from [title("Next")] if advised or not part.named else []
     for advice in advised:
-        yield from paragraph(f"{_TO_DO[advice]}.", page.width, 2, GOOD)
+        yield from paragraph(f"{TO_DO[advice]}.", page.width, 2, GOOD)
     if not page.target:
         if part.named:
             return
