@@ -1,4 +1,4 @@
-"""Renew the GPU recordings in tests/gpu/data: `python tests/gpu/record.py FOLDER`, on a machine with a GPU.
+"""Renew the GPU recordings in tests/gpu/data: `python tests/gpu/record.py FOLDER [NAME ...]`, on a machine with a GPU.
 
 Each workload runs in each mode twice, in processes of their own: with cold caches, then with what the first left.
 Raw logs of torch's own (`TORCH_TRACE`) of the cold runs go beside the recordings. A third run measures each kernel.
@@ -28,13 +28,15 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
-    if len(sys.argv) == 5:
-        _record(Path(sys.argv[1]), *sys.argv[2:5])
+    if sys.argv[1] == "--one":
+        _record(Path(sys.argv[2]), *sys.argv[3:])
         return
-    out = Path(sys.argv[1])
+    out, names = Path(sys.argv[1]), sys.argv[2:]
     out.mkdir(parents=True, exist_ok=True)
     for workload, mode, state in RUNS:
         name = out / f"{workload}-{mode}-{state}"
+        if names and name.name not in names:
+            continue
         # What is profiled is another program: what these left in the caches would be told with their nodes.
         own = "-profiled" if state == "profiled" else ""
         caches, traces = out / f"caches-{workload}-{mode}{own}", out / f"trace-{workload}-{mode}-{state}"
@@ -42,7 +44,7 @@ def main() -> None:
         if state == "cold":
             environment["TORCH_TRACE"] = str(traces)
         done = subprocess.run(
-            [sys.executable, __file__, f"{name}.clens", workload, mode, state], env=environment, check=False
+            [sys.executable, __file__, "--one", f"{name}.clens", workload, mode, state], env=environment, check=False
         )
         print(f"{name.name}: exit status {done.returncode}", flush=True)
         scrub_journal(Path(f"{name}.clens"))
