@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.cards import BreakCard, break_cards
-from compiler_lens.analysis.coverage import Function, coverage
+from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.source import sources
 from compiler_lens.model import CompileId, Graph, GraphStage, Recording, SourceLine
@@ -42,19 +42,40 @@ class FramePieces:
     pieces: tuple[Piece, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class FrameGraphs:
+    """What the graphs of any function are found by: made once for all of a recording's."""
+
+    functions: Mapping[CompileId, Function]
+    graphs: Mapping[CompileId, Graph]
+    cuts: Mapping[CompileId, Cut]
+    splits: Mapping[CompileId, Sequence[Graph]]
+
+    @classmethod
+    def of(cls, recording: Recording, covered: Coverage, cards: Sequence[BreakCard]) -> FrameGraphs:
+        """Of a recording, its functions and its graph breaks."""
+        graphs: dict[CompileId, Graph] = {}
+        for graph in recording.graphs:
+            if graph.stage is GraphStage.DYNAMO:
+                graphs.setdefault(graph.compile_id, graph)
+        functions: dict[CompileId, Function] = {}
+        for function in covered.functions:
+            for compile_id in function.compile_ids:
+                functions.setdefault(compile_id, function)
+        return cls(functions, graphs, _cuts(recording, cards), _splits(recording))
+
+    def pieces(self, compile_id: CompileId) -> FramePieces:
+        """The graphs of the function that a compilation belongs to; of recompiles, the first each."""
+        function = self.functions.get(compile_id)
+        ids = _ids(function) if function else [compile_id]
+        found = (_pieces(i, self.graphs.get(i), self.cuts.get(i), self.splits.get(i, ())) for i in ids)
+        kept = tuple(piece for pieces in found for piece in pieces if piece.graph or piece.cut)
+        return FramePieces(function.name.name if function else str(compile_id), kept)
+
+
 def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | None = None) -> FramePieces:
-    """The graphs of the function that a compilation belongs to; of recompiles, the first each."""
-    function = next((f for f in coverage(recording, own).functions if compile_id in f.compile_ids), None)
-    ids = _ids(function) if function else [compile_id]
-    graphs: dict[CompileId, Graph] = {}
-    for graph in recording.graphs:
-        if graph.stage is GraphStage.DYNAMO:
-            graphs.setdefault(graph.compile_id, graph)
-    cuts = _cuts(recording, own)
-    splits = _splits(recording)
-    pieces = [piece for each in ids for piece in _pieces(each, graphs.get(each), cuts.get(each), splits.get(each, ()))]
-    kept = tuple(piece for piece in pieces if piece.graph or piece.cut)
-    return FramePieces(function.name.name if function else str(compile_id), kept)
+    """The graphs of the function that one compilation belongs to."""
+    return FrameGraphs.of(recording, coverage(recording, own), break_cards(recording, own)).pieces(compile_id)
 
 
 def _pieces(compile_id: CompileId, graph: Graph | None, cut: Cut | None, splits: Sequence[Graph]) -> list[Piece]:
@@ -79,10 +100,10 @@ def _ids(function: Function) -> list[CompileId]:
     return [frame.compilations[0].compile_id for frame in function.frames if frame.compilations]
 
 
-def _cuts(recording: Recording, own: Ownership | None) -> dict[CompileId, Cut]:
+def _cuts(recording: Recording, cards: Sequence[BreakCard]) -> Mapping[CompileId, Cut]:
     known = sources(recording)
     found: dict[CompileId, Cut] = {}
-    for number, card in enumerate(break_cards(recording, own), 1):
+    for number, card in enumerate(cards, 1):
         for event in card.events:
             place = card.place or event.location
             lines = (place,) if place else ()

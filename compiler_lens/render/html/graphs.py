@@ -55,9 +55,9 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
 def _drawn(matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> dict[Any, Any]:
     """Pictures, by graph and by compilation. Where there is not room for all, the first of each frame come first."""
     found: dict[Any, Any] = {}
-    album = Album.of(matter)
+    album = Album.of(matter, graphs)
     for compile_id in sorted(dict.fromkeys(c.compile_id for c in matter.recording.compilations), key=_again):
-        shown, found[str(compile_id)] = album.of_compilation(compile_id, graphs[compile_id])
+        shown, found[str(compile_id)] = album.of_compilation(compile_id)
         found.update(zip(map(id, graphs[compile_id]), shown, strict=True))
     return found
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
 from compiler_lens.analysis import graph_choice
+from compiler_lens.analysis.frame_graphs import FrameGraphs
 from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Box, Levels, levels
 from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, Pass, Recording
-from compiler_lens.render.graph.drawing import TITLES, draw
+from compiler_lens.render.graph.drawing import TITLES, Drawing, draw, draw_frame
 from compiler_lens.render.graph.labels import op_words
 from compiler_lens.render.graph.scene import picture
 from compiler_lens.render.graph.sheet import single
@@ -35,22 +36,26 @@ class Album:
     """The pictures of a page; each compilation takes its part of what room is left."""
 
     matter: Matter
+    graphs: Mapping[CompileId, Sequence[Graph]]
     kernels: Mapping[CompileId, Sequence[Kernel]]
+    frames: FrameGraphs
     broken: frozenset[CompileId]  # compilations with a graph break
     left: int = _MOST
+    drawn: dict[CompileId, dict[str, Any]] = field(default_factory=dict)  # with breaks: functions, by their first graph
 
     @classmethod
-    def of(cls, matter: Matter) -> Album:
+    def of(cls, matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> Album:
         """An empty one."""
+        recording, summary = matter.recording, matter.summary
         kernels: defaultdict[CompileId, list[Kernel]] = defaultdict(list)
-        for kernel in matter.recording.kernels:
+        for kernel in recording.kernels:
             kernels[kernel.compile_id].append(kernel)
-        return cls(matter, kernels, frozenset(event.compile_id for event in matter.recording.graph_breaks))
+        frames = FrameGraphs.of(recording, summary.coverage, summary.cards)
+        return cls(matter, graphs, kernels, frames, frozenset(event.compile_id for event in recording.graph_breaks))
 
-    def of_compilation(
-        self, compile_id: CompileId, graphs: Sequence[Graph]
-    ) -> tuple[list[Shown], list[dict[str, Any]]]:
+    def of_compilation(self, compile_id: CompileId) -> tuple[list[Shown], list[dict[str, Any]]]:
         """The levels of each of its graphs; and what is drawn of it besides."""
+        graphs = self.graphs.get(compile_id, ())
         if not self.left or not graphs:
             return [[] for _ in graphs], []
         # Its own part of the recording: nothing looks through all the others.
@@ -68,21 +73,34 @@ class Album:
         graphs = own.graphs
         stages = {graph.stage for graph in graphs if graph.ops}
         if {GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD} <= stages:
-            yield from self._whole(own, graph_choice.TRAINING, compile_id)
+            yield from self._whole(graph_choice.TRAINING, lambda: draw(own, graph_choice.TRAINING, str(compile_id)))
         for graph in graphs:
             key, parts = _KERNELS.get(graph.stage, ("", ()))
             if graph.ops and not graph.ordinal and self.left and any(k.part in parts for k in own.kernels):
                 known = levels(own, graph, kernels=True)
                 yield _stage(key, self._levels(known, graph, key))
         if compile_id in self.broken and GraphStage.DYNAMO in stages:
-            yield from self._whole(self.matter.recording, graph_choice.FRAME, compile_id)
+            yield from self._function(compile_id)
 
-    def _whole(self, recording: Recording, view: str, compile_id: CompileId) -> Iterator[dict[str, Any]]:
+    def _function(self, compile_id: CompileId) -> Iterator[dict[str, Any]]:
+        """The graphs of the function that a compilation belongs to: the same picture for each of them."""
+        found = self.frames.pieces(compile_id)
+        if not found.pieces:
+            return
+        key = found.pieces[0].compile_id
+        if key not in self.drawn:
+            ids = dict.fromkeys(piece.compile_id for piece in found.pieces)
+            graphs = tuple(graph for each in ids for graph in self.graphs.get(each, ()))
+            own = replace(self.matter.recording, graphs=graphs, kernels=())
+            self.drawn.update((key, stage) for stage in self._whole(graph_choice.FRAME, lambda: draw_frame(own, found)))
+        if key in self.drawn:
+            yield self.drawn[key]
+
+    def _whole(self, view: str, drawing: Callable[[], Drawing]) -> Iterator[dict[str, Any]]:
         """A picture without levels of its own."""
         if self.left:
             self.left -= 1
-            drawing = draw(recording, view, str(compile_id))
-            yield _stage(view, [["", "", None, self.matter.pool.add(_bare(drawing.svg))]])
+            yield _stage(view, [["", "", None, self.matter.pool.add(_bare(drawing().svg))]])
 
     def _levels(self, known: Levels, graph: Graph, stage: str) -> Shown:
         groups = [group for group in known.groups() if group.kernel is None][: self.left]
