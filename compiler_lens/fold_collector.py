@@ -1,4 +1,4 @@
-"""Python's cyclic garbage collector, held off while a recording is built."""
+"""Python's cyclic garbage collector, held off while a recording is built, or a page of it."""
 
 from __future__ import annotations
 

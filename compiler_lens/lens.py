@@ -118,7 +118,8 @@ class Lens:
         from compiler_lens.render.html import write_page
 
         target, name = Path(path), _as_typed(self.path) if self.path else "REC"
-        write_page(self.recording, target, user_paths=user_paths, name=name, redact=redact)
+        with collector_paused():
+            write_page(self.recording, target, user_paths=user_paths, name=name, redact=redact)
         return target
 
     def explain(self, *, user_paths: UserPaths = ()) -> Explanation:

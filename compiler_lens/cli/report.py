@@ -58,13 +58,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace) -> str:
+    from compiler_lens.fold_collector import collector_paused
     from compiler_lens.render.text import nbytes
 
     target = Path(args.output or _name(args.recording, args.after))
-    if args.after:
-        _write_diff(args, target)
-    else:
-        _write_report(args, target)
+    with collector_paused():  # from reading to writing: nothing goes in between
+        (_write_diff if args.after else _write_report)(args, target)
     if args.open:
         import webbrowser
 

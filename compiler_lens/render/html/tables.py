@@ -202,14 +202,14 @@ def strip(recording: Recording) -> dict[str, Any]:
     bars = []
     for each in sorted(recording.compilations, key=lambda c: c.started):
         took = compile_seconds(each)
-        times = dict(phase_times(spans.get(each.compile_id, ())).both)
+        times = phase_times(spans.get(each.compile_id, ()))
         told = f"[{each.compile_id}] {function_name(each).name}, {seconds(took)}"
         bars.append(
             [
                 Ink.graph(each.compile_id),
                 told,
                 took or 0.0,
-                [round(times.get(phase, 0.0), 6) for phase in phases],
+                [round(times.forward.get(phase, 0.0) + times.backward.get(phase, 0.0), 6) for phase in phases],
                 breaks[each.compile_id],
                 int(each.compile_id in again),
             ]
