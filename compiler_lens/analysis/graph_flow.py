@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import takewhile
@@ -11,6 +11,7 @@ from itertools import takewhile
 from compiler_lens.model import Graph, GraphStage, Node, Recording, SavedTensor
 
 _HELD = re.compile(r"_(?:parameters|buffers)_+(?:modules_+)?(\w+?)_*$")  # L_self_modules_up_parameters_weight_
+_POSITION = re.compile(r"args_(\d{1,4})")
 _WORD = re.compile(r"\w+")
 _BACKWARDS = (GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD)
 
@@ -78,14 +79,39 @@ class Flow:
 def flow(recording: Recording, graph: Graph) -> Flow:
     """What flows through one graph of a recording."""
     siblings = [g for g in recording.graphs if g.compile_id == graph.compile_id]
-    primals = _primals(graph, next((g for g in siblings if g.stage is GraphStage.DYNAMO), None))
+    names = next((c.parameters for c in recording.compilations if c.compile_id == graph.compile_id), ())
+    primals = _primals(graph, next((g for g in siblings if g.stage is GraphStage.DYNAMO), None), names)
     steps = steps_of(graph.ops, graph.stage)
     makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
-    inputs = {n.name: _input(n, graph.stage, primals) for n in graph.nodes if not n.op.startswith("call_")}
+    inputs = {n.name: _input(n, graph.stage, primals, names) for n in graph.nodes if not n.op.startswith("call_")}
     saved = graph.saved or next(
         (g.saved for g in siblings if g.stage is GraphStage.AOT_FORWARD and g.ordinal == graph.ordinal), ()
     )
-    return Flow(graph, steps, makers, inputs, _outputs(graph, saved, primals))
+    outputs = _outputs(graph, saved, primals)
+    if graph.stage is not GraphStage.DYNAMO:
+        kept = {value.node.name for value in outputs if value.role is not Role.SAVED}
+        steps = _brought_home(steps, makers, kept)
+        makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
+    return Flow(graph, steps, makers, inputs, outputs)
+
+
+def _brought_home(steps: Sequence[Step], makers: Mapping[str, int], results: Collection[str]) -> tuple[Step, ...]:
+    """The steps, with what is only saved or copied behind its module's last step: torch puts it at the graph's end."""
+    read = set(results)
+    loose = [False] * len(steps)
+    for place in reversed(range(len(steps))):
+        loose[place] = not any(node.name in read for node in steps[place].nodes)
+        if not loose[place]:
+            read.update(steps[place].reads)
+    order: list[tuple[int, int]] = []  # behind which step, and which among those
+    last: dict[str, tuple[int, int]] = {}
+    for place, step in enumerate(steps):
+        home, module = last.get(step.node.module), step.node.module
+        reads = max((order[makers[name]] for name in step.reads if name in makers), default=(-1, 0))
+        own = (home[0], place) if loose[place] and module and home and home >= reads else (place, place)
+        order.append(own)
+        last[module] = max(own, last.get(module, own))
+    return tuple(step for _, step in sorted(zip(order, steps, strict=True), key=lambda each: each[0]))
 
 
 def steps_of(nodes: Sequence[Node], stage: GraphStage) -> tuple[Step, ...]:
@@ -134,11 +160,11 @@ def common(modules: Iterable[str]) -> str:
 # -- inputs and outputs
 
 
-def _primals(graph: Graph, dynamo: Graph | None) -> list[Value]:
+def _primals(graph: Graph, dynamo: Graph | None, names: Sequence[str]) -> list[Value]:
     """The Dynamo graph's inputs: a graph of AOTAutograd takes them in the same order."""
     if dynamo is None or graph is dynamo:
         return []
-    given = [_dynamo_input(node) for node in dynamo.nodes if node.op == "placeholder"]
+    given = [_dynamo_input(node, names) for node in dynamo.nodes if node.op == "placeholder"]
     own = [n for n in graph.nodes if n.op == "placeholder" and n.name.startswith(("primals_", "arg"))]
     places = ((_number(node.name), node) for node in own)
     # Where AOTAutograd took inputs apart or dropped some, numbers say nothing.
@@ -154,19 +180,23 @@ def _number(name: str) -> int | None:
     return int(number) if number.isdecimal() else None
 
 
-def _dynamo_input(node: Node) -> Value:
+def _dynamo_input(node: Node, names: Sequence[str]) -> Value:
+    """`names` are the parameters of the function behind a wrapper of torch's, which takes `*args` and `**kwargs`."""
     held = _HELD.search(node.target)
     if held:
         return Value(node, Role.PARAMETER, held[1])
     plain = node.target.removeprefix("L_").rstrip("_") if node.target.startswith("L_") else node.name
+    if position := _POSITION.fullmatch(plain):
+        plain = names[int(position[1])] if int(position[1]) < len(names) else plain
+    plain = plain.removeprefix("kwargs_")
     return Value(node, Role.INPUT if node.specs else Role.SIZE, plain or node.name)
 
 
-def _input(node: Node, stage: GraphStage, primals: Sequence[Value]) -> Value:
+def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Sequence[str]) -> Value:
     if node.op == "get_attr":
         return Value(node, Role.PARAMETER, node.name)
     if stage is GraphStage.DYNAMO:
-        return _dynamo_input(node)
+        return _dynamo_input(node, names)
     number = _number(node.name)
     known = primals[number] if number is not None and number < len(primals) else None
     label = known.label if known else node.name

@@ -11,7 +11,7 @@ import pytest
 from compiler_lens.analysis.graph_flow import Role
 from compiler_lens.analysis.level_tree import GroupKind
 from compiler_lens.analysis.levels import LIMIT, BoxKind, levels
-from compiler_lens.model import GraphStage, Node, Recording, SavedTensor, SourceLine
+from compiler_lens.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
 
 REAL = [
     "trig",
@@ -289,3 +289,34 @@ def test_a_backward_has_its_own_kernels():
     graph = next(graph for graph in recording.graphs if graph.stage is GraphStage.POST_GRAD_BACKWARD)
     known = levels(recording, graph, kernels=True)
     assert {group.kernel.name for group in known.groups() if group.kernel} == {"cpp_fused_add_cos_mul_neg_pow_sin_0"}
+
+
+def test_what_is_only_saved_stands_with_its_module():
+    """torch puts such views, and the copies into a batch norm's statistics, at the end of the graph."""
+    ops = [made.op("a", "x", module="m.one"), made.op("b", "a", module="m.one"), made.op("c", "b", module="m.two")]
+    tail = [made.op("t", "a", module="m.one"), made.op("t2", "t", module="m.one")]
+    saved = (SavedTensor("t2", made.SPEC[0], is_input=False),)
+    graph = made.graph_of([*ops, *tail], outputs=["c", "t2"], stage=GraphStage.AOT_FORWARD, saved=saved)
+    known = levels(Recording(graphs=(graph,)), graph)
+    assert [step.node.name for step in known.flow.steps] == ["a", "b", "t", "t2", "c"]
+
+
+def test_what_reads_later_values_stays_where_it_is():
+    ops = [made.op("a", "x", module="m"), made.op("b", "a", module="n"), made.op("t", "b", module="m")]
+    ops.append(made.op("c", "b", module="n"))
+    saved = (SavedTensor("t", made.SPEC[0], is_input=False),)
+    graph = made.graph_of(ops, outputs=["c", "t"], stage=GraphStage.AOT_FORWARD, saved=saved)
+    known = levels(Recording(graphs=(graph,)), graph)
+    assert [step.node.name for step in known.flow.steps] == ["a", "b", "t", "c"]
+
+
+def test_inputs_of_a_wrapper_have_the_names_of_its_function():
+    given = [
+        Node(name, "placeholder", target, specs=made.SPEC)
+        for name, target in (("l_args_0_", "L_args_0_"), ("l_args_7_", "L_args_7_"), ("k", "L_kwargs_input_ids_"))
+    ]
+    graph = made.graph_of([made.op("a", "l_args_0_", "l_args_7_", "k")])
+    graph = replace(graph, nodes=(*given, *graph.nodes))
+    compiled = Compilation(made.ID, "inner", "f.py", 1, Outcome.COMPILED, parameters=("tokens", "mask"))
+    known = levels(Recording(graphs=(graph,), compilations=(compiled,)), graph)
+    assert [known.flow.inputs[node.name].label for node in given] == ["tokens", "args_7", "input_ids"]

@@ -72,7 +72,8 @@ def _op_lines(box: Box, within: str) -> list[str]:
     name = op_name(node.target)
     extra = _arguments(node)
     module = relative(node.module, within)
-    return [short(f"{name} {extra}".strip()), module and short(module), _specs(_results(box.nodes))]
+    told = f"{name} {extra}".strip()
+    return [short(told if len(told) <= _LONGEST else name), module and short(module), _specs(_results(box.nodes))]
 
 
 def _results(nodes: Sequence[Node]) -> list[TensorSpec]:
@@ -93,9 +94,10 @@ def _arguments(node: Node) -> str:
     """Numbers that belong to the op: the exponent, the dimension; not what is known from the shapes."""
     if op_name(node.target) in {"view", "reshape", "expand", "embedding", "broadcast_in_dim"}:
         return ""
-    unsaid = {*node.inputs, "True", "False", "None"}
+    unsaid = {*node.inputs, "None", *(("True", "False") if node.inputs else ())}
     text = ", ".join(part for part in map(str.strip, node.arguments.split(", ")) if part not in unsaid)
-    return text if len(text) <= _ARGUMENTS and _NUMBERS.fullmatch(text) else ""
+    plain = _NUMBERS.fullmatch(text) or text in {"True", "False"}
+    return text if len(text) <= _ARGUMENTS and plain else ""
 
 
 def relative(module: str, within: str) -> str:

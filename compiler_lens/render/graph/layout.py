@@ -17,6 +17,7 @@ Point = tuple[float, float]
 GAP_X = 22.0
 GAP_Y = 30.0
 _LINE = 10.0  # the room that a line has which passes by boxes
+_FOOT = 20.0  # below the lowest box of an opened group
 _RELAXATIONS = 10
 _STILL = 0.25
 _STRAIGHT = 6.0  # how much more than boxes long lines want to be straight
@@ -70,7 +71,7 @@ def place(
     work = _work(sizes, links, first, last)
     work.layers = ordered(work.layers, work.arcs, len(work.sizes))
     _spread(work)
-    return _to_the_edge(_placed(work, links, len(sizes), tallest), links, first, last)
+    return _to_the_edge(_placed(work, links, len(sizes), tallest), sizes, links, first, last)
 
 
 def _work(
@@ -190,17 +191,38 @@ def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> P
     return Placement(max(column.right for column in cols), max(column.bottom for column in cols), places, routes)
 
 
-def _to_the_edge(placed: Placement, links: Sequence[Link], first: Collection[int], last: Collection[int]) -> Placement:
+def _to_the_edge(
+    placed: Placement,
+    sizes: Sequence[tuple[float, float]],
+    links: Sequence[Link],
+    first: Collection[int],
+    last: Collection[int],
+) -> Placement:
     """What stands first or last, moved to the very edge with the lines that end there."""
-    places = [
-        (x, 0.0 if node in first else placed.height if node in last else y) for node, (x, y) in enumerate(placed.places)
-    ]
+    height = _foot(placed, sizes, links, last)
+    places = [(x, 0.0 if node in first else height if node in last else y) for node, (x, y) in enumerate(placed.places)]
     routes = []
     for link, route in zip(links, placed.routes, strict=True):
         head = ((route[0][0], 0.0),) if link.source in first else ()
-        foot = ((route[-1][0], placed.height),) if link.target in last else ()
-        routes.append((*head, *route, *foot))
-    return Placement(placed.width, placed.height, tuple(places), tuple(routes))
+        inner = route[:-1] if link.target in last else route
+        foot = ((route[-1][0], height),) if link.target in last else ()
+        routes.append((*head, *inner, *foot))
+    return Placement(placed.width, height, tuple(places), tuple(routes))
+
+
+def _foot(
+    placed: Placement, sizes: Sequence[tuple[float, float]], links: Sequence[Link], last: Collection[int]
+) -> float:
+    """How tall it must be; what only marks the edge needs no room of its own."""
+    if not last:
+        return placed.height
+    boxes = (y + sizes[node][1] for node, (_, y) in enumerate(placed.places) if node not in last)
+    bends = (
+        y
+        for link, route in zip(links, placed.routes, strict=True)
+        for _, y in (route[:-1] if link.target in last else route)
+    )
+    return min(placed.height, max((*boxes, *bends), default=placed.height) + _FOOT)
 
 
 Ports = dict[tuple[int, int], float]

@@ -60,7 +60,10 @@ def tint(box: Box) -> Tint:
         kinds = {BoxKind.INPUT: Tint.INPUT, BoxKind.OUTPUT: Tint.OUTPUT}
         kernel = box.group is not None and box.group.kind is GroupKind.KERNEL
         return kinds.get(box.kind) or (Tint.KERNEL if kernel else Tint.MODULE)
-    return work(box.nodes[0].target)
+    node = box.nodes[0]
+    known = work(node.target)
+    # What neither reads nor makes a tensor only sets something: a mode, a level of vmap.
+    return Tint.OTHER if known is Tint.POINTWISE and not node.inputs and not node.specs else known
 
 
 def work(target: str) -> Tint:
