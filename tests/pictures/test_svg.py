@@ -179,3 +179,14 @@ def test_the_manual_shows_pictures_as_they_are():
     assert sorted(named) == sorted(picture.name for picture in (manual / "pictures").iterdir())
     for name in named:
         assert (manual / "pictures" / name).read_text() == (GOLD / name).read_text()
+
+
+def test_boxes_without_lines_stand_below_each_other():
+    alone = [made.op(f"m{k}", target="torch._C._set_grad_enabled", specs=()) for k in range(5)]
+    graph = made.graph_of([*alone, *made.chain(6)])
+    svg = draw(Recording(graphs=(graph,)), "dynamo").svg
+    columns = {
+        place for place, name in re.findall(r'x="([-\d.]+)" y="[-\d.]+" class="clg-t"[^>]*>(\w+)', svg) if "set" in name
+    }
+    assert len(columns) == 1
+    assert svg.count('class="clg-l"') == 7  # x, five steps, the result: none between those

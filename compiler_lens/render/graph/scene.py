@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from math import inf
 
 from compiler_lens.analysis.level_tree import Group
@@ -18,6 +19,7 @@ from compiler_lens.render.graph.tints import Tint, tint
 ROOMY = 44  # boxes that a picture may have by being opened further
 _ROOMY_KERNELS = 90  # the same, where what opens are kernels
 _MOST = 400  # boxes of a picture, however deep it was asked to be
+_ALONE = 6  # boxes without lines, in one column
 _PAD = 16.0
 HEADER = 30.0
 LINE = 15.0
@@ -146,7 +148,7 @@ class _Plan:
     tops: list[int]  # boxes that are only a place on the edge, at which values come in
     bottoms: list[int]
     links: list[Link] = field(default_factory=list)
-    owners: list[Edge] = field(default_factory=list)  # the edge that each link belongs to
+    owners: list[Edge | None] = field(default_factory=list)  # the edge that each link belongs to; some show nothing
     words: list[str] = field(default_factory=list)  # that stand on lines, laid out like boxes
 
 
@@ -178,7 +180,7 @@ def _draw(style: _Style, level: Level, number: int, crossing: Mapping[str, str])
     if box.group is None or id(box.group) not in style.opened:
         width = max(text_width(line, TEXT if place else TITLE) for place, line in enumerate(lines)) + 26
         height = 14 + LINE * len(lines) + (TIME if box.spent else 0)
-        return Drawn(0, 0, max(width + (18 if box.repeats > 1 else 0), 48), height, box, lines, tint(box))
+        return Drawn(0, 0, max(width + (36 if box.repeats > 1 else 0), 48), height, box, lines, tint(box))
     inside = style.levels.level(box.group)
     inner = _picture(style, inside, _crossing(style.levels, level, number, inside))
     title = " · ".join(word for word in (*lines[:2], labels.time_words(box)) if word)
@@ -212,6 +214,17 @@ def _link(levels: Levels, plan: _Plan) -> None:
                 start, out = captions[key], None
             plan.links.append(Link(start, edge.target, out, enters))
             plan.owners.append(part)
+    _stacked(plan)
+
+
+def _stacked(plan: _Plan) -> None:
+    """Boxes without any line, one below the other: beside each other they would make the picture wide."""
+    tied = {number for edge in plan.level.edges for number in (edge.source, edge.target)}
+    alone = [number for number in range(len(plan.level.boxes)) if number not in tied]
+    for number, (above, below) in enumerate(pairwise(alone), 1):
+        if number % _ALONE:
+            plan.links.append(Link(above, below))
+            plan.owners.append(None)
 
 
 def _ends(
@@ -248,6 +261,7 @@ def _assembled(plan: _Plan, placed: Placement) -> Picture:
     lines = (
         Line(route, edge.values, arrow=link.target < count and link.target not in ports)
         for route, edge, link in zip(placed.routes, plan.owners, plan.links, strict=True)
+        if edge
     )
     crossing = {
         way: tuple(
