@@ -15,6 +15,7 @@ from compiler_lens.analysis.flops import dtypes_multiplied
 from compiler_lens.analysis.modes import DEFAULT
 from compiler_lens.errors import UsageError
 from compiler_lens.event import Event
+from compiler_lens.measure.as_it_was import Kept, as_it_was, code_caches_apart
 from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.ceilings import measure_ceilings, product_notes
 from compiler_lens.measure.modes.wanted import known_mode
@@ -35,8 +36,7 @@ from compiler_lens.measure.profile_session import (
     traced,
 )
 from compiler_lens.measure.profile_trace import Trace, read_trace
-from compiler_lens.measure.settings import kept_settings, quiet
-from compiler_lens.measure.state import State
+from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.trial import Program, as_written, callable_of, cause
 from compiler_lens.model import CompileId, KernelKind, Pass, Profile, ProfileNote, Recording, Remark
 from compiler_lens.readers.profiles import profile_meta
@@ -116,7 +116,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
     inner, dynamic = callable_of(model, "profile")
     if mode not in {None, DEFAULT}:
         known_mode(mode)
-    with contextlib.closing(Lens(path)) as lens, _code_caches_apart():
+    with contextlib.closing(Lens(path)) as lens:
         compiled = torch.compile(inner, backend=lens, mode=mode, dynamic=dynamic)
         return _kept(lens, _program(compiled, (inputs, kwargs, calls), training=training), repeats, is_ours=True)
 
@@ -149,13 +149,14 @@ def _kept(lens: Lens, program: Program, repeats: int | None, *, is_ours: bool) -
     if repeats is not None and repeats < 1:
         raise UsageError(f"repeats is a number of calls, 1 or more, not {repeats}")
     check_profiler_is_free()
-    with _as_it_was(program) as state:
-        if not is_ours and not any(map(_is_compiled, state._values)):  # noqa: SLF001 -- the module, its parts, what a function closes over
+    with quiet(), as_it_was(program.function, program.inputs) as kept, _caches(is_apart=is_ours):
+        # The module, its parts, what a function closes over.
+        if not is_ours and not any(map(_is_compiled, kept.state.values)):
             program = Program(torch.compile(program.function, backend=lens), program.calls, program.training)
             is_ours = True
-        run = _Run(program, state)
+        run = _Run(program, kept)
         # As `compare_modes` does: kernels of a forward that keeps tensors for a backward are not those of inference.
-        if is_ours and not program.training and torch.is_grad_enabled() and _runs_without_gradients(run, state):
+        if is_ours and not program.training and torch.is_grad_enabled() and _runs_without_gradients(run, kept):
             with torch.no_grad():
                 made = _profile(lens, run, repeats)
             made = replace(made, notes=(*made.notes, ProfileNote(Remark.NO_GRADIENTS)))
@@ -166,10 +167,14 @@ def _kept(lens: Lens, program: Program, repeats: int | None, *, is_ours: bool) -
     return Profiled(recording, recording.profiles[-1], _file_of(lens))
 
 
-def _runs_without_gradients(run: _Run, state: State) -> bool:
+def _caches(*, is_apart: bool) -> contextlib.AbstractContextManager[None]:
+    return code_caches_apart() if is_apart else contextlib.nullcontext()
+
+
+def _runs_without_gradients(run: _Run, kept: Kept) -> bool:
     with torch.no_grad():
         error = run.error_without_compiling()
-    state.restore()
+    kept.restore()
     return error is None
 
 
@@ -178,34 +183,13 @@ def _file_of(lens: Lens) -> str:
     return "" if lens.path is None or lens._session.journal.failure else str(lens.path)  # noqa: SLF001
 
 
-@contextlib.contextmanager
-def _code_caches_apart() -> Iterator[None]:
-    """Without compiled code of before, and none is left: each profile's would count for torch's limit of recompiles."""
-    reset: Callable[[], None] = torch._dynamo.reset_code_caches  # noqa: SLF001 -- as in `what_if`
-    reset()
-    try:
-        yield
-    finally:
-        reset()
-
-
-@contextlib.contextmanager
-def _as_it_was(program: Program) -> Iterator[State]:
-    with quiet(), kept_settings():
-        state = State(program.function, [(call.args, call.kwargs) for call in program.calls])
-        try:
-            yield state
-        finally:
-            state.restore()
-
-
 class _Run:
     """One round of the program's calls, as often as one likes."""
 
-    def __init__(self, program: Program, state: State) -> None:
+    def __init__(self, program: Program, kept: Kept) -> None:
         self._steps = [Program(program.function, (call,), program.training) for call in program.calls]
-        self._parameters = [t for t in state.tensors if t.is_leaf and t.requires_grad] if program.training else []
-        self.devices = {tensor.device for tensor in state.tensors if tensor.device.type not in {"cpu", "meta"}}
+        self._parameters = [t for t in kept.state.tensors if t.is_leaf and t.requires_grad] if program.training else []
+        self.device = kept.device
         self.training = program.training
         self.calls = len(self._steps)
         self._next = 0
@@ -297,7 +281,9 @@ def _device(recording: Recording, run: _Run) -> torch.device:
     names = [
         k.device for k in recording.kernels if k.compile_id == last and k.device and not k.device.startswith("cpu")
     ]
-    found = min(run.devices, key=str, default=torch.device(names[-1] if names else "cpu"))
+    found = run.device or torch.device("cpu")
+    if found.type == "cpu" and names:
+        found = torch.device(names[-1])
     return found if found.type == "cpu" or found.index is not None else torch.device(found.type, 0)
 
 

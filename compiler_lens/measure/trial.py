@@ -30,6 +30,11 @@ class Program:
     training: bool = False
     dynamic: bool | None = None  # as the user compiled it
 
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the calls are made with."""
+        return tuple((call.args, call.kwargs) for call in self.calls)
+
     def run(self, function: Callable[..., Any]) -> None:
         """Make all calls, of the function as it is or compiled."""
         for call in self.calls:

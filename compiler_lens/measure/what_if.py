@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-import torch
 
 from compiler_lens.analysis.what_if import NotTried, Trial, WhatIf, breaks_left, count
 from compiler_lens.errors import UsageError
+from compiler_lens.measure.as_it_was import as_it_was, code_caches_apart
 from compiler_lens.measure.calls import as_calls, marks
 from compiler_lens.measure.changes import CHANGES, MARKS, SCALARS, SIZES, Change, wanted
-from compiler_lens.measure.settings import kept_settings, quiet
-from compiler_lens.measure.state import State
+from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.trial import (
     Observed,
     Program,
@@ -79,28 +76,9 @@ def what_if(
     """
     function, dynamic = callable_of(model, "what_if")
     program = Program(function, as_calls(inputs, kwargs, calls), training, dynamic)
-    with _as_it_was(program) as restore:
+    with quiet(), as_it_was(program.function, program.inputs) as kept, code_caches_apart():
         warm_up()
-        return _Session(program, restore).result()
-
-
-@contextlib.contextmanager
-def _as_it_was(program: Program) -> Iterator[Callable[[], None]]:
-    """Quiet, and with nothing changed when the block ends. Gives a function that goes back to the start."""
-    dynamo: Any = torch._dynamo  # noqa: SLF001
-    with quiet(), kept_settings() as settings:
-        inputs = [(call.args, call.kwargs) for call in program.calls]
-        state = State(program.function, inputs, dynamo.utils.counters, dynamo.utils.graph_break_reasons)
-
-        def restore() -> None:
-            state.restore()
-            settings()
-
-        try:
-            yield restore
-        finally:
-            state.restore()  # once more: Ctrl-C may come while a trial's state is put back
-            dynamo.reset_code_caches()
+        return _Session(program, kept.restore).result()
 
 
 class _Session:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from programs import by_size
 from torch import nn
 
 import compiler_lens
@@ -13,11 +14,11 @@ from compiler_lens.cli import main
 from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile as profile_module
 from compiler_lens.measure import profile_session
+from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call
 from compiler_lens.measure.ceilings import best_of, device_name, product_notes
 from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_session import kernels_named, traced
-from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import Program
 from compiler_lens.model import Ceilings, KernelKind, Pass, ProfileNote, Recording, Remark, Trust
 
@@ -71,6 +72,7 @@ def snapshot(model: nn.Module, x: torch.Tensor) -> dict[str, object]:
     return {
         **tensors, **grads, **owners, "x": x.clone(), "random": torch.get_rng_state(), "grad": torch.is_grad_enabled(),
         "profiler": torch.autograd._profiler_enabled(), "attributes": sorted(vars(model)),
+        "counters": {name: dict(counts) for name, counts in torch._dynamo.utils.counters.items()},
         "versions": [p._version for p in model.parameters()],
     }  # fmt: skip
 
@@ -184,6 +186,20 @@ def test_a_profile_leaves_no_compiled_code_that_counts_for_the_limit_of_recompil
 
 
 @pytest.mark.usefixtures("_no_ceilings")
+def test_a_profile_leaves_what_torch_counts_and_has_learned_of_sizes() -> None:
+    compiled = torch.compile(by_size, backend="eager")
+    for size in (8, 4):
+        compiled(torch.randn(size, 3))
+    before = {name: dict(counts) for name, counts in torch._dynamo.utils.counters.items()}
+    compiler_lens.profile(_product, torch.randn(2, 8), repeats=1)
+    assert {name: dict(counts) for name, counts in torch._dynamo.utils.counters.items()} == before
+    with compiler_lens.Lens(progress=False, strict=True) as lens:
+        for size in (8, 4, 5):
+            compiled(torch.randn(size, 3))
+    assert len(lens.recording.compilations) == 1
+
+
+@pytest.mark.usefixtures("_no_ceilings")
 def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile_module, "seconds_of", lambda _, calls, __: ([1e-3, 1e-3, 1e-2] * calls)[:calls])
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
@@ -252,13 +268,12 @@ def test_nothing_of_it_is_imported_before_it_is_asked_for() -> None:
 def test_each_call_begins_without_gradients() -> None:
     """What CUDA graphs write is written over by the next replay: it must not be added to."""
     model, x = Head(), torch.randn(2, 8)
-    state = State(model, x)
-    run = profile_module._Run(Program(model, (Call((x,), {}),), training=True), state)
-    run()
-    once = model.linear.weight.grad.clone()
-    run()
-    assert torch.equal(model.linear.weight.grad, once)
-    state.restore()
+    with as_it_was(model, x) as kept:
+        run = profile_module._Run(Program(model, (Call((x,), {}),), training=True), kept)
+        run()
+        once = model.linear.weight.grad.clone()
+        run()
+        assert torch.equal(model.linear.weight.grad, once)
     assert model.linear.weight.grad is None
 
 

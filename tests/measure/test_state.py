@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import compiler_lens
+from compiler_lens.measure.as_it_was import Kept, as_it_was
 from compiler_lens.measure.settings import kept_settings
 from compiler_lens.measure.state import State
 
@@ -223,7 +224,7 @@ def test_a_view_of_much_keeps_little() -> None:
     state = State(whole[5:7])
     whole[5:8] = 1
     state.restore()
-    assert sum(kept.numel() for _, kept in state._memory) == 2 * 10 * 4
+    assert sum(kept.numel() for _, kept in state._tensors._memory) == 2 * 10 * 4
     assert torch.equal(whole[5:7], torch.zeros(2, 10))
     assert torch.equal(whole[7], torch.ones(10)), "what it was not given is not its business"
 
@@ -390,3 +391,15 @@ def test_what_cannot_be_put_back_is_left_alone() -> None:
     both = Color.RED | Color.BLUE
     state.restore()
     assert both is Color.RED | Color.BLUE
+
+
+def test_the_device_is_that_of_the_programs_first_tensor_that_is_not_on_the_cpu() -> None:
+    model = torch.nn.Linear(2, 2)
+    with as_it_was(model, torch.ones(2)) as kept:
+        assert kept.device == torch.device("cpu")
+    with as_it_was(lambda: 3) as kept:
+        assert kept.device is None
+    # No other device is here to have tensors on.
+    there = [SimpleNamespace(device=torch.device(name)) for name in ("meta", "cpu", "xpu:1", "cuda:0")]
+    kept = Kept(SimpleNamespace(tensors=there), lambda: None)
+    assert kept.device == torch.device("xpu:1")

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from compiler_lens.errors import RecordingFileError, UsageError
+from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call, as_calls
 from compiler_lens.measure.modes.clean import apart, clean
 from compiler_lens.measure.modes.clock import Clock
@@ -20,8 +21,6 @@ from compiler_lens.measure.modes.phases import Phase, checked
 from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.session import Bench, Session, Work
 from compiler_lens.measure.modes.wanted import MODES, wanted_rows
-from compiler_lens.measure.settings import kept_settings
-from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import Program, callable_of
 
 _FEWEST_PASSES = 2  # cold, then from the caches on disk
@@ -74,10 +73,13 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
     work = _work(model, (inputs, kwargs, calls), training=training, phases=phases)
     passes = max(passes, _FEWEST_PASSES)
     kept = None if folder is None else _made(folder)
-    with _as_it_was(work) as (state, restore), _folder() as caches:
-        clock = Clock(_device(state), seconds / passes)
-        bench = Bench(state, restore, clock, caches, kept)
-        return Session(work, rows, bench, seed).result(passes, each)
+    with apart(), as_it_was(work.function, work.reached) as before, _folder() as caches:
+        device = before.device or _guessed()
+        bench = Bench(before, Clock(device, seconds / passes), caches, kept)
+        try:
+            return Session(work, rows, bench, seed).result(passes, each)
+        finally:
+            clean(device)
 
 
 def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Sequence[Phase] | None) -> Work:
@@ -86,10 +88,9 @@ def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Se
     if phases is None:
         made = as_calls(inputs, kwargs, calls)
         program = Program(function, made if calls is not None else made[:1], training, dynamic)
-        reached = tuple((call.args, call.kwargs) for call in program.calls)
         pieces = tuple(partial(_piece, program, call) for call in program.calls)
         phase = Phase("step" if training else "call", partial(_in_turn, pieces))
-        return Work(function, (phase,), dynamic, training, reached, (pieces,), len(pieces))
+        return Work(function, (phase,), dynamic, training, program.inputs, (pieces,), len(pieces))
     if inputs or kwargs or calls is not None or training:
         raise UsageError("give either inputs or phases: a phase has inputs of its own, and runs its own backward")
     found = checked(phases)
@@ -108,25 +109,6 @@ def _in_turn(pieces: Sequence[Callable[[Any], Any]], function: Any) -> None:
 
 
 @contextlib.contextmanager
-def _as_it_was(work: Work) -> Iterator[tuple[State, Callable[[], None]]]:
-    """With nothing changed when the block ends. Gives what is kept, and a function that goes back to the start."""
-    dynamo: Any = torch._dynamo  # noqa: SLF001
-    with apart(), kept_settings() as settings:
-        roots = (work.function, work.reached, [phase.run for phase in work.phases])
-        state = State(*roots, dynamo.utils.counters, dynamo.utils.graph_break_reasons)
-
-        def restore() -> None:
-            state.restore()
-            settings()
-
-        try:
-            yield state, restore
-        finally:
-            state.restore()  # once more: Ctrl-C may come while it is put back
-            clean(_device(state))
-
-
-@contextlib.contextmanager
 def _folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="compiler_lens_", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
@@ -141,9 +123,6 @@ def _made(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _device(state: State) -> torch.device:
-    """Where the model is: the first device that is not the CPU. Of a program without tensors it can only be guessed."""
-    devices = [tensor.device for tensor in state.tensors if tensor.device.type not in {"cpu", "meta"}]
-    if not state.tensors and (there := torch.accelerator.current_accelerator(check_available=True)):
-        devices = [there]
-    return devices[0] if devices else torch.device("cpu")
+def _guessed() -> torch.device:
+    """Where a program without tensors may run."""
+    return torch.accelerator.current_accelerator(check_available=True) or torch.device("cpu")

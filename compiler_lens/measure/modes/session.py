@@ -18,6 +18,7 @@ import torch
 
 from compiler_lens.analysis.modes import Deviation, Row, Timing, compiled_of
 from compiler_lens.errors import UsageError
+from compiler_lens.measure.as_it_was import Kept
 from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_first, recorded, unheard
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
 from compiler_lens.measure.modes.differences import differences, with_sameness
@@ -26,7 +27,6 @@ from compiler_lens.measure.modes.reference import Doubles, Results, depends_on_c
 from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.wanted import Wanted
 from compiler_lens.measure.settings import quiet
-from compiler_lens.measure.state import State
 from compiler_lens.measure.trial import cause
 from compiler_lens.model import Recording
 
@@ -50,8 +50,7 @@ class Work:
 class Bench:
     """What it is measured with."""
 
-    state: State
-    restore: Callable[[], None]  # go back to the start
+    kept: Kept  # the program as it was
     clock: Clock
     caches: Path  # a folder for each row's
     folder: Path | None  # for recordings
@@ -120,10 +119,10 @@ class Session:
         with as_is():
             self._check_eager()
             eager = self._results(self._work.function)
-            self._bench.restore()
+            self._bench.kept.restore()
             torch.manual_seed(self._seed + 1)
             again = self._results(self._work.function, keep_seed=True)
-        self._bench.restore()
+        self._bench.kept.restore()
         device = self._bench.clock.device
         with caches_in(self._bench.caches / "first"):
             compile_first(self._wanted, device, training=self._grad)
@@ -155,8 +154,8 @@ class Session:
     def _in_double(self, eager: list[Results]) -> tuple[list[Results], str]:
         """What the results should be, and of which run that is."""
         try:
-            self._bench.restore()
-            widen(self._bench.state.tensors)
+            self._bench.kept.restore()
+            widen(self._bench.kept.state.tensors)
             with as_is(), Doubles():
                 return self._results(self._work.function, keep_state=True), "fp64"
         except Exception as error:  # noqa: BLE001 -- whatever the program raises with doubles
@@ -164,13 +163,13 @@ class Session:
             traceback.clear_frames(error.__traceback__)
             return eager, "eager"
         finally:
-            self._bench.restore()
+            self._bench.kept.restore()
 
     # -- one row
 
     def _measure(self, wanted: Wanted, *, is_cold: bool) -> None:
         device, row = self._bench.clock.device, self._rows[wanted.name]
-        self._bench.restore()
+        self._bench.kept.restore()
         clean(device)
         try:
             with _silent(), caches_in(self._bench.caches / str(self._wanted.index(wanted))):
@@ -185,7 +184,7 @@ class Session:
             traceback.clear_frames(error.__traceback__)  # they hold the tensors that there was no room for
             self._rows[wanted.name] = replace(row, failure=message, failure_line=line)
         finally:
-            self._bench.restore()
+            self._bench.kept.restore()
             clean(device)
 
     def _attempt(self, wanted: Wanted, *, is_cold: bool) -> _Attempt:
@@ -248,12 +247,12 @@ class Session:
     def _results(self, function: Any, *, keep_seed: bool = False, keep_state: bool = False) -> list[Results]:
         """What each phase computes, all of them from the start."""
         if not (keep_seed or keep_state):
-            self._bench.restore()
+            self._bench.kept.restore()
         found: list[Results] = []
         for pieces in self._work.pieces:
             self._before()
             results = [tensor for piece in pieces for tensor in kept(self._run(piece, function))]
-            found.append(results + (gradients(self._bench.state.tensors) if self._work.training else []))
+            found.append(results + (gradients(self._bench.kept.state.tensors) if self._work.training else []))
         return found
 
     def _run(self, piece: Callable[[Any], Any], function: Any) -> Any:
@@ -264,7 +263,7 @@ class Session:
         """What a training loop does between steps, and a server between requests."""
         torch.compiler.cudagraph_mark_step_begin()
         if self._work.training:
-            for tensor in self._bench.state.tensors:
+            for tensor in self._bench.kept.state.tensors:
                 if tensor.is_leaf and tensor.requires_grad:
                     tensor.grad = None
 

@@ -1,0 +1,58 @@
+"""The user's program while it is called: everything that a call may change is kept, and put back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from compiler_lens.measure.settings import kept_settings
+from compiler_lens.measure.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of a program and of torch."""
+
+    state: State
+    restore: Callable[[], None]  # go back to the start
+
+    @property
+    def device(self) -> torch.device | None:
+        """Where the program's tensors are: the first device that is not the CPU. None of a program without tensors."""
+        devices = [tensor.device for tensor in self.state.tensors if tensor.device.type not in {"cpu", "meta"}]
+        return devices[0] if devices else torch.device("cpu") if self.state.tensors else None
+
+
+@contextlib.contextmanager
+def as_it_was(*roots: Any) -> Iterator[Kept]:
+    """With nothing changed when the block ends: what can be reached from the roots, torch's settings and its counts."""
+    dynamo: Any = torch._dynamo  # noqa: SLF001
+    with kept_settings() as settings:
+        state = State(*roots, dynamo.utils.counters, dynamo.utils.graph_break_reasons)
+
+        def restore() -> None:
+            state.restore()
+            settings()
+
+        try:
+            yield Kept(state, restore)
+        finally:
+            state.restore()  # once more: Ctrl-C may come while it is put back
+
+
+@contextlib.contextmanager
+def code_caches_apart() -> Iterator[None]:
+    """Without compiled code of before, and none is left: it would count for torch's limit of recompiles.
+
+    Within `as_it_was`: torch forgets with its code which sizes vary, and that is put back there.
+    """
+    reset: Callable[[], None] = torch._dynamo.reset_code_caches  # noqa: SLF001
+    reset()
+    try:
+        yield
+    finally:
+        reset()
