@@ -35,7 +35,7 @@ def read_output_code(
     part = _part(aot_id(text))
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
     try:
-        tree = ast.parse(_without_harness(text))
+        tree = ast.parse(_kernels_and_calls(text))
     except SyntaxError as error:
         if "#include" not in text:
             raise PayloadError(f"output code is neither Python nor C++: {error}") from error
@@ -52,10 +52,13 @@ def read_output_code(
     return (OutputCode(compile_id, part, text, path, buffers), *kernels)
 
 
-def _without_harness(text: str) -> str:
-    # add_benchmark_harness() ends the file with functions that make inputs and time the call: a tenth of it
+def _kernels_and_calls(text: str) -> str:
+    """What is read, at its lines: the rest is more than half of what there is to parse of a small graph."""
+    # write_header() ends the imports and names of functions with this; a C++ wrapper has no such line
+    start = max(text.find("\nasync_compile = AsyncCompile()\n"), 0)
+    # add_benchmark_harness() ends the file with functions that make inputs and time the call
     end = text.rfind("\ndef get_args():", text.rfind("async_compile.wait("))
-    return text if end < 0 else text[:end]
+    return "\n" * text.count("\n", 0, start) + text[start : None if end < 0 else end]
 
 
 def _part(aot: str) -> Pass:
