@@ -79,11 +79,11 @@ def _read_module(text: str) -> tuple[Node, ...]:
 
 
 def _placeholders(signature: str, body: str) -> tuple[list[Placeholder], str]:
-    if match := _UNFLATTEN.search(body):
+    if ("tree_flatten_spec(" in body or "_in_shuffle_graph(" in body) and (match := _UNFLATTEN.search(body)):
         types = dict(_ANNOTATION.findall(body[: match.start()]))
         names = [name.strip() for name in match[1].split(",")]
         return [(name, read_specs(types.get(name, "")), "") for name in names], body[match.end() :]
-    if match := _BOXED_CLEAR.search(body):
+    if "args_list.clear()" in body and (match := _BOXED_CLEAR.search(body)):
         names = _BOXED_INPUT.findall(body[: match.start()])
         return [(name, (), "") for name in names], body[match.end() :]
     return [_parameter(p) for p in split_commas(_TRAILING_COMMENT.sub("", signature)) if p not in {"", "self"}], body

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from compiler_lens.analysis.fusion import Apart, causes, unfused
-from compiler_lens.analysis.kernel_rows import Costs, KernelRow, kernel_rows
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow
 from compiler_lens.analysis.kernels import kernel_kinds, launch_count
 from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.model import Kernel, SourceLine, Trust
@@ -34,24 +33,11 @@ _OPS = 5  # of a kernel, in the table
 def kernel_table(matter: Matter) -> Block:
     """Every kernel: the slowest first, if that was measured, else the one that fuses most."""
     recording, ink = matter.recording, matter.ink
-    rows = [_row(one, ink) for one in rows_of(matter)]
+    rows = [_row(one, ink) for one in matter.rows]
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(recording.kernels))
     launches = plural(launch_count(recording.kernels), "launch", "launches")
     told = [f"{number(len(rows))} with {launches}: {kinds}", *plain(doubt_lines(list(recording.kernels), ink.page))]
     return table("Kernels", _COLUMNS, rows, note="; ".join(told))
-
-
-def rows_of(matter: Matter) -> list[KernelRow]:
-    """A row for each kernel, those that compute the same beside each other."""
-    costs, found = matter.costs, []
-    for row in kernel_rows(matter.provenance.lineages, costs):
-        each: defaultdict[int, list[Lineage]] = defaultdict(list)
-        for lineage in row.lineages:
-            each[lineage.index].append(lineage)
-        for index, own in each.items():
-            group = replace(row.group, kernels=(matter.recording.kernels[index],))
-            found.append(KernelRow(group, tuple(own), costs.traffic(own), costs.flops(own), costs.microseconds(own)))
-    return sorted(found, key=lambda row: -(row.microseconds or 0.0))
 
 
 def _row(row: KernelRow, ink: Ink) -> Sequence[Cell]:

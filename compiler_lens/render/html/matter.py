@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 
-from compiler_lens.analysis.kernel_rows import Costs
+from compiler_lens.analysis.kernel_rows import Costs, KernelRow, kernel_rows
+from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.analysis.ownership import Ownership, UserPaths
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.source_view import FileView, source_view
@@ -24,6 +26,7 @@ class Matter:
     views: tuple[FileView, ...]
     provenance: Provenance
     costs: Costs
+    rows: tuple[KernelRow, ...]  # one for each kernel: the slowest first, those that compute the same beside each other
     ink: Ink
     pool: Pool = field(default_factory=Pool)
 
@@ -31,13 +34,27 @@ class Matter:
     def of(cls, recording: Recording, user_paths: UserPaths, path: str) -> Matter:
         """Of a recording."""
         own = Ownership.of(user_paths)
+        provenance, costs = Provenance.of(recording, own), Costs.of(recording)
         views = tuple(view for view in source_view(recording, own) if view.facts)
         return cls(
             recording,
             summarize(recording, user_paths),
             own,
             views,
-            Provenance.of(recording, own),
-            Costs.of(recording),
+            provenance,
+            costs,
+            _rows(recording, provenance, costs),
             Ink.of(recording, views, path),
         )
+
+
+def _rows(recording: Recording, provenance: Provenance, costs: Costs) -> tuple[KernelRow, ...]:
+    found = []
+    for row in kernel_rows(provenance.lineages, costs):
+        each: defaultdict[int, list[Lineage]] = defaultdict(list)
+        for lineage in row.lineages:
+            each[lineage.index].append(lineage)
+        for index, own in each.items():
+            group = replace(row.group, kernels=(recording.kernels[index],))
+            found.append(KernelRow(group, tuple(own), costs.traffic(own), costs.flops(own), costs.microseconds(own)))
+    return tuple(sorted(found, key=lambda row: -(row.microseconds or 0.0)))

@@ -28,7 +28,6 @@ from compiler_lens.render.console.page import Located
 from compiler_lens.render.console.screen import figures, setting, verdict
 from compiler_lens.render.console.times import total_words, worker_lines
 from compiler_lens.render.html.ink import mood, plain
-from compiler_lens.render.html.kernels import rows_of
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.text import one_line
 
@@ -68,7 +67,7 @@ def overview(matter: Matter) -> dict[str, Any]:
         "treatments": [(t, n) for t in _WORST if (n := summary.coverage.treatments.get(t, 0))],
         "phases": summary.phases,
         "phases_told": ", ".join((total_words(summary.phases), *plain(worker_lines(summary.phases)))),
-        "kernels": [(row, matter.ink.kernel(row.group.first)) for row in rows_of(matter)[:_KERNELS]],
+        "kernels": [(row, matter.ink.kernel(row.group.first)) for row in matter.rows[:_KERNELS]],
         "facts": environment_facts(recording.environment),
         "problems": Counter((p.where, p.message) for p in recording.problems).most_common(),
         "missing": Counter((u.fact, u.reason) for u in recording.unavailable).most_common(),

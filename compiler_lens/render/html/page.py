@@ -107,8 +107,9 @@ def _data(matter: Matter) -> Iterator[tuple[str, str]]:
     yield "lines", packed(kernel_lines(matter))
     yield from shelved("kernel", ((one["key"], one) for one in kernel_details(matter)))
     yield from shelved("graph", ((one["key"], one) for one in graph_data(matter)))
+    yield "graphs", packed(compilation_blocks(matter.summary.rows, ink))
     for name, blocks in (
-        ("graphs", compilation_blocks), ("guards", guard_blocks), ("times", time_blocks), ("caches", cache_blocks),
+        ("guards", guard_blocks), ("times", time_blocks), ("caches", cache_blocks),
         ("autotune", autotune_blocks), ("cudagraphs", cudagraph_blocks),
     ):  # fmt: skip
         yield name, packed(blocks(recording, ink))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compiler_lens.analysis.caches import cache_summary
-from compiler_lens.analysis.compilations import compilation_rows, compile_seconds
+from compiler_lens.analysis.compilations import CompilationRow, compile_seconds
 from compiler_lens.analysis.coverage import function_name
 from compiler_lens.analysis.phases import Phase, phase_times
 from compiler_lens.model import AutotuneResult, Compilation, CompileId, Outcome, Recording, Span
@@ -173,10 +173,10 @@ def cudagraph_blocks(recording: Recording, ink: Ink) -> list[Block]:
     return [table("CUDA graphs", columns, rows, note=plural(len(rows), "graph"))] if rows else []
 
 
-def compilation_blocks(recording: Recording, ink: Ink) -> list[Block]:
+def compilation_blocks(compilations: Iterable[CompilationRow], ink: Ink) -> list[Block]:
     """Every compilation with the ops of its graphs."""
     rows = []
-    for row in compilation_rows(recording):
+    for row in compilations:
         rest = f" after line {row.resumes_at}" if row.resumes_at is not None else ""
         rows.append(
             (
