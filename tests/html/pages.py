@@ -120,3 +120,14 @@ def _hostile(name: str, inside: Any, of: Any) -> Any:
 
 def _evil_path(file: str) -> str:
     return file and file.replace(".py", f"{EVIL.replace('/', '')}.py")
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """How well one colour is seen on another: 4.5 is what text needs."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: list[float]) -> float:
+    parts = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]

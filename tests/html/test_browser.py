@@ -18,13 +18,6 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PAT
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    browser = Browser()
-    yield browser
-    browser.close()
-
-
-@pytest.fixture(scope="module")
 def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """The pages as files."""
     folder = tmp_path_factory.mktemp("pages")
@@ -213,7 +206,7 @@ def test_dark_and_light_differ_and_both_can_be_read(open_page: Any) -> None:
         back, *inks = page.run(script)
         assert (sum(back) < 150) == dark
         for ink in inks:
-            assert _contrast(ink, back) >= 4.5
+            assert pages.contrast(ink, back) >= 4.5
     page.dark(dark=False)
 
 
@@ -239,13 +232,3 @@ def test_everything_has_a_name_for_a_screen_reader(open_page: Any) -> None:
             if role in named and not node.get("ignored"):
                 told = node.get("name", {}).get("value")
                 assert told or role == "table", (view, node)
-
-
-def _contrast(one: list[float], other: list[float]) -> float:
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
-
-
-def _luminance(colour: list[float]) -> float:
-    parts = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour[:3]]
-    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]

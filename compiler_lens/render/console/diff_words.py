@@ -59,7 +59,7 @@ ASPECTS: Mapping[Aspect, str] = {
     Aspect.CODE: "code",
 }
 
-NOTHING_ELSE = "Nothing else differs: not the graphs, not the breaks, the recompiles or the CUDA graphs."
+NOTHING_ELSE = "nothing else that the compiler did differs"
 NO_TIMES = "Kernel times need a profile on both sides: lens.profile(…), or compiler-lens profile"
 
 _CONSTANTS = ("BLOCK_M", "BLOCK_N", "BLOCK_K")  # of a template's constants, those that a reader looks for first

@@ -99,7 +99,7 @@ const otherViews = ({ make, link, data, thing, text, highlightedLines, listing, 
       make("span", { class: "chip" }, step(-1, "‹ previous"), " ", step(1, "next ›")));
     const lines = one.lines.map(([mark, place, told]) => make("li", { class: { "-": "gone", "+": "new" }[mark] || "" }, make("span", { class: "sign" }, mark === "=" ? " " : mark), make("span", { class: "place" }, place), make("code", {}, told)));
     return [head, make("h1", { class: "mono" }, one.name),
-      make("p", { class: "figures" }, make("span", {}, one.where), make("span", {}, one.method && one.verdict !== "identical" ? `${one.verdict}, matched by ${one.method}` : one.verdict), one.times ? make("span", {}, one.times) : null),
+      make("p", { class: "figures" }, make("span", {}, one.where), make("span", {}, one.method && one.verdict !== "identical" ? `${one.verdict}, matched by ${one.method}` : one.verdict), one.times ? make("span", {}, one.times) : null, one.tuned ? back("autotune", "what autotuning tried") : null),
       one.told ? make("p", { class: "differs-in" }, one.told) : null,
       facts(one.facts),
       lines.length ? [make("h2", {}, "From your lines"), make("ul", { class: "from" }, lines)] : null,
@@ -107,12 +107,12 @@ const otherViews = ({ make, link, data, thing, text, highlightedLines, listing, 
       blocks([one.launches, ...one.configs]), one.differences ? make("details", {}, make("summary", {}, "every value that differs"), table(one.differences, true)) : null];
   }
   // What is known of the kernels, each in a column; the cells of a narrow screen have their column's name.
-  function facts({ columns, rows }) {
+  function facts({ columns, rows, alone }) {
     const heads = columns.map(([side, name]) => make("th", { scope: "col" }, make("b", { class: side === "before" ? "was" : "is" }, side), " ", make("span", { class: "mono" }, name)));
     return make("div", { class: "scroll" }, make("table", { class: "list sides-of", "aria-label": "both sides" },
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, make("span", { class: "unseen" }, "fact")), heads)),
       make("tbody", {}, rows.map(([name, cells, differs]) => make("tr", { class: differs ? "differs" : null }, make("th", { scope: "row" }, name),
-        cells.map((told, i) => make("td", { "data-side": columns[i][0] }, told)))))));
+        cells.map((told, i) => make("td", { "data-side": alone ? columns[i][0] : columns[i].join(" ") }, told)))))));
   }
 
   // -- graphs

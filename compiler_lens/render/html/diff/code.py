@@ -15,8 +15,10 @@ Spans = list[list[int]]  # where in a line something differs: begin, end
 
 _TAGS = {"equal": "=", "delete": "-", "insert": "+"}
 _NUMBER = re.compile(r"\d+")
+_WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|\s+|.")
 _TOKENS = 400  # of a line that is looked into
+_LOOKED = 1_000  # characters of a line that tell whether it is like another
 _SAME = 0.6  # lines that share less are two lines, not one that changed
 _CELLS = 600  # pairs of lines that are looked at for that
 
@@ -66,7 +68,7 @@ def _alike(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
     """The lines that share most of their words, in order: as much as there is to share."""
     if not (left and right) or len(left) * len(right) > _CELLS:
         return []
-    words = [[Counter(_TOKEN.findall(line.strip()[:_TOKENS])) for line in side] for side in (left, right)]
+    words = [[Counter(_WORD.findall(line[:_LOOKED])) for line in side] for side in (left, right)]
     best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
     shares = [[_share(one, other) for other in words[1]] for one in words[0]]
     for i in reversed(range(len(left))):

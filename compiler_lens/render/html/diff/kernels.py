@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,26 +64,27 @@ def changes(both: Both) -> list[dict[str, Any]]:
     ]
 
 
-def pair_table(title: str, pairs: Iterable[Pair]) -> Block:
+def pair_table(title: str, pairs: Sequence[Pair]) -> Block:
     """Pairs, as they are matched, with how each differs."""
     columns = (
-        "kernel", "=verdict", "how it differs", "=match", "#launches", "#before", "#after", "#difference", "=id",
+        "kernel", "`how it differs", "#before", "#after", "#difference", "=verdict", "=match", "#launches", "=id",
         "=pass",
     )  # fmt: skip
-    rows = [_row(pair) for pair in pairs]
+    ids = {one.compile_id for pair in pairs for one in (*pair.first.before, *pair.first.after)}
+    rows = [_row(pair, with_id=len(ids) > 1) for pair in pairs]
     return table(title, columns, rows, note=plural(len(rows), "pair"))
 
 
-def _row(pair: Pair) -> Sequence[Cell]:
+def _row(pair: Pair, *, with_id: bool) -> Sequence[Cell]:
     one = (pair.first.after or pair.first.before)[0]
     return (
         (told.names(pair.first), None, f"#/kernel/{pair.key}"),
-        pair.verdict,
         told.differences(pair.first.differences, _LISTED),
+        *time_cells(pair.times),
+        pair.verdict,
         _method(pair.method),
         _launches(pair.cases),
-        *time_cells(pair.times),
-        f"[{one.compile_id}]",
+        f"[{one.compile_id}]" if with_id else "",
         words.PASSES[one.part],
     )
 
@@ -115,15 +117,16 @@ def time_cells(times: Times | None) -> tuple[Cell, Cell, Cell]:
 def pair_details(both: Both) -> list[dict[str, Any]]:
     """What each pair's own view shows, in the order of `Both.pairs`."""
     codes: dict[object, dict[str, Any]] = {}
+    tuned = {change.op for change in both.diff.autotunes}
     found = []
     for pair in both.pairs:
         if pair.code not in codes:
             codes[pair.code] = _code(pair, both)
-        found.append(_details(pair, both) | {"code": codes[pair.code]})
+        found.append(_details(pair, both, tuned) | {"code": codes[pair.code]})
     return found
 
 
-def _details(pair: Pair, both: Both) -> dict[str, Any]:
+def _details(pair: Pair, both: Both, tuned: AbstractSet[str]) -> dict[str, Any]:
     case = pair.first
     listed = told.differences(case.differences, _LISTED)
     sides = [[one for each in pair.cases for one in getattr(each, side)] for side in _SIDES]
@@ -141,6 +144,7 @@ def _details(pair: Pair, both: Both) -> dict[str, Any]:
         "differences": _differences(case.differences),
         "facts": _facts(kernels),
         "lines": _lines(kernels, both),
+        "tuned": not tuned.isdisjoint(words.op_name(op) for one in (*case.before, *case.after) for op in one.ops),
         "launches": _each_launch(pair, both),
         "configs": [block for side in kernels for one in side if (block := _configs(one))],
     }
@@ -186,7 +190,7 @@ def _facts(kernels: Sequence[Sequence[_One]]) -> dict[str, Any]:
     for name in names:
         cells = [facts.get(name, "") for facts in told_of]
         rows.append([name, cells, int(alone and name not in _MEASURED and cells[0] != cells[1])])
-    return {"columns": [[side, one.kernel.name] for side, one in columns], "rows": rows}
+    return {"columns": [[side, one.kernel.name] for side, one in columns], "rows": rows, "alone": alone}
 
 
 _MEASURED = frozenset(("takes in one call",))
@@ -249,7 +253,7 @@ def _texts(listed: Sequence[_One]) -> dict[tuple[str, str], SourceLine]:
 
 def _each_launch(pair: Pair, both: Both) -> Block | None:
     """Where the output code of each side launches them."""
-    if len(pair.cases) == 1 and len(pair.first.before) <= 1 and len(pair.first.after) <= 1 and not pair.times:
+    if len(pair.cases) == 1:
         return None
     columns = ("`before", "`after", "modules", "#before takes", "#after takes", "#difference")
     rows: list[Sequence[Cell]] = []

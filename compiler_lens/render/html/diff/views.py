@@ -19,24 +19,28 @@ from compiler_lens.render.text import milliseconds, plural
 
 _VERDICTS: Mapping[Verdict, str] = {**told.VERDICTS, Verdict.IDENTICAL: "moved", Verdict.REMOVED: "gone"}
 _COMPARED = 1_500  # lines of a graph's code, where every line may differ by a number
+_ROOM = 20_000  # lines of all graphs together
 _SIDES = ("before", "after")
+
+_Graphs = Sequence[Mapping[tuple[CompileId, GraphStage, int], Graph]]
 
 
 def graph_views(both: Both) -> list[dict[str, Any]]:
     """Each graph that differs: its ops, and its code before and after."""
     graphs = [{(g.compile_id, g.stage, g.ordinal): g for g in reversed(half.recording.graphs)} for half in both.halves]
-    found = [_graph(change, graphs, both) for change in both.diff.graphs]
     taken: Counter[str] = Counter()
-    for each in found:
-        taken[each["key"]] += 1
-        each["key"] += f"-{taken[each['key']]}" if taken[each["key"]] > 1 else ""
+    found, room = [], _ROOM
+    for change in both.diff.graphs:
+        code = _codes(change, graphs)
+        room -= max(map(len, code))
+        found.append(_graph(change, both) | {"code": _code(code, both) if all(code) and room >= 0 else None})
+        key = found[-1]["key"]
+        taken[key] += 1
+        found[-1]["key"] = f"{key}/{taken[key]}" if taken[key] > 1 else key
     return found
 
 
-_Graphs = Sequence[Mapping[tuple[CompileId, GraphStage, int], Graph]]
-
-
-def _graph(change: GraphChange, graphs: _Graphs, both: Both) -> dict[str, Any]:
+def _graph(change: GraphChange, both: Both) -> dict[str, Any]:
     ids = " → ".join(dict.fromkeys(f"[{i}]" for i in (change.before, change.after)))
     number = f", graph {change.ordinal + 1}" if change.ordinal else ""
     counts = {verdict: sum(n.times for n in change.nodes if n.verdict is verdict) for verdict in _VERDICTS}
@@ -50,7 +54,6 @@ def _graph(change: GraphChange, graphs: _Graphs, both: Both) -> dict[str, Any]:
         "note": note,
         "count": len(rows),
         "table": table("Ops", columns, rows, note=note),
-        "code": _code(change, graphs, both),
     }
 
 
@@ -64,23 +67,21 @@ def _node(node: NodeChange, both: Both) -> Sequence[Cell]:
     )
 
 
-def _code(change: GraphChange, graphs: _Graphs, both: Both) -> dict[str, Any] | None:
-    """Both texts, without comments: those hold paths and line numbers."""
-    found = [
-        next((one for stage in (change.stage, *GraphStage) if (one := side.get((each, stage, change.ordinal)))), None)
-        for side, each in zip(graphs, (change.before, change.after), strict=True)
-    ]
-    if any(graph is None or graph.stage is not change.stage or not graph.code for graph in found):
-        return None
-    left, right = ([line for line in _told(graph) if line.strip()] for graph in found)
-    if max(len(left), len(right)) > _COMPARED:
-        return None
-    texts = {"before": both.pool.add("\n".join(left)), "after": both.pool.add("\n".join(right)), "language": "python"}
-    return texts | compared(left, right)
+def _codes(change: GraphChange, graphs: _Graphs) -> tuple[list[str], list[str]]:
+    """Both texts, without comments, as those hold paths and line numbers; nothing where there is too much of it."""
+    ids = (change.before, change.after)
+    found = [side.get((each, change.stage, change.ordinal)) for side, each in zip(graphs, ids, strict=True)]
+    left, right = (_lines(graph) if graph else [] for graph in found)
+    return (left, right) if max(len(left), len(right)) <= _COMPARED else ([], [])
 
 
-def _told(graph: Graph | None) -> list[str]:
-    return [line for line in graph.code.splitlines() if not line.lstrip().startswith("#")] if graph else []
+def _lines(graph: Graph) -> list[str]:
+    return [line for line in graph.code.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def _code(code: tuple[list[str], list[str]], both: Both) -> dict[str, Any]:
+    before, after = (both.pool.add("\n".join(lines)) for lines in code)
+    return {"before": before, "after": after, "language": "python"} | compared(*code)
 
 
 # -- autotuning

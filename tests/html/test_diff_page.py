@@ -1,0 +1,512 @@
+"""The page of two recordings: what the diff says, all of it and nothing else, on either side and in a real Chromium."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pages
+import pytest
+from browser import CHROMIUM, Browser
+
+import compiler_lens
+from compiler_lens.cli import main
+from compiler_lens.comparison import Diff
+from compiler_lens.model import Recording
+from compiler_lens.render.console import diff_words as told
+from compiler_lens.render.console.diff import around, compile_time_words
+from compiler_lens.render.html.diff import diff_page
+from compiler_lens.render.html.diff.code import compared, stretches
+from compiler_lens.render.html.diff.matter import Both
+
+GPU, CPU = pages.TESTS / "gpu" / "data", pages.TESTS / "diff" / "data"
+PAIRS = {
+    "modes": (GPU / "gpt-default-profiled.clens.gz", GPU / "gpt-max-autotune-profiled.clens.gz"),
+    "overhead": (GPU / "gpt-default-profiled.clens.gz", GPU / "gpt-reduce-overhead-profiled.clens.gz"),
+    "same": (GPU / "gpt-default-profiled.clens.gz", GPU / "gpt-default-profiled.clens.gz"),
+    "op": (CPU / "base.clens.gz", CPU / "op.clens.gz"),
+    "dtype": (CPU / "base.clens.gz", CPU / "dtype.clens.gz"),
+    "broken": (CPU / "base.clens.gz", pages.FILES["broken"]),
+    "mended": (pages.FILES["broken"], CPU / "base.clens.gz"),
+}
+ALL = sorted(PAIRS)
+
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
+
+
+@cache
+def found(name: str) -> Diff:
+    """The diff of one pair of recordings."""
+    return compiler_lens.diff(*PAIRS[name])
+
+
+@cache
+def page(name: str, *, redact: bool = False) -> str:
+    """Its page."""
+    return diff_page(found(name), redact=redact)
+
+
+@cache
+def hostile() -> str:
+    """The page of two recordings in which everything has an attacker's name."""
+    modes = found("modes")
+    return diff_page(compiler_lens.diff(pages.hostile(modes.before), pages.hostile(modes.after)))
+
+
+def matter(d: Diff) -> Both:
+    return Both.of(d.before, d.after, d.result, d.names, ())
+
+
+def shown(html: str) -> str:
+    """What stands in the page without its data, as a reader sees it."""
+    body = re.sub(r"<script[ >].*?</script>|<style>.*?</style>", "", html, flags=re.DOTALL)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def menu(html: str) -> list[str]:
+    return re.findall(r'data-view="(\w+)"', html)
+
+
+# -- what it says
+
+
+@pytest.mark.parametrize("name", ["same", "op"])
+def test_a_recording_and_itself_differ_in_nothing(name: str) -> None:
+    one = found(name).before
+    html = diff_page(compiler_lens.diff(one, one))
+    data = pages.data(html)
+
+    assert menu(html) == ["overview", "kernels", "times", "environment"]
+    (said,) = re.findall(r"<h1[^>]*>(No kernel differs: .*?)</h1>", html)
+    assert said.endswith(f"all identical; {told.NOTHING_ELSE}")
+    assert data["kernels"]["pairs"] is data["kernels"]["changes"] is data["kernels"]["retuned"] is None
+    assert data["change"] == data["graph"] == data["autotune"] == []
+    assert all(one["verdict"] == "identical" for one in data["kernel"])
+    assert "no setting differs" in shown(html)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_counts_as_the_json_does(name: str) -> None:
+    told_ = json.loads(found(name).to_json())
+    html, data = page(name), pages.data(page(name))
+    elements = pages.Elements(html).found
+
+    assert len(data["change"]) == len(told_["kernels"])
+    listed = [one for one in matter(found(name)).pairs if one.change is not None]
+    assert sum(len(pair.cases) for pair in listed) == sum(len(change["cases"]) for change in told_["kernels"])
+    same = [one for one in matter(found(name)).pairs if one.change is None]
+    assert sum(len(pair.cases) for pair in same) == len(told_["identical"])
+    assert sum(len(pair.cases) for pair in same if pair.retuned) == len(told_["retuned"])
+    assert len(data["kernel"]) == len(listed) + len(same)
+    assert len(data["graph"]) == len(data["graphs"]) == len(told_["graphs"])
+    for graph, change in zip(data["graph"], told_["graphs"], strict=True):
+        assert graph["table"]["size"] == len(change["nodes"])
+    assert (data["autotune"][0]["size"] if data["autotune"] else 0) == len(told_["autotunes"])
+    assert ("environment" in menu(html), "autotune" in menu(html)) == (True, bool(told_["autotunes"]))
+    counts = dict(re.findall(r'data-view="(\w+)">[^<]*<span class="count">([\d,]+)<', html))
+    assert int(counts.get("breaks", 0)) == sum(len(told_[what]) for what in ("breaks", "recompiles", "frames"))
+    assert int(counts.get("cudagraphs", 0)) == len(told_["cudagraphs"])
+    assert int(counts.get("environment", 0)) == len(told_["settings"])
+    views = {given["id"] for tag, given in elements if tag == "section"}
+    assert {f"view-{view}" for view in menu(html)} | {"drawn"} >= views
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_launch_is_in_exactly_one_pair(name: str) -> None:
+    d = found(name)
+    pairs = matter(d).pairs
+    assert len({pair.key for pair in pairs}) == len(pairs)
+    for side in ("before", "after"):
+        launches = [
+            (one.compile_id, one.part, one.ordinal, one.kernel, one.launch)
+            for pair in pairs for case in pair.cases for one in getattr(case, side)
+        ]  # fmt: skip
+        assert len(launches) == len(set(launches)) == getattr(d.result, side).launches
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_says_what_the_console_says(name: str) -> None:
+    d, text = found(name).result, shown(page(name))
+    data = pages.data(page(name))
+
+    assert told.kernels_line(d) in text
+    assert all(" ".join(told.change_line(change).split()) in text for change in d.kernels[:8])
+    assert [one["name"] for one in data["change"]] == [told.change_words(change) for change in d.kernels]
+    assert all(" ".join(line.split()) in text for _, line, _ in around(d))
+    if d.before.phases.timed and d.after.phases.timed:
+        assert compile_time_words(d) in text
+    if d.call_times:
+        assert told.gain(d.call_times) in text
+        assert all(f"{amount} µs" in text for amount in told.amounts(d.call_times))
+    else:
+        assert told.NO_TIMES in text or "times" not in menu(page(name))
+    for each in d.settings:
+        assert each.name in text
+    listed = [text for pair in data["kernel"] for text in (pair["verdict"], pair["method"])]
+    assert set(listed) <= {*told.VERDICTS.values(), "other configuration", "identical, timed anew", *told.METHODS.values(), ""}  # fmt: skip
+
+
+def test_times_are_told_on_both_sides_and_noise_is_called_noise() -> None:
+    d, (table,) = found("modes").result, [pages.data(page("modes"))["kernels"]["changes"]]
+    heads = [one["name"] for one in table["columns"]]
+    assert len(pages.rows(table)) == len(d.kernels)
+    for row, change in zip(pages.rows(table), d.kernels, strict=True):
+        told_ = dict(zip(heads, row, strict=True))
+        assert change.times
+        assert told_["#before"][1] == change.times.before
+        assert told_["#after"][1] == change.times.after
+        assert (told_["#difference"][0] == "noise") == (not change.times.above_noise)
+
+
+@pytest.mark.parametrize("name", ["modes", "op", "dtype"])
+def test_both_codes_are_there_whole(name: str) -> None:
+    data = pages.data(page(name))
+    pairs = matter(found(name)).pairs
+    for pair, one in zip(pairs, data["kernel"], strict=True):
+        sides = [data[f"texts-{pack}"][at].split("\n") for pack, at in (one["code"]["before"], one["code"]["after"])]
+        assert sides == [list(code) or [""] for code in pair.code]
+        if "rows" in one["code"]:
+            assert pair.code[0] != pair.code[1]
+            put_together(*pair.code, one["code"])
+    for graph in data["graph"]:
+        assert graph["code"] is not None
+        sides = [
+            data[f"texts-{pack}"][at].split("\n") for pack, at in (graph["code"]["before"], graph["code"]["after"])
+        ]
+        put_together(*sides, graph["code"])
+
+
+def put_together(left: Any, right: Any, told_: dict[str, Any]) -> None:
+    """Every line of either side stands in exactly one stretch; equal ones are equal, and so is all that is not marked."""
+    at = [0, 0]
+    for tag, b0, b1, a0, a1 in told_["rows"]:
+        assert [b0, a0] == at
+        at = [b1, a1]
+        if tag == "=":
+            assert list(left[b0:b1]) == list(right[a0:a1])
+        elif tag == "~":
+            assert b1 - b0 == a1 - a0
+        else:
+            assert (b0 < b1, a0 < a1) == (tag == "-", tag == "+")
+        for i in range(b1 - b0 if tag == "~" else 0):
+            spans = told_["marks"][str(b0 + i)]
+            one, other = (blank(line, s) for line, s in zip((left[b0 + i], right[a0 + i]), spans, strict=True))
+            assert one == other or not any(spans)
+    assert at == [len(left), len(right)]
+
+
+def blank(line: str, spans: Any) -> str:
+    for begin, end in reversed(spans):
+        line = line[:begin] + line[end:]
+    return line
+
+
+def test_any_two_texts_are_put_together_again() -> None:
+    words = ["x = load(in_ptr0 + 4)", "y = load(in_ptr1 + 8)", "}", "", "store(out, x * 2)", "tmp3 = tmp1 + tmp2"]
+    for seed in range(40):
+        chance = random.Random(seed)
+        left = [chance.choice(words) for _ in range(chance.randrange(30))]
+        right = [line.replace("4", "16").replace("tmp1", "tmp7") for line in left if chance.random() < 0.8]
+        for _ in range(chance.randrange(6)):
+            right.insert(chance.randrange(len(right) + 1), chance.choice(words).upper())
+        put_together(left, right, compared(left, right))
+
+
+def test_a_line_that_changed_is_beside_itself() -> None:
+    before = ["def kernel(a):", "    x = load(a + 4)", "    y = relu(x)", "    store(a, y)"]
+    after = ["def kernel(a, b):", "    x = load(a + 8)", "    s = sigmoid(x)", "    y = x * s", "    store(b, y)"]
+    rows = stretches(before, after)
+    assert rows == [("~", 0, 2, 0, 2), ("+", 2, 2, 2, 3), ("~", 2, 4, 3, 5)]
+    assert compared(before, after)["marks"]["1"] == ([[17, 18]], [[17, 18]])
+
+
+def test_what_is_too_long_to_align_is_there_one_after_the_other() -> None:
+    long = [f"line {n}" for n in range(5_000)]
+    assert stretches(long, ["x"]) == [("-", 0, 5_000, 0, 0), ("+", 5_000, 5_000, 0, 1)]
+    assert stretches([], ["x"]) == [("+", 0, 0, 0, 1)]
+    assert stretches([], []) == []
+
+
+def test_lines_of_the_user_are_of_both_sides_or_of_one() -> None:
+    lines = next(one for one in pages.data(page("op"))["kernel"] if one["name"].startswith("cpp_fused_relu_1"))["lines"]
+    assert [(mark, code) for mark, _, code in lines] == [("-", "y = F.relu(y)"), ("+", "y = F.silu(y)")]
+    for one in pages.data(page("same"))["kernel"]:
+        assert {mark for mark, _, _ in one["lines"]} <= {"="}
+
+
+def test_breaks_are_fixed_or_new() -> None:
+    new, fixed = (re.findall(r'<b class="chip (\w+)">(\w+)</b>', page(name)) for name in ("broken", "mended"))
+    assert set(new) == {("bad", "new")}
+    assert set(fixed) == {("good", "fixed")}
+    assert len(new) == len(fixed) == len(found("broken").result.breaks)
+
+
+@pytest.mark.parametrize("sides", ["nothing", "before", "after"])
+def test_an_empty_side_has_a_page(sides: str) -> None:
+    one, empty = found("op").before, Recording()
+    html = diff_page(compiler_lens.diff(one if sides == "before" else empty, one if sides == "after" else empty))
+    pages.Elements(html)
+    assert ("kernels" in menu(html)) == (sides != "nothing")
+
+
+# -- what it is made of
+
+
+@pytest.mark.parametrize("name", [*ALL, "hostile"])
+def test_it_needs_nothing_from_outside_and_runs_nothing_else(name: str) -> None:
+    html = hostile() if name == "hostile" else page(name)
+    for tag, given in pages.Elements(html).found:
+        assert "src" not in given
+        assert "style" not in given
+        assert not [attribute for attribute in given if attribute.startswith("on")]
+        assert (given.get("href") or "#").startswith("#")
+        assert tag not in {"link", "img", "iframe", "base", "form", "object"}
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
+    script = re.search(r"<script>(.*?)</script>", html, re.DOTALL)
+    assert policy
+    assert script
+    hashed = base64.b64encode(hashlib.sha256(script[1].encode()).digest()).decode()
+    assert f"script-src 'sha256-{hashed}'" in unescape(policy[1])
+    assert "url(" not in html.partition("</style>")[0]
+
+
+def test_hostile_names_are_text() -> None:
+    html = hostile()
+    assert {tag for tag, _ in pages.Elements(html).found} <= {tag for tag, _ in pages.Elements(page("modes")).found}
+    assert "<img" not in html
+    assert "\u202e" not in pages.all_text(html)
+    assert "\u2028" not in pages.all_text(html)
+    assert html.count("</script>") == html.count("application/octet-stream") + 1
+    assert len(html) < 3 * len(page("modes"))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_links_lead_somewhere(name: str) -> None:
+    html, data = page(name), pages.data(page(name))
+    known = {f"#/{view}" for view in menu(html)} | {"#/overview"}
+    known |= {f"#/kernel/{one['key']}" for one in data["kernel"]} | {f"#/graphs/{one['key']}" for one in data["graph"]}
+    known |= {f"#/change/{number}" for number in range(1, len(data["change"]) + 1)}
+    links = set(re.findall(r'#/[^"\s\\]+', pages.all_text(html)))
+    assert links <= known
+    assert len({one["key"] for one in data["graph"]}) == len(data["graph"])
+
+
+@pytest.mark.parametrize("name", ["modes", "op", "broken"])
+def test_redacted_it_has_no_source_and_no_path_of_either_side(name: str) -> None:
+    d, html = found(name), page(name, redact=True)
+    text = unescape(pages.all_text(html))
+    for change in d.result.breaks:  # torch's word for it may have the line that everybody writes
+        text = text.replace(re.sub("`(.*?)`", r"<code>\1</code>", change.gb_type), "")
+    for recording in (d.before, d.after):
+        lines = {line.strip() for source in recording.sources for line in source.text.splitlines()}
+        lines |= {at.code.strip() for graph in recording.graphs for node in graph.nodes for at in node.source}
+        lines |= {at.code.strip() for event in recording.graph_breaks for at in event.user_stack}
+        assert not [line for line in lines if len(line) > 12 and re.search(r"[(=.]", line) and line in text]
+        for file in {source.file for source in recording.sources} | {c.file for c in recording.compilations}:
+            folder, _, base = file.rpartition("/")
+            assert not folder or folder not in text
+            assert base not in text or "site-packages" in file
+    assert not re.search(r"/home/|/tmp/|/root/", text)
+    assert not any(Path(path).name in text for path in PAIRS[name])
+    assert "Redacted: no source text" in html
+
+
+@pytest.mark.parametrize("name", ["modes", "op", "broken"])
+def test_redacted_it_counts_the_same(name: str) -> None:
+    full, less = (pages.data(page(name, redact=redact)) for redact in (False, True))
+    for one, other in zip(full["kernel"], less["kernel"], strict=True):
+        assert [one[what] for what in ("key", "name", "verdict", "method", "told", "times")] == [
+            other[what] for what in ("key", "name", "verdict", "method", "told", "times")
+        ]
+    assert [one["name"] for one in full["change"]] == [one["name"] for one in less["change"]]
+    assert [one["table"]["size"] for one in full["graph"]] == [one["table"]["size"] for one in less["graph"]]
+    assert menu(page(name)) == menu(page(name, redact=True))
+
+
+def test_it_is_made_without_torch_by_the_command_that_makes_reports(tmp_path: Path) -> None:
+    code = (
+        "import sys; from compiler_lens.cli import main; status = main(sys.argv[1:]); "
+        "assert 'torch' not in sys.modules; sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "report", *map(str, PAIRS["op"])],
+        capture_output=True, text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.stdout.startswith("base-to-op.html  ")
+    assert (tmp_path / "base-to-op.html").read_text("utf-8") == page("op")
+
+
+def test_a_page_is_no_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = str(tmp_path / "page.html")
+    assert main(["report", str(PAIRS["op"][0]), wanted])
+    assert capsys.readouterr().err == f"compiler-lens: {wanted} is no recording. To write it: -o {wanted}\n"
+
+
+def test_a_diff_writes_its_page(tmp_path: Path) -> None:
+    written = found("op").html(tmp_path / "diff.html", redact=True)
+    assert written.read_text("utf-8") == page("op", redact=True)
+    with pytest.raises(compiler_lens.LensError, match="cannot write"):
+        found("op").html(tmp_path / "no" / "such.html")
+
+
+# -- in Chromium
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The pages as files."""
+    folder = tmp_path_factory.mktemp("diffs")
+    made = {name: page(name) for name in ALL} | {"hostile": hostile(), "redacted": page("modes", redact=True)}
+    for name, html in made.items():
+        (folder / f"{name}.html").write_text(html, encoding="utf-8")
+    return {name: (folder / f"{name}.html").as_uri() for name in made}
+
+
+@pytest.fixture
+def open_page(chromium: Browser, addresses: dict[str, str]) -> Iterator[Any]:
+    """Opens one, and sees to it that nothing was asked for and nothing went wrong."""
+    chromium.requests.clear()
+    chromium.errors.clear()
+
+    def opened(name: str, at: str = "") -> Browser:
+        chromium.ask("Page.navigate", url="about:blank")
+        chromium.open(addresses[name] + at)
+        return chromium
+
+    yield opened
+    assert not chromium.errors
+    asked = {url.partition("#")[0] for url in chromium.requests if url != "about:blank"}
+    assert asked <= set(addresses.values())
+
+
+@needs_chromium
+@pytest.mark.parametrize("name", [*ALL, "hostile", "redacted"])
+def test_every_view_shows_something(name: str, open_page: Any, addresses: dict[str, str]) -> None:
+    page_ = open_page(name)
+    data = pages.data(Path(addresses[name].removeprefix("file://")).read_text("utf-8"))
+    views = page_.run("[...document.querySelectorAll('.menu a')].map((a) => a.getAttribute('href'))")[1:]
+    verdicts = {one["verdict"]: one["key"] for one in data["kernel"]}
+    below = [f"#/kernel/{key}" for key in verdicts.values()] + [
+        f"#/change/{n + 1}" for n in range(len(data["change"]))
+    ][:3]
+    below += [f"#/graphs/{one['key']}" for one in data["graph"][:2]]
+    for to in [*views, *below]:
+        page_.go(to)
+        assert page_.texts("main h1"), to
+        assert "could not be shown" not in page_.texts("main .view.on")[0]
+        assert page_.run("document.querySelectorAll('main > .view.on').length") == 1
+        here = page_.run("document.querySelector('.menu [aria-current]').dataset.view")
+        assert {"kernel": "kernels", "change": "kernels"}.get(to.split("/")[1], to.split("/")[1]) == here
+        assert page_.run("document.documentElement.scrollWidth <= innerWidth"), to
+    assert page_.run("typeof hacked") == "undefined"
+    assert page_.run("document.querySelectorAll('img, iframe, script[src]').length") == 0
+
+
+@needs_chromium
+def test_from_the_summary_to_the_code_and_back(open_page: Any) -> None:
+    page_ = open_page("op")
+    page_.click(".changes li:nth-child(4) a")
+    page_.wait("document.querySelector('.beside')")
+    assert page_.run("location.hash") == "#/kernel/0_0/cpp_fused_silu_1"
+    marks = page_.texts(".beside .other mark")
+    assert marks
+    assert page_.texts(".from .gone code") == ["y = F.relu(y)"]
+    before = page_.run("document.querySelectorAll('.beside .same').length")
+    page_.click(".beside .fold")
+    assert page_.run("document.querySelectorAll('.beside .same').length") > before
+    halves = "[...document.querySelectorAll('.beside .{} code')].map((e) => e.textContent)"
+    for _ in range(page_.run("document.querySelectorAll('.beside .fold').length")):
+        page_.click(".beside .fold")
+    pair = next(one for one in matter(found("op")).pairs if one.key == "0_0/cpp_fused_silu_1")
+    assert page_.run(halves.format("old")) == list(pair.code[0])
+    assert page_.run(halves.format("now")) == list(pair.code[1])
+    page_.run("history.back()")
+    page_.wait("document.querySelector('#view-overview.on')")
+
+
+@needs_chromium
+def test_a_kernel_is_found_by_the_name_that_it_had(open_page: Any) -> None:
+    page_ = open_page("op", "#/kernel/0_0/cpp_fused_relu_1")
+    assert page_.texts("main h1") == ["cpp_fused_relu_1 → cpp_fused_silu_1"]
+    page_.press("/")
+    page_.type("relu_1")
+    page_.wait("document.querySelectorAll('#found li').length > 0")
+    page_.press("Enter")
+    page_.wait("location.hash === '#/kernel/0_0/cpp_fused_silu_1'")
+    page_.go("#/kernel/0_0/no_such")
+    assert "No such kernel" in page_.texts("main .view.on")[0]
+
+
+@needs_chromium
+def test_kernels_are_sorted_and_filtered_and_identical_ones_are_a_line(open_page: Any) -> None:
+    page_ = open_page("modes", "#/kernels")
+    assert page_.run("[...document.querySelectorAll('main details')].every((one) => !one.open)")
+    rows = "[...document.querySelectorAll('table[aria-label=\"Kernels that differ\"] tbody tr')].map((row) => row.textContent)"
+    every = page_.run(rows)
+    page_.run(
+        "{const s = document.querySelector('.tools select'); s.value = 'merged'; s.dispatchEvent(new Event('change'))}"
+    )
+    assert 0 < len(page_.run(rows)) < len(every)
+    assert all("merged" in row for row in page_.run(rows))
+
+
+@needs_chromium
+def test_on_a_narrow_screen_sides_are_one_below_the_other(open_page: Any) -> None:
+    page_ = open_page("op", "#/kernel/0_0/cpp_fused_silu_1")
+    boxes = "[...document.querySelector('.beside .other').children].map((e) => e.getBoundingClientRect()).map(({x, y}) => [x, y])"
+    (left, top), (right, same) = page_.run(boxes)
+    assert left < right
+    assert top == same
+    page_.ask("Emulation.setDeviceMetricsOverride", width=480, height=900, deviceScaleFactor=1, mobile=False)
+    try:
+        (left, top), (right, below) = page_.run(boxes)
+        assert left == right
+        assert top < below
+        for to in ("#/kernel/0_0/cpp_fused_silu_1", "#/overview", "#/kernels", "#/graphs"):
+            page_.run(f"location.hash = {to!r}")
+            page_.wait("document.querySelector('main > .view.on')")
+            assert page_.run("document.documentElement.scrollWidth <= innerWidth"), to
+    finally:
+        page_.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
+
+
+@needs_chromium
+def test_it_can_be_read_dark_and_light_and_by_a_screen_reader(open_page: Any) -> None:
+    page_ = open_page("op", "#/kernel/0_0/cpp_fused_silu_1")
+    script = """[...document.querySelectorAll('.beside .half, .beside code span, .from code, .sides-of td, .was, .is')].map((e) => {
+      let back = e;
+      while (/0\\)$/.test(getComputedStyle(back).backgroundColor)) back = back.parentElement;
+      return [getComputedStyle(e).color, getComputedStyle(back).backgroundColor].map((c) => c.match(/[\\d.]+/g).map(Number)); })"""
+    for dark in (False, True):
+        page_.dark(dark=dark)
+        for ink, back in {json.dumps(pair): pair for pair in page_.run(script)}.values():
+            assert pages.contrast(ink, back) > 4.4, (dark, ink, back)
+    page_.dark(dark=False)
+    for view in ("overview", "kernels", "kernel/0_0/cpp_fused_silu_1", "graphs", "times", "environment"):
+        page_.go(f"#/{view}")
+        for node in page_.ask("Accessibility.getFullAXTree")["nodes"]:
+            role = node.get("role", {}).get("value")
+            if role in {"link", "button", "searchbox", "combobox", "navigation", "region"} and not node.get("ignored"):
+                assert node.get("name", {}).get("value"), (view, node)
+
+
+@needs_chromium
+def test_without_scripts_the_summary_stands(open_page: Any) -> None:
+    page_ = open_page("modes")
+    page_.ask("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        page_.ask("Page.reload")
+        page_.wait("document.readyState === 'complete'")
+        assert page_.run("getComputedStyle(document.getElementById('view-times')).display") == "block"
+    finally:
+        page_.ask("Emulation.setScriptExecutionDisabled", value=False)
