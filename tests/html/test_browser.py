@@ -76,6 +76,8 @@ def test_every_kernel_and_graph_shows_itself(name: str, open_page: Any, addresse
             page.go(f"#/graphs/{each['key']}/{stage['key']}")
             assert page.texts(".tabs [aria-current]") == [stage["name"]]
             assert page.texts(".listing") or stage.get("levels")
+            if stage["code"]:
+                page.wait("document.querySelector('.listing')")
             if stage.get("levels"):
                 assert page.run("document.querySelectorAll('.canvas svg.clg').length") == 1
                 page.wait(

@@ -92,7 +92,7 @@
         if (from > upto) made.push(code.slice(upto, from));
         upto = Math.min(stop, end);
         made.push(make("span", { class: kindOf(hit.value) }, code.slice(from, upto)));
-        if (stop > end) { hit = hits.next(); break; } // it goes on in the next block
+        if (stop > end) break; // it goes on in the next block
         hit = hits.next();
       }
       if (upto < end) made.push(code.slice(upto, end));
@@ -362,7 +362,12 @@
     if (!now) return [...head, make("p", {}, "No graph of it is in this recording.")];
     const placed = (each) => each.levels && each.levels.some((level) => level[0] === module) && module ? `/${encodeURIComponent(module)}` : "";
     const tabs = make("ul", { class: "tabs", "aria-label": "stages" }, one.stages.map((each) => make("li", {}, make("a", { href: `#/graphs/${one.key}/${each.key}${placed(each)}`, "aria-current": each === now ? "page" : null }, each.name))));
-    return [...head, tabs, ...(await picture(one, now, module)), now.code ? [make("h2", {}, "Code"), listing(await text(now.code), "python")] : []];
+    const shown = await picture(one, now, module);
+    const code = now.code ? make("div") : null;
+    const read = async () => code.append(make("h2", {}, "Code"), listing(await text(now.code), "python"));
+    if (code && shown.length) requestAnimationFrame(() => setTimeout(read)); // megabytes: the picture is seen first
+    else if (code) await read();
+    return [...head, tabs, ...shown, code];
   }
   async function picture(one, stage, module) {
     const levels = stage.levels || [];
