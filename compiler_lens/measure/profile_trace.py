@@ -8,8 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler_lens.measure.profile_match import Op, Ran, Range
-
 _DEVICE = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
 _CPU = frozenset(("cpu_op", "user_annotation"))
 # The words are those of torch/_inductor/output_code.py and torch/_dynamo/eval_frame.py.
@@ -18,6 +16,33 @@ _REGION = re.compile(r"Torch-Compiled Region: (\S+)")
 _ENGINE = "autograd::engine"
 
 Raw = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One thing that the device ran: a kernel, a copy, a fill."""
+
+    name: str
+    microseconds: float
+    op: int = -1  # which op of its range launched it; -1: none of them, as when a graph of launches is replayed
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One op of the CPU."""
+
+    name: str  # "aten::mm", or a kernel's name
+    microseconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """One call of a compiled graph."""
+
+    key: str  # of torch's cache
+    ran: tuple[Ran, ...] = ()  # in the order of running
+    ops: tuple[Op, ...] = ()  # those that no other op of the range made
+    region: str = ""  # the compile id around it: "0/1"; a backward has none
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,12 +12,12 @@ from torch import nn
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.errors import UsageError
-from compiler_lens.measure import profile as profile_module
-from compiler_lens.measure import profile_session
+from compiler_lens.measure import profile_figures, profile_session
 from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call
 from compiler_lens.measure.ceilings import best_of, device_name, product_notes
 from compiler_lens.measure.profile import Profiled
+from compiler_lens.measure.profile_run import Run
 from compiler_lens.measure.profile_session import kernels_named, traced
 from compiler_lens.measure.trial import Program
 from compiler_lens.model import Ceilings, KernelKind, Pass, ProfileNote, Recording, Remark, Trust
@@ -30,7 +30,7 @@ SHORT = Ceilings("a CPU", 1e10, {"f32": 1e11}, 1.0)
 @pytest.fixture
 def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take seconds to measure."""
-    monkeypatch.setattr(profile_module, "measure_ceilings", lambda device, dtypes: SHORT)
+    monkeypatch.setattr(profile_figures, "measure_ceilings", lambda device, dtypes: SHORT)
 
 
 class Net(nn.Module):
@@ -201,7 +201,7 @@ def test_a_profile_leaves_what_torch_counts_and_has_learned_of_sizes() -> None:
 
 @pytest.mark.usefixtures("_no_ceilings")
 def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_module, "seconds_of", lambda _, calls, __: ([1e-3, 1e-3, 1e-2] * calls)[:calls])
+    monkeypatch.setattr(profile_figures, "seconds_of", lambda _, calls, __: ([1e-3, 1e-3, 1e-2] * calls)[:calls])
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
     with torch.no_grad():
         result = compiler_lens.profile(_product, calls=calls, repeats=2)
@@ -269,7 +269,7 @@ def test_each_call_begins_without_gradients() -> None:
     """What CUDA graphs write is written over by the next replay: it must not be added to."""
     model, x = Head(), torch.randn(2, 8)
     with as_it_was(model, x) as kept:
-        run = profile_module._Run(Program(model, (Call((x,), {}),), training=True), kept)
+        run = Run(Program(model, (Call((x,), {}),), training=True), kept)
         run()
         once = model.linear.weight.grad.clone()
         run()
@@ -373,7 +373,7 @@ def test_an_error_while_profiling_leaves_all_as_it_was(monkeypatch: pytest.Monke
     model.weight.grad = torch.ones(4)
     compiled = torch.compile(model, backend="eager")
     before = snapshot(model, x)
-    monkeypatch.setattr(profile_module, "_warm_up", lambda lens, run: (run(), failing())[1])
+    monkeypatch.setattr(profile_figures, "warm_up", lambda lens, run: (run(), failing())[1])
     with compiler_lens.Lens(progress=False) as lens, pytest.raises(RuntimeError, match="stop"):
         lens.profile(compiled, x, training=True)
     assert compare(before, snapshot(model, x)) == []

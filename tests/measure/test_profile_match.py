@@ -11,21 +11,10 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.measure.profile_match import (
-    Matched,
-    Op,
-    Ran,
-    Range,
-    Sample,
-    Slot,
-    launch_times,
-    match,
-    median_and_spread,
-    other_times,
-    running_order,
-    with_keys,
-)
-from compiler_lens.measure.profile_trace import Trace, read_trace
+from compiler_lens.measure.profile_match import Matched, Sample, match
+from compiler_lens.measure.profile_plans import Slot, running_order, with_keys
+from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
+from compiler_lens.measure.profile_trace import Op, Ran, Range, Trace, read_trace
 from compiler_lens.model import (
     CompileId,
     Kernel,

@@ -9,14 +9,14 @@ from torch import nn
 
 import compiler_lens
 from compiler_lens.errors import UsageError
-from compiler_lens.measure import profile as profile_module
+from compiler_lens.measure import profile_figures
 from compiler_lens.model import Ceilings, ProfileNote, Remark
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Ceilings take seconds to measure; threads wait for one another on a busy machine."""
-    monkeypatch.setattr(profile_module, "measure_ceilings", lambda device, dtypes: Ceilings("a CPU"))
+    monkeypatch.setattr(profile_figures, "measure_ceilings", lambda device, dtypes: Ceilings("a CPU"))
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,0 +1,117 @@
+"""The figures of a profile: calls timed from outside, then under torch's profiler, and what ran given to launches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from statistics import fmean, median
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from compiler_lens.analysis.flops import dtypes_multiplied
+from compiler_lens.errors import UsageError
+from compiler_lens.measure.ceilings import measure_ceilings, product_notes
+from compiler_lens.measure.profile_match import Matched, match
+from compiler_lens.measure.profile_plans import with_keys
+from compiler_lens.measure.profile_run import Run, rounds_in_time, warm_up
+from compiler_lens.measure.profile_session import EMPTY, empty_ranges, kernels_named, seconds_of, traced
+from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
+from compiler_lens.measure.profile_trace import Trace, read_trace
+from compiler_lens.model import CompileId, KernelKind, Pass, Profile, ProfileNote, Recording, Remark
+
+if TYPE_CHECKING:
+    from compiler_lens.lens import Lens
+
+
+def measured(lens: Lens, run: Run, repeats: int | None) -> Profile:
+    """Make all calls `repeats` times, or as often as there is time for, once without the profiler and once under it."""
+    device, before = warm_up(lens, run)
+    rounds = repeats or rounds_in_time(run, device)
+    count = run.calls * rounds
+    seconds = _by_round(seconds_of(run, count, device), run.calls)
+    recording = lens.recording  # once more: it may have gone on compiling
+    late = len(recording.compilations) - len(before.compilations)
+    with kernels_named(recording.output_codes, recording.kernels) as named:
+        events = traced(_with_empty_ranges(run, device), count, device)
+    trace = read_trace(events, on_cpu=device.type == "cpu")
+    matched = match(trace.ranges, with_keys(recording), recording.kernels)
+    _check(trace, matched, device)
+    dtypes = _dtypes_of(recording, matched)
+    middle, spread = median_and_spread([s * 1e6 for s in seconds])
+    launches = launch_times(matched, count, rounds)
+    others = other_times((*matched.others, *trace.others), count, rounds)
+    # A call that was held up counts in the first only.
+    told = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
+    return Profile(
+        calls=count,
+        microseconds=middle,
+        spread=spread,
+        busy_microseconds=min(trace.busy_microseconds / count, told),
+        launches=launches,
+        others=others,
+        ceilings=measure_ceilings(device, dtypes),
+        timer="torch.profiler",
+        training=run.training,
+        notes=(*_late(late), *_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
+    )
+
+
+def _by_round(seconds: Sequence[float], calls: int) -> list[float]:
+    """Seconds of one call in each round over calls that differ."""
+    return [fmean(seconds[start : start + calls]) for start in range(0, len(seconds), calls)]
+
+
+def _with_empty_ranges(run: Run, device: torch.device) -> Callable[[], None]:
+    def step() -> None:
+        run()
+        if device.type == "cpu":
+            empty_ranges()
+
+    return step
+
+
+def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
+    if device.type != "cpu" and not trace.device_events:
+        raise UsageError(
+            f"torch's profiler saw no work on {device.type}: another tool may be tracing it, or it may not be allowed"
+        )
+    if not matched.samples:
+        raise UsageError(
+            "the model ran nothing that this lens recorded: it was compiled before, with another backend, or so often "
+            "that torch gave it up; compile it with torch.compile(model, backend=lens), and see `recompiles`"
+        )
+
+
+def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
+    """The types whose matrices the graphs that ran multiply."""
+    ran: set[CompileId] = {slot.compile_id for slot in matched.samples}
+    return dtypes_multiplied(recording, ran)
+
+
+def _late(compilations: int) -> Iterator[ProfileNote]:
+    if compilations:
+        yield ProfileNote(Remark.STILL_COMPILING, number=compilations)
+
+
+def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[ProfileNote]:
+    yield from matched.notes
+    yield from product_notes(dtypes)
+    if not named and any(k.kind is KernelKind.CPP for k in recording.kernels):
+        yield ProfileNote(Remark.NO_CPP_TIMES)
+    if missing := _not_seen(recording, matched):
+        yield ProfileNote(Remark.NO_TIME, number=missing)
+
+
+def _cost(events: Iterable[Any], run: Run) -> Iterator[ProfileNote]:
+    """What measuring adds to what is measured."""
+    if run.training:
+        yield ProfileNote(Remark.LOSS_ADDED)
+    empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
+    if empty:
+        yield ProfileNote(Remark.TIMING_COST, number=round(median(empty), 3))
+
+
+def _not_seen(recording: Recording, matched: Matched) -> int:
+    ran: set[tuple[CompileId, Pass, int]] = {(s.compile_id, s.part, s.ordinal) for s in matched.samples}
+    there = [k for k in recording.kernels if (k.compile_id, k.part, k.ordinal) in ran]
+    return sum(len(k.launches) for k in there) - len(matched.samples)

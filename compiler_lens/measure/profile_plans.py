@@ -1,0 +1,181 @@
+"""What was to run: the launches of each output code in their order; and the code that a call of a graph follows."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler_lens.measure.profile_trace import Range
+from compiler_lens.model import CacheLayer, CompileId, Kernel, KernelKind, OutputCode, Pass, Recording, Remark
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A launch in an output code."""
+
+    compile_id: CompileId
+    part: Pass
+    ordinal: int
+    kernel: str
+    launch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """One launch, and how it is recognised."""
+
+    slot: Slot
+    anchors: frozenset[str]  # the names by which the device knows it for sure; none for a library's call
+    op: str  # the op of the CPU that a library's call is
+    on_host: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The launches of one output code, in the order in which they run."""
+
+    code: OutputCode
+    launches: tuple[Planned, ...]
+    names: Counter[str]
+
+
+def _plans(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> list[Plan]:
+    own: dict[tuple[CompileId, bool, int], list[Kernel]] = defaultdict(list)
+    for kernel in kernels:
+        own[kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal].append(kernel)
+    return [_plan(code, own.get((code.compile_id, code.part is Pass.BACKWARD, code.ordinal), ())) for code in codes]
+
+
+def _plan(code: OutputCode, kernels: Sequence[Kernel]) -> Plan:
+    place = running_order(code.code)
+    known = {kernel.name: kernel for kernel in kernels}
+    placed = [
+        (place(launch.line), _launch(code, kernel, index, known))
+        for kernel in kernels
+        for index, launch in enumerate(kernel.launches)
+    ]
+    launches = tuple(launch for _, launch in sorted(placed, key=lambda pair: pair[0]))
+    return Plan(code, launches, Counter(name for launch in launches for name in launch.anchors or (launch.op,)))
+
+
+def _launch(code: OutputCode, kernel: Kernel, index: int, known: Mapping[str, Kernel]) -> Planned:
+    slot = Slot(code.compile_id, code.part, code.ordinal, kernel.name, index)
+    return Planned(slot, _anchors(kernel, known), _op_name(kernel.name), kernel.device.partition(":")[0] == "cpu")
+
+
+_FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
+
+
+def _anchors(kernel: Kernel, known: Mapping[str, Kernel]) -> frozenset[str]:
+    if kernel.kind in {KernelKind.EXTERN, KernelKind.FALLBACK}:
+        return frozenset()
+    names = {kernel.name, str(kernel.meta.get("compiled_as", kernel.name))}
+    for choice in kernel.meta.get("choices", ()):  # of a multi-kernel: one of them runs
+        names |= {str(choice), *_FUNCTION.findall(known[choice].source if choice in known else "")}
+    if kernel.kind is KernelKind.USER:  # numbered in the output code, by its own name on the device
+        names |= set(_FUNCTION.findall(kernel.source))
+    return frozenset(names)
+
+
+def _op_name(kernel: str) -> str:
+    """`extern_kernels.bias_addmm` -> addmm, `torch.ops.aten.topk.default` -> topk, `Tensor.copy_` -> copy_."""
+    parts = kernel.removeprefix("torch.ops.").split(".")
+    if len(parts) > 2:  # noqa: PLR2004 -- namespace, op, overload
+        return parts[1]
+    return parts[-1].removeprefix("bias_")
+
+
+_PARTITION = re.compile(r"def partition_(\d+)\(|partitions\[(\d+)\]\(")
+
+
+def running_order(code: str) -> _Order:
+    """A function of a line that sorts launches: a partition's code stands before, and runs where it is called."""
+    starts: list[tuple[int, int]] = []
+    called: dict[int, int] = {}
+    for number, line in enumerate(code.split("\n"), 1):
+        if "partition" in line and (found := _PARTITION.search(line)):
+            if found[1]:
+                starts.append((number, int(found[1])))
+            else:
+                called[int(found[2])] = number
+        elif starts and starts[-1][1] >= 0 and line and not line[0].isspace():
+            starts.append((number, -1))
+    return _Order(tuple(starts), called)
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    starts: tuple[tuple[int, int], ...]  # line, partition that begins there; -1: none
+    called: Mapping[int, int]
+
+    def __call__(self, line: int) -> tuple[int, int]:
+        index = bisect_right(self.starts, (line, 1 << 30)) - 1
+        partition = self.starts[index][1] if index >= 0 else -1
+        return (self.called.get(partition, line), line)
+
+
+def with_keys(recording: Recording) -> tuple[OutputCode, ...]:
+    """The output codes with the keys of torch's cache; where a code does not know its own, as the cache was asked."""
+    asked: dict[CompileId, list[str]] = defaultdict(list)
+    for outcome in recording.caches:
+        if outcome.layer is CacheLayer.FX_GRAPH and outcome.key:
+            asked[outcome.compile_id].append(outcome.key)
+    by_id: dict[CompileId, list[OutputCode]] = defaultdict(list)
+    for code in recording.output_codes:
+        by_id[code.compile_id].append(code)
+    keys: dict[int, str] = {}
+    for compile_id, codes in by_id.items():
+        if len(asked[compile_id]) == len(codes):  # both in the order of compiling
+            keys.update({id(code): key for code, key in zip(codes, asked[compile_id], strict=True)})
+    return tuple(_with_key(code, code.key or keys.get(id(code), "")) for code in recording.output_codes)
+
+
+def _with_key(code: OutputCode, key: str) -> OutputCode:
+    return code if code.key == key else replace(code, key=key)
+
+
+class Plans:
+    """The plans of a recording, and which of them a range follows."""
+
+    def __init__(self, codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> None:
+        plans = _plans(codes, kernels)
+        self._by_key: dict[str, list[Plan]] = defaultdict(list)
+        for plan in plans:
+            self._by_key[plan.code.key].append(plan)
+        self._all = plans
+        self._alike: dict[tuple[str, ...], Plan | None] = {}
+
+    def of(self, one: Range, names: Iterable[str], note: Callable[[Remark], object]) -> Plan | None:
+        """By its key; else by its kernels, whose names these are."""
+        same = self._by_key.get(one.key, []) if one.key else []
+        if len(same) > 1 and one.region:
+            same = [plan for plan in same if str(plan.code.compile_id).partition("@")[0] == one.region] or same
+        if not same:
+            return self._likely(tuple(names), note)
+        if len({_where(plan) for plan in same}) > 1:
+            note(Remark.SAME_CODE)
+        return same[-1]
+
+    def _likely(self, names: tuple[str, ...], note: Callable[[Remark], object]) -> Plan | None:
+        if names not in self._alike:
+            self._alike[names] = _most_alike(Counter(names), self._by_key.get("") or self._all)
+        likely = self._alike[names]
+        note(Remark.UNKNOWN_GRAPH if likely is None else Remark.BY_NAMES)
+        return likely
+
+
+def _where(plan: Plan) -> tuple[str, Pass]:
+    return str(plan.code.compile_id), plan.code.part
+
+
+def _most_alike(names: Counter[str], plans: Iterable[Plan]) -> Plan | None:
+    """The code whose kernels these are; none if no generated kernel is among them."""
+
+    def likeness(plan: Plan) -> tuple[int, int]:
+        shared = sum((plan.names & names).values())
+        return shared, -abs(len(plan.launches) - shared)
+
+    return max((plan for plan in plans if likeness(plan)[0]), key=likeness, default=None)
