@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import stat
 import sys
+import types
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 
 import made
 import pytest
@@ -92,6 +94,33 @@ def test_no_png_without_a_program(tmp_path, capsys, monkeypatch):
     assert (status != 0, out) == (True, "")
     assert "no PNG: that needs pip install cairosvg, or Graphviz" in err
     assert not (tmp_path / "x.png").exists()
+
+
+def test_a_png_is_no_larger_than_cairo_can_hold(tmp_path, monkeypatch):
+    """Its limit is 32,767 pixels on a side; beyond that it raises an error of its own."""
+    from compiler_lens.render.graph.drawing import Drawing
+
+    asked = []
+    fake = types.SimpleNamespace(svg2png=lambda bytestring, scale: asked.append(scale) or b"png")
+    monkeypatch.setitem(sys.modules, "cairosvg", fake)
+    for width, height in ((300, 400), (300, 40_000), (30_000, 30_000)):
+        Drawing("t", f'<svg width="{width}" height="{height}">', "x").save(tmp_path / "x.png")
+        assert max(width, height) * asked[-1] < 32_767
+        assert width * height * asked[-1] ** 2 < 1.1e8
+    assert asked[0] == 2
+
+
+def test_more_depth_than_there_is_room_for_is_said(tmp_path, capsys):
+    recording = compiler_lens.Recording(graphs=(made.graph_of(made.wild(6_000)),))
+    assert "; nothing opened, with more it could not be read<" in draw(recording, "dynamo", depth=99).svg
+    assert "opened" not in draw(recording, "dynamo").svg
+    ops = [
+        replace(node, target=f"t{k}", module=f"{node.module}.s{k // 6}")
+        for k, node in enumerate(made.blocks(4, width=200))
+    ]
+    deep = compiler_lens.Recording(graphs=(made.graph_of(ops),))
+    assert "; opened 1 level deep, with more" in draw(deep, "dynamo", depth=99).svg
+    assert "opened" not in draw(compiler_lens.load(GPT), "dynamo", depth=99).svg
 
 
 PLAIN = """

@@ -13,6 +13,7 @@ from compiler_lens import draw
 from compiler_lens.analysis.graph_choice import choose
 from compiler_lens.analysis.levels import levels
 from compiler_lens.render.graph import labels
+from compiler_lens.render.text import microseconds, percent
 
 NAMES = ["gpt-default-profiled", "resnet-default-profiled"]
 
@@ -53,13 +54,23 @@ def test_a_box_has_the_sum_of_those_inside(profiled):
 
 
 def test_the_time_and_its_part_stand_in_the_box():
-    svg = draw(made.recorded("gpt-default-profiled"), "kernels").svg
-    assert ">7.0 µs, 10 %<" in svg
-    assert ">69 ops, 72.1 µs per call<" in svg
-    assert ">up · Linear · 14.2 µs, 20 %<" in svg
+    recording = made.recorded("gpt-default-profiled")
+    found, svg = known(recording), draw(recording, "kernels").svg
+    by_name = {box.group.kernel.name if box.group.kernel else box.group.label: box for box in boxes(found)}
+    box = by_name["triton_poi_fused_gelu_view_8"]
+    (cost,) = box.spent.launches
+    took = f"{microseconds(cost.total)}, {percent(cost.total, box.spent.whole)}"
+    assert f">{took}<" in svg
+    assert f">{len(found.flow.graph.ops)} ops, {microseconds(box.spent.whole)} per call<" in svg
+    assert f">up · Linear · {labels.time_words(by_name['up'])}<" in svg
     told = re.search(r"<title>kernel triton_poi_fused_gelu_view_8\n(.*?)</title>", svg, re.DOTALL)[1]
-    assert "7.0 µs per call, 10 % of the graph&#39;s kernels" in told
-    assert re.search(r"moves 16.0 MiB, 2\.\d+ TB/s, \d\d % of what the device copies\nbound by memory", told)
+    assert (
+        f"{microseconds(cost.total)} per call, {percent(cost.total, box.spent.whole)} of the graph&#39;s kernels"
+        in told
+    )
+    moved = re.search(r"\nmoves 16.0 MiB, ([\d.]+) TB/s, (\d+) % of what the device copies\nbound by memory", told)
+    assert float(moved[1]) == pytest.approx(16 * 2**20 / cost.total / 1e6, rel=0.01)
+    assert float(moved[2]) == pytest.approx(100 * cost.memory_share, abs=0.6)
 
 
 def test_the_slowest_box_has_the_longest_bar():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass, replace
@@ -22,6 +23,8 @@ from compiler_lens.render.text import microseconds, plural
 from compiler_lens.render.words import STAGES
 
 _GRAPHS = 20  # of a function that a picture shows
+_SIDE, _PIXELS = 32_000.0, 1e8  # of a PNG; cairo's limit is 32,767 on a side
+_SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 TITLES = {
     graph_choice.KERNELS: "kernels over the post-grad graph",
     graph_choice.KERNELS_BACKWARD: "kernels over the post-grad graph of the backward",
@@ -126,6 +129,9 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
     title = _title(recording, choice, group.module)
     spent = known.spent(group.first, group.last)
     note = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
+    if drawn.stopped is not None:
+        opened = f"opened {plural(drawn.stopped, 'level')} deep" if drawn.stopped else "nothing opened"
+        note += f"; {opened}, with more it could not be read"
     svg = to_svg(single(drawn), title, note=note)
     return Drawing(title, svg, _name(choice, group.module), known.level(group), graphviz)
 
@@ -186,11 +192,18 @@ def _name(choice: Choice, module: str = "") -> str:
     return "-".join(re.sub(r"[^\w.@-]+", "_", part)[:60] for part in parts if part)
 
 
+def _scale(svg: str) -> float:
+    """Twice the size, for sharp text; less where cairo could not hold it."""
+    size = _SIZE.search(svg)
+    width, height = (float(size[1]), float(size[2])) if size else (1.0, 1.0)
+    return min(2.0, _SIDE / max(width, height), math.sqrt(_PIXELS / (width * height)))
+
+
 def _png(drawing: Drawing) -> bytes:
     try:
         import cairosvg
 
-        return bytes(cairosvg.svg2png(bytestring=drawing.svg.encode(), scale=2))
+        return bytes(cairosvg.svg2png(bytestring=drawing.svg.encode(), scale=_scale(drawing.svg)))
     except (ImportError, OSError):  # OSError: the cairo library is not there
         pass
     made = run_dot(drawing.graphviz, ["-Tpng"], drawing.dot) if drawing.graphviz and drawing.level else None

@@ -72,6 +72,7 @@ class Picture:
     ports: Mapping[str, tuple[tuple[str, float], ...]]  # "in", "out": values that cross the edge, and where
     up: bool = False  # upside down
     curved: bool = False  # lines are Bezier curves, point by point
+    stopped: int | None = None  # how many levels are opened, where that is fewer than were asked for
 
 
 def inside(picture: Picture, x: float = 0.0, y: float = 0.0) -> Iterator[tuple[float, float, Drawn]]:
@@ -88,9 +89,10 @@ def picture(
     levels: Levels, group: Group | None = None, depth: int | None = None, *, graphviz: str | None = None
 ) -> Picture:
     """A level as a picture. `depth` is how many levels are opened in place; None: as many as stay readable."""
-    opened, _ = _opened(levels, group or levels.root, depth)
+    opened, deep, more = _opened(levels, group or levels.root, depth)
     style = _Style(levels, opened, graphviz=graphviz if not opened else None)
-    return _picture(style, levels.level(group), {})
+    drawn = _picture(style, levels.level(group), {})
+    return replace(drawn, stopped=deep) if more and depth is not None else drawn
 
 
 def pair(forward: Levels, backward: Levels, depth: int | None = None) -> tuple[Picture, Picture]:
@@ -115,10 +117,13 @@ class _Style:
     tallest: float = 1000.0
 
 
-def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[int], int]:
-    """The groups to open: rank by rank, all of a rank or none, so that brothers look alike; and how many ranks."""
+def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[int], int, bool]:
+    """The groups to open: rank by rank, all of a rank or none, so that brothers look alike.
+
+    With how many ranks that are, and whether there was no room for more.
+    """
     if depth == 0:
-        return frozenset(), 0
+        return frozenset(), 0, False
     opened: set[int] = set()
     room = _MOST if depth is not None else _ROOMY_KERNELS if levels.kernels else ROOMY
     count = len(levels.level(group).boxes)
@@ -136,7 +141,7 @@ def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[
         deep += 1
     if not rank and count + sum(len(levels.level(each).boxes) for each in kernels) <= room:
         opened |= {id(each) for each in kernels}
-    return frozenset(opened), deep
+    return frozenset(opened), deep, count > room
 
 
 @dataclass(slots=True)
