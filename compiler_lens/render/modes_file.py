@@ -1,4 +1,4 @@
-"""A comparison of modes from the JSON that it was written to."""
+"""A comparison of modes as JSON, and back."""
 
 from __future__ import annotations
 
@@ -7,10 +7,58 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler_lens.analysis.modes import Comparison, Compiled, Deviation, Row, Timing
+from compiler_lens.analysis.modes import (
+    Comparison,
+    Compiled,
+    Deviation,
+    Row,
+    Timing,
+    above_noise,
+    break_even,
+    choose,
+    no_verdict,
+    speedup,
+)
 from compiler_lens.errors import RecordingFileError
 from compiler_lens.model import SourceLine
-from compiler_lens.render.json import FORMAT
+from compiler_lens.render.json import FORMAT, plain
+
+
+def modes_json(result: Comparison) -> str:
+    """The rows for programs: every field of them, what follows from them, and the name of the one to use."""
+    best = choose(result)
+    data = {name: getattr(result, name) for name in Comparison.__dataclass_fields__ if name != "diffs_told"}
+    data["rows"] = [plain(row) | _derived(row, result) for row in result.rows]
+    data["best"] = best.row.name if best else None
+    data["best_because"] = best.why if best else no_verdict(result)
+    data["diffs"] = {name: list(lines) for name, lines in told_diffs(result).items()}
+    return json.dumps(plain({"format": FORMAT, "view": "modes"} | data), indent=1, allow_nan=False)
+
+
+def _derived(row: Row, result: Comparison) -> dict[str, Any]:
+    return {
+        "seconds": row.seconds,
+        "speedup": speedup(row, result.eager),
+        "above_noise_of_eager": above_noise(row, result.eager) if result.eager else None,
+        "break_even_cold": break_even(row, result.eager, row.cold_seconds),
+        "break_even_warm": break_even(row, result.eager, row.warm_seconds),
+        "medians": {timing.phase: timing.median for timing in row.timings},
+        "tokens_per_second": {timing.phase: timing.tokens_per_second for timing in row.timings},
+    }
+
+
+def told_diffs(result: Comparison) -> Mapping[str, tuple[str, ...]]:
+    """The differences of each row from default in a few lines, as they are shown."""
+    diffs: Mapping[str, Any] = getattr(result, "diffs", {})
+    if not diffs:
+        return result.diffs_told
+    return {name: _told(diff) for name, diff in diffs.items()}
+
+
+def _told(diff: Any) -> tuple[str, ...]:
+    from compiler_lens.render.console.diff import diff_summary
+
+    return tuple(diff_summary(diff))
 
 
 def comparison_of(text: str) -> Comparison:

@@ -10,8 +10,9 @@ from compiler_lens.analysis.modes import Comparison, Compiled, Deviation, Row, T
 from compiler_lens.errors import RecordingFileError
 from compiler_lens.model import SourceLine
 from compiler_lens.render.chart import Bar, Panel, bar_chart, modes_chart
-from compiler_lens.render.console.modes import duration, modes_json, modes_report
-from compiler_lens.render.modes_file import comparison_of
+from compiler_lens.render.console.modes import modes_report
+from compiler_lens.render.console.modes_tables import duration
+from compiler_lens.render.modes_file import comparison_of, modes_json
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _EVIL = "max</text><script>alert('1')</script>&\x1b[31m\u202e\uffff\ufffe"
@@ -114,7 +115,7 @@ def test_rates_have_three_digits_and_a_speedup_says_of_what() -> None:
     assert "1,030" in told
     assert "9,260" in told
     assert "21.3" in told
-    assert "Use default: 3.00 × eager over prefill and decode together, earned" in told  # noqa: RUF001
+    assert "Use default: 3.00 × eager over prefill and decode together, 12.0 s → 4.00 s, earned" in told  # noqa: RUF001
 
 
 def test_a_phase_with_tokens_is_drawn_by_its_rate() -> None:

@@ -31,7 +31,7 @@ class Modes(Comparison):
 
     def to_json(self) -> str:
         """The same for programs, and for `from_json`."""
-        from compiler_lens.render.console.modes import modes_json
+        from compiler_lens.render.modes_file import modes_json
 
         return modes_json(self)
 
