@@ -20,13 +20,15 @@ import pytest
 from browser import CHROMIUM, Browser
 
 import compiler_lens
+from compiler_lens.analysis.diff.model import Times
 from compiler_lens.cli import main
 from compiler_lens.comparison import Diff
 from compiler_lens.model import Recording
 from compiler_lens.render.console import diff_words as told
-from compiler_lens.render.console.diff import around, compile_time_words
+from compiler_lens.render.console.diff import around, compile_time_words, timed_words
 from compiler_lens.render.html.diff import diff_page
 from compiler_lens.render.html.diff.code import compared, stretches
+from compiler_lens.render.html.diff.kernels import time_cells
 from compiler_lens.render.html.diff.matter import Both
 
 GPU, CPU = pages.TESTS / "gpu" / "data", pages.TESTS / "diff" / "data"
@@ -147,6 +149,8 @@ def test_it_says_what_the_console_says(name: str) -> None:
         assert compile_time_words(d) in text
     if d.call_times:
         assert told.gain(d.call_times) in text
+        assert timed_words(d).removeprefix("; ") in text
+        assert told.idle(d).removeprefix("; ") in text
         assert all(f"{amount} µs" in text for amount in told.amounts(d.call_times))
     else:
         assert told.NO_TIMES in text or "times" not in menu(page(name))
@@ -156,16 +160,21 @@ def test_it_says_what_the_console_says(name: str) -> None:
     assert set(listed) <= {*told.VERDICTS.values(), "other configuration", "identical, timed anew", *told.METHODS.values(), ""}  # fmt: skip
 
 
-def test_times_are_told_on_both_sides_and_noise_is_called_noise() -> None:
+def test_times_are_told_on_both_sides() -> None:
     d, (table,) = found("modes").result, [pages.data(page("modes"))["kernels"]["changes"]]
     heads = [one["name"] for one in table["columns"]]
     assert len(pages.rows(table)) == len(d.kernels)
     for row, change in zip(pages.rows(table), d.kernels, strict=True):
         told_ = dict(zip(heads, row, strict=True))
-        assert change.times
-        assert told_["#before"][1] == change.times.before
-        assert told_["#after"][1] == change.times.after
-        assert (told_["#difference"][0] == "noise") == (not change.times.above_noise)
+        assert (told_["#before"] and told_["#before"][1]) == (change.times.before if change.times else "")
+        assert (told_["#after"] and told_["#after"][1]) == (change.times.after if change.times else "")
+
+
+def test_noise_is_called_noise() -> None:
+    assert time_cells(Times(10.0, 9.5, 0.1, 0.6)) == (("10.0 µs", 10.0), ("9.5 µs", 9.5), ("noise", 0.0))
+    assert time_cells(Times(10.0, 9.5, 0.1, 0.2))[2] == ("\N{MINUS SIGN}0.5 µs", -0.5)
+    assert time_cells(Times(9.5, 10.0))[2] == ("+0.5 µs", 0.5)
+    assert time_cells(None) == ("", "", "")
 
 
 @pytest.mark.parametrize("name", ["modes", "op", "dtype"])
