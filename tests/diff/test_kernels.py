@@ -26,7 +26,8 @@ from compiler_lens.model import (
     TensorSpec,
 )
 from compiler_lens.render.console.diff import call_words
-from compiler_lens.render.console.diff_words import change_line, difference
+from compiler_lens.render.console.diff_difference_words import difference
+from compiler_lens.render.console.diff_words import change_line
 from compiler_lens.render.diff_json import diff_json
 
 ID = CompileId(0, 0)

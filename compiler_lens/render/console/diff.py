@@ -10,6 +10,7 @@ from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
+from compiler_lens.render.console.diff_around_words import autotune_line, cudagraph_line, frame_line, graph_lines
 from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, WARN, Page, line, paragraph
 from compiler_lens.render.text import plural, seconds
 
@@ -76,9 +77,9 @@ def _kernels(d: RecordingDiff, page: Page) -> Iterator[Text]:
 
 def around(d: RecordingDiff) -> Iterator[tuple[str, str, str]]:
     """What differs around the kernels: a line each, with the view that has all of it, and its style."""
-    yield from (("graphs", text, "") for text in told.graph_lines(d.graphs))
+    yield from (("graphs", text, "") for text in graph_lines(d.graphs))
     for frame in d.frames[:_PLACES]:
-        yield "breaks", told.frame_line(frame), ""
+        yield "breaks", frame_line(frame), ""
     if d.breaks:
         yield "breaks", _breaks(d.breaks), BAD if any(b.after > b.before for b in d.breaks) else GOOD
     if d.recompiles:
@@ -86,9 +87,9 @@ def around(d: RecordingDiff) -> Iterator[tuple[str, str, str]]:
         worse = counts[1] > counts[0]
         yield "breaks", f"Recompiles: {counts[0]:,} {_ARROW} {counts[1]:,}", BAD if worse else GOOD
     if d.cudagraphs:
-        yield "cudagraphs", told.cudagraph_line(d.cudagraphs), ""
+        yield "cudagraphs", cudagraph_line(d.cudagraphs), ""
     if d.autotunes:
-        yield "autotune", told.autotune_line(d.autotunes), ""
+        yield "autotune", autotune_line(d.autotunes), ""
 
 
 def _breaks(changes: tuple[BreakChange, ...]) -> str:

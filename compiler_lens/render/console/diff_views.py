@@ -17,7 +17,9 @@ from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.diff import diff_lines, phase_rows
+from compiler_lens.render.console.diff_around_words import break_verdict, choice, frame_line, node_change
 from compiler_lens.render.console.diff_code import case_code
+from compiler_lens.render.console.diff_difference_words import differences
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, Page, command, line, paragraph, render, title
 from compiler_lens.render.text import milliseconds, number, plural, seconds, times
@@ -108,7 +110,7 @@ def _change(change: KernelChange, page: Page) -> Iterator[Text]:
 
 def _cases(cases: tuple[Case, ...], page: Page, *, with_names: bool) -> Iterator[Text]:
     for case in cases[:_CASES]:
-        parts = [told.names(case) if with_names else "", told.differences(case.differences, 8)]
+        parts = [told.names(case) if with_names else "", differences(case.differences, 8)]
         text = (": ".join(filter(None, parts)) + told.microseconds(case.times)).removeprefix("; ")
         if len(cases) == 1 and not text:
             continue
@@ -145,7 +147,7 @@ def _code(verdict: Verdict, case: Case, both: _Both) -> Iterator[Text]:
     name = line((told.names(case), PLACE))
     name.overflow = "ignore"
     yield name
-    values = told.differences(case.differences, 99)
+    values = differences(case.differences, 99)
     told_values = f": {values}" if values else ""
     text = f"{told.case_names(case)}, {told.VERDICTS[verdict]}{told_values}{told.microseconds(case.times)}"
     yield from paragraph(text, both.page.width, 2, DIM)
@@ -176,7 +178,7 @@ def _graphs(both: _Both) -> Iterator[Text]:
             at = page.at(node.line) if node.line else ""
             where = "  ".join(part for part in (node.module, at) if part)
             yield from paragraph(
-                line((told.node_change(node) + many, style), (f"  {where}" if where else "", DIM)), page.width, 4
+                line((node_change(node) + many, style), (f"  {where}" if where else "", DIM)), page.width, 4
             )
 
 
@@ -188,7 +190,7 @@ def _breaks(both: _Both) -> Iterator[Text]:
         at = page.at(change.place) if change.place else "an unknown place"
         code = change.place.code.strip() if change.place else ""
         head = line(
-            (f"{told.break_verdict(change):<6}", style),
+            (f"{break_verdict(change):<6}", style),
             (at, PLACE),
             f"  {change.gb_type}  {change.before} {_ARROW} {change.after}",
             indent=2,
@@ -211,7 +213,7 @@ def _recompiles(both: _Both) -> Iterator[Text]:
     )
     yield from table(columns, rows, both.page.width) if rows else ()
     for frame in both.diff.frames:
-        yield line(told.frame_line(frame), indent=2)
+        yield line(frame_line(frame), indent=2)
 
 
 def _autotune(both: _Both) -> Iterator[Text]:
@@ -222,7 +224,7 @@ def _autotune(both: _Both) -> Iterator[Text]:
         yield line((f"{change.op}{many}", PLACE), f"  {' '.join(change.inputs)}", indent=2)
         for side, chosen in (("before", change.before), ("after", change.after)):
             took = f"{milliseconds(chosen.milliseconds)}  " if chosen else ""
-            yield from paragraph(line((f"{side:<7}", DIM), f"{took}{told.choice(chosen)}"), both.page.width, 4)
+            yield from paragraph(line((f"{side:<7}", DIM), f"{took}{choice(chosen)}"), both.page.width, 4)
 
 
 def _times(both: _Both) -> Iterator[Text]:

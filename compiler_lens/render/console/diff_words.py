@@ -1,29 +1,22 @@
-"""The words for what differs between two recordings."""
+"""The words for what became of launches from one recording to the other, and for their times."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from compiler_lens.analysis.diff.model import (
     Aspect,
-    AutotuneChange,
-    BreakChange,
     Case,
-    CudagraphChange,
-    Difference,
-    FrameChange,
-    GraphChange,
     KernelChange,
     LaunchRef,
     MatchMethod,
-    NodeChange,
     RecordingDiff,
     Times,
     Verdict,
 )
-from compiler_lens.model import AutotuneChoice, CudagraphOutcome, GraphStage, KernelKind
 from compiler_lens.render import words
+from compiler_lens.render.console.diff_difference_words import differences, op_names, sizes
 from compiler_lens.render.text import plural, times
 
 VERDICTS: Mapping[Verdict, str] = {
@@ -43,37 +36,18 @@ METHODS: Mapping[MatchMethod, str] = {
     MatchMethod.OPS: "same ops and shapes, other nodes",
 }
 
-# In what two launches differ.
-ASPECTS: Mapping[Aspect, str] = {
-    Aspect.KIND: "kind",
-    Aspect.OPS: "ops",
-    Aspect.FUSED: "fused with it",
-    Aspect.MOVED: "moved",
-    Aspect.SIZES: "sizes",
-    Aspect.DTYPE: "dtype",
-    Aspect.REDUCTION: "loops",
-    Aspect.TEMPLATE: "template",
-    Aspect.TILING: "tiling",
-    Aspect.WARPS: "warps",
-    Aspect.ACCESS: "memory accesses",
-    Aspect.CODE: "code",
-}
-
 NOTHING_ELSE = "nothing else that the compiler did differs"
 NO_TIMES = "Kernel times need a profile on both sides: lens.profile(…), or compiler-lens profile"
 
-_CONSTANTS = ("BLOCK_M", "BLOCK_N", "BLOCK_K")  # of a template's constants, those that a reader looks for first
 _SHAPES: Mapping[str, tuple[str, str]] = {
     "pointwise": ("pointwise kernel", "pointwise kernels"),
     "reduction": ("reduction", "reductions"),
     "persistent_reduction": ("persistent reduction", "persistent reductions"),
     "template": ("template", "templates"),
 }
-_KINDS = frozenset(kind.value for kind in KernelKind)
 _VERDICT = 32  # columns that two lines of names leave for what became of them
 _SHOWN = 3  # differences of one change, told in one line
 _WHOLE = 100  # microseconds from which on their tenths say nothing
-_LONGEST = 60  # of a value
 _ARROW = "→"
 
 
@@ -191,73 +165,13 @@ def _why(change: KernelChange) -> str:
         listed = {(list(Aspect).index(d.aspect), d.name) for case in change.cases for d in case.differences}
         return f": same code, other {', '.join(name for _, name in sorted(listed))}"
     if change.verdict in (Verdict.SPLIT, Verdict.MERGED, Verdict.REGROUPED):
-        moved = _ops(sorted({d.name for d in change.first.differences if d.aspect is Aspect.MOVED}))
+        moved = op_names(sorted({d.name for d in change.first.differences if d.aspect is Aspect.MOVED}))
         return f" ({VERDICTS[change.verdict]}{f': {moved} moved' if moved else ''})"
-    if sizes := _sizes(change):
-        return f": {sizes}"
+    if told := sizes(change):
+        return f": {told}"
     found = change.differences or tuple(d for d in change.first.differences if d.aspect is Aspect.KIND)
     told = differences(found)
     return f": {told}" if told else ""
-
-
-def _sizes(change: KernelChange) -> str:
-    """`sizes 8 → 24`, where all that differs follows from that."""
-    shapes = [d for case in change.cases for d in case.differences if d.aspect is Aspect.SIZES]
-    if not shapes or not set(change.aspects) <= {Aspect.SIZES, Aspect.ACCESS, Aspect.TILING, Aspect.WARPS}:
-        return ""
-    dims: dict[tuple[str, str], None] = {}
-    for d in shapes:
-        before, after = (value.strip("[]").split(", ") for value in (d.before, d.after))
-        if len(before) == len(after):
-            dims.update(dict.fromkeys(pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]))
-    told = [f"{before} {_ARROW} {after}" for before, after in dims]
-    return f"sizes {', '.join(told[:_SHOWN])}{', …' if len(told) > _SHOWN else ''}" if told else "other sizes"
-
-
-def differences(found: Iterable[Difference], most: int = _SHOWN) -> str:
-    """`XBLOCK 512 → 128, num_warps 4 → 8`: the telling ones first."""
-    listed = [d for d in found if not _is_detail(d)]
-    if any(d.aspect is Aspect.KIND for d in listed):
-        listed = [d for d in listed if d.aspect in (Aspect.KIND, Aspect.FUSED, Aspect.TEMPLATE, Aspect.DTYPE)]
-    listed.sort(key=lambda d: (list(Aspect).index(d.aspect), d.name not in _CONSTANTS or _CONSTANTS.index(d.name) - 9))
-    told = list(dict.fromkeys(filter(None, map(difference, listed))))
-    return ", ".join(told[:most]) + (", …" if len(told) > most else "")
-
-
-def _is_detail(d: Difference) -> bool:
-    return d.aspect is Aspect.TEMPLATE and not (d.before and d.after) and d.name not in _CONSTANTS
-
-
-def difference(d: Difference) -> str:
-    """One difference in words."""
-    before, after = (_value(d, value) for value in (d.before, d.after))
-    if d.aspect is Aspect.FUSED:
-        parts = [f"no longer {before}" if before else "", f"also {after}" if after else ""]
-        return ", ".join(part for part in parts if part)
-    if d.aspect is Aspect.MOVED:
-        return f"{words.op_name(d.name)} moved from {d.before} to {d.after}"
-    if d.aspect is Aspect.KIND and "." in d.before and "." in d.after:
-        return ""  # two functions of a library: their names say it
-    if d.aspect is Aspect.CODE:
-        return "other code"
-    if d.aspect is Aspect.ACCESS and not d.name:
-        return "other memory accesses"
-    name = f"{d.name} " if d.name else ""
-    return f"{name}{before} {_ARROW} {after}" if before and after else f"{name}{before or after}"
-
-
-def _value(d: Difference, value: str) -> str:
-    if d.aspect in (Aspect.OPS, Aspect.FUSED):
-        return _ops(value.split())
-    if d.aspect is Aspect.KIND:
-        return words.KERNEL_KINDS[KernelKind(value)] if value in _KINDS else words.KERNEL_KINDS[KernelKind.EXTERN]
-    return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
-
-
-def _ops(targets: Iterable[str]) -> str:
-    counts = Counter(words.op_name(target) for target in targets)
-    told = [f"{op} {times(n)}" if n > 1 else op for op, n in counts.items()]
-    return ", ".join(told[:_SHOWN]) + (", …" if len(told) > _SHOWN else "")
 
 
 def microseconds(t: Times | None) -> str:
@@ -305,102 +219,6 @@ def idle_reason(d: RecordingDiff) -> str:
     if before < after and waited.gain > 0:
         return "as CUDA graphs launch the kernels"
     return "as CUDA graphs no longer launch the kernels" if before > after and waited.gain < 0 else ""
-
-
-# -- the rest
-
-
-def graph_lines(changes: Sequence[GraphChange]) -> list[str]:
-    """What differs in the first stage that differs, of all compilations: the later ones follow from it."""
-    if not changes:
-        return []
-    stage = next(stage for stage in GraphStage if any(change.stage is stage for change in changes))
-    counts: Counter[str] = Counter()
-    for change in changes:
-        if change.stage is stage:
-            for node in change.nodes:
-                counts[node_change(node)] += node.times
-    told = [f"{what} {times(n)}" if n > 1 else what for what, n in counts.most_common(_SHOWN)]
-    more = f"; {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
-    return [f"{words.STAGES[stage]}: {'; '.join(told)}{more}"]
-
-
-def node_change(change: NodeChange) -> str:
-    """`relu f32[8, 64] → gelu f32[8, 64]`, `+ dropout f32[8, 64]`."""
-    before, after = node(change.before), node(change.after)
-    if change.verdict is Verdict.CHANGED:
-        old, new = change.before.partition(" "), change.after.partition(" ")
-        if old[2] == new[2]:
-            return f"{words.op_name(old[0])} {_ARROW} {words.op_name(new[0])} {new[2]}".rstrip()
-        if old[0] == new[0]:
-            return f"{words.op_name(old[0])} {old[2]} {_ARROW} {new[2]}"
-        return f"{before} {_ARROW} {after}"
-    if change.verdict is Verdict.IDENTICAL:
-        return f"moved: {after}"
-    return f"+ {after}" if after else f"- {before}"
-
-
-def node(told: str) -> str:
-    """The op by its short name, and its result."""
-    target, _, spec = told.partition(" ")
-    return f"{words.op_name(target)} {spec}".rstrip() if target else ""
-
-
-def frame_line(change: FrameChange) -> str:
-    """What became of a function's compilations."""
-    if not change.before or not change.after:
-        side, ids = ("after", change.after) if change.after else ("before", change.before)
-        many = f" {times(len(ids))}" if len(ids) > 1 else ""
-        return f"{change.function}{many}: only {side}"
-    outcomes = [words.OUTCOMES[o] for o in (change.outcome_before, change.outcome_after) if o]
-    return f"{change.function}: {f' {_ARROW} '.join(outcomes)}"
-
-
-def break_verdict(change: BreakChange) -> str:
-    """What became of a graph break."""
-    if not change.after:
-        return "fixed"
-    if not change.before:
-        return "new"
-    return "more" if change.after > change.before else "fewer"
-
-
-def cudagraph_line(changes: Sequence[CudagraphChange]) -> str:
-    """How CUDA graphs ended before and after, counted."""
-    counts = Counter((cudagraph_state(c.before), cudagraph_state(c.after)) for c in changes)
-    told = [f"{before} {_ARROW} {after}" + (f" {times(n)}" if n > 1 else "") for (before, after), n in counts.items()]
-    return f"CUDA graphs: {'; '.join(told)}"
-
-
-def cudagraph_state(outcome: CudagraphOutcome | None) -> str:
-    """How CUDA graphs ended for one compiled graph."""
-    if outcome is None:
-        return "none"
-    parts = f" in {outcome.partitions:,} partitions" if outcome.partitions > 1 else ""
-    return words.CUDAGRAPHS[outcome.state] + parts
-
-
-def autotune_line(changes: Sequence[AutotuneChange]) -> str:
-    """How many ops autotuning decides otherwise."""
-    only = {
-        "before": sum(c.times for c in changes if c.before and not c.after),
-        "after": sum(c.times for c in changes if c.after and not c.before),
-    }
-    other = sum(c.times for c in changes if c.before and c.after)
-    told = [f"{plural(other, 'op')} with another winner"] if other else []
-    told += [f"{plural(n, 'op')} tuned only {side}" for side, n in only.items() if n]
-    return f"Autotuning: {', '.join(told)}"
-
-
-def choice(chosen: AutotuneChoice | None) -> str:
-    """A winner with what tells it from others."""
-    if chosen is None:
-        return "not tuned"
-    if chosen.kind in (KernelKind.EXTERN, KernelKind.FALLBACK):
-        return chosen.name
-    values = dict(part.partition("=")[::2] for part in chosen.detail.split(", "))
-    told = [f"{name} {values[name]}" for name in (*_CONSTANTS, "num_warps", "num_stages") if name in values]
-    return f"{words.KERNEL_KINDS[chosen.kind]} {', '.join(told)}".rstrip()
 
 
 def case_names(case: Case) -> str:

@@ -15,6 +15,7 @@ from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.console.code import language_of
 from compiler_lens.render.console.diff_code import SAME_CODE
+from compiler_lens.render.console.diff_difference_words import ASPECTS, differences
 from compiler_lens.render.console.kernels import config_rows, moved
 from compiler_lens.render.console.lineage import modules_text
 from compiler_lens.render.html.diff.code import compared
@@ -79,7 +80,7 @@ def _row(pair: Pair, *, with_id: bool) -> Sequence[Cell]:
     one = (pair.first.after or pair.first.before)[0]
     return (
         (told.names(pair.first), None, f"#/kernel/{pair.key}"),
-        told.differences(pair.first.differences, _LISTED),
+        differences(pair.first.differences, _LISTED),
         *time_cells(pair.times),
         pair.verdict,
         _method(pair.method),
@@ -128,7 +129,7 @@ def pair_details(both: Both) -> list[dict[str, Any]]:
 
 def _details(pair: Pair, both: Both, tuned: AbstractSet[str]) -> dict[str, Any]:
     case = pair.first
-    listed = told.differences(case.differences, _LISTED)
+    listed = differences(case.differences, _LISTED)
     sides = [[one for each in pair.cases for one in getattr(each, side)] for side in _SIDES]
     kernels = [_kernels(side, half) for side, half in zip(sides, both.halves, strict=True)]
     return {
@@ -174,9 +175,7 @@ def _kernels(side: Iterable[LaunchRef], half: Half) -> list[_One]:
 
 def _differences(found: Sequence[Difference]) -> Block | None:
     """Every value that differs, whole."""
-    rows = [
-        (told.ASPECTS[d.aspect], words.op_name(d.name) if "." in d.name else d.name, d.before, d.after) for d in found
-    ]
+    rows = [(ASPECTS[d.aspect], words.op_name(d.name) if "." in d.name else d.name, d.before, d.after) for d in found]
     return table("Every difference", ("=what", "name", "`before", "`after"), rows) if rows else None
 
 

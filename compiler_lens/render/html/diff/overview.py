@@ -10,6 +10,7 @@ from compiler_lens.analysis.diff.model import RecordingDiff, Times
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.model import Recording
 from compiler_lens.render import words
+from compiler_lens.render.console import diff_around_words as around_words
 from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.console.diff import around, compile_time_words, gap_words, phase_rows, timed_words
 from compiler_lens.render.console.page import BAD, GOOD, WARN
@@ -28,6 +29,7 @@ def overview(both: Both) -> dict[str, Any]:
     return {
         "d": d,
         "told": told,
+        "around_words": around_words,
         "page": both.page,
         "names": [PurePath(name).name or name for name in both.names],
         "verdict": told.kernels_line(d),

@@ -9,6 +9,7 @@ from typing import Any
 from compiler_lens.analysis.diff.model import AutotuneChange, GraphChange, NodeChange, Verdict
 from compiler_lens.model import AutotuneChoice, AutotuneResult, CompileId, Graph, GraphStage, Recording
 from compiler_lens.render import words
+from compiler_lens.render.console import diff_around_words as around
 from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.console.environment import environment_facts
 from compiler_lens.render.html.diff.code import compared
@@ -60,7 +61,7 @@ def _graph(change: GraphChange, both: Both) -> dict[str, Any]:
 def _node(node: NodeChange, both: Both) -> Sequence[Cell]:
     return (
         _VERDICTS[node.verdict],
-        told.node_change(node),
+        around.node_change(node),
         figure(f"{node.times:,}", node.times) if node.times > 1 else "",
         node.module,
         both.page.at(node.line) if node.line else "",
@@ -94,12 +95,12 @@ def autotune_blocks(both: Both) -> list[Block]:
     rows = [
         (
             change.op, " ".join(change.inputs), figure(f"{change.times:,}", change.times) if change.times > 1 else "",
-            told.choice(change.before), _took(change.before), told.choice(change.after), _took(change.after),
+            around.choice(change.before), _took(change.before), around.choice(change.after), _took(change.after),
         )
         for change in changes
     ]  # fmt: skip
     tried = [_results(half.recording) for half in both.halves]
-    note = told.autotune_line(changes).partition(": ")[2]
+    note = around.autotune_line(changes).partition(": ")[2]
     return [table("Autotuning", columns, rows, note=note), *(_tried(change, tried) for change in changes)]
 
 
@@ -136,7 +137,7 @@ def _tried(change: AutotuneChange, tried: Sequence[_Tried]) -> Block:
 def _choices(results: Sequence[AutotuneResult], won: AutotuneChoice | None) -> dict[tuple[str, str], AutotuneChoice]:
     """By what they are: a template's name has a number that says nothing."""
     result = next((one for one in results if one.winner == won), None)
-    return {(told.choice(one), one.detail): one for one in reversed(result.choices)} if result else {}
+    return {(around.choice(one), one.detail): one for one in reversed(result.choices)} if result else {}
 
 
 def _candidate(choice: AutotuneChoice | None) -> Cell:
