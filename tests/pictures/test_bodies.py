@@ -181,6 +181,19 @@ def test_calls_in_calls_in_calls_end():
     assert op_count(found.flow.graph)[0] == 1
 
 
+def test_calls_of_calls_end_by_their_number_too():
+    """Ten calls in each body, eight deep."""
+    graphs, path = [], "b"
+    for _ in range(8):
+        inner = [hop(f"p{k}", "n", "a") for k in range(10)]
+        graphs.append(body(path, held("n"), *inner, gives="p9"))
+        path += ".n"
+    graphs.append(body(path, made.op("s", "a")))
+    found = of_calls([hop("w", "b", "x")], *graphs)
+    assert len(found.flow.steps) < 30_000
+    assert op_count(found.flow.graph) == (1, sum(10**k for k in range(1, 9)) + 10**8)
+
+
 def test_bodies_without_known_names_have_their_own():
     found = of_calls(
         [hop("w", "one", "two", "x", target="novel")], body("one", made.op("s", "a")), body("two", made.op("t", "a"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 
-from compiler_lens.analysis.level_tree import Group
+from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Box, BoxKind, Edge, Level, Levels
 from compiler_lens.model import Node
 from compiler_lens.render.graph import labels
@@ -129,7 +129,7 @@ def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[
     count = len(levels.level(group).boxes)
     rank, deep, kernels = [group], 0, list[Group]()
     while rank and (depth is None or deep < depth):
-        inner = [box.group for each in rank for box in levels.level(each).boxes if box.group and len(box.group) > 1]
+        inner = [box.group for each in rank for box in levels.level(each).boxes if box.group and _opens(box.group)]
         if depth is None:  # kernels open last, all of the picture or none
             kernels += [each for each in inner if each.kernel]
             inner = [each for each in inner if not each.kernel]
@@ -142,6 +142,11 @@ def _opened(levels: Levels, group: Group, depth: int | None) -> tuple[frozenset[
     if not rank and count + sum(len(levels.level(each).boxes) for each in kernels) <= room:
         opened |= {id(each) for each in kernels}
     return frozenset(opened), deep, count > room
+
+
+def _opens(group: Group) -> bool:
+    """A single op says all in its own box, but for one that a branch runs."""
+    return len(group) > 1 or group.kind is GroupKind.BODY
 
 
 @dataclass(slots=True)
