@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import made
 import pytest
@@ -226,6 +227,16 @@ def test_a_graph_that_ddp_splits_is_shown_in_order():
     places = [svg.index(f"graph [4/0], part {n} of 3<") for n in (1, 2, 3)]
     assert places == sorted(places)
     assert "1 graph, compiled in 3 parts, 0 graph breaks" in svg
+
+
+def test_of_very_many_parts_the_first_are_shown():
+    recording = made.recorded("ddp")
+    (first, *_) = [graph for graph in recording.graphs if graph.stage is GraphStage.AOT_FORWARD]
+    dynamo = next(graph for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
+    graphs = (dynamo, *(replace(first, ordinal=number) for number in range(25)))
+    svg = draw(replace(recording, graphs=graphs), "frame").svg
+    assert svg.count(">graph [4/0], part ") == 20
+    assert "compiled in 25 parts, 0 graph breaks; 5 more<" in svg
 
 
 def test_any_part_can_be_drawn():
