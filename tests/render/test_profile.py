@@ -17,7 +17,8 @@ from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, OtherTime, ProfileNote, Recording, Remark
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.console.profile import kernel_label, profile_report
+from compiler_lens.render.console.profile import profile_report
+from compiler_lens.render.console.profile_table import kernel_label
 from compiler_lens.render.json import to_json
 from compiler_lens.render.profile_words import note_words
 
