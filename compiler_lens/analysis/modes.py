@@ -54,12 +54,6 @@ class Timing:
         return self.quartiles[1]
 
     @property
-    def spread(self) -> float:
-        """Seconds between the quartiles."""
-        low, _, high = self.quartiles
-        return high - low
-
-    @property
     def drift(self) -> float:
         """How many times longer a call took in the slowest pass than in the fastest, by their medians."""
         medians = [statistics.median(one) for one in self.passes]
@@ -120,9 +114,10 @@ class Row:
         return sum(timing.median for timing in self.timings) if self.timings and not self.failure else None
 
     @property
-    def spread(self) -> float:
-        """Seconds between the quartiles, of all phases together."""
-        return sum(timing.spread for timing in self.timings)
+    def quartiles(self) -> tuple[float, float, float]:
+        """Those of all phases, added up."""
+        lows, middles, highs = zip(*(timing.quartiles for timing in self.timings), strict=True)
+        return sum(lows), sum(middles), sum(highs)
 
     def timing(self, phase: str) -> Timing | None:
         """The times of one phase."""
@@ -198,9 +193,11 @@ def _between(places: Sequence[float], values: Sequence[float], share: float) -> 
 
 
 def above_noise(one: Row | Timing, other: Row | Timing) -> bool:
-    """Whether two medians differ by more than the wider of the two spreads."""
-    first, second = _middle(one), _middle(other)
-    return first is not None and second is not None and abs(first - second) > max(one.spread, other.spread)
+    """Whether the middle halves of two are apart: the slower one's lower quartile above the faster one's upper."""
+    if _middle(one) is None or _middle(other) is None:
+        return False
+    (low, _, high), (other_low, _, other_high) = one.quartiles, other.quartiles
+    return low > other_high or other_low > high
 
 
 def _middle(one: Row | Timing) -> float | None:

@@ -38,7 +38,7 @@ EAGER = row("eager", 9.9, 10.0, 10.1)
 def test_quartiles_are_between_the_values() -> None:
     assert Timing("call", ((3.0,),)).quartiles == (3.0, 3.0, 3.0)
     assert Timing("call", ((1.0, 2.0, 3.0, 4.0),)).quartiles == pytest.approx((1.5, 2.5, 3.5))
-    assert Timing("call", ((4.0, 1.0, 3.0, 2.0),)).spread == pytest.approx(2.0)
+    assert Timing("call", ((4.0, 1.0, 3.0, 2.0),)).quartiles == pytest.approx((1.5, 2.5, 3.5))
     assert Timing("call", ((1.0, 2.0), (3.0, 4.0))).median == pytest.approx(2.5)
 
 
@@ -56,12 +56,14 @@ def test_tokens_per_second_come_from_the_median() -> None:
     assert Timing("decode", ((0.5,),)).tokens_per_second is None
 
 
-def test_noise_is_the_wider_of_the_two_spreads() -> None:
+def test_noise_is_where_the_middle_halves_overlap() -> None:
     wide, narrow = row("a", 1.0, 2.0, 3.0), row("b", 3.3, 3.3, 3.3)
-    assert wide.spread == pytest.approx(1.5)
-    assert not above_noise(row("b", 3.4, 3.4, 3.4), wide)
-    assert not above_noise(wide, row("b", 3.4, 3.4, 3.4))
-    assert above_noise(wide, row("b", 3.6, 3.6, 3.6))
+    assert wide.quartiles == pytest.approx((1.25, 2.0, 2.75))
+    for near in (2.7, 1.3):
+        assert not above_noise(row("b", near, near, near), wide)
+        assert not above_noise(wide, row("b", near, near, near))
+    assert above_noise(wide, row("b", 2.8, 2.8, 2.8))
+    assert above_noise(row("b", 1.2, 1.2, 1.2), wide), "a wide spread hides nothing that lies outside of it"
     assert not above_noise(narrow, narrow)
     assert not above_noise(narrow, Row("failed", failure="RuntimeError: no"))
 
