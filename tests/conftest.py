@@ -1,8 +1,10 @@
 """What every test is held to: it leaves torch as it found it."""
 
+import gc
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import pytest
 
@@ -11,18 +13,31 @@ import pytest
 def _no_trace_left() -> Iterator[None]:
     """No handler, no hook and no compiled code stays behind a test."""
     yield
-    torch = sys.modules.get("torch")
-    if torch is None or "torch._dynamo" not in sys.modules:
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is None or not hasattr(dynamo, "reset"):
         return
-    import gc
+    if _has_compiled(dynamo) or _lenses_heard() or _is_hooked(dynamo):
+        dynamo.reset()
+        gc.collect()
+        gc.freeze()  # what outlives a test, torch's million objects above all, need not be looked at after each one
+    assert not _lenses_heard(), "a lens is still open: close it, or use it as a context manager"
+    assert not _is_hooked(dynamo), "a hook is still there"
 
-    torch._dynamo.reset()
-    gc.collect()
-    if not gc.get_freeze_count():  # torch itself is a million objects, which need not be looked at after every test
-        gc.freeze()
-    left = [h for h in logging.getLogger("torch.__trace").handlers if type(h).__module__.startswith("compiler_lens")]
-    assert not left, "a lens is still open: close it, or use it as a context manager"
-    assert not hasattr(torch._dynamo.convert_frame.CatchErrorsWrapper.__call__, "__wrapped__"), "a hook is still there"
+
+def _has_compiled(dynamo: ModuleType) -> bool:
+    """Whether torch.compile was called, or any frame looked at, since the last reset, which clears all three."""
+    frames = dynamo.convert_frame
+    return bool(dynamo.eval_frame.cached_backends or frames.input_codes.seen or frames.FRAME_COUNTER)
+
+
+def _lenses_heard() -> list[logging.Handler]:
+    """The handlers of lenses that are open, or that nobody has collected yet."""
+    handlers = logging.getLogger("torch.__trace").handlers
+    return [handler for handler in handlers if type(handler).__module__.startswith("compiler_lens")]
+
+
+def _is_hooked(dynamo: ModuleType) -> bool:
+    return hasattr(dynamo.convert_frame.CatchErrorsWrapper.__call__, "__wrapped__")
 
 
 @pytest.fixture

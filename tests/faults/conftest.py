@@ -59,6 +59,7 @@ def _no_trace_left() -> Iterator[None]:
     yield
     torch._dynamo.reset()  # torch keeps a backend, and so its lens, until then
     gc.collect()
+    gc.freeze()  # what outlives a test need not be looked at after each one
     assert state_of_torch() == before
 
 
