@@ -33,6 +33,7 @@ from compiler_lens.render.console import view
 from compiler_lens.render.console.lineage import folded_modules
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.json import to_json
+from compiler_lens.render.text import microseconds
 
 DATA = Path(__file__).parent.parent / "gpu/data"
 ID = CompileId(0, 0)
@@ -79,6 +80,12 @@ def layers(count: int = 12, name: str = "/home/user/app/net.py", code: str = "re
     return Recording(graphs=tuple(graphs), kernels=(kernel,))
 
 
+def took(kernel: str) -> str:
+    """What the launches of one kernel of `gpt` take in a call, added up from the recording itself."""
+    launches = [t for t in gpt().profiles[-1].launches if t.kernel.endswith((f".{kernel}", f"_{kernel}"))]
+    return microseconds(sum(t.microseconds * t.runs for t in launches))
+
+
 # -- folding
 
 
@@ -104,9 +111,9 @@ def test_modules_that_differ_in_a_number_are_told_once(paths, told):
 
 def test_kernels_come_with_lines_modules_memory_and_time():
     text = shown(gpt(), "kernels")
-    assert "of the 0.227 ms that the device works in a call" in text
+    assert f"of the {microseconds(gpt().profiles[-1].busy_microseconds)} that the device works in a call" in text
     first = text.split("\n  extern_kernels.mm\n")[1].split("\n")
-    assert first[0] == "      [0/0] backward  63.2 µs, extern, 1 op, 8 launches, 76.0 MiB, 25.8 GFLOP"
+    assert first[0] == f"      [0/0] backward  {took('mm')}, extern, 1 op, 8 launches, 76.0 MiB, 25.8 GFLOP"
     assert first[1].startswith("      models.py:22, 24, 25 of net.down, net.up +2  mm")
 
 
@@ -138,7 +145,7 @@ def test_a_kernel_is_followed_from_the_line_to_the_launch():
     for part in (
         "reads 8.0 MiB in 1 buffer",
         "writes 8.0 MiB in 1 buffer",
-        "takes 7.0 µs a call, in 1 run",
+        f"takes {took('gelu_view_8')} a call, in 1 run",
         "not fused with",
     ):
         assert part in text
@@ -222,8 +229,8 @@ def test_every_role_has_words():
 def test_a_line_has_its_kernels_of_both_passes_and_who_shares_them():
     text = shown(gpt(), "line", place="models.py:24")
     assert text.startswith("models.py:24  x = x + self.out(y)\n  2 torch ops: linear, add\n    of net.out, net\n")
-    assert "  forward  5 kernels, 5 launches, 15.3 µs in all\n" in text
-    assert "  backward  8 kernels, 9 launches, 31.5 µs in all" in text
+    assert re.search(r"\n  forward  5 kernels, 5 launches, [\d.]+ µs in all\n", text)
+    assert re.search(r"\n  backward  8 kernels, 9 launches, [\d.]+ µs in all\n", text)
     assert "1 of 4 launches  all of it" in text
     assert "  in the same launches\n    models.py:25  " in text
 
