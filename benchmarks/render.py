@@ -1,24 +1,37 @@
-"""How long pictures of graphs take, and whether that grows with the graph and no faster.
+"""How long pictures and pages take, and whether that grows with the recording and no faster.
 
-    python benchmarks/render.py [--journals FOLDER]
+    python benchmarks/render.py [--journals FOLDER] [--only pictures|pages|others]
 
-All levels of every graph of a 12-layer GPT-2's training step as SVG (recorded into FOLDER without generating code, and
-used again); graphs of up to 100,000 nodes, made of a small real one and of layers that are all different. Beside them
-torch's FxGraphDrawer with Graphviz and a time limit, where a `dot` is on the PATH. CPU clock, the least of n.
+Recordings are made without generating code, kept in FOLDER and used again:
+
+- pictures: all levels of every graph of training steps, a 12-layer GPT-2's and a 32-layer Llama's, as SVG; and graphs
+  of up to 100,000 nodes, made of a small real one and of layers that are all different;
+- pages: `compiler-lens report`, loading included, of these steps, of 2,000 compilations and of a graph of more than
+  50,000 nodes, each in a process of its own; then its page in Chromium, where there is one;
+- others: the same with torch's FxGraphDrawer and Graphviz, and with tlparse, where they are on the PATH.
+
+CPU clock, the least of n; the browser's times are wall time.
 """
 
 from __future__ import annotations
 
 import argparse
-import shutil
+import contextlib
+import gzip
+import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-from synthetic import journal_of_wide_graphs
+from browsing import browsed
+from loading import record_small
+from other_tools import flat_drawing, print_logs, ran
+from synthetic import journal_of_compilations, journal_of_wide_graphs
 
 from compiler_lens import load
 from compiler_lens.analysis.levels import Levels, levels
@@ -27,25 +40,61 @@ from compiler_lens.render.graph.scene import picture
 from compiler_lens.render.graph.sheet import single
 from compiler_lens.render.graph.svg import to_svg
 
-REPEATS = 3
+REPEATS, REPORTS = 3, 2
 TARGET = 2.0  # seconds for the training step
 SIZES = (1_000, 10_000, 50_000, 100_000)
-LIMIT = 60  # seconds that Graphviz gets
-SMALL = Path(__file__).parent.parent / "tests" / "gpu" / "data" / "gpt-default-cold.clens.gz"
+WIDE = 170_000  # nodes in all of a step of which one graph has more than 50,000
+TESTS = Path(__file__).parent.parent / "tests"
+SMALL = TESTS / "gpu" / "data" / "gpt-default-cold.clens.gz"
+GPU_LOG = TESTS / "gpu" / "data" / "resnet-max-autotune-cold.trace.log.gz"
+BROKEN = TESTS / "pictures" / "data" / "broken.clens.gz"
 OPS = ("mm", "add", "gelu", "mul", "view", "sum", "permute", "rsqrt", "sub", "exp")
 
 
-def record(path: Path) -> None:
-    """A training step of a 12-layer GPT-2; the AOT graphs need no code to be generated."""
-    import torch
+def gpt2() -> Any:
+    """Twelve layers, thin."""
     from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(GPT2Config(n_embd=64, n_layer=12, n_head=4, vocab_size=128, n_positions=64))
+
+
+def llama() -> Any:
+    """Thirty-two layers, thin."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    width = {"hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4, "num_key_value_heads": 2}
+    return LlamaForCausalLM(LlamaConfig(num_hidden_layers=32, vocab_size=128, max_position_embeddings=64, **width))
+
+
+MODELS: Mapping[str, Callable[[], Any]] = {"gpt2_12": gpt2, "llama_32": llama}
+
+
+def train(model: str, path: Path | None) -> None:
+    """A training step, recorded where a path is given; the AOT graphs need no code to be generated."""
+    import torch
 
     import compiler_lens
 
     ids = torch.randint(0, 90, (2, 16))
-    model = GPT2LMHeadModel(GPT2Config(n_embd=64, n_layer=12, n_head=4, vocab_size=128, n_positions=64))
-    with compiler_lens.Lens(path):
-        torch.compile(model, backend="aot_eager")(input_ids=ids, labels=ids).loss.backward()
+    with compiler_lens.Lens(path) if path else contextlib.nullcontext():
+        torch.compile(MODELS[model](), backend="aot_eager")(input_ids=ids, labels=ids).loss.backward()
+
+
+def recorded(model: str, folder: Path) -> Path:
+    """The recording of a training step."""
+    path = folder / f"{model}-aot.clens"
+    if not path.exists():
+        subprocess.run([sys.executable, __file__, "--train", model, "--to", path], check=True, capture_output=True)
+    return path
+
+
+def logged(model: str, folder: Path) -> Path:
+    """The log that torch writes of a training step."""
+    traces = folder / f"{model}-trace"
+    if not traces.exists():
+        environment = {**os.environ, "TORCH_TRACE": str(traces)}
+        subprocess.run([sys.executable, __file__, "--train", model], env=environment, check=True, capture_output=True)
+    return next(traces.glob("*.log"))
 
 
 def svgs(known: Levels) -> list[str]:
@@ -77,8 +126,8 @@ def layered(count: int) -> Recording:
     return Recording(graphs=(Graph(CompileId(0, 0), GraphStage.DYNAMO, "", tuple(nodes)),))
 
 
-def training(recording: Recording) -> None:
-    print("| graph of GPT-2, 12 layers | nodes | levels | boxes, at most | all SVGs | KiB |\n|---|---|---|---|---|---|")
+def training(model: str, recording: Recording) -> None:
+    print(f"| graph of {model} | nodes | levels | boxes, at most | all SVGs | KiB |\n|---|---|---|---|---|---|")
     total = 0.0
     for graph in recording.graphs:
         if len(graph.nodes) < 100:
@@ -109,51 +158,74 @@ def growth(title: str, make: Callable[[int], Recording]) -> None:
     print()
 
 
-def graphviz(recording: Recording) -> None:
-    """A flat drawing of the Dynamo graph, as Graphviz gets it from other tools."""
-    dot = shutil.which("dot")
-    if dot is None:
-        print("No `dot` on the PATH: nothing to compare with.")
-        return
-    from torch import fx
-    from torch.fx.passes.graph_drawer import FxGraphDrawer
+def pictures(folder: Path) -> None:
+    for model in MODELS:
+        training(model, load(recorded(model, folder)))
+    growth("nodes in layers that all differ", layered)
+    wide = journal_of_wide_graphs(SMALL, folder / "wide.clens")
+    growth("nodes, each copied many times side by side", lambda nodes: load(wide(nodes)))
 
-    graph = max((g for g in recording.graphs if g.stage is GraphStage.DYNAMO), key=lambda g: len(g.nodes))
-    copy, values = fx.Graph(), {}
-    for node in graph.nodes:
-        inputs = tuple(values[name] for name in node.inputs if name in values)
-        values[node.name] = copy.create_node(
-            "placeholder" if not inputs else "call_function", len, inputs, name=node.name
-        )
-    text = FxGraphDrawer(fx.GraphModule({}, copy), "flat").get_dot_graph().to_string()
-    start = time.perf_counter()
-    try:
-        subprocess.run([dot, "-Tsvg"], input=text.encode(), capture_output=True, timeout=LIMIT, check=False)
-        told = f"{time.perf_counter() - start:.1f} s"
-    except subprocess.TimeoutExpired:
-        told = f"not done after {LIMIT} s"
-    print(f"FxGraphDrawer and dot, the Dynamo graph alone, flat, {len(graph.nodes):,} nodes: {told}.")
+
+def pages(folder: Path) -> None:
+    """One row for each recording, and what was slowest to answer a click."""
+    heads = ("report of", "MB", "CPU", "memory", "page", "first paint", "a click: median, most", "which")
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}")
+    for name, path in large_recordings(folder):
+        page = path.with_suffix(".html")
+        command = [sys.executable, "-m", "compiler_lens", "report", path, "-o", page]
+        took = [ran(command) for _ in range(REPORTS)]
+        seconds = min(each[0] for each in took if each)
+        size, memory = page.stat().st_size / 1e6, max(each[1] for each in took if each)
+        seen = browsed(page)
+        told = f"| {name} | {path.stat().st_size / 1e6:.1f} | {seconds:.1f} s | {memory} MiB | {size:.1f} MB |"
+        seen = browsed(page)
+        if seen:
+            paint, clicks = seen
+            most = max(clicks, key=lambda each: clicks[each])
+            told += f" {paint:.0f} ms | {statistics.median(clicks.values()):.0f}, {clicks[most]:.0f} ms | {most} |"
+        print(told, flush=True)
+    print("\nTargets: 10 s, 1,000 MiB, first paint 2,000 ms, a click 100 ms.\n")
+
+
+def large_recordings(folder: Path) -> Iterator[tuple[str, Path]]:
+    """What reports are made of, with its name."""
+    for model in MODELS:
+        yield f"{model}, a training step", recorded(model, folder)
+    small = folder / "small.clens"
+    if not small.exists():
+        record_small(small)
+    yield "2,000 compilations", journal_of_compilations(small, folder / "many.clens")(2_000)
+    yield "2,000 compilations with graph breaks", journal_of_compilations(BROKEN, folder / "broken.clens")(2_000)
+    wide = journal_of_wide_graphs(SMALL, folder / "wide.clens")(WIDE)
+    largest = max(len(graph.nodes) for graph in load(wide).graphs)
+    yield f"a graph of {largest:,} nodes, {WIDE:,} in all", wide
+
+
+def others(folder: Path) -> None:
+    """Other tools, on the same step and on a log of a GPU's."""
+    print(flat_drawing(load(recorded("gpt2_12", folder))))
+    gpu = folder / "resnet-gpu.log"
+    gpu.write_bytes(gzip.decompress(GPU_LOG.read_bytes()))
+    print_logs([(model, logged(model, folder)) for model in MODELS] + [("a ResNet on a GPU, max-autotune", gpu)])
 
 
 def main() -> None:
+    parts = {"pictures": pictures, "pages": pages, "others": others}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--journals", type=Path, help="where recordings are kept")
-    parser.add_argument("--record", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--only", choices=parts, help="one part")
+    parser.add_argument("--train", choices=MODELS, help=argparse.SUPPRESS)
+    parser.add_argument("--to", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.record:
-        record(args.record)
+    if args.train:
+        train(args.train, args.to)
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.journals or Path(temporary)
-        path = folder / "gpt2_12-aot.clens"
-        if not path.exists():
-            subprocess.run([sys.executable, __file__, "--record", path], check=True, capture_output=True)
-        recording = load(path)
-        training(recording)
-        growth("nodes in layers that all differ", layered)
-        wide = journal_of_wide_graphs(SMALL, folder / "wide.clens")
-        growth("nodes, each copied many times side by side", lambda nodes: load(wide(nodes)))
-        graphviz(recording)
+        folder.mkdir(exist_ok=True)
+        for name, part in parts.items():
+            if args.only in {None, name}:
+                part(folder)
 
 
 if __name__ == "__main__":

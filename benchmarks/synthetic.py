@@ -28,23 +28,32 @@ _NAME = re.compile(r"\b[a-z_]\w*\b")
 
 
 def journal_of_compilations(source: Path, target: Path) -> Callable[[int], Path]:
-    """A function that writes a journal with so many compilations, each with the events of the real one in *source*."""
+    """A function that writes a journal with so many compilations, with the events of the real ones in *source*."""
     events, _ = read_journal(source)
+    own = [event for event in events if event.torch_id != NO_ID]
+    real = len({event.torch_id for event in own})
 
     def make(count: int) -> Path:
-        return _write(target, _repeated(events, count))
+        return _write(target, (*(e for e in events if e.torch_id == NO_ID), *_repeated(own, count // real)))
 
     return make
 
 
-def _repeated(events: Sequence[Event], count: int) -> Iterator[Event]:
-    yield from (event for event in events if event.torch_id == NO_ID)
-    own = [event for event in events if event.torch_id != NO_ID]
-    for number in range(count):
-        for event in own:
+def _repeated(events: Sequence[Event], times: int) -> Iterator[Event]:
+    frames = 1 + max(event.torch_id[0] or 0 for event in events)
+    runs = 1 + max(event.run or 0 for event in events)
+    for number in range(times):
+        for event in events:
+            frame, recompile, autograd = event.torch_id
             # A comment of its own keeps the journal from storing the texts of all compilations once.
             text = f"{event.text}\n# {number}" if event.name in CODES else event.text
-            yield replace(event, run=number, torch_id=(number, 0, None), at=event.at + number, text=text)
+            yield replace(
+                event,
+                run=(event.run or 0) + number * runs,
+                torch_id=((frame or 0) + number * frames, recompile, autograd),
+                at=event.at + number,
+                text=text,
+            )
 
 
 def journal_of_wide_graphs(source: Path, target: Path) -> Callable[[int], Path]:
