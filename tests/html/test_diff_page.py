@@ -24,6 +24,7 @@ from compiler_lens.analysis.diff.model import Times
 from compiler_lens.cli import main
 from compiler_lens.comparison import Diff
 from compiler_lens.model import Recording
+from compiler_lens.render.console import diff_around_words as around_words
 from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.console.diff import around, compile_time_words, timed_words
 from compiler_lens.render.html.diff import diff_page
@@ -251,6 +252,19 @@ def test_lines_of_the_user_are_of_both_sides_or_of_one() -> None:
     assert [(mark, code) for mark, _, code in lines] == [("-", "y = F.relu(y)"), ("+", "y = F.silu(y)")]
     for one in pages.data(page("same"))["kernel"]:
         assert {mark for mark, _, _ in one["lines"]} <= {"="}
+
+
+def test_what_autotuning_tried_stands_with_the_kernel_and_by_itself() -> None:
+    data = pages.data(page("modes"))
+    changes = found("modes").result.autotunes
+    tables = {one["table"]: pages.rows(one) for one in data["autotune"][1:]}
+    assert len(tables) == len({(change.op, change.inputs) for change in changes}) > 0
+    for change in changes:
+        rows = tables[f"{change.op}({', '.join(change.inputs)})"]
+        assert [row[0] for row in rows if "after" in row] == [around_words.choice(change.after)]
+    with_kernel = [one["tuned"] for one in data["kernel"] if one["tuned"]]
+    assert with_kernel
+    assert all(pages.rows(one) == tables[one["table"]] for one in with_kernel if one["table"] in tables)
 
 
 def test_breaks_are_fixed_or_new() -> None:

@@ -99,12 +99,12 @@ const otherViews = ({ make, link, data, thing, text, highlightedLines, listing, 
       make("span", { class: "chip" }, step(-1, "‹ previous"), " ", step(1, "next ›")));
     const lines = one.lines.map(([mark, place, told]) => make("li", { class: { "-": "gone", "+": "new" }[mark] || "" }, make("span", { class: "sign" }, mark === "=" ? " " : mark), make("span", { class: "place" }, place), make("code", {}, told)));
     return [head, make("h1", { class: "mono" }, one.name),
-      make("p", { class: "figures" }, make("span", {}, one.where), make("span", {}, one.method && one.verdict !== "identical" ? `${one.verdict}, matched by ${one.method}` : one.verdict), one.times ? make("span", {}, one.times) : null, one.tuned ? back("autotune", "what autotuning tried") : null),
+      make("p", { class: "figures" }, make("span", {}, one.where), make("span", {}, one.method && one.verdict !== "identical" ? `${one.verdict}, matched by ${one.method}` : one.verdict), one.times ? make("span", {}, one.times) : null),
       one.told ? make("p", { class: "differs-in" }, one.told) : null,
       facts(one.facts),
       lines.length ? [make("h2", {}, "From your lines"), make("ul", { class: "from" }, lines)] : null,
       make("h2", {}, "Code", make("span", { class: "quiet" }, "without names, paths and comments")), await code(one.code),
-      blocks([one.launches, ...one.configs]), one.differences ? make("details", {}, make("summary", {}, "every value that differs"), table(one.differences, true)) : null];
+      blocks([one.launches]), one.tuned ? make("details", {}, make("summary", {}, `autotuning tried ${one.tuned.note} for ${one.tuned.table}`), table(one.tuned, true)) : null, blocks(one.configs), one.differences ? make("details", {}, make("summary", {}, "every value that differs"), table(one.differences, true)) : null];
   }
   // What is known of the kernels, each in a column; the cells of a narrow screen have their column's name.
   function facts({ columns, rows, alone }) {

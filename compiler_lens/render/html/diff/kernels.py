@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +20,7 @@ from compiler_lens.render.console.lineage import modules_text
 from compiler_lens.render.html.diff.code import compared
 from compiler_lens.render.html.diff.matter import Both, Half
 from compiler_lens.render.html.diff.pairs import Pair, by_change
+from compiler_lens.render.html.diff.tuning import tried_table
 from compiler_lens.render.html.ink import Cell
 from compiler_lens.render.html.tables import Block, figure, table
 from compiler_lens.render.text import flops, microseconds, nbytes, plural
@@ -118,16 +118,15 @@ def time_cells(times: Times | None) -> tuple[Cell, Cell, Cell]:
 def pair_details(both: Both) -> list[dict[str, Any]]:
     """What each pair's own view shows, in the order of `Both.pairs`."""
     codes: dict[object, dict[str, Any]] = {}
-    tuned = {change.op for change in both.diff.autotunes}
     found = []
     for pair in both.pairs:
         if pair.code not in codes:
             codes[pair.code] = _code(pair, both)
-        found.append(_details(pair, both, tuned) | {"code": codes[pair.code]})
+        found.append(_details(pair, both) | {"code": codes[pair.code]})
     return found
 
 
-def _details(pair: Pair, both: Both, tuned: AbstractSet[str]) -> dict[str, Any]:
+def _details(pair: Pair, both: Both) -> dict[str, Any]:
     case = pair.first
     listed = differences(case.differences, _LISTED)
     sides = [[one for each in pair.cases for one in getattr(each, side)] for side in _SIDES]
@@ -145,7 +144,7 @@ def _details(pair: Pair, both: Both, tuned: AbstractSet[str]) -> dict[str, Any]:
         "differences": _differences(case.differences),
         "facts": _facts(kernels),
         "lines": _lines(kernels, both),
-        "tuned": not tuned.isdisjoint(words.op_name(op) for one in (*case.before, *case.after) for op in one.ops),
+        "tuned": _tuned(kernels),
         "launches": _each_launch(pair, both),
         "configs": [block for side in kernels for one in side if (block := _configs(one))],
     }
@@ -269,6 +268,12 @@ def _called(side: Sequence[LaunchRef], half: Half) -> str:
 def _modules(case: Case, both: Both) -> str:
     side, half = (case.after, both.after) if case.after else (case.before, both.before)
     return modules_text(module for one in side for each in half.lineages([one]) for module in each.modules)
+
+
+def _tuned(kernels: Sequence[Sequence[_One]]) -> Block | None:
+    """What autotuning tried for the op of the pair."""
+    results = [next((r for one in side if (r := one.half.tuned.result(one.lineages))), None) for side in kernels]
+    return tried_table(*results) if any(results) else None
 
 
 def _configs(one: _One) -> Block | None:

@@ -10,6 +10,7 @@ from compiler_lens.analysis.kernel_rows import Costs
 from compiler_lens.analysis.lineage import Lineage
 from compiler_lens.analysis.ownership import Ownership, UserPaths
 from compiler_lens.analysis.provenance import Provenance
+from compiler_lens.analysis.tuned import Tuned
 from compiler_lens.model import CompileId, Kernel, Launch, Pass, Recording
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import Page
@@ -28,13 +29,14 @@ class Half:
     recording: Recording
     provenance: Provenance
     costs: Costs
+    tuned: Tuned
     places: Mapping[_Place, int]  # of each kernel in the recording
 
     @classmethod
     def of(cls, recording: Recording, own: Ownership) -> Half:
         """Of a recording."""
         places = {(k.compile_id, k.part, k.ordinal, k.name): n for n, k in reversed([*enumerate(recording.kernels)])}
-        return cls(recording, Provenance.of(recording, own), Costs.of(recording), places)
+        return cls(recording, Provenance.of(recording, own), Costs.of(recording), Tuned.of(recording), places)
 
     def kernel(self, one: LaunchRef) -> Kernel | None:
         """The kernel that a launch is of."""

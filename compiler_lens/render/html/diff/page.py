@@ -13,7 +13,8 @@ from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.html.diff.kernels import change_table, changes, pair_details, pair_table
 from compiler_lens.render.html.diff.matter import Both
 from compiler_lens.render.html.diff.overview import overview
-from compiler_lens.render.html.diff.views import autotune_blocks, graph_views
+from compiler_lens.render.html.diff.tuning import autotune_blocks
+from compiler_lens.render.html.diff.views import graph_views
 from compiler_lens.render.html.pool import packed, shelved
 from compiler_lens.render.html.redact import redacted_diff
 from compiler_lens.render.html.shell import own_file, rendered, write

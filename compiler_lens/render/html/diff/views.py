@@ -1,4 +1,4 @@
-"""What differs around the kernels, as tables: graphs, autotuning, CUDA graphs, environments."""
+"""What differs around the kernels: graphs, environments."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compiler_lens.analysis.diff.model import AutotuneChange, GraphChange, NodeChange, Verdict
-from compiler_lens.model import AutotuneChoice, AutotuneResult, CompileId, Graph, GraphStage, Recording
+from compiler_lens.analysis.diff.model import GraphChange, NodeChange, Verdict
+from compiler_lens.model import CompileId, Graph, GraphStage
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_around_words as around
 from compiler_lens.render.console import diff_words as told
@@ -15,13 +15,11 @@ from compiler_lens.render.console.environment import environment_facts
 from compiler_lens.render.html.diff.code import compared
 from compiler_lens.render.html.diff.matter import Both
 from compiler_lens.render.html.ink import Cell, address
-from compiler_lens.render.html.tables import Block, figure, table
-from compiler_lens.render.text import milliseconds, plural
+from compiler_lens.render.html.tables import figure, table
 
 _VERDICTS: Mapping[Verdict, str] = {**told.VERDICTS, Verdict.IDENTICAL: "moved", Verdict.REMOVED: "gone"}
 _COMPARED = 1_500  # lines of a graph's code, where every line may differ by a number
 _ROOM = 20_000  # lines of all graphs together
-_SIDES = ("before", "after")
 
 _Graphs = Sequence[Mapping[tuple[CompileId, GraphStage, int], Graph]]
 
@@ -83,67 +81,6 @@ def _lines(graph: Graph) -> list[str]:
 def _code(code: tuple[list[str], list[str]], both: Both) -> dict[str, Any]:
     before, after = (both.pool.add("\n".join(lines)) for lines in code)
     return {"before": before, "after": after, "language": "python"} | compared(*code)
-
-
-# -- autotuning
-
-
-def autotune_blocks(both: Both) -> list[Block]:
-    """Where another choice won, or only one side chose at all; then all that was tried there."""
-    changes = both.diff.autotunes
-    columns = ("`op", "`inputs", "#times", "before", "#took before", "after", "#took after")
-    rows = [
-        (
-            change.op, " ".join(change.inputs), figure(f"{change.times:,}", change.times) if change.times > 1 else "",
-            around.choice(change.before), _took(change.before), around.choice(change.after), _took(change.after),
-        )
-        for change in changes
-    ]  # fmt: skip
-    tried = [_results(half.recording) for half in both.halves]
-    note = around.autotune_line(changes).partition(": ")[2]
-    return [table("Autotuning", columns, rows, note=note), *(_tried(change, tried) for change in changes)]
-
-
-def _took(choice: AutotuneChoice | None) -> Cell:
-    return figure(milliseconds(choice.milliseconds), choice.milliseconds) if choice else ""
-
-
-_Tried = Mapping[tuple[str, tuple[str, ...]], list[AutotuneResult]]
-
-
-def _results(recording: Recording) -> _Tried:
-    found: dict[tuple[str, tuple[str, ...]], list[AutotuneResult]] = {}
-    for result in recording.autotunes:
-        found.setdefault((result.op, result.inputs), []).append(result)
-    return found
-
-
-def _tried(change: AutotuneChange, tried: Sequence[_Tried]) -> Block:
-    """The candidates of both sides, each once."""
-    winners, key = (change.before, change.after), (change.op, change.inputs)
-    sides = [_choices(known.get(key, ()), won) for known, won in zip(tried, winners, strict=True)]
-    rows = [
-        (
-            choice, *(_candidate(side.get((choice, detail))) for side in sides),
-            ", ".join(name for name, side, won in zip(_SIDES, sides, winners, strict=True)
-                      if won is not None and side.get((choice, detail)) == won), detail,
-        )
-        for choice, detail in dict.fromkeys((*sides[1], *sides[0]))
-    ]  # fmt: skip
-    heading = f"{change.op}({', '.join(change.inputs)})"
-    return table(heading, ("`choice", "#before", "#after", "won", "`detail"), rows, note=plural(len(rows), "choice"))
-
-
-def _choices(results: Sequence[AutotuneResult], won: AutotuneChoice | None) -> dict[tuple[str, str], AutotuneChoice]:
-    """By what they are: a template's name has a number that says nothing."""
-    result = next((one for one in results if one.winner == won), None)
-    return {(around.choice(one), one.detail): one for one in reversed(result.choices)} if result else {}
-
-
-def _candidate(choice: AutotuneChoice | None) -> Cell:
-    if choice is None:
-        return ""
-    return ("failed", 1e9) if choice.milliseconds is None else _took(choice)
 
 
 # -- environments

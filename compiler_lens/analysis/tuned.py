@@ -1,0 +1,55 @@
+"""Which autotuning decided on a launch: that of its op, on tensors of the same sizes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.analysis.lineage import Lineage
+from compiler_lens.model import AutotuneResult, CompileId, GraphStage, KernelKind, Node, Pass, Recording
+
+# What autotuning is told of an op's inputs: a bias is as large as the result there, or is left out.
+_COMPARED: Mapping[str, slice] = {"addmm": slice(1, 3), "baddbmm": slice(1, 3), "convolution": slice(0, 2)}
+_EVERY = slice(None)
+_CHOSEN = frozenset((KernelKind.TEMPLATE, KernelKind.EXTERN, KernelKind.FALLBACK))
+_LOWERED: Mapping[GraphStage, bool] = {GraphStage.POST_GRAD: False, GraphStage.POST_GRAD_BACKWARD: True}
+_SIZES = re.compile(r"\[([^\]]*)\]")
+
+_Sizes = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """The results of a recording, to be asked for by launch."""
+
+    results: Mapping[tuple[CompileId, str, _Sizes], Sequence[AutotuneResult]]
+    nodes: Mapping[tuple[CompileId, bool, int, str], Node]
+
+    @classmethod
+    def of(cls, recording: Recording) -> Tuned:
+        """Of a recording."""
+        results: defaultdict[tuple[CompileId, str, _Sizes], list[AutotuneResult]] = defaultdict(list)
+        for one in recording.autotunes:
+            sizes = tuple(found[1] if (found := _SIZES.search(text)) else "" for text in one.inputs)
+            results[one.compile_id, one.op, sizes[_COMPARED.get(one.op, _EVERY)]].append(one)
+        lowered = [graph for graph in recording.graphs if graph.stage in _LOWERED] if results else []
+        nodes = {(g.compile_id, _LOWERED[g.stage], g.ordinal, node.name): node for g in lowered for node in g.nodes}
+        return cls(results, nodes)
+
+    def result(self, lineages: Iterable[Lineage]) -> AutotuneResult | None:
+        """What was tried for these launches; None where nothing was, or where it may be one of several."""
+        found = [one for lineage in lineages for one in self._results(lineage)]
+        return found[0] if found and all(one is found[0] for one in found) else None
+
+    def _results(self, lineage: Lineage) -> Iterable[AutotuneResult]:
+        kernel = lineage.kernel
+        if kernel.kind not in _CHOSEN:  # torch counts a product's node to the kernels round it, too
+            return
+        for node in (strand.node for strand in lineage.strands if strand.node):
+            op = node.target.removeprefix("torch.ops.aten.").partition(".")[0]
+            program = kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal
+            inputs = [self.nodes.get((*program, name)) for name in node.inputs][_COMPARED.get(op, _EVERY)]
+            sizes = tuple(", ".join(map(str, one.specs[0].shape)) if one and one.specs else "?" for one in inputs)
+            yield from self.results.get((kernel.compile_id, op, sizes), ())
