@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.graph_flow import Flow
+from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.lowered import Scopes
 from compiler_lens.analysis.origins import Origins
 from compiler_lens.analysis.ownership import Ownership
@@ -56,6 +58,33 @@ def launches_of_steps(calls: Iterable[Call], flow: Flow) -> list[Launched]:
             step = flow.makers.get(name)
             if step is not None and found[step] is None:
                 found[step] = (call.place, call.kernel)
+    return _without_late_views(found, flow)
+
+
+def _without_late_views(launched: list[Launched], flow: Flow) -> list[Launched]:
+    """A view that an earlier launch reads than the one that torch counts it to stands by itself."""
+    found = list(launched)
+    earliest = [math.inf] * len(found)  # launch that reads what a step makes
+    for number in reversed(range(len(found))):
+        step, launch = flow.steps[number], found[number]
+        if launch and is_view(step.node.target) and earliest[number] < launch[0]:
+            launch = found[number] = None
+        place = launch[0] if launch else earliest[number]
+        for name in step.reads:
+            if name in flow.makers:
+                earliest[flow.makers[name]] = min(earliest[flow.makers[name]], place)
+    return found
+
+
+def without_steps(calls: Iterable[Call], flow: Flow, launched: Sequence[Launched]) -> Mapping[int, tuple[int, ...]]:
+    """Launches that are first with none of their ops, the second half of a reduction say: by the last of these ops."""
+    shown = {launch[0] for launch in launched if launch}
+    found: dict[int, tuple[int, ...]] = {}
+    for call in calls:
+        steps = [flow.makers[name] for name in call.nodes if name in flow.makers]
+        working = [step for step in steps if launched[step] and not is_view(flow.steps[step].node.target)]
+        if call.place not in shown and working:
+            found[max(working)] = (*found.get(max(working), ()), call.place)
     return found
 
 

@@ -11,7 +11,13 @@ from typing import TypeVar
 from compiler_lens.analysis.graph_bodies import op_count, with_bodies
 from compiler_lens.analysis.graph_flow import HELD, Flow, Role, Value, flow
 from compiler_lens.analysis.graph_times import GraphTimes, Spent, graph_times
-from compiler_lens.analysis.launches import Launched, launches_by_graph, launches_of_steps, order_of_launches
+from compiler_lens.analysis.launches import (
+    Launched,
+    launches_by_graph,
+    launches_of_steps,
+    order_of_launches,
+    without_steps,
+)
 from compiler_lens.analysis.level_tree import MOST, Child, Group, folds, tree
 from compiler_lens.model import Graph, Node, Recording
 
@@ -83,6 +89,7 @@ class Levels:
     kernels: bool = False  # steps stand in the launches that compute them
     launched: Sequence[Launched] = ()  # with `kernels`: of each step
     times: GraphTimes | None = None
+    guests: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by step: launches that are counted there
 
     def level(self, group: Group | None = None) -> Level:
         """The picture of one group; of the whole graph, if none is given."""
@@ -90,7 +97,10 @@ class Levels:
 
     def spent(self, first: int, last: int) -> Spent | None:
         """What the launches of these steps took."""
-        return self.times.of(each[0] for each in self.launched[first:last] if each) if self.times else None
+        if self.times is None:
+            return None
+        own = [each[0] for each in self.launched[first:last] if each]
+        return self.times.of([*own, *(place for step in range(first, last) for place in self.guests.get(step, ()))])
 
     def op_count(self, group: Group) -> tuple[int, int]:
         """How many ops a group has; of the whole graph, how many more are in the graphs that they run."""
@@ -131,6 +141,7 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
         return order_of_launches(one, launches_of_steps(launches.get(scope, []), one))
 
     flowing, launched = with_bodies(*ordered("", flowing), ordered)
+    calls = [call for calls in launches.values() for call in calls]
     readers: dict[str, list[int]] = {}
     for number, step in enumerate(flowing.steps):
         for name in step.reads:
@@ -142,7 +153,8 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
         found,
         kernels,
         launched if kernels else (),
-        graph_times(recording, graph, [call for calls in launches.values() for call in calls]),
+        graph_times(recording, graph, calls),
+        without_steps(launches.get("", ()), flowing, launched),
     )
 
 

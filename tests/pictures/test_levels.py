@@ -8,10 +8,12 @@ from dataclasses import replace
 import made
 import pytest
 
-from compiler_lens.analysis.graph_flow import Role
+from compiler_lens.analysis.graph_choice import choose_module
+from compiler_lens.analysis.graph_flow import Role, Value
 from compiler_lens.analysis.level_tree import GroupKind
 from compiler_lens.analysis.levels import LIMIT, BoxKind, levels
 from compiler_lens.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
+from compiler_lens.render.graph.labels import facts
 
 REAL = [
     "trig",
@@ -320,3 +322,22 @@ def test_inputs_of_a_wrapper_have_the_names_of_its_function():
     compiled = Compilation(made.ID, "inner", "f.py", 1, Outcome.COMPILED, parameters=("tokens", "mask"))
     known = levels(Recording(graphs=(graph,), compilations=(compiled,)), graph)
     assert [known.flow.inputs[node.name].label for node in given] == ["tokens", "args_7", "input_ids"]
+
+
+def test_modules_are_found_by_their_ends_and_where_they_are_no_group():
+    ops = made.blocks(3)
+    known = made.levels_of(ops)
+    assert choose_module(known, "layers.1").module == "layers.1"
+    assert choose_module(known, "1.part1").module == "layers.1.part1"
+    ops += [made.op("one", "b2_7", module="head.norm"), made.op("two", "one", module="tail")]
+    known = made.levels_of(ops)
+    group = choose_module(known, "norm")  # a single op, which is a box of its own module's level
+    assert [node.name for step in known.flow.steps[group.first : group.last] for node in step.nodes] == ["one"]
+
+
+def test_a_tooltip_has_an_end():
+    box = next(box for box in made.levels_of(made.blocks(12)).level().boxes if box.group)
+    many = replace(box, reads=tuple(Value(node, Role.PARAMETER, node.name) for node in box.nodes))
+    told = facts(many).split("\n")
+    assert len(told) == 41
+    assert told[-1].startswith("… ")

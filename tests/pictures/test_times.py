@@ -36,13 +36,31 @@ def test_boxes_have_what_their_launches_took(profiled):
     graph = found.flow.graph
     for box in boxes(found):
         if box.group.kernel and box.repeats == 1:
-            (cost,) = box.spent.launches
-            assert cost.kernel == box.group.kernel
-            assert box.spent.microseconds == cost.time.microseconds * cost.time.runs
+            assert box.group.kernel in [cost.kernel for cost in box.spent.launches]
+            times = [cost.time.microseconds * cost.time.runs for cost in box.spent.launches]
+            assert box.spent.microseconds == pytest.approx(sum(times))
     times = [
         t for t in profiled.profiles[-1].launches if t.compile_id == graph.compile_id and t.part.value != "backward"
     ]
     assert boxes(found)[0].spent.whole == pytest.approx(sum(t.microseconds * t.runs for t in times))
+
+
+@pytest.mark.parametrize("stage", ["kernels", "kernels_backward"])
+def test_every_launch_is_in_a_box(stage):
+    """Also the second half of a reduction, whose ops stand in the first, and a product that reads a later one's view."""
+    for name in NAMES[:1] if stage == "kernels_backward" else NAMES:
+        found = known(made.recorded(name), stage)
+        spent = found.spent(0, len(found.flow.steps))
+        assert spent.microseconds == pytest.approx(spent.whole)
+        assert len(spent.launches) == len(found.times.costs)
+
+
+def test_a_product_stands_in_its_own_launch():
+    found = known(made.recorded("gpt-default-profiled"), "kernels_backward")
+    for group in found.groups():
+        names = {node.target for step in found.flow.steps[group.first : group.last] for node in step.nodes}
+        if group.kernel and group.kernel.name.startswith("triton"):
+            assert "torch.ops.aten.mm.default" not in names
 
 
 def test_a_box_has_the_sum_of_those_inside(profiled):

@@ -210,6 +210,9 @@ def facts(box: Box) -> str:
         told += [f"{'from' if box.kind is BoxKind.INPUT else 'to'} {place}" for place in box.places]
     if box.spent:
         told += _time_facts(box.spent)
+        if box.group and box.group.kernel:
+            others = {cost.kernel.name for cost in box.spent.launches} - {box.group.kernel.name}
+            told += [f"with {name}, which goes on with the same ops" for name in sorted(others)]
     held = [f"reads {value.role.value} {_named(value)}" for value in box.reads]
     given = [f"gives {value.role.value} {_named(value)}" for value in box.gives]
     every = [one_line(line) for line in (*told, *held, *given)]
