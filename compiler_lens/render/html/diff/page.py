@@ -80,7 +80,7 @@ def _views(both: Both) -> list[tuple[str, str, str]]:
         "kernels": len(d.kernels) or (None if both.pairs else 0),
         "graphs": len(d.graphs),
         "breaks": len(d.breaks) + len(d.recompiles) + len(d.frames),
-        "autotune": len(d.autotunes),
+        "autotune": sum(change.times for change in d.autotunes),
         "cudagraphs": len(d.cudagraphs),
         "times": None if timed else 0,
         "environment": len(d.settings) or None,
