@@ -2,11 +2,15 @@
 
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
 import pytest
+
+# torch would compile a program for each extension of the processor, in every process with caches of its own: 5 s.
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")  # what the processor says of itself is enough
 
 
 @pytest.fixture(autouse=True)
