@@ -218,6 +218,9 @@ def _outputs(graph: Graph, saved: Sequence[SavedTensor], primals: Sequence[Value
     given = [word for word in _WORD.findall(output.arguments) if word in nodes or word == "None"]
     if not set(output.inputs) <= set(given):
         given = list(output.inputs)
+    if saved and graph.stage not in _BACKWARDS:  # behind the saved tensors come the sizes that are saved
+        sizes = takewhile(lambda name: name in nodes and not nodes[name].specs, reversed(given))
+        given = given[: len(given) - len(list(sizes))]
     roles = _roles(graph.stage, given, saved, primals)
     return tuple(replace(value, node=nodes[name]) for name, value in zip(given, roles, strict=True) if name in nodes)
 

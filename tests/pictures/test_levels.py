@@ -220,6 +220,18 @@ def test_saved_tensors_are_noted_in_the_box_that_makes_them():
     assert [box.nodes[0].name for box in level.boxes if box.kind is BoxKind.OUTPUT] == ["n1"]
 
 
+def test_sizes_behind_the_saved_tensors_make_no_results_of_them():
+    """Where shapes are dynamic, the backward is given sizes as well."""
+    saved = (SavedTensor("n0", made.SPEC[0], is_input=False),)
+    size = made.op("size", "x", target="torch.ops.aten.sym_size.int", specs=())
+    graph = made.graph_of(
+        [*made.chain(2), size], outputs=["n1", "n0", "size"], stage=GraphStage.AOT_FORWARD, saved=saved
+    )
+    level = levels(Recording(graphs=(graph,)), graph).level()
+    assert [box.nodes[0].name for box in level.boxes if box.kind is BoxKind.OUTPUT] == ["n1"]
+    assert [value.node.name for box in level.boxes for value in box.gives] == ["n0"]
+
+
 def test_a_result_that_is_saved_too_is_still_a_result():
     saved = (SavedTensor("n1", made.SPEC[0], is_input=False),)
     graph = made.graph_of(made.chain(2), outputs=["n1", "n1"], stage=GraphStage.AOT_FORWARD, saved=saved)
