@@ -50,8 +50,14 @@ def choose(recording: Recording, stage: str = "", compile_id: str = "", part: in
         raise UsageError(f"no {stage!r} graph{where}{instead(view, there)}")
     wanted = _UNDER.get(view) or GraphStage(view)
     fitting = [graph for graph in graphs if graph.stage is wanted]
-    found = max(fitting, key=lambda graph: len(graph.nodes))
+    measured = _measured(recording) if view.startswith(KERNELS) else frozenset()
+    found = max(fitting, key=lambda graph: (graph.compile_id in measured, len(graph.nodes)))
     return Choice(found if part is None else _part(fitting, found.compile_id, part), view)
+
+
+def _measured(recording: Recording) -> frozenset[CompileId]:
+    """The compilations whose kernels the last profile timed."""
+    return frozenset(time.compile_id for profile in recording.profiles[-1:] for time in profile.launches)
 
 
 def _part(graphs: Sequence[Graph], compile_id: CompileId, part: int) -> Graph:

@@ -12,6 +12,7 @@ import pytest
 from compiler_lens import draw
 from compiler_lens.analysis.graph_choice import choose
 from compiler_lens.analysis.levels import levels
+from compiler_lens.model import CompileId
 from compiler_lens.render.graph import labels
 from compiler_lens.render.text import microseconds, percent
 
@@ -124,3 +125,12 @@ def test_boxes_that_are_alike_have_their_time_together():
     found = known(made.recorded("gpt-default-profiled"))
     box = next(box for box in boxes(found) if box.spent)
     assert labels.time_words(replace(box, members=box.members * 3)).endswith(" together")
+
+
+def test_kernels_of_what_was_measured_are_shown_first():
+    recording = made.recorded("gpt-default-profiled")
+    graph = next(graph for graph in recording.graphs if graph.stage.value == "post_grad")
+    larger = replace(graph, compile_id=CompileId(7, 0), nodes=graph.nodes * 2)
+    both = replace(recording, graphs=(*recording.graphs, larger))
+    assert choose(both, "kernels").graph.compile_id == graph.compile_id
+    assert choose(both, "post_grad").graph.compile_id == CompileId(7, 0)
