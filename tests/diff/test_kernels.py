@@ -234,6 +234,18 @@ def test_times_of_some_launches_say_of_how_many() -> None:
     assert "timed on both sides" not in call_words(diff(whole, whole))[0]
 
 
+def test_another_function_of_the_library_is_a_change() -> None:
+    def called(name: str) -> Recording:
+        r = made("m:addmm", "lib:m")
+        return replace(r, kernels=tuple(replace(k, name=f"extern_kernels.{name}") for k in r.kernels))
+
+    (change,) = diff(called("addmm"), called("bias_addmm")).kernels
+    assert [(x.aspect, x.before, x.after) for x in change.differences] == [
+        (Aspect.KIND, "extern_kernels.addmm", "extern_kernels.bias_addmm")
+    ]
+    assert change_line(change) == "extern_kernels.addmm → extern_kernels.bias_addmm"
+
+
 def test_time_is_per_call_and_only_above_noise() -> None:
     before = made("a b c", "a", "b", "c", times={"a": (10.0, 1.0), "b": (5.0, 1.0), "c": (7.0, 0.0)})
     after = made("a b c", "a", "tem:b", "c", times={"a": (10.4, 1.0), "b": (2.0, 0.5), "c": (7.0, 0.0)})

@@ -85,7 +85,7 @@ def test_a_warm_run_has_the_kernels_of_the_cold_one() -> None:
 
     assert d.is_empty
     # Coordinate descent starts anew in each process, and ends elsewhere: that is timing, not compiling.
-    assert len(d.retuned) == 4
+    assert d.retuned
     assert all(case.differences for case in d.retuned)
 
 

@@ -82,15 +82,21 @@ def test_kernels_of_several_names_do_not_pass_for_one_that_is_launched_often() -
 
 def test_a_call_that_waits_less_names_cuda_graphs_where_only_one_side_has_them() -> None:
     graphs, tuned = "gpt-reduce-overhead-profiled", TUNED
+    waits = {DEFAULT: 1800.0, graphs: 900.0, tuned: 600.0}
 
     def told(before: str, after: str) -> str:
-        return idle(diff(gpu(before), gpu(after)))
+        d = diff(gpu(before), gpu(after))
+        sides = [
+            replace(side, microseconds=waits.get(name, 0.0) + 200.0, busy_microseconds=200.0, spread=50.0)
+            for side, name in ((d.before, before), (d.after, after))
+        ]
+        return idle(replace(d, before=sides[0], after=sides[1]))
 
-    assert told(DEFAULT, graphs) == "; idle 1,802 → 629 µs, as CUDA graphs launch the kernels"
-    assert told(graphs, DEFAULT) == "; idle 629 → 1,802 µs, as CUDA graphs no longer launch the kernels"
-    assert told(graphs, tuned) == "; idle 629 → 1,048 µs"  # both have them
+    assert told(DEFAULT, graphs) == "; idle 1,800 → 900 µs, as CUDA graphs launch the kernels"
+    assert told(graphs, DEFAULT) == "; idle 900 → 1,800 µs, as CUDA graphs no longer launch the kernels"
+    assert told(graphs, tuned) == "; idle 900 → 600 µs"  # both have them
     assert not told(DEFAULT, DEFAULT)
-    assert not told("gpt-default-cold", "gpt-reduce-overhead-cold")  # no profile
+    assert not idle(diff(gpu("gpt-default-cold"), gpu("gpt-reduce-overhead-cold")))  # no profile
 
 
 def test_compile_time_that_an_earlier_run_spared_is_seen_from_the_files_compiled(
@@ -188,9 +194,11 @@ def test_json_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["view"] == "diff"
     assert data["is_empty"] is data["same_kernels"] is False
     assert {change["verdict"] for change in data["kernels"]} == {"changed", "merged"}
-    assert len(data["identical"]) == 5
-    assert data["kernel_times"]["before"] > data["kernel_times"]["after"]
-    assert data["settings"] == [{"name": "mode", "before": "default", "after": "max-autotune"}]
+    made = diff(gpu(DEFAULT), gpu(TUNED))
+    assert len(data["identical"]) == len(made.identical) > 4
+    assert data["kernel_times"]["before"] == made.kernel_times.before > made.kernel_times.after
+    assert data["timed_launches"] == {"before": [47, 47], "after": [43, 43]}
+    assert {"name": "mode", "before": "default", "after": "max-autotune"} in data["settings"]
 
 
 # -- from Python

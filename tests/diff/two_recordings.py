@@ -11,7 +11,7 @@ from typing import Any
 from compiler_lens import load
 from compiler_lens.analysis.diff import diff
 from compiler_lens.analysis.diff.model import NodeChange, RecordingDiff, Verdict
-from compiler_lens.model import CompileId, Graph, Kernel, Node, Recording
+from compiler_lens.model import CompileId, Graph, Kernel, Node, Recording, SourceLine
 
 HERE = Path(__file__).parent
 GPU = HERE.parent / "gpu" / "data"
@@ -93,11 +93,20 @@ def renumbered(recording: Recording, seed: int = 0) -> Recording:
         output_codes=tuple(replace(o, compile_id=_id(o.compile_id), path="/other") for o in recording.output_codes),
         autotunes=tuple(replace(a, compile_id=_id(a.compile_id)) for a in recording.autotunes),
         cudagraphs=tuple(replace(c, compile_id=_id(c.compile_id)) for c in recording.cudagraphs),
+        graph_breaks=tuple(
+            replace(b, compile_id=_id(b.compile_id), user_stack=tuple(map(_line, b.user_stack)))
+            for b in recording.graph_breaks
+        ),
+        recompiles=tuple(replace(r, compile_id=_id(r.compile_id)) for r in recording.recompiles),
     )
 
 
 def _id(compile_id: CompileId) -> CompileId:
     return replace(compile_id, frame=None if compile_id.frame is None else compile_id.frame + 7)
+
+
+def _line(line: SourceLine) -> SourceLine:
+    return replace(line, file=f"/elsewhere{line.file}", line=line.line + 100)
 
 
 def _buffers(text: str) -> str:
