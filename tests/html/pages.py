@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import compiler_lens
-from compiler_lens.model import Graph, Kernel, Recording, SourceFile
+from compiler_lens.model import Graph, Kernel, Recording, SourceFile, SourceLine
 from compiler_lens.render.html import report_page
 
 TESTS = Path(__file__).parent.parent
@@ -50,6 +50,19 @@ def data(html: str) -> dict[str, Any]:
             held[shelf] = [one for number in range(len(held[shelf])) for one in held.pop(f"{shelf}-{number}")]
             assert len(keys) == len(set(keys)) == len(held[shelf])
     return held
+
+
+def longer(value: Any, lines: int) -> Any:
+    """A recording of the same program, written so many lines further down."""
+    if isinstance(value, SourceFile):
+        return SourceFile(value.file, "# above\n" * lines + value.text)
+    if isinstance(value, SourceLine):
+        return replace(value, line=value.line + lines)
+    if isinstance(value, (tuple, list)):
+        return type(value)(longer(each, lines) for each in value)
+    if not is_dataclass(value) or isinstance(value, (type, Enum)):
+        return value
+    return replace(value, **{one.name: longer(getattr(value, one.name), lines) for one in fields(value)})
 
 
 def rows(block: dict[str, Any]) -> list[list[Any]]:

@@ -25,6 +25,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "hostile": report_page(pages.hostile(pages.recording("gpt"))),
         "hostile-broken": report_page(pages.hostile(pages.recording("broken"))),
         "redacted": pages.page("gpt", redact=True),
+        "long": report_page(pages.longer(pages.recording("broken"), 1_000)),
     }
     for name, html in made.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
@@ -84,6 +85,19 @@ def test_every_kernel_and_graph_shows_itself(name: str, open_page: Any, addresse
                     "document.querySelector('.canvas').clientHeight > 60 && document.querySelector('.canvas svg').style.transform"
                 )
     assert page.run("typeof hacked") == "undefined"
+
+
+def test_a_long_file_is_whole_soon_and_its_last_line_at_once(open_page: Any) -> None:
+    page = open_page(
+        "long", "#/source/broken.py:1007"
+    )  # the forward that broken.py begins with, a thousand lines below
+    assert page.run("document.querySelector('.row.sel').dataset.line") == "1007"
+    page.wait("document.querySelectorAll('.row').length > 1000")
+    numbers = page.run("[...document.querySelectorAll('.row')].map((row) => Number(row.dataset.line))")
+    assert numbers == list(range(1, len(numbers) + 1))
+    page.wait(
+        "(({top, bottom}) => top > 0 && bottom < innerHeight)(document.querySelector('.row.sel').getBoundingClientRect())"
+    )
 
 
 def test_from_a_line_to_its_kernels_and_back(open_page: Any) -> None:

@@ -46,30 +46,32 @@
   const KINDS = ["hc", "hs", "hk", "hn", "hf"];
   const kindOf = (hit) => KINDS[hit.slice(1).findIndex((group) => group !== undefined)];
   const HIGHLIGHTED = 400000; // characters: more keeps a reader waiting
-  function highlighted(code, language) {
-    if (code.length > HIGHLIGHTED) return [code];
-    const parts = [];
+  // Code in pieces: the class that each is shown in, or none, and its text.
+  function pieces(code, language) {
+    if (code.length > HIGHLIGHTED) return [["", code]];
+    const found = [];
     let last = 0;
     for (const hit of code.matchAll(language === "cpp" ? CPP : PYTHON)) {
-      if (hit.index > last) parts.push(code.slice(last, hit.index));
-      parts.push(make("span", { class: kindOf(hit) }, hit[0]));
+      if (hit.index > last) found.push(["", code.slice(last, hit.index)]);
+      found.push([kindOf(hit), hit[0]]);
       last = hit.index + hit[0].length;
     }
-    parts.push(code.slice(last));
-    return parts;
+    return [...found, ["", code.slice(last)]];
   }
+  const inked = (found) => found.map(([kind, told]) => (kind ? make("span", { class: kind }, told) : told));
+  const highlighted = (code, language) => inked(pieces(code, language));
   // The same, line by line: what spans several lines is cut at their ends.
-  function highlightedLines(code, language = "python") {
+  function piecesByLine(code, language) {
     const lines = [[]];
-    for (const part of highlighted(code, language)) {
-      const kind = typeof part === "string" ? null : part.className;
-      (kind === null ? part : part.textContent).split("\n").forEach((piece, i) => {
+    for (const [kind, told] of pieces(code, language)) {
+      told.split("\n").forEach((part, i) => {
         if (i) lines.push([]);
-        if (piece) lines[lines.length - 1].push(kind === null ? piece : make("span", { class: kind }, piece));
+        if (part) lines[lines.length - 1].push([kind, part]);
       });
     }
     return lines;
   }
+  const highlightedLines = (code, language = "python") => piecesByLine(code, language).map(inked);
   // Blocks of lines: what is out of sight is not laid out, and what is not at the top is highlighted a little later.
   const BLOCK = 200, HEIGHT_OF_LINE = 18.75;
   function listing(code, language) {
@@ -251,6 +253,7 @@
   let here = null; // the file that is shown, and how another line of it is chosen
   const inSight = (row) => { const box = row && row.getBoundingClientRect(); return !!box && box.top > 0 && box.bottom < innerHeight; };
   const MARKS = { "+": "g", "-": "w", "~": "w", x: "b", "!": "b", "|": "w", g: "u" };
+  const CHUNK = 100, HEIGHT_OF_ROW = 19.4;
   const split = (rest) => rest.match(/^(.*?)(?::(\d+))?$/).slice(1);
   async function source(rest) {
     const { files, legend } = await data("source");
@@ -258,7 +261,7 @@
     const [asked] = files.find(([name]) => name === wanted) || files[0] || [];
     const file = await thing("file", (name) => name === asked);
     if (!file) return [make("p", {}, "No line of your files was compiled, and none broke a graph.")];
-    const lines = file.text ? highlightedLines(await text(file.text)) : null;
+    const lines = file.text ? piecesByLine(await text(file.text), "python") : null;
     if (lines && !lines[lines.length - 1].length) lines.pop();
     const numbers = lines ? lines.map((_, i) => i + 1) : Object.keys(file.lines).map(Number);
     let line = Number(number) || 0;
@@ -271,20 +274,30 @@
       const ids = facts ? facts.ids.slice(0, 3).map(([told, to], i) => [i ? " " : "", link(told, to)]) : [];
       const row = make("div", { class: `row${facts ? " has" : ""}${facts && "-~x".includes(facts.marks[0]) ? " eager" : ""}`, id: `L${n}`, "data-line": n, onclick: (event) => { if (!event.target.closest("a") && facts) choose(n); } },
         make("span", { class: "no" }, String(n)), make("span", { class: "marks" }, marks),
-        make("span", { class: "src" }, lines ? lines[n - 1] || [] : highlighted(facts.code, "python")), make("span", { class: "in" }, ids, facts && facts.ids.length > 3 ? ` +${facts.ids.length - 3}` : ""));
+        make("span", { class: "src" }, lines ? inked(lines[n - 1] || []) : highlighted(facts.code, "python")), make("span", { class: "in" }, ids, facts && facts.ids.length > 3 ? ` +${facts.ids.length - 3}` : ""));
       rows.set(n, row);
       const told = facts ? facts.told.map(([mark, head, said, to]) => make("div", { class: `told ${MARKS[mark]}` }, link(head, to), make("span", { class: "quiet" }, ticks(said)))) : [];
       return [row, told];
     };
-    const chunks = [];
-    for (let i = 0; i < numbers.length; i += 100) chunks.push(make("div", { class: "block" }, numbers.slice(i, i + 100).map(rowOf)));
+    // A hundred rows at a time: those in sight at once, the others a little later.
+    const chunks = [], chunkOf = new Map(numbers.map((n, i) => [n, Math.floor(i / CHUNK)]));
+    for (let i = 0; i < numbers.length; i += CHUNK) {
+      chunks.push(make("div", { class: "block" }));
+      chunks[chunks.length - 1].style.minHeight = `${Math.min(CHUNK, numbers.length - i) * HEIGHT_OF_ROW}px`;
+    }
+    const build = (i) => {
+      if (!chunks[i] || chunks[i].firstChild) return;
+      fill(chunks[i], {}, numbers.slice(i * CHUNK, (i + 1) * CHUNK).map(rowOf));
+      chunks[i].style.minHeight = "";
+    };
+    const rowAt = (n) => { build(chunkOf.get(n)); return rows.get(n); };
     const at = (n) => `#/source/${encodeURI(file.name)}:${n}`;
     const choose = (n) => { if (location.hash === at(n)) select(n, false); else location.hash = at(n); };
-    const light = (places) => rows.forEach((row, n) => row.classList.toggle("lit", places.has(n)));
+    const light = (places) => { places.forEach(rowAt); rows.forEach((row, n) => row.classList.toggle("lit", places.has(n))); };
     const linesOf = (places) => new Set(places.filter(([name]) => name === file.name).map(([, n]) => n));
     async function select(n, scroll) {
       rows.forEach((row) => row.classList.remove("sel", "lit"));
-      const row = rows.get(n);
+      const row = rowAt(n);
       if (!row) { panel.replaceChildren(make("p", { class: "quiet" }, n ? `Nothing is known of line ${n}.` : "Click a line for its kernels, forward and backward.")); return; }
       row.classList.add("sel");
       if (scroll) row.scrollIntoView({ block: "center" });
@@ -323,7 +336,11 @@
     steps.go = (n) => choose(n);
     steps.now = () => line;
     steps.clear = () => { rows.forEach((row) => row.classList.remove("lit")); panel.querySelectorAll("li.lit").forEach((one) => one.classList.remove("lit")); };
-    here = { name: file.name, show: (n) => { line = n; select(n, n && !inSight(rows.get(n))); } };
+    here = { name: file.name, show: (n) => { line = n; select(n, n && !inSight(rowAt(n))); } };
+    const mine = here;
+    const onward = (i) => { if (i < chunks.length && here === mine) { build(i); setTimeout(() => onward(i + 1), 10); } };
+    [0, chunkOf.get(line) - 1, chunkOf.get(line), chunkOf.get(line) + 1].forEach(build);
+    setTimeout(() => onward(1), 100);
     requestAnimationFrame(() => select(line, true));
     await select(line, false);
     return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
