@@ -1,6 +1,7 @@
 """Launches that share memory and are not one kernel: why, and what that costs."""
 
 import ast
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -220,6 +221,7 @@ def test_an_unknown_sentence_and_none_are_told_apart():
     assert (reason_of(""), reason_of("the moon is full")) == (Reason.NOT_TRIED, Reason.OTHER)
 
 
+_IS_SIZE = re.compile(r"^[\d\s*/+()-]*$|^s\d+$|_r?\d*_?x?numel$")  # an argument that is no buffer
 PROFILED = sorted((Path(__file__).parent.parent / "gpu/data").glob("*-profiled.clens.gz"))
 
 
@@ -237,7 +239,10 @@ def test_on_a_gpu_every_launch_has_ops_of_its_own_and_says_what_it_moves(path):
         ops = [op for k in kernels for launch in k.launches for op in launch.ops]
         assert len(ops) == len(set(ops))
         assert code.ops == len(computed_nodes(lineages, code.code))
-        assert all(launch.ops and launch.reads and launch.writes for k in kernels for launch in k.launches)
+        launches = [launch for k in kernels for launch in k.launches]
+        assert all(launch.ops and launch.writes for launch in launches)
+        reading_nothing = [launch for launch in launches if not launch.reads]
+        assert all(len(launch.arguments) == 2 for launch in reading_nothing)  # it fills a buffer: that and how far
         assert code.launches == sum(len(k.launches) for k in kernels)
         assert code.causes
         assert not {cause.reason for cause in code.causes} & {Reason.OTHER, Reason.NO_KERNEL}
@@ -249,14 +254,17 @@ def test_on_a_gpu_every_launch_has_ops_of_its_own_and_says_what_it_moves(path):
 def test_what_a_launch_moves_is_what_it_is_given(path):
     """The hook hears of the scheduler's buffers, the output code was printed later: both speak of the same memory."""
     told = load(path, strict=True)
-    taken = {b.name: b.reuses for code in told.output_codes for b in code.buffers if b.reuses}
+    taken = {
+        (code.compile_id, code.part): {b.name: b.reuses for b in code.buffers if b.reuses} for code in told.output_codes
+    }
     for kernel in told.kernels:
         if kernel.kind is KernelKind.TRITON:
+            renamed = taken[kernel.compile_id, kernel.part]
             for launch in kernel.launches:
                 moved = {access.name for access in (*launch.reads, *launch.writes)}
-                given = {argument for argument in launch.arguments if not argument.isdigit()}
-                assert moved - given <= {taken.get(name) for name in given}  # in place: it goes by its new name
-                assert given <= moved
+                given = {buffer.removesuffix(".item()") for buffer in launch.arguments if not _IS_SIZE.search(buffer)}
+                assert moved - given <= {renamed.get(name) for name in given}  # in place: it goes by its new name
+                assert {renamed.get(name) for name in given - moved} <= moved  # read in place, and never written
 
 
 def test_the_work_grows_with_the_recording_and_not_faster(calls_of):

@@ -29,10 +29,8 @@ def test_everything_is_read(name: str) -> None:
     assert not found.problems
     assert found.environment.device == "NVIDIA H200"
     assert all(c.mode == name.split("-", 1)[1].rpartition("-")[0] for c in found.compilations)
-    # One was made from a cache that another program had filled, and says so.
-    is_foreign = any("exact node origins" in unavailable.fact for unavailable in found.unavailable)
-    assert is_foreign == (name == "gpt-max-autotune-profiled")
-    assert is_foreign or all(graph.origins is Trust.EXACT for graph in found.graphs)
+    assert not found.unavailable
+    assert all(graph.origins is Trust.EXACT for graph in found.graphs)
 
 
 @pytest.mark.parametrize("name", JOURNALS)
