@@ -11,7 +11,8 @@ from pathlib import Path
 from compiler_lens.analysis import graph_choice
 from compiler_lens.analysis.frame_graphs import FramePieces, frame_pieces
 from compiler_lens.analysis.graph_choice import Choice, choose, choose_module
-from compiler_lens.analysis.levels import Level, levels
+from compiler_lens.analysis.level_tree import Group
+from compiler_lens.analysis.levels import Level, Levels, levels
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Recording
 from compiler_lens.render.graph.graphviz import run_dot
@@ -127,13 +128,18 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
     group = choose_module(known, module)
     drawn = picture(known, group, depth, graphviz=graphviz)
     title = _title(recording, choice, group.module)
-    spent = known.spent(group.first, group.last)
-    note = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
+    note = level_note(known, group)
     if drawn.stopped is not None:
         opened = f"opened {plural(drawn.stopped, 'level')} deep" if drawn.stopped else "nothing opened"
         note += f"; {opened}, with more it could not be read"
     svg = to_svg(single(drawn), title, note=note)
     return Drawing(title, svg, _name(choice, group.module), known.level(group), graphviz)
+
+
+def level_note(known: Levels, group: Group) -> str:
+    """What is said beside the title of a level: its ops, and how long its launches took."""
+    spent = known.spent(group.first, group.last)
+    return op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
 
 
 def _training(recording: Recording, choice: Choice, depth: int | None) -> Drawing:

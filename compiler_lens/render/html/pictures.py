@@ -13,8 +13,7 @@ from compiler_lens.analysis.frame_graphs import FrameGraphs
 from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Box, Levels, levels
 from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, Pass, Recording
-from compiler_lens.render.graph.drawing import TITLES, Drawing, draw, draw_frame
-from compiler_lens.render.graph.labels import op_words
+from compiler_lens.render.graph.drawing import TITLES, Drawing, draw, draw_frame, level_note
 from compiler_lens.render.graph.scene import picture
 from compiler_lens.render.graph.sheet import single
 from compiler_lens.render.graph.svg import to_svg
@@ -121,9 +120,7 @@ class Album:
         for group in groups:
             parent = around.get(id(group))
             title = group.module or group.label or "the whole graph"
-            svg = to_svg(
-                single(picture(known, group)), title, note=op_words(*known.op_count(group)), href=href, styled=False
-            )
+            svg = to_svg(single(picture(known, group)), title, note=level_note(known, group), href=href, styled=False)
             up = None if group is known.root else addresses.get(id(parent), "") if parent else ""
             shown.append([addresses[id(group)], clean(group.label or title), up, self.matter.pool.add(svg)])
         return shown
