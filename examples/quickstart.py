@@ -67,7 +67,7 @@ def main() -> None:
     torch.compile(clip_and_log, backend=lens)(torch.randn(64, 64))
 
     print(lens.report())
-    print("The recording is in quickstart.clens. Look deeper with: compiler-lens show quickstart.clens breaks")
+    print("The recording is in quickstart.clens. To click through it: compiler-lens report quickstart.clens --open")
 
 
 if __name__ == "__main__":
