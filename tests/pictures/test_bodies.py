@@ -13,8 +13,9 @@ from compiler_lens.analysis.frame_graphs import frame_pieces
 from compiler_lens.analysis.graph_bodies import op_count
 from compiler_lens.analysis.graph_choice import choose, choose_module
 from compiler_lens.analysis.graph_flow import Role
+from compiler_lens.analysis.level_boxes import BoxKind
 from compiler_lens.analysis.level_tree import GroupKind
-from compiler_lens.analysis.levels import BoxKind, levels
+from compiler_lens.analysis.levels import levels
 from compiler_lens.errors import UsageError
 from compiler_lens.model import GraphStage, Node, Recording, Subgraph
 

@@ -10,8 +10,9 @@ import pytest
 
 from compiler_lens.analysis.graph_choice import choose_module
 from compiler_lens.analysis.graph_flow import Role, Value
+from compiler_lens.analysis.level_boxes import LIMIT, BoxKind
 from compiler_lens.analysis.level_tree import GroupKind
-from compiler_lens.analysis.levels import LIMIT, BoxKind, levels
+from compiler_lens.analysis.levels import levels
 from compiler_lens.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
 from compiler_lens.render.graph.labels import facts
 

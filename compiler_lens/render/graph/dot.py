@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pydot
 
-from compiler_lens.analysis.levels import Box, BoxKind, Level
+from compiler_lens.analysis.level_boxes import Box, BoxKind, Level
 from compiler_lens.render.graph import labels
 from compiler_lens.render.graph.style import fill
 from compiler_lens.render.graph.tints import tint

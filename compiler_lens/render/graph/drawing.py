@@ -11,8 +11,9 @@ from pathlib import Path
 from compiler_lens.analysis import graph_choice
 from compiler_lens.analysis.frame_graphs import FramePieces, frame_pieces
 from compiler_lens.analysis.graph_choice import Choice, choose, choose_module
+from compiler_lens.analysis.level_boxes import Level
 from compiler_lens.analysis.level_tree import Group
-from compiler_lens.analysis.levels import Level, Levels, levels
+from compiler_lens.analysis.levels import Levels, levels
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Recording
 from compiler_lens.render.graph.graphviz import run_dot

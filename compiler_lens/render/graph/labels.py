@@ -9,8 +9,8 @@ from itertools import accumulate
 
 from compiler_lens.analysis.graph_flow import Role, Value
 from compiler_lens.analysis.graph_times import Spent
+from compiler_lens.analysis.level_boxes import Box, BoxKind, Edge
 from compiler_lens.analysis.level_tree import Group, GroupKind
-from compiler_lens.analysis.levels import Box, BoxKind, Edge
 from compiler_lens.analysis.roofline import Bound
 from compiler_lens.model import Node, TensorSpec
 from compiler_lens.render.graph.tints import Tint, work
@@ -24,7 +24,7 @@ _NAMED = 3  # parameters that are named one by one
 _FACTS = 40  # lines of a tooltip
 _NUMBERS = re.compile(r"[-+\d.e, \[\]]*")
 # What a kernel's time is spent on.
-_BOUNDS: Mapping[Bound, str] = {
+BOUND_WORDS: Mapping[Bound, str] = {
     Bound.MEMORY: "bound by memory",
     Bound.COMPUTE: "bound by compute",
     Bound.LAUNCH: "as short as a launch can be",
@@ -260,7 +260,7 @@ def _time_facts(spent: Spent) -> list[str]:
         told.append(f"moves {nbytes(sum(moved))}, {_per_second(sum(moved) / spent.microseconds)}{near}")
     bounds: dict[str, float] = {}
     for cost in spent.launches:
-        bounds[_BOUNDS[cost.bound]] = bounds.get(_BOUNDS[cost.bound], 0.0) + cost.total
+        bounds[BOUND_WORDS[cost.bound]] = bounds.get(BOUND_WORDS[cost.bound], 0.0) + cost.total
     ranked = sorted(bounds.items(), key=lambda each: -each[1])
     return told + [f"{words}: {microseconds(took)}" if len(ranked) > 1 else words for words, took in ranked]
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
 
+from compiler_lens.analysis.level_boxes import Box, BoxKind, Edge, Level
 from compiler_lens.analysis.level_tree import Group, GroupKind
-from compiler_lens.analysis.levels import Box, BoxKind, Edge, Level, Levels
+from compiler_lens.analysis.levels import Levels
 from compiler_lens.model import Node
 from compiler_lens.render.graph import labels
 from compiler_lens.render.graph.graphviz import place_with

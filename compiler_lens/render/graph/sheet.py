@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.frame_graphs import Cut, FramePieces, Piece
 from compiler_lens.analysis.graph_flow import Role
-from compiler_lens.analysis.levels import BoxKind
+from compiler_lens.analysis.level_boxes import BoxKind
 from compiler_lens.model import Node, SavedTensor
 from compiler_lens.render.graph.labels import short
 from compiler_lens.render.graph.measure import TEXT, TITLE, text_width

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from compiler_lens.analysis.levels import Box, BoxKind
+from compiler_lens.analysis.level_boxes import Box, BoxKind
 from compiler_lens.model import Node
 from compiler_lens.render.graph import labels
 from compiler_lens.render.graph.layout import Point

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
+from compiler_lens.analysis.level_boxes import Box, BoxKind
 from compiler_lens.analysis.level_tree import GroupKind
-from compiler_lens.analysis.levels import Box, BoxKind
 from compiler_lens.render.words import op_name
 
 

@@ -10,8 +10,9 @@ from urllib.parse import quote
 
 from compiler_lens.analysis import graph_choice
 from compiler_lens.analysis.frame_graphs import FrameGraphs
+from compiler_lens.analysis.level_boxes import Box
 from compiler_lens.analysis.level_tree import Group, GroupKind
-from compiler_lens.analysis.levels import Box, Levels, levels
+from compiler_lens.analysis.levels import Levels, levels
 from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, Pass, Recording
 from compiler_lens.render.graph.drawing import TITLES, Drawing, draw, draw_frame, level_note
 from compiler_lens.render.graph.scene import picture
