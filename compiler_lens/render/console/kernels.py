@@ -56,7 +56,7 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
     count = sum(row.launches for row in rows)
     counted = f"{number(len(kernels))} with {plural(count, 'launch', 'launches')}: {kinds}"
-    lines = [title("Kernels", counted), *_measured(recording, rows, costs, page), *doubt_lines(kernels, page)]
+    lines = [title("Kernels", counted), *measured_lines(recording, rows, costs, page), *doubt_lines(kernels, page)]
     for row in rows:
         lines += _entry(row, helping, page)
     return [*lines, Text(), command("one of them: ", page.show(f"kernel {rows[0].group.first.name}"))]
@@ -74,7 +74,8 @@ def one_kernel_lines(recording: Recording, selection: Selection, page: Page) -> 
     return lines
 
 
-def _measured(recording: Recording, rows: Sequence[KernelRow], costs: Costs, page: Page) -> list[Text]:
+def measured_lines(recording: Recording, rows: Sequence[KernelRow], costs: Costs, page: Page) -> list[Text]:
+    """What was measured of them together."""
     known = [row.microseconds for row in rows if row.microseconds is not None]
     if not known:
         return []
@@ -236,15 +237,21 @@ def _each_launch(kernel: Kernel) -> list[Text]:
 
 def memory_lines(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Text]:
     """What one launch reads, writes and computes; of several the first."""
-    kernel, lines = lineages[0].kernel, list[Text]()
+    kernel, count = lineages[0].kernel, costs.flops(lineages)
+    lines = access_lines(kernel, page)
+    all_of = f" in {plural(len(kernel.launches), 'launch', 'launches')}" if len(kernel.launches) > 1 else ""
+    return lines + ([line(("multiplies ", PLACE), f"{flops(count)}{all_of}", indent=2)] if count else [])
+
+
+def access_lines(kernel: Kernel, page: Page) -> list[Text]:
+    """What the first launch reads and writes."""
+    lines = list[Text]()
     launch = kernel.launches[0] if kernel.launches else None
     which = "the first " if len(kernel.launches) > 1 else ""
     for verb, accesses in (("reads ", launch.reads), ("writes ", launch.writes)) if launch else ():
         if accesses:
             lines += paragraph(line((which + verb, PLACE), *_buffers(accesses)), page.width, 2, "", 3)
-    count = costs.flops(lineages)
-    all_of = f" in {plural(len(kernel.launches), 'launch', 'launches')}" if len(kernel.launches) > 1 else ""
-    return lines + ([line(("multiplies ", PLACE), f"{flops(count)}{all_of}", indent=2)] if count else [])
+    return lines
 
 
 def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, tuple[str, str]]:

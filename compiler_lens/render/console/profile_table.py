@@ -69,18 +69,19 @@ class _Rows:
         label, is_ours = kernel_label(kernel), is_generated(kernel)
         rates = [rate(group.bytes_per_second, "B/s"), rate(group.flops_per_second, "FLOP/s")]
         return [
-            *([_gain(group)] if self._usable else []),
+            *([gain_words(group)] if self._usable else []),
             microseconds(group.total),
             how_often(group.runs),
             *(rates if self._wide and self._usable else []),
-            *([_bound(group)] if self._usable else []),
+            *([bound_words(group)] if self._usable else []),
             short_name(kernel.name, self._names) if is_ours else label,
             *([label if is_ours else ""] if self._wider else []),
             lines_text(self._places.of(group), self._page, 3 if self._wide else 1),
         ]
 
 
-def _gain(group: GroupCost) -> str:
+def gain_words(group: GroupCost) -> str:
+    """What it takes above the floor."""
     known = any(cost.floor is not None for cost in group.launches)
     return f"{'' if group.is_exact else '~'}{microseconds(group.above)}" if known else UNKNOWN
 
@@ -90,7 +91,7 @@ def names_in(recording: Recording) -> Collection[str]:
     return dict.fromkeys(kernel.name for kernel in recording.kernels)
 
 
-def _bound(group: GroupCost) -> str:
+def bound_words(group: GroupCost) -> str:
     """With the share of that ceiling; of the nearer one, where neither bounds it."""
     near = [share for of in (Bound.MEMORY, Bound.COMPUTE) if (share := group.share(of)) is not None]
     own = [group.share(group.bound)] if group.bound in {Bound.MEMORY, Bound.COMPUTE} else near

@@ -18,7 +18,9 @@ from compiler_lens.render.text import clean, short_paths
 _WIDE = 100_000  # columns: a browser folds lines itself
 _MOODS = ((BAD, "bad"), (WARN, "warn"), (GOOD, "good"))
 
-Cell = str | tuple[Any, ...]  # text; or text, what it is sorted by, where it leads to
+# Text; or text, what it is sorted by, where it leads to; then what stands beneath it, what else it is found by, what that
+# beneath is sorted by.
+Cell = str | tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,78 +2,102 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from compiler_lens.analysis.fusion import Apart, causes, unfused
 from compiler_lens.analysis.kernel_rows import Costs, KernelRow
-from compiler_lens.analysis.kernels import kernel_kinds, launch_count
-from compiler_lens.analysis.lineage import Lineage
+from compiler_lens.analysis.kernels import is_generated, kernel_kinds, launch_count
+from compiler_lens.analysis.library_calls import computed_ops
+from compiler_lens.analysis.lineage import Lineage, is_view
 from compiler_lens.model import Kernel, SourceLine, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import language_of
 from compiler_lens.render.console.fusion import why_apart
-from compiler_lens.render.console.kernels import computes, config_rows, cost_lines, doubt_lines, memory_lines, moved
+from compiler_lens.render.console.kernels import (
+    access_lines,
+    computes,
+    config_rows,
+    cost_lines,
+    doubt_lines,
+    measured_lines,
+    moved,
+)
 from compiler_lens.render.console.lineage import branch_lines, branches, modules_text, unlinked
+from compiler_lens.render.html.gains import Tile, cost_of, gain_cell, tiles
 from compiler_lens.render.html.ink import Cell, Ink, plain
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.html.tables import Block, compile_id_cell, figure, table
 from compiler_lens.render.text import flops, microseconds, nbytes, number, plural, times
 
 _COLUMNS = (
-    "kernel", "=id", "=pass", "=kind", "#ops", "`fused", "#launches", "#time", "#moves", "#multiplies",
-    "lines", "modules",
+    "kernel\ncomputes", "=id", "=pass", "=kind", "#ops", "#launches", "#time", "#could gain\nbound by",
+    "#moves\nmultiplies", "lines\nmodules",
 )  # fmt: skip
-
-
-_OPS = 5  # of a kernel, in the table
+_OPS = 6  # of a kernel, in the table
+_COUNT = re.compile(r"\N{MULTIPLICATION SIGN}(\d+)")
 
 
 def kernel_table(matter: Matter) -> Block:
     """Every kernel: the slowest first, if that was measured, else the one that fuses most."""
     recording, ink = matter.recording, matter.ink
-    rows = [_row(one, ink) for one in matter.rows]
+    rows = [_row(one, matter.costs, ink) for one in matter.rows]
     kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(recording.kernels))
     launches = plural(launch_count(recording.kernels), "launch", "launches")
-    told = [f"{number(len(rows))} with {launches}: {kinds}", *plain(doubt_lines(list(recording.kernels), ink.page))]
+    measured = plain(measured_lines(recording, matter.rows, matter.costs, ink.page))
+    doubts = plain(doubt_lines(list(recording.kernels), ink.page))
+    told = [f"{number(len(rows))} with {launches}: {kinds}", *measured, *doubts]
     return table("Kernels", _COLUMNS, rows, note="; ".join(told))
 
 
-def _row(row: KernelRow, ink: Ink) -> Sequence[Cell]:
+def _row(row: KernelRow, costs: Costs, ink: Ink) -> Sequence[Cell]:
     kernel = row.group.first
     modules = modules_text(module for one in row.lineages for module in one.modules)
     lines = {(at.file, at.line): at for one in row.lineages for at in one.lines}
+    cost = cost_of(row, costs)
     return (
-        (kernel.name, kernel.name, ink.kernel(kernel)),
+        (kernel.name, kernel.name, ink.kernel(kernel), *_ops(row)),
         compile_id_cell(kernel.compile_id),
         words.PASSES[kernel.part],
         words.kernel_kind(kernel),
         figure(number(row.group.op_count), row.group.op_count),
-        _fused(row),
         figure(number(row.launches), row.launches),
         figure(microseconds(row.microseconds), row.microseconds),
-        figure(moved(row.traffic), row.traffic.bytes if row.traffic else None),
-        figure(flops(row.flops or 0), row.flops),
-        _places([lines[key] for key in sorted(lines)], ink),
-        modules,
+        gain_cell(cost) if cost else "",
+        _work(row),
+        _places([lines[key] for key in sorted(lines)], modules, ink),
     )
 
 
-def _fused(row: KernelRow) -> Cell:
-    """The first ops, found by all of them."""
-    names = [f"{words.op_name(op)} {times(n)}" if n > 1 else words.op_name(op) for op, n in row.group.fused]
+def _ops(row: KernelRow) -> tuple[str, str]:
+    """What it computes: the first ops, and all of them to be found by."""
+    fused = [(op, n) for op, n in row.group.fused if not is_view(op)]
+    called = () if is_generated(row.group.first) else computed_ops(row.lineages)
+    own = [(op, 1) for op in called] or fused or row.group.fused
+    names = [f"{words.op_name(op)} {times(n)}" if n > 1 else words.op_name(op) for op, n in own]
     more = f" +{len(names) - _OPS}" if len(names) > _OPS else ""
     return ", ".join(names[:_OPS]) + more, " ".join(names)
 
 
-def _places(lines: Sequence[SourceLine], ink: Ink) -> Cell:
-    """`model.py:22, 24`, each with its address."""
+def _work(row: KernelRow) -> Cell:
+    """What it moves, and what it multiplies."""
+    if row.traffic is None and row.flops is None:
+        return ""
+    return (
+        moved(row.traffic), row.traffic.bytes if row.traffic else "", "",
+        "" if row.flops is None else flops(row.flops), "", row.flops,
+    )  # fmt: skip
+
+
+def _places(lines: Sequence[SourceLine], modules: str, ink: Ink) -> Cell:
+    """`model.py:22, 24`, each with its address; and the modules."""
     told: list[tuple[str, str]] = []
     for number_, at in enumerate(lines):
         again = number_ > 0 and lines[number_ - 1].file == at.file
         told.append((str(at.line) if again else ink.at(at), ink.href(at)))
-    return ("", None, tuple(told)) if told else ""
+    return ("", None, tuple(told), modules, modules) if told or modules else ""
 
 
 def kernel_details(matter: Matter) -> list[dict[str, Any]]:
@@ -82,11 +106,16 @@ def kernel_details(matter: Matter) -> list[dict[str, Any]]:
     for pair in unfused(matter.recording):
         for index in {pair.first.index, pair.second.index}:
             pairs[index].append(pair)
+    rows = {id(row.group.first): row for row in matter.rows}
     return [
         _details(kernel, matter.provenance.of_kernel(index), matter)
-        | {"apart": _apart(index, pairs.get(index, ()), matter.ink)}
+        | {"apart": _apart(index, pairs.get(index, ()), matter.ink), "tiles": _tiles(rows.get(id(kernel)), matter)}
         for index, kernel in enumerate(matter.recording.kernels)
     ]
+
+
+def _tiles(row: KernelRow | None, matter: Matter) -> list[Tile]:
+    return tiles(row, matter.recording, matter.costs) if row else []
 
 
 def kernel_lines(matter: Matter) -> list[list[Any]]:
@@ -103,18 +132,21 @@ def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dic
     ink, costs = matter.ink, matter.costs
     where = (f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device)
     linked = [one for one in lineages if one.lines]
-    facts = [*plain(memory_lines(lineages, costs, ink.page)), *plain(cost_lines(lineages, costs, ink.page))]
+    doubtful = [] if costs.is_usable else plain(cost_lines(lineages, costs, ink.page))
     lost = unlinked(lineages)
+    tree = [_branch(at, branch, ink) for at, branch in branches(linked)]
     return {
         "key": ink.kernels[id(kernel)],
         "name": kernel.name,
         "where": ", ".join(filter(None, where)),
         "graph": Ink.graph(kernel.compile_id),
         "computes": _computes(kernel, linked, costs),
-        "tree": [_branch(at, branch, ink) for at, branch in branches(linked)],
+        "alike": _alike(tree),
+        "tree": tree,
         "aten": [] if linked else [words.op_name(op) for op in kernel.aten],
         "lost": f"from no line that is known: {', '.join(lost)}" if lost else "",
-        "facts": facts,
+        "memory": plain(access_lines(kernel, ink.page)),
+        "doubtful": doubtful,
         "launches": _launches(kernel, lineages, costs, ink),
         "configs": _configs(kernel),
         "source": matter.pool.add(kernel.source) if kernel.source else None,
@@ -127,6 +159,12 @@ def _computes(kernel: Kernel, linked: Sequence[Lineage], costs: Costs) -> str:
     if kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked):
         told += f"; their lines are {words.TRUST[Trust.TEXT]}"
     return told
+
+
+def _alike(tree: Sequence[dict[str, Any]]) -> str:
+    """A word on the counts in a tree."""
+    several = next((count for branch in tree for _, told in branch["lines"] for count in _COUNT.findall(told)), "")
+    return f"; \N{MULTIPLICATION SIGN}{several} stands for {several} that are alike" if several else ""
 
 
 def _branch(at: Any, branch: Any, ink: Ink) -> dict[str, Any]:

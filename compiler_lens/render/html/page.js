@@ -113,6 +113,8 @@
   const places = (cell) => (Array.isArray(cell) && Array.isArray(cell[2]) ? cell[2] : null);
   const wording = (cell) => places(cell) ? places(cell).map((one) => one[0]).join(" ") : String(shown(cell));
   const rank = (cell) => (Array.isArray(cell) && cell[1] !== null && cell[1] !== undefined ? cell[1] : wording(cell));
+  const beneath = (cell) => (Array.isArray(cell) && cell[3]) || "";
+  const rankBeneath = (cell) => (Array.isArray(cell) && cell[5] !== null && cell[5] !== undefined ? cell[5] : beneath(cell));
   function table(block, untitled) {
     const columns = block.columns.map(({ name, cells, rows }) => ({ kind: /^[#`=]/.test(name) ? name[0] : "", name: name.replace(/^[#`=]/, ""), cells, rows }));
     const every = Uint32Array.from({ length: block.size }, (_, i) => i);
@@ -121,10 +123,11 @@
     const more = make("button", { class: "more", type: "button", onclick: () => grow() });
     let wanted = "", rows = every, sorted = null, upto = 0;
     const chosen = new Map();
+    const under = (one) => (beneath(one) ? make("span", { class: "beneath" }, beneath(one)) : null);
     const shownCell = (one, { kind }) => {
-      if (places(one)) return make("td", { class: "places" }, places(one).slice(0, 4).map(([told, to], i) => [i ? ", " : "", link(told, to)]), places(one).length > 4 ? ` +${places(one).length - 4}` : "");
+      if (places(one)) return make("td", { class: "places" }, places(one).slice(0, 4).map(([told, to], i) => [i ? ", " : "", link(told, to)]), places(one).length > 4 ? ` +${places(one).length - 4}` : "", under(one));
       const to = Array.isArray(one) ? one[2] : null;
-      return make("td", { class: to && to.startsWith("#/kernel/") ? "k" : to ? "t" : { "#": "n", "`": "c", "=": "t" }[kind] || "" }, to ? link(shown(one), to) : ticks(String(shown(one))));
+      return make("td", { class: to && to.startsWith("#/kernel/") ? "k" : to ? "t" : { "#": "n", "`": "c", "=": String(shown(one)).length > 12 ? "" : "t" }[kind] || "" }, to ? link(shown(one), to) : ticks(String(shown(one))), under(one));
     };
     const grow = () => {
       const slice = [...rows.subarray(upto, upto + SLICE)];
@@ -135,24 +138,26 @@
     };
     // Every cell is asked once, however many rows have it.
     const found = (each) => {
-      each.held = each.held || each.cells.map((one) => `${wording(one)}\n${places(one) ? places(one).map((at) => at[1]).join("\n") : rank(one)}`.toLowerCase());
+      each.held = each.held || each.cells.map((one) => `${wording(one)}\n${places(one) ? places(one).map((at) => at[1]).join("\n") : rank(one)}\n${(Array.isArray(one) && one[4]) || ""}`.toLowerCase());
       return each.held.map((held) => held.includes(wanted));
     };
-    const order = (each) => {
-      if (each.order) return each.order;
-      const keys = each.cells.map(rank);
+    const order = (each, by) => {
+      each.orders = each.orders || new Map();
+      if (each.orders.has(by)) return each.orders.get(by);
+      const keys = each.cells.map(by);
       const listed = keys.map((_, i) => i).filter((i) => keys[i] !== "");
       listed.sort((a, b) => (typeof keys[a] === "number" && typeof keys[b] === "number" ? keys[a] - keys[b] : inOrder(String(keys[a]), String(keys[b]))));
-      each.order = new Float64Array(keys.length).fill(NaN);
-      listed.forEach((i, at) => { each.order[i] = at && keys[i] === keys[listed[at - 1]] ? each.order[listed[at - 1]] : at; });
-      return each.order;
+      const found = new Float64Array(keys.length).fill(NaN);
+      listed.forEach((i, at) => { found[i] = at && keys[i] === keys[listed[at - 1]] ? found[listed[at - 1]] : at; });
+      each.orders.set(by, found);
+      return found;
     };
     const again = () => {
       const hits = wanted ? columns.map((each) => [each.rows, found(each)]) : null;
       const limits = [...chosen].filter(([, value]) => value).map(([each, value]) => [each.rows, each.cells.map((one) => wording(one) === value)]);
       rows = hits || limits.length ? every.filter((i) => (!hits || hits.some(([at, of]) => of[at[i]])) && limits.every(([at, of]) => of[at[i]])) : every.slice();
       if (sorted) {
-        const [each, way] = sorted, places = order(each);
+        const [each, way, by] = sorted, places = order(each, by);
         rows.sort((a, b) => {
           const [x, y] = [places[each.rows[a]], places[each.rows[b]]];
           return Number.isNaN(x) || Number.isNaN(y) ? Number.isNaN(x) - Number.isNaN(y) || a - b : (x - y) * way || a - b;
@@ -164,14 +169,17 @@
       count.textContent = rows.length < block.size ? `${rows.length.toLocaleString("en")} of ${block.size.toLocaleString("en")}` : "";
     };
     const header = columns.map((each) => {
-      const sort = () => {
-        const way = sorted && sorted[0] === each ? -sorted[1] : each.kind === "#" ? -1 : 1;
-        sorted = [each, way];
-        header.forEach((one) => one.removeAttribute("aria-sort"));
+      const sort = (by) => {
+        const way = sorted && sorted[0] === each && sorted[2] === by ? -sorted[1] : each.kind === "#" ? -1 : 1;
+        sorted = [each, way, by];
+        header.forEach((one) => { one.removeAttribute("aria-sort"); one.querySelectorAll(".on").forEach((button) => button.classList.remove("on")); });
         head.setAttribute("aria-sort", way > 0 ? "ascending" : "descending");
+        buttons[by === rank ? 0 : 1].classList.add("on");
         again();
       };
-      const head = make("th", { scope: "col", class: each.kind === "#" ? "n" : "" }, make("button", { type: "button", onclick: sort }, each.name));
+      // What stands beneath has a heading of its own beneath.
+      const buttons = each.name.split("\n").slice(0, each.cells.some(beneath) ? 2 : 1).map((told, i) => make("button", { type: "button", class: i ? "beneath" : "", onclick: () => sort(i ? rankBeneath : rank) }, told));
+      const head = make("th", { scope: "col", class: each.kind === "#" ? "n" : "" }, buttons);
       return head;
     });
     const filters = columns.flatMap((each) => {
@@ -357,8 +365,10 @@
     const code = await text(one.source);
     return [make("p", { class: "setting" }, make("a", { href: "#/kernels" }, "Kernels")), make("h1", { class: "mono" }, one.name),
       make("p", { class: "figures" }, make("span", {}, one.where), make("a", { href: one.graph }, "its graphs")),
-      one.facts.map((told) => make("p", {}, told)),
-      make("h2", {}, "From your lines", make("span", { class: "quiet" }, one.computes)),
+      one.tiles.length ? make("dl", { class: "tiles" }, one.tiles.map(([told, figure, more]) => make("div", {}, make("dt", {}, told), make("dd", {}, figure, more ? make("span", { class: "quiet" }, more) : null)))) : null,
+      one.doubtful.map((told) => make("p", { class: "warn" }, told)),
+      one.memory.map((told) => make("p", { class: "quiet" }, told)),
+      make("h2", {}, "From your lines", make("span", { class: "quiet" }, one.computes, one.alike)),
       make("div", { class: "tree" }, one.tree.map((branch) => make("div", {}, make("p", { class: "at" }, link(branch.at, branch.href, "place"), "  ", make("code", {}, branch.code)),
         branch.lines.map(([depth, told]) => make("p", { class: `in${Math.max(1, Math.min(depth + 1, 2))}` }, told))))),
       one.aten.length ? make("p", {}, make("code", {}, one.aten.join(", "))) : null, one.lost ? make("p", { class: "quiet" }, one.lost) : null,

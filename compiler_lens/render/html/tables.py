@@ -22,7 +22,7 @@ Block = dict[str, Any]
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Cell]], *, note: str = "") -> Block:
     """A table; a column's name may begin with `#` (figures), `` ` `` (code) or `=` (few values: a choice to filter by).
 
-    Columns without anything in them are left out.
+    Columns without anything in them are left out. What stands beneath in its cells is named after the end of a line.
     """
     listed = list(rows)
     cells = zip(*listed, strict=True) if listed else ((),) * len(columns)
@@ -38,7 +38,7 @@ def _column(name: str, cells: Iterable[Cell]) -> Block:
 
 
 def _said(cell: Cell) -> bool:
-    return bool(cell if isinstance(cell, str) else cell[0] or cell[-1])
+    return bool(cell if isinstance(cell, str) else cell[0] or any(cell[2:]))
 
 
 def figure(text: str, value: float | None) -> Cell:
