@@ -93,7 +93,7 @@ class Scopes:
     def _scope(self, graph: Graph, subgraph: Subgraph, before: Sequence[Node], known: Trust) -> Scope:
         earlier = {node.name: node for node in before}
         outputs = _outputs(subgraph.nodes, before, earlier)
-        nodes = tuple(_with_origins(node, outputs.get(node.name, node)) for node in subgraph.nodes)
+        nodes = tuple(_with_origins(n, outputs[n.name]) if n.name in outputs else n for n in subgraph.nodes)
         kept = ((node, earlier[node.name]) for node in nodes if node.name in earlier)
         same = {node.name: was for node, was in kept if _same_op(was.target, node.target)}
         exact = frozenset(n.name for n in nodes)
