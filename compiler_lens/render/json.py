@@ -174,7 +174,8 @@ def _kernels(recording: Recording, selection: Selection) -> Data:
     provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
     costs = Costs.of(recording)
     rows = kernel_rows(selected(recording, provenance, selection), costs)
-    return {"kernels": [_kernel_row(costs, one) for row in rows for one in by_kernel(row.lineages)]}
+    each = [_kernel_row(costs, one) for row in rows for one in by_kernel(row.lineages)]
+    return {"kernels": each, "times_are_usable": costs.is_usable}
 
 
 def _kernel_row(costs: Costs, lineages: Sequence[Lineage]) -> Data:
@@ -193,7 +194,8 @@ def _kernel(recording: Recording, selection: Selection) -> Data:
     costs = Costs.of(recording)
     kernels = select_kernels(recording, selection.kernel, selection.ids)
     each = by_kernel(lineages_of(recording, provenance, kernels))
-    return {"kernels": [_kernel_row(costs, own) | {"lineages": [_lineage(one) for one in own]} for own in each]}
+    rows = [_kernel_row(costs, own) | {"lineages": [_lineage(one) for one in own]} for own in each]
+    return {"kernels": rows, "times_are_usable": costs.is_usable}
 
 
 def _lineage(lineage: Lineage) -> Data:

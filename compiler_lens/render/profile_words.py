@@ -42,6 +42,7 @@ DOUBTS: Mapping[Doubt, str] = {
     Doubt.HELD_UP: "under the profiler the same work took longer than a whole call without it",
     Doubt.FAR_BELOW: "every kernel took more than 100 times what this device needs for its work",
 }
+UNUSABLE = "times of this profile are not usable: see `profile`"
 CEILING_TOO_LOW = (
     "A kernel computes faster than this device can, as measured: that ceiling was measured on a busy machine, and "
     "what kernels could gain is more than is shown"

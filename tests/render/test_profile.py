@@ -204,9 +204,14 @@ def test_a_kernel_gains_nothing_from_times_that_are_not_usable() -> None:
         page = page_for(view_of, width=100, color=False)
         told = view(view_of, "kernel", page, Selection(kernel="gelu_view_8"))
         assert ("more than this device needs" in told) is whole
-        for name, named in (("kernel", "gelu_view_8"), ("kernels", "")):
-            shown = view(view_of, name, page, Selection(kernel=named))
+        for name, part in (
+            ("kernel", Selection(kernel="gelu_view_8")),
+            ("kernels", Selection()),
+            ("line", Selection(place="models.py:24")),
+        ):
+            shown = view(view_of, name, page, part)
             assert ("times of this profile are not usable" in shown) is not whole
+            assert name == "line" or json.loads(to_json(view_of, name, part))["times_are_usable"] is whole
     told = view(broken, "kernel", page, Selection(kernel="gelu_view_8"))
     assert re.search(r"\n  takes [\d.]+ µs a call, in 1 run\n", told)
 

@@ -35,13 +35,13 @@ from compiler_lens.render.console.page import (
     paragraph,
     title,
 )
+from compiler_lens.render.profile_words import UNUSABLE
 from compiler_lens.render.text import flops, microseconds, milliseconds, nbytes, number, plural, times
 
 _LAUNCHES = 12
 _BUFFERS = 6
 _UNLINKED = 8
 _SAME = 6
-_UNUSABLE = "times of this profile are not usable: see `profile`"
 
 
 def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
@@ -81,7 +81,7 @@ def measured_lines(recording: Recording, rows: Sequence[KernelRow], costs: Costs
         return []
     whole = recording.profiles[-1]
     told = f"{microseconds(sum(known))} of the {microseconds(whole.busy_microseconds)} that the device works in a call"
-    return [line((told, DIM), indent=2), *([] if costs.is_usable else paragraph(_UNUSABLE, page.width, 2, WARN))]
+    return [line((told, DIM), indent=2), *([] if costs.is_usable else paragraph(UNUSABLE, page.width, 2, WARN))]
 
 
 def doubt_lines(kernels: list[Kernel], page: Page) -> list[Text]:
@@ -273,7 +273,7 @@ def cost_lines(lineages: Sequence[Lineage], costs: Costs, page: Page) -> list[Te
     floor = f", {microseconds(above)} more than this device needs" if is_known else ""
     often = f"{runs:,.4g} {'run' if runs == 1 else 'runs'}"
     told = f"{microseconds(sum(cost.total for cost in known))} a call, in {often}{floor}"
-    doubt = [] if costs.is_usable else paragraph(_UNUSABLE, page.width, 4, WARN)
+    doubt = [] if costs.is_usable else paragraph(UNUSABLE, page.width, 4, WARN)
     return [*paragraph(line(("takes ", PLACE), told), page.width, 2), *doubt]
 
 

@@ -17,7 +17,8 @@ from compiler_lens.model import Recording, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.lineage import modules_text
-from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, command, joined, line, paragraph, title
+from compiler_lens.render.console.page import CODE, DIM, PLACE, WARN, Page, command, joined, line, paragraph, title
+from compiler_lens.render.profile_words import UNUSABLE
 from compiler_lens.render.text import microseconds, plural, times
 
 _OPS = 8
@@ -34,8 +35,11 @@ def line_lines(recording: Recording, selection: Selection, page: Page) -> list[T
     lines = [_heading(story, page), *ops_lines(story, page)]
     if words.FATES[story.fate]:
         lines += paragraph(words.FATES[story.fate], page.width, 2)
+    costs = Costs.of(recording)
     for name, backward in (("forward", False), ("backward", True)):
-        lines += _kernels(recording, name, story.of_pass(backward=backward), page)
+        lines += _kernels(costs, name, story.of_pass(backward=backward), page)
+    if story.ties and not costs.is_usable:
+        lines += paragraph(UNUSABLE, page.width, 2, WARN)
     lines += inside_lines(story, page)
     lines += _shares(story, page)
     lines += [*_doubt(story, page), *_unknown(story, page)]
@@ -97,14 +101,13 @@ def _counted(told: str, targets: Sequence[str], page: Page) -> list[Text]:
     return paragraph(line((told, DIM), (", ".join(shown) + more, CODE)), page.width, 2, "", 2)
 
 
-def _kernels(recording: Recording, name: str, ties: Sequence[Tie], page: Page) -> list[Text]:
+def _kernels(costs: Costs, name: str, ties: Sequence[Tie], page: Page) -> list[Text]:
     """One row for each kernel, with its launches for this line and how much of them is of it."""
     if not ties:
         return []
     by_kernel: dict[int, list[Tie]] = {}
     for tie in sorted(ties, key=is_only_views):
         by_kernel.setdefault(tie.lineage.index, []).append(tie)
-    costs = Costs.of(recording)
     whole = costs.microseconds(tie.lineage for tie in ties if not is_only_views(tie))
     counts = f"{plural(len(by_kernel), 'kernel')}, {plural(len(ties), 'launch', 'launches')}"
     counts += f", {microseconds(whole)} in all" if whole is not None else ""
