@@ -17,6 +17,25 @@ from compiler_lens.render.html.pictures import Album, stage_key
 from compiler_lens.render.html.pool import Pool
 from compiler_lens.render.text import nbytes, plural
 
+# How the page's buttons call a stage within its compilation, in their order: a group, and a short name in it.
+_BUTTONS: Mapping[str, tuple[str, str]] = {
+    "dynamo": ("", "Dynamo"),
+    "joint": ("", "joint"),
+    "forward": ("", "forward"),
+    "inference": ("", "inference"),
+    "backward": ("", "backward"),
+    "training": ("", "both"),
+    "post_grad": ("post-grad", "forward"),
+    "post_grad_backward": ("post-grad", "backward"),
+    "kernels": ("kernels", "forward"),
+    "kernels_backward": ("kernels", "backward"),
+    "frame": ("", "breaks"),
+    "code-forward": ("code", "forward"),
+    "code-inference": ("code", "inference"),
+    "code-backward": ("code", "backward"),
+}
+_PLACES = {key: place for place, key in enumerate(_BUTTONS)}
+
 
 def graph_data(matter: Matter) -> list[dict[str, Any]]:
     """Every compilation with its graphs and its output code, in order."""
@@ -39,14 +58,14 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
                 "function": name.name,
                 "at": ink.at(name) if name.file else "",
                 "href": ink.href(name) if name.file else "",
-                "stages": [
+                "stages": _named(
                     *(
                         _graph(graph, pool) | {"levels": pictures.get(id(graph), [])}
                         for graph in graphs[each.compile_id]
                     ),
                     *pictures.get(str(each.compile_id), ()),
                     *codes[each.compile_id],
-                ],
+                ),
             }
         )
     return found
@@ -60,6 +79,17 @@ def _drawn(matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> dict[
         shown, found[str(compile_id)] = album.of_compilation(compile_id)
         found.update(zip(map(id, graphs[compile_id]), shown, strict=True))
     return found
+
+
+def _named(*stages: dict[str, Any]) -> list[dict[str, Any]]:
+    """In the order of their buttons, with what stands on these."""
+    found = []
+    for stage in stages:
+        key, _, part = stage["key"].rpartition("-") if stage["key"][-1].isdigit() else (stage["key"], "", "")
+        group, short = _BUTTONS[key]
+        number = f" {int(part) + 1}" if part else ""
+        found.append((_PLACES[key], int(part or 0), stage | {"group": group, "short": short + number}))
+    return [stage for *_, stage in sorted(found, key=lambda one: one[:2])]
 
 
 def _again(compile_id: CompileId) -> int:

@@ -18,8 +18,8 @@ from compiler_lens.render.text import clean, short_paths
 _WIDE = 100_000  # columns: a browser folds lines itself
 _MOODS = ((BAD, "bad"), (WARN, "warn"), (GOOD, "good"))
 
-# Text; or text, what it is sorted by, where it leads to; then what stands beneath it, what else it is found by, what that
-# beneath is sorted by.
+# Text; or text, what it is sorted by, where it leads to; then what stands beneath it, what else it is found by, and by
+# what those beneath are sorted.
 Cell = str | tuple[Any, ...]
 
 

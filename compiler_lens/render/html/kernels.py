@@ -12,7 +12,7 @@ from compiler_lens.analysis.kernel_rows import Costs, KernelRow
 from compiler_lens.analysis.kernels import is_generated, kernel_kinds, launch_count
 from compiler_lens.analysis.library_calls import computed_ops
 from compiler_lens.analysis.lineage import Lineage, is_view
-from compiler_lens.model import Kernel, SourceLine, Trust
+from compiler_lens.model import Kernel, Pass, SourceLine, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import language_of
 from compiler_lens.render.console.fusion import why_apart
@@ -140,6 +140,7 @@ def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dic
         "name": kernel.name,
         "where": ", ".join(filter(None, where)),
         "graph": Ink.graph(kernel.compile_id),
+        "backward": kernel.part is Pass.BACKWARD,
         "computes": _computes(kernel, linked, costs),
         "alike": _alike(tree),
         "tree": tree,

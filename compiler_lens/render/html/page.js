@@ -261,7 +261,7 @@
   let here = null; // the file that is shown, and how another line of it is chosen
   const inSight = (row) => { const box = row && row.getBoundingClientRect(); return !!box && box.top > 0 && box.bottom < innerHeight; };
   const MARKS = { "+": "g", "-": "w", "~": "w", x: "b", "!": "b", "|": "w", g: "u" };
-  const CHUNK = 100, HEIGHT_OF_ROW = 19.4;
+  const CHUNK = 100, HEIGHT_OF_ROW = 19.4, IDS = 2;
   const split = (rest) => rest.match(/^(.*?)(?::(\d+))?$/).slice(1);
   async function source(rest) {
     const { files, legend } = await data("source");
@@ -272,17 +272,19 @@
     const lines = file.text ? piecesByLine(await text(file.text), "python") : null;
     if (lines && !lines[lines.length - 1].length) lines.pop();
     const numbers = lines ? lines.map((_, i) => i + 1) : Object.keys(file.lines).map(Number);
-    let line = Number(number) || 0;
+    const first = Math.min(...Object.keys(file.lines).map(Number));
+    let line = Number(number) || first;
     const panel = make("aside", { class: "panel", "aria-label": "the line's kernels", "aria-live": "polite" });
+    const at = (n) => `#/source/${encodeURI(file.name)}:${n}`;
     const rows = new Map();
     const used = new Set(Object.values(file.lines).flatMap((one) => [...one.marks]));
     const rowOf = (n) => {
       const facts = file.lines[n];
       const marks = facts ? [...facts.marks].map((mark) => make("b", { class: MARKS[mark] || "" }, mark)) : [];
-      const ids = facts ? facts.ids.slice(0, 3).map(([told, to], i) => [i ? " " : "", link(told, to)]) : [];
+      const ids = facts ? facts.ids.slice(0, IDS).map(([told, to], i) => [i ? " " : "", link(told, to)]) : [];
       const row = make("div", { class: `row${facts ? " has" : ""}${facts && "-~x".includes(facts.marks[0]) ? " eager" : ""}`, id: `L${n}`, "data-line": n, onclick: (event) => { if (!event.target.closest("a") && facts) choose(n); } },
-        make("span", { class: "no" }, String(n)), make("span", { class: "marks" }, marks),
-        make("span", { class: "src" }, lines ? inked(lines[n - 1] || []) : highlighted(facts.code, "python")), make("span", { class: "in" }, ids, facts && facts.ids.length > 3 ? ` +${facts.ids.length - 3}` : ""));
+        make("span", { class: "no" }, facts ? link(String(n), at(n)) : String(n)), make("span", { class: "marks" }, marks), make("span", { class: "in" }, ids, facts && facts.ids.length > IDS ? ` +${facts.ids.length - IDS}` : ""),
+        make("span", { class: "src" }, lines ? inked(lines[n - 1] || []) : highlighted(facts.code, "python")));
       rows.set(n, row);
       const told = facts ? facts.told.map(([mark, head, said, to]) => make("div", { class: `told ${MARKS[mark]}` }, link(head, to), make("span", { class: "quiet" }, ticks(said)))) : [];
       return [row, told];
@@ -299,7 +301,6 @@
       chunks[i].style.minHeight = "";
     };
     const rowAt = (n) => { build(chunkOf.get(n)); return rows.get(n); };
-    const at = (n) => `#/source/${encodeURI(file.name)}:${n}`;
     const choose = (n) => { if (location.hash === at(n)) select(n, false); else location.hash = at(n); };
     const light = (places) => { places.forEach(rowAt); rows.forEach((row, n) => row.classList.toggle("lit", places.has(n))); };
     const linesOf = (places) => new Set(places.filter(([name]) => name === file.name).map(([, n]) => n));
@@ -308,7 +309,7 @@
       const row = rowAt(n);
       if (!row) { panel.replaceChildren(make("p", { class: "quiet" }, n ? `Nothing is known of line ${n}.` : "Click a line for its kernels, forward and backward.")); return; }
       row.classList.add("sel");
-      if (scroll) row.scrollIntoView({ block: "center" });
+      if (scroll && (number || !inSight(row))) row.scrollIntoView({ block: "center" });
       const kernels = await data("lines");
       if (!row.classList.contains("sel")) return; // another line was chosen meanwhile
       panel.replaceChildren(...story(n, kernels));
@@ -321,11 +322,12 @@
         const listed = facts.kernels.filter((one) => one[1] === backward);
         return listed.length ? [make("h2", {}, name, make("span", { class: "quiet" }, listed.length === 1 ? "1 kernel" : `${listed.length} kernels`)), sliced(make("ul", { class: "hits" }), listed, hit)] : [];
       };
-      const hit = ([index, , launches, share, took]) => {
+      const hit = ([index, backward, launches, share, took]) => {
         const [key, name, places] = kernels[index];
         const row = make("li", { "data-kernel": key },
           make("button", { type: "button", "aria-pressed": "false", title: "light its lines" }, name), make("span", { class: "n" }, took),
           make("span", { class: "sub" }, [share, launches].filter(Boolean).join(", "), " · ", link("open", `#/kernel/${key}`)));
+        kernelInGraph(key, name, backward).then((to) => { if (to) row.querySelector(".sub").append(" · ", link("in the graph", to)); });
         row.addEventListener("click", (event) => {
           if (event.target.closest("a")) return;
           const on = !row.classList.contains("lit");
@@ -336,35 +338,64 @@
         });
         return row;
       };
-      return [make("h2", {}, `${file.name}:${n}`), facts.ops.map((told) => make("p", {}, told)), facts.fate ? make("p", {}, facts.fate) : null,
+      return [make("h2", {}, `${file.name}:${n}`), facts.ops.map((told) => make("p", {}, told)), facts.fate ? make("p", {}, facts.fate) : null, inGraphs(n, facts),
         part("forward", 0), part("backward", 1), facts.inside.map((told) => make("p", { class: "quiet" }, told)),
         facts.shares.length ? [make("h2", {}, "in the same launches"), make("ul", {}, facts.shares.map(([told, to, count, code]) => make("li", {}, link(told, to, "place"), " ", make("span", { class: "quiet" }, count), " ", make("code", {}, code))))] : null].flat(Infinity).filter(Boolean);
+    }
+    // Of one compilation the stages with nodes that are for the line, and the others by number.
+    function inGraphs(n, facts) {
+      if (!facts.ids.length) return null;
+      const find = `${file.name}:${n}`, [, , key] = facts.ids[0];
+      const told = make("p", { class: "nodes" }, make("span", { class: "quiet" }, "graph nodes "));
+      const others = facts.ids.slice(1, 9).map(([told, , key]) => [" ", link(`[${told}]`, `#/graphs/${key}${findPart(find)}`)]);
+      setTimeout(async () => {
+        if (line !== n) return;
+        const one = await thing("graph", (own) => own === key);
+        for (const stage of one ? one.stages : []) {
+          if (!PLAIN.includes(stage.key) || !(await elsewhere(stage.levels || [], find)).length) continue;
+          told.append(make("a", { href: `#/graphs/${key}/${stage.key}${findPart(find)}`, title: stage.name }, stage.group ? `${stage.group} ${stage.short}` : stage.short), " ");
+        }
+        if (others.length) told.append(make("span", { class: "quiet" }, "also"), ...others.flat());
+        if (told.childNodes.length < 2) told.remove();
+      }, 120);
+      return told;
     }
     steps.list = () => Object.keys(file.lines).map(Number);
     steps.go = (n) => choose(n);
     steps.now = () => line;
     steps.clear = () => { rows.forEach((row) => row.classList.remove("lit")); panel.querySelectorAll("li.lit").forEach((one) => one.classList.remove("lit")); };
-    here = { name: file.name, show: (n) => { line = n; select(n, n && !inSight(rowAt(n))); } };
+    here = { name: file.name, show: (n) => { line = n || first; select(line, !inSight(rowAt(line))); } };
     const mine = here;
     const onward = (i) => { if (i < chunks.length && here === mine) { build(i); setTimeout(() => onward(i + 1), 10); } };
     [0, chunkOf.get(line) - 1, chunkOf.get(line), chunkOf.get(line) + 1].forEach(build);
     setTimeout(() => onward(1), 100);
+    const shown = make("div", { class: "text", role: "region", tabindex: 0, "aria-label": `${file.name}, line by line` }, chunks);
+    const widest = Math.max(0, ...Object.values(file.lines).map(({ ids }) => ids.slice(0, IDS).map((one) => one[0]).join(" ").length + (ids.length > IDS ? 4 : 0)));
+    shown.style.setProperty("--ids", `${widest}ch`);
     requestAnimationFrame(() => select(line, true));
     await select(line, false);
     return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
       files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map(([name, breaks]) => make("li", {}, make("a", { href: `#/source/${encodeURI(name)}`, "aria-current": name === file.name ? "page" : null }, name), breaks ? make("span", { class: "bad" }, ` ${breaks}`) : null))) : null,
       make("ul", { class: "legend" }, legend.filter(([mark]) => used.has(mark)).map(([mark, told]) => make("li", {}, make("b", { class: MARKS[mark] }, mark), told))),
       lines ? null : make("p", { class: "quiet" }, "its text is not in the recording: these are the lines that torch told"),
-      make("div", { class: "source" }, make("div", { class: "text", role: "region", "aria-label": `${file.name}, line by line` }, chunks), panel)];
+      make("div", { class: "source" }, shown, panel)];
+  }
+  const PLAIN = ["dynamo", "joint", "forward", "inference", "backward", "post_grad", "post_grad_backward"];
+  // Where a kernel stands in the picture of its graph, if there is one.
+  async function kernelInGraph(key, name, backward) {
+    const [compilation] = key.split("/"), own = backward ? "kernels_backward" : "kernels";
+    const one = await thing("graph", (each) => each === compilation);
+    const stage = one && one.stages.find((each) => each.key === own && each.levels && each.levels.length);
+    return stage ? `#/graphs/${compilation}/${own}${findPart(name)}` : "";
   }
 
   // -- one kernel
   async function kernel(rest) {
     const one = (await thing("kernel", (key) => key === rest)) || (await thing("kernel", (key) => decodeURIComponent(key) === decodeURIComponent(rest)));
     if (!one) return [make("p", {}, "No such kernel in this recording.")];
-    const code = await text(one.source);
+    const code = await text(one.source), inGraph = await kernelInGraph(one.key, one.name, one.backward);
     return [make("p", { class: "setting" }, make("a", { href: "#/kernels" }, "Kernels")), make("h1", { class: "mono" }, one.name),
-      make("p", { class: "figures" }, make("span", {}, one.where), make("a", { href: one.graph }, "its graphs")),
+      make("p", { class: "figures" }, make("span", {}, one.where), make("a", { href: one.graph }, "its graphs"), inGraph ? make("a", { href: inGraph }, "in the graph") : null),
       one.tiles.length ? make("dl", { class: "tiles" }, one.tiles.map(([told, figure, more]) => make("div", {}, make("dt", {}, told), make("dd", {}, figure, more ? make("span", { class: "quiet" }, more) : null)))) : null,
       one.doubtful.map((told) => make("p", { class: "warn" }, told)),
       one.memory.map((told) => make("p", { class: "quiet" }, told)),
@@ -377,41 +408,111 @@
   }
 
   // -- graphs
+  async function gallery() {
+    const cards = await data("gallery");
+    const alone = cards.length === 1;
+    const card = (one) => {
+      const pieces = one.pieces.map(([told, more, to]) => make("li", { class: told === "break" ? "cut" : null }, link(told, to), make("span", { class: "quiet" }, ` ${more}`)));
+      const shot = make("article", { class: "shot" }, make("h2", {}, link(one.name, one.to), one.at ? make("span", { class: "quiet" }, link(one.at, one.href)) : null), make("p", { class: one.mood }, one.treated),
+        pieces.length > 1 ? make("ol", { class: "pieces" }, pieces, one.more ? make("li", { class: "quiet" }, `${one.more} more`) : null) : null);
+      text(one.picture).then((told) => {
+        const svg = parsed(told);
+        if (svg) shot.append(alone ? canvas(svg) : make("a", { href: one.to, class: "thumb", "aria-label": `picture of ${one.name}` }, make("div", { inert: "", "aria-hidden": "true" }, svg)));
+      });
+      return shot;
+    };
+    return sliced(make("div", { class: alone ? "" : "shots" }), cards, card, 6);
+  }
+  const parsed = (told) => { const read = new DOMParser().parseFromString(told, "image/svg+xml").documentElement; return read.nodeName === "svg" ? document.importNode(read, true) : null; };
+  const uncoded = (told) => { try { return decodeURIComponent(told); } catch { return told; } };
   async function graphs(rest) {
-    if (!rest) return [make("h1", {}, "Graphs"), ...(await data("graphs")).map((block) => table(block, true))];
-    const [key, stage, ...below] = rest.split("/");
+    if (!rest) return [make("h1", {}, "Graphs"), ...await gallery(), (await data("graphs")).map((block) => table(block))];
+    const [path, wanted = ""] = rest.split("?find=");
+    const [key, stage, ...below] = path.split("/");
     const one = await thing("graph", (own) => own === key);
     if (!one) return [make("p", {}, "No such compilation in this recording.")];
     const now = one.stages.find((each) => each.key === stage) || one.stages[0];
-    const module = decodeURIComponent(below.join("/"));
+    const module = uncoded(below.join("/")), find = uncoded(wanted);
     const head = [make("p", { class: "setting" }, make("a", { href: "#/graphs" }, "Graphs")),
-      make("h1", {}, `[${one.id}] ${one.function} `), make("p", { class: "figures" }, one.at ? link(one.at, one.href, "place") : null, now ? make("span", {}, now.note) : null)];
+      make("h1", {}, `[${one.id}] ${one.function} `), make("p", { class: "figures" }, one.at ? link(one.at, one.href, "place") : null, now ? make("span", {}, now.note ? `${now.name}: ${now.note}` : now.name) : null)];
     if (!now) return [...head, make("p", {}, "No graph of it is in this recording.")];
-    const placed = (each) => each.levels && each.levels.some((level) => level[0] === module) && module ? `/${encodeURIComponent(module)}` : "";
-    const tabs = make("ul", { class: "tabs", "aria-label": "stages" }, one.stages.map((each) => make("li", {}, make("a", { href: `#/graphs/${one.key}/${each.key}${placed(each)}`, "aria-current": each === now ? "page" : null }, each.name))));
-    const shown = await picture(one, now, module);
+    const shown = await picture(one, now, module, find);
     const code = now.code ? make("div") : null;
     const read = async () => code.append(make("h2", {}, "Code"), listing(await text(now.code), "python"));
     if (code && shown.length) requestAnimationFrame(() => setTimeout(read)); // megabytes: the picture is seen first
     else if (code) await read();
-    return [...head, tabs, ...shown, code];
+    return [...head, tabs(one, now, module, find), ...shown, code];
   }
-  async function picture(one, stage, module) {
+  const findPart = (find) => (find ? `?find=${encodeURIComponent(find)}` : "");
+  // The stages, in groups; where another one has the module that is shown, or one around it or alike, it leads there.
+  function tabs(one, now, module, find) {
+    const groups = [];
+    for (const each of one.stages) {
+      const last = groups[groups.length - 1];
+      if (last && last[0].group === each.group && each.group) last.push(each); else groups.push([each]);
+    }
+    const tab = (each, told) => make("a", { href: `#/graphs/${one.key}/${each.key}${placed(each, module)}${findPart(find)}`, title: each.name, "aria-label": each.name, "aria-current": each === now ? "page" : null }, told);
+    return make("ul", { class: "tabs", "aria-label": "stages" }, groups.map((group) =>
+      make("li", {}, group.length > 1 ? [make("span", { class: "quiet" }, group[0].group), group.map((each) => tab(each, each.short))] : tab(group[0], group[0].group || group[0].short))));
+  }
+  const alike = (path) => path.replace(/\d+/g, "*");
+  function placed(stage, module) {
+    const levels = stage.levels || [];
+    if (!module) return "";
+    if (levels.length < 2) return `/${encodeURIComponent(module)}`; // for the way back
+    const found = levelOf(levels, module);
+    return found ? `/${encodeURIComponent(found[0])}` : "";
+  }
+  function levelOf(levels, module) {
+    const same = levels.find((level) => level[0] === module);
+    if (same) return same;
+    for (let path = module.split("~")[0]; path; path = path.slice(0, Math.max(0, path.lastIndexOf(".")))) {
+      const found = levels.find((level) => level[0] === path) || levels.find((level) => alike(level[0]) === alike(path));
+      if (found) return found;
+    }
+    return null;
+  }
+  // What is looked for: a name or a line, which does not end within a number.
+  const pattern = (find) => new RegExp(find.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + (/\d$/.test(find) ? "(?!\\d)" : ""), "i");
+  const boxesOf = (svg) => [...svg.querySelectorAll("a, g")].filter((box) => box.firstElementChild && box.firstElementChild.nodeName === "title");
+  const hits = (svg, find) => { const wanted = pattern(find); return boxesOf(svg).filter((box) => wanted.test(box.textContent)); };
+  async function picture(one, stage, module, find) {
     const levels = stage.levels || [];
     if (!levels.length) return stage.levels && stage.code ? [make("p", { class: "quiet" }, "No picture of this graph is in the page.")] : [];
-    const level = levels.find((each) => each[0] === module) || levels[0];
-    const read = new DOMParser().parseFromString(await text(level[3]), "image/svg+xml").documentElement;
-    if (read.nodeName !== "svg") return [make("p", { class: "bad" }, "This picture could not be read.")];
-    const svg = document.importNode(read, true);
-    const to = (address) => `#/graphs/${one.key}/${stage.key}${address ? `/${encodeURIComponent(address)}` : ""}`;
+    const found = find ? await elsewhere(levels, find) : [];
+    const level = (module && levelOf(levels, module)) || found[0] || levels[0];
+    const svg = parsed(await text(level[3]));
+    if (!svg) return [make("p", { class: "bad" }, "This picture could not be read.")];
+    const to = (address, find) => `#/graphs/${one.key}/${stage.key}${address ? `/${encodeURIComponent(address)}` : ""}${findPart(find)}`;
     const crumbs = [];
     for (let each = level; each; each = each[2] === null ? null : levels.find((other) => other[0] === each[2])) crumbs.unshift(each);
     const path = crumbs.length > 1 ? make("p", { class: "setting" }, crumbs.map((each, i) => [i ? " › " : "", each === level ? each[1] : make("a", { href: to(each[0]) }, i ? each[1] : "whole graph")])) : null;
-    const find = make("input", { type: "search", placeholder: "find in the picture", "aria-label": "find in the picture", oninput: () => {
-      const wanted = find.value.trim().toLowerCase();
-      svg.querySelectorAll("a, g").forEach((box) => { if (box.firstElementChild && box.firstElementChild.nodeName === "title") box.classList.toggle("dim", !!wanted && !box.textContent.toLowerCase().includes(wanted)); });
-    } });
-    return [path, make("div", { class: "tools" }, find, make("span", { class: "quiet" }, "double boxes open; drag to move, Ctrl and wheel to zoom")), canvas(svg)];
+    const said = make("span", { class: "quiet", role: "status" });
+    const holder = canvas(svg);
+    const mark = async (wanted) => {
+      const here = wanted ? hits(svg, wanted) : [];
+      boxesOf(svg).forEach((box) => box.classList.toggle("dim", !!wanted && !here.includes(box) && !here.some((hit) => box.contains(hit))));
+      here.forEach((box) => box.classList.add("near"));
+      boxesOf(svg).filter((box) => !here.includes(box)).forEach((box) => box.classList.remove("near"));
+      if (!wanted) { said.replaceChildren(HINT); return here; }
+      said.replaceChildren(here.length ? `${here.length} in this picture` : "not in this picture");
+      const others = (await elsewhere(levels, wanted)).filter((each) => each !== level);
+      if (field.value.trim() === wanted && others.length) said.append("; also in ", ...others.slice(0, 6).flatMap((each, i) => [i ? ", " : "", make("a", { href: to(each[0], wanted) }, each[0] || "the whole graph")]), others.length > 6 ? ` and ${others.length - 6} more` : "");
+      return here;
+    };
+    const field = make("input", { type: "search", value: find || null, placeholder: "find in the picture", "aria-label": "find in the picture", oninput: () => mark(field.value.trim()) });
+    const here = await mark(find);
+    if (here.length) holder.show(here[0]);
+    return [path, make("div", { class: "tools" }, field, said), holder];
+  }
+  const HINT = "double boxes open; drag to move, Ctrl and wheel to zoom";
+  // The levels that have it, by their texts: a picture is not parsed for that.
+  const wordsOf = new Map();
+  async function elsewhere(levels, find) {
+    const read = async ([, , , ref]) => { if (!wordsOf.has(`${ref}`)) wordsOf.set(`${ref}`, (await text(ref)).replace(/<[^>]*>/g, "\n")); return wordsOf.get(`${ref}`); };
+    const wanted = pattern(find.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"));
+    const has = await Promise.all(levels.map(async (level) => wanted.test(await read(level))));
+    return levels.filter((_, i) => has[i]);
   }
   // A picture that can be moved and zoomed.
   function canvas(svg) {
@@ -431,6 +532,13 @@
       const box = holder.getBoundingClientRect();
       x = Math.max(0, (box.width - width * scale) / 2);
       y = 0;
+      put();
+    };
+    const showBox = (box) => { // in the middle, where it is out of sight
+      const [own, all] = [box.getBoundingClientRect(), holder.getBoundingClientRect()];
+      if (own.left >= all.left && own.right <= all.right && own.top >= all.top && own.bottom <= all.bottom) return;
+      x += (all.left + all.right - own.left - own.right) / 2;
+      y += (all.top + all.bottom - own.top - own.bottom) / 2;
       put();
     };
     const middle = (by) => { const box = holder.getBoundingClientRect(); zoom(by, box.width / 2, box.height / 2); };
@@ -455,7 +563,9 @@
       } },
       svg, make("div", { class: "keys" }, key("+", "larger", () => middle(1.25)), key("−", "smaller", () => middle(0.8)), key("fit", "fit", fit)));
     holder.addEventListener("click", (event) => { if (moved) { event.preventDefault(); event.stopPropagation(); } moved = false; }, true);
-    new ResizeObserver((_, watch) => { if (holder.clientWidth) { watch.disconnect(); fit(); } }).observe(holder); // once it is in the page
+    new ResizeObserver((_, watch) => { if (holder.clientWidth) { watch.disconnect(); fit(); if (toShow) showBox(toShow); } }).observe(holder); // once it is in the page
+    let toShow = null;
+    holder.show = (box) => { toShow = box; };
     return holder;
   }
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from compiler_lens.analysis.ownership import UserPaths
 from compiler_lens.model import Recording
 from compiler_lens.render import text
-from compiler_lens.render.console.source import LEGEND
 from compiler_lens.render.graph.style import style_sheet
+from compiler_lens.render.html.gallery import gallery
 from compiler_lens.render.html.graphs import graph_data
 from compiler_lens.render.html.kernels import kernel_details, kernel_lines, kernel_table
 from compiler_lens.render.html.matter import Matter
@@ -17,7 +17,7 @@ from compiler_lens.render.html.overview import overview
 from compiler_lens.render.html.pool import packed, shelved
 from compiler_lens.render.html.redact import redacted
 from compiler_lens.render.html.shell import own_file, rendered, write
-from compiler_lens.render.html.sources import source_data
+from compiler_lens.render.html.sources import LEGEND, source_data
 from compiler_lens.render.html.tables import (
     autotune_blocks,
     cache_blocks,
@@ -106,7 +106,9 @@ def _data(matter: Matter) -> Iterator[tuple[str, str]]:
     yield "kernels", packed([kernel_table(matter)])
     yield "lines", packed(kernel_lines(matter))
     yield from shelved("kernel", ((one["key"], one) for one in kernel_details(matter)))
-    yield from shelved("graph", ((one["key"], one) for one in graph_data(matter)))
+    graphs = graph_data(matter)
+    yield from shelved("graph", ((one["key"], one) for one in graphs))
+    yield "gallery", packed(gallery(matter, graphs))
     yield "graphs", packed(compilation_blocks(matter.summary.rows, ink))
     for name, blocks in (
         ("guards", guard_blocks), ("times", time_blocks), ("caches", cache_blocks),

@@ -12,6 +12,7 @@ from compiler_lens.analysis.source_view import FileView, LineFacts
 from compiler_lens.model import Pass
 from compiler_lens.render import words
 from compiler_lens.render.advice import changed, why
+from compiler_lens.render.console import source as console
 from compiler_lens.render.console.line import (
     inside_lines,
     is_only_views,
@@ -26,6 +27,7 @@ from compiler_lens.render.text import microseconds, plural
 
 _LONGEST = 2_000  # characters of a line of source
 _SHARES = 12
+LEGEND = console.LEGEND | {"+": "compiled, in the graphs beside it"}
 
 
 def source_data(matter: Matter) -> list[dict[str, Any]]:
@@ -80,22 +82,27 @@ def _story(story: LineStory, costs: Costs, ink: Ink) -> dict[str, Any]:
     return {
         "ops": plain(ops_lines(story, ink.page)),
         "fate": words.FATES[story.fate],
-        "kernels": [_kernel(members, costs) for members in _by_kernel(story.ties)],
+        "kernels": [_kernel(members, costs) for members in _by_kernel(story.ties, costs)],
         "inside": plain(inside_lines(story, ink.page)),
         "shares": shares,
     }
 
 
-def _by_kernel(ties: Sequence[Tie]) -> list[list[Tie]]:
+def _by_kernel(ties: Sequence[Tie], costs: Costs) -> list[list[Tie]]:
+    """What takes longest for the line first, where that was measured."""
     found: dict[int, list[Tie]] = {}
     for tie in sorted(ties, key=is_only_views):
         found.setdefault(tie.lineage.index, []).append(tie)
-    return list(found.values())
+    return sorted(found.values(), key=lambda members: -(_took(members, costs) or 0.0))
+
+
+def _took(members: Sequence[Tie], costs: Costs) -> float | None:
+    return costs.microseconds(tie.lineage for tie in members if not is_only_views(tie))
 
 
 def _kernel(members: Sequence[Tie], costs: Costs) -> list[Any]:
     """Its place among the kernels; whether it is of the backward; its launches, share and time for this line."""
-    took = costs.microseconds(tie.lineage for tie in members if not is_only_views(tie))
+    took = _took(members, costs)
     lineage = members[0].lineage
     return [
         lineage.index,
