@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from functools import lru_cache
 from compiler_lens.source_flow import Arms, arms, is_generator, lines_on_rows, repeated
 
 _LONGEST = 2_000_000  # characters of a file that we look into
+_QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\\n]|\\.)+)\1""")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,10 @@ class Sources:
         first = max(number - around, 1)
         return Excerpt(first, lines[first - 1 : number + around])
 
+    def literals(self, file: str) -> tuple[str, ...]:
+        """Every string that is written in a file, each once."""
+        return _literals(self.texts.get(file, ""))
+
     def definitions(self, file: str) -> tuple[Definition, ...]:
         """Every function of a file, outer ones before those inside of them; empty if it is not Python that we know."""
         return _definitions(self.texts.get(file, ""))
@@ -84,6 +90,15 @@ class Sources:
 def _lines(text: str) -> tuple[str, ...]:
     # As Python counts lines: not str.splitlines, which also ends a line at a form feed.
     return tuple(text[:_LONGEST].replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+
+
+@lru_cache(maxsize=64)
+def _literals(text: str) -> tuple[str, ...]:
+    tree = _parsed(text)
+    if tree is None:
+        return tuple(dict.fromkeys(found[2] for found in _QUOTED.finditer(text)))
+    strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return tuple(dict.fromkeys(strings))
 
 
 @lru_cache(maxsize=64)

@@ -14,8 +14,8 @@ line, graphs, kernels, graph breaks, recompiles. Of two recordings: what differs
 no torch."""
 
 _EPILOG = """\
-The file holds the program's source code and paths. --redact leaves out source text and the folders and names of your
-files; names of functions, modules, arguments and kernels stay.
+The file holds the program's source code and paths. --redact leaves out source text, strings, your own Triton kernels,
+and the folders and names of your files; names of functions, modules, arguments, keys and kernels stay.
 
 examples:
   compiler-lens report run.clens                      writes run.html

@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import unescape
 
 import pages
 import pytest
 
 from compiler_lens.analysis.explanation import explain
 from compiler_lens.analysis.remedies import REMEDIES
-from compiler_lens.model import CaptureProblem
+from compiler_lens.model import (
+    BreakCause,
+    BreakOutcome,
+    CaptureProblem,
+    Compilation,
+    CompileId,
+    GraphBreak,
+    Guard,
+    GuardFailure,
+    Kernel,
+    KernelKind,
+    Outcome,
+    OutputCode,
+    Pass,
+    Recompile,
+    Recording,
+    SourceFile,
+    SourceLine,
+)
 from compiler_lens.render.html import report_page
 from compiler_lens.render.html.redact import redacted
 
@@ -74,3 +93,74 @@ def test_the_page_says_so() -> None:
     assert "Redacted: no source text" in pages.page("gpt", redact=True)
     assert "holds source code" in pages.page("gpt")
     pages.Elements(report_page(pages.recording("broken"), redact=True))
+
+
+OWN = """\
+import triton
+
+CITY = "a town by the sea"
+
+
+def forward(x, mode="silent"):
+    if mode == "silent" and x.sum() > THRESHOLD_OF_THE_HOUSE:
+        return x["launch code"]
+"""
+KERNEL = "@triton.jit\ndef own_kernel(x_ptr):\n    tl.store(x_ptr, secret_formula(3.25))\n"
+
+
+def told() -> Recording:
+    """A recording in which torch quotes the user all over."""
+    one, file = CompileId(0, 0), "/home/me/lab/plans.py"
+    explanation = (
+        'Told by the user. Message: a town by the sea\n  # File "/home/me/lab/plans.py", line 7, in forward, '
+        "code: if mode == 'silent' and x.sum() > THRESHOLD_OF_THE_HOUSE:\n"
+        "    gt = gt(sum_1, 3), seen by plans.py, see data/clients.csv"
+    )
+    cause = BreakCause("Something that nobody knew", explanation=explanation, context="ConstantVariable(str: 'silent')")
+    code = (
+        f"own_kernel_0 = async_compile.triton('own_kernel', '''\n{KERNEL}''', device_str='cuda')\n"
+        "triton_poi_fused_0 = async_compile.triton('triton_poi_fused_0', '''\ntmp1 = tmp0 / 2\n''', device_str='cuda')\n"
+    )
+    return Recording(
+        sources=(SourceFile(file, OWN),),
+        compilations=(Compilation(one, "forward", file, 6, Outcome.COMPILED),),
+        graph_breaks=(GraphBreak(one, 0, (cause,), "", (SourceLine(file, 7, "forward"),), None, BreakOutcome.SPLIT),),
+        guards=(
+            Guard(one, "EQUALS_MATCH", "L['mode'] == 'silent'", "L['mode']"),
+            Guard(one, "EQUALS_MATCH", "L['self'].weights['launch code'] == 'never written down'"),
+            Guard(one, "TYPE_MATCH", "___check_type_id(L['mode'], 12), type=<class 'silent'>"),
+        ),
+        recompiles=(Recompile(CompileId(0, 1), (GuardFailure("0/0", "mode == 'silent'", "mode", "'silent'"),)),),
+        kernels=(Kernel(one, Pass.FORWARD, "own_kernel_0", KernelKind.USER, source=KERNEL),),
+        output_codes=(OutputCode(one, Pass.FORWARD, code),),
+    )
+
+
+def test_what_torch_quotes_of_the_user_goes() -> None:
+    text = unescape(pages.all_text(report_page(told(), redact=True)))
+    for words in (
+        "town by the sea",
+        "THRESHOLD_OF",
+        "plans.py",
+        "clients.csv",
+        "launch code",
+        "never written",
+        "'silent",
+    ):
+        assert words not in text.replace("<class 'silent'>", ""), words
+    for words in (
+        "Something that nobody knew",
+        "Message: text",
+        "gt = gt(sum_1, 3)",
+        "L['mode'] == 'text1'",
+        "file1.py",
+    ):
+        assert words in text, words
+
+
+def test_a_kernel_that_the_user_wrote_goes_also_where_its_file_is_not_known() -> None:
+    less = redacted(told())
+    assert less.kernels[0].source == "..."
+    assert "secret_formula" not in less.output_codes[0].code
+    assert "tmp1 = tmp0 / 2" in less.output_codes[0].code
+    assert "secret_formula" not in pages.all_text(report_page(told(), redact=True))

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from compiler_lens.analysis.ownership import is_own
-from compiler_lens.model import Graph, GraphBreak, Kernel, OutputCode, Recording, SourceLine
+from compiler_lens.model import (
+    CompileId,
+    Graph,
+    GraphBreak,
+    Kernel,
+    KernelKind,
+    OutputCode,
+    Pass,
+    Recording,
+    SourceLine,
+)
+from compiler_lens.render.html.wording import Wording
 
 _PACKAGES = re.compile(r"^.*/((?:site|dist)-packages/)")
 _STANDARD = re.compile(r"^.*/(lib(?:64)?/python3[^/]*/)")
@@ -18,9 +29,20 @@ _STANDARD = re.compile(r"^.*/(lib(?:64)?/python3[^/]*/)")
 _PATH = re.compile(
     r"""(?<=["'])(?:~|[A-Za-z]:)?[/\\][^"'\n]*|(?<![\w.)\]/])(?:~|[A-Za-z]:)?[/\\][\w.@+~-]+(?:[/\\][\w.@+~-]+)+"""
 )
-_COMMENT = re.compile(r"[ \t]*#[^\n]*")  # in torch's own printing, comments hold the user's lines and folders
+# A path from nowhere is one by what its file's name ends with: other texts divide.
+_RELATIVE = re.compile(
+    r"(?<![\w./\\:@~-])(?!torch[/\\])(?:[\w.@+~-]+[/\\])+[\w.@+~-]*"
+    r"\.(?:py|pyi|ipynb|txt|md|csv|tsv|jsonl?|ya?ml|toml|ini|cfg|log|npy|npz|pkl|pt|pth|bin|ckpt|safetensors|onnx|parquet|h5|db|zip|gz|tar|so|sh|cu|cpp|h)\b"
+)
+_QUOTED_LINE = re.compile(r"(?<=, code: )[^\n]*")  # of a line, where torch tells of a tensor's origin
+_COMMENT = re.compile(
+    r"[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE
+)  # in torch's own printing, comments hold the user's lines and folders
 _Value = TypeVar("_Value")
 _SHORTEST = 8  # characters of a line of source: less is in every program
+_OWN = "..."  # instead of a kernel that the user wrote
+# As `define_user_defined_triton_kernel` of torch/_inductor/codegen/wrapper.py writes it.
+_WRITTEN = r"(?ms)(^%s = async_compile\.\w+\('[^']*', ''').*?(''', device_str=)"
 
 
 def redacted(recording: Recording) -> Recording:
@@ -45,6 +67,8 @@ class _Black:
 
     files: Mapping[str, str]
     lines: frozenset[str]
+    wording: Wording | None  # in prose
+    kernels: Mapping[tuple[CompileId, Pass], tuple[str, ...]] = field(default_factory=dict)  # the user's own
 
     @classmethod
     def of(cls, *recordings: Recording) -> _Black:
@@ -54,7 +78,15 @@ class _Black:
         files = dict.fromkeys([source.file for source in sources] + [at.file for at in found])
         texts = (line for source in sources for line in source.text.splitlines())
         lines = {line.strip() for line in (*texts, *(at.code for at in found))}
-        return cls(_names(files), frozenset(line for line in lines if len(line) >= _SHORTEST))
+        names = _names(files)
+        own = {file: name for file, name in names.items() if is_own(file) and name != file}
+        kernels: dict[tuple[CompileId, Pass], tuple[str, ...]] = {}
+        for kernel in (kernel for recording in recordings for kernel in recording.kernels):
+            if kernel.kind is KernelKind.USER:
+                place = kernel.compile_id, kernel.part
+                kernels[place] = (*kernels.get(place, ()), kernel.name)
+        kept = frozenset(line for line in lines if len(line) >= _SHORTEST)
+        return cls(names, kept, Wording.of(recordings, own), kernels)
 
     def value(self, value: Any) -> Any:
         """Anything that a recording holds, without what nobody should see."""
@@ -74,11 +106,24 @@ class _Black:
             return replace(value, file=self.files.get(value.file, ""), code="", function=self.text(value.function))
         if isinstance(value, GraphBreak):
             value = replace(value, text="")
-        if isinstance(value, (Graph, OutputCode)):
-            value = replace(value, code=_COMMENT.sub("", value.code))
-        if isinstance(value, Kernel):
-            value = replace(value, source=_COMMENT.sub("", value.source))
+        if isinstance(value, (Graph, OutputCode, Kernel)):
+            return replace(self, wording=None).fields_of(self.code(value))  # names and figures, no prose
+        return self.fields_of(value)
+
+    def fields_of(self, value: Any) -> Any:
+        """A value with all of its fields blackened."""
         return replace(value, **{one.name: self.field(value, one.name) for one in fields(value) if one.init})
+
+    def code(self, value: Graph | OutputCode | Kernel) -> Graph | OutputCode | Kernel:
+        """Generated code without comments, and without the kernels that the user wrote."""
+        if isinstance(value, Kernel):
+            own = value.kind is KernelKind.USER and value.source
+            return replace(value, source=_OWN if own else _COMMENT.sub("", value.source))
+        code = _COMMENT.sub("", value.code)
+        if isinstance(value, OutputCode):
+            for name in self.kernels.get((value.compile_id, value.part), ()):
+                code = re.sub(_WRITTEN % re.escape(name), rf"\1\n{_OWN}\n\2", code)
+        return replace(value, code=code)
 
     def field(self, value: Any, name: str) -> Any:
         """One field; a file has a name of its own."""
@@ -88,12 +133,15 @@ class _Black:
         return self.files.get(inside, "") if name == "file" else self.value(inside)
 
     def text(self, text: str) -> str:
-        """A text of torch's or the user's: no path in it, and no line of source."""
+        """A text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
+        if len(text) >= _SHORTEST and ("\n" in text or text.strip() in self.lines):
+            text = "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
+        if self.wording:
+            text = self.wording.hidden(_QUOTED_LINE.sub("…", text))
         if "/" in text or "\\" in text:
             text = _PATH.sub(self._path, text)
-        if len(text) < _SHORTEST or ("\n" not in text and text.strip() not in self.lines):
-            return text
-        return "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
+            text = _RELATIVE.sub("…", text) if self.wording else text
+        return text
 
     def _path(self, found: re.Match[str]) -> str:
         path = found[0]
