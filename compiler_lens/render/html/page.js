@@ -194,7 +194,13 @@
     const tools = block.size > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
     grow();
     return make("div", {}, untitled ? make("p", { class: "figures" }, block.note) : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
-      make("div", { class: "scroll" }, make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
+      fitting(make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
+  }
+  // A table scrolls in a box of its own; where it has room, its head stays in sight instead.
+  function fitting(listed) {
+    const holder = make("div", { class: "scroll" }, listed);
+    new ResizeObserver(() => holder.classList.toggle("fits", listed.offsetWidth <= holder.clientWidth)).observe(holder);
+    return holder;
   }
   // A list that is shown in slices as well.
   function sliced(list, all, one, size = 40) {
@@ -372,7 +378,7 @@
     const shown = make("div", { class: "text", role: "region", tabindex: 0, "aria-label": `${file.name}, line by line` }, chunks);
     const widest = Math.max(0, ...Object.values(file.lines).map(({ ids }) => ids.slice(0, IDS).map((one) => one[0]).join(" ").length + (ids.length > IDS ? 4 : 0)));
     shown.style.setProperty("--ids", `${widest}ch`);
-    requestAnimationFrame(() => select(line, true));
+    here.start = () => select(line, true); // once it is in the page
     await select(line, false);
     return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
       files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map(([name, breaks]) => make("li", {}, make("a", { href: `#/source/${encodeURI(name)}`, "aria-current": name === file.name ? "page" : null }, name), breaks ? make("span", { class: "bad" }, ` ${breaks}`) : null))) : null,
@@ -612,6 +618,7 @@
     document.querySelectorAll(".card.on").forEach((one) => one.classList.remove("on"));
     if (card) { card.classList.add("on"); card.scrollIntoView(); }
     else if (`${view}` !== shownAt.split("/")[0] || !/:\d+$/.test(rest) || inFile !== rest.replace(/:\d+$/, "")) scrollTo(0, 0);
+    if (here && here.start) here.start();
     shownAt = `${view}/${rest}`;
     inFile = rest.replace(/:\d+$/, "");
     document.body.dataset.ready = String(mine);
