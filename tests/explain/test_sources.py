@@ -39,9 +39,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def logs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """A TORCH_TRACE log of each program: no lens anywhere near."""
     root = tmp_path_factory.mktemp("logs")
-    for name in NAMES:
-        (root / name).mkdir()
-        run("plain", root, "eager", name, TORCH_TRACE=str(root / name))
+    run("logged", root, "eager", *NAMES, TORCH_TRACE=str(root / "trace"))
     return {name: root / name for name in NAMES}
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import multiprocessing
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -67,8 +69,8 @@ def live(name: str, folder: Path, backend: str) -> None:
     (folder / f"{name}.json").write_text(json.dumps(told))
 
 
-def plain(name: str, _folder: Path, backend: str) -> None:
-    """Run one program; torch writes a log, if it is told to."""
+def plain(name: str, backend: str) -> None:
+    """Run one program without a lens."""
     import torch
 
     function, calls = program(name)
@@ -78,10 +80,21 @@ def plain(name: str, _folder: Path, backend: str) -> None:
             compiled(*call)
 
 
+def logged(name: str, folder: Path, backend: str) -> None:
+    """Run one program in a child that has compiled nothing before; the log that torch writes of it gets its own folder."""
+    child = multiprocessing.get_context("fork").Process(target=plain, args=(name, backend))
+    child.start()
+    child.join()
+    assert child.exitcode == 0, name
+    (log,) = Path(os.environ["TORCH_TRACE"]).glob("*.log")
+    (folder / name).mkdir()
+    log.rename(folder / name / log.name)
+
+
 if __name__ == "__main__":
     how, folder, backend, *names = sys.argv[1:]
     import torch
 
     for name in names:
         torch._dynamo.reset()
-        {"live": live, "plain": plain}[how](name, Path(folder), backend)
+        {"live": live, "logged": logged}[how](name, Path(folder), backend)
