@@ -58,6 +58,7 @@ def run(args: argparse.Namespace) -> int:
     """Write one picture."""
     from shutil import which
 
+    from compiler_lens.cli.output import check_is_other_file
     from compiler_lens.errors import UsageError
     from compiler_lens.recording_file import open_recording
     from compiler_lens.render.graph.drawing import FORMATS, draw
@@ -65,6 +66,8 @@ def run(args: argparse.Namespace) -> int:
 
     if args.output and Path(args.output).suffix.lower() not in FORMATS:
         raise UsageError(f"-o {args.output}: the name of a picture ends in {', '.join(FORMATS)}")
+    if args.output:
+        check_is_other_file(Path(args.output), args.recording)
     recording = open_recording(args.recording)
     drawing = draw(
         recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part, graphviz=which("dot")

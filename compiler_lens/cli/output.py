@@ -54,6 +54,13 @@ def check_width(width: int | None) -> None:
         raise UsageError(f"--width {width} is too narrow: {MIN_WIDTH} columns or more")
 
 
+def check_is_other_file(target: Path, *recordings: str | None) -> None:
+    """Raise `UsageError` for a file that would be written over what it is made from."""
+    for recording in filter(None, recordings):
+        if target.exists() and Path(recording).exists() and target.samefile(recording):
+            raise UsageError(f"-o {target} is the recording itself: give another name")
+
+
 def check_can_be_written(path: str | None) -> None:
     """Raise `RecordingFileError` for a file that cannot be written: said before minutes of measuring."""
     if not path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from compiler_lens.cli.output import printed
+from compiler_lens.cli.output import check_is_other_file, printed
 from compiler_lens.errors import UsageError
 
 _DESCRIPTION = """\
@@ -62,13 +62,17 @@ def _text(args: argparse.Namespace) -> str:
     from compiler_lens.render.text import nbytes
 
     target = Path(args.output or _name(args.recording, args.after))
+    check_is_other_file(target, args.recording, args.after)
     with collector_paused():  # from reading to writing: nothing goes in between
         (_write_diff if args.after else _write_report)(args, target)
-    if args.open:
-        import webbrowser
+    written = f"{target}  {nbytes(target.stat().st_size)}\n"
+    return written if not args.open or _opened(target) else f"{written}no browser was found: open it yourself\n"
 
-        webbrowser.open(target.absolute().as_uri())
-    return f"{target}  {nbytes(target.stat().st_size)}\n"
+
+def _opened(target: Path) -> bool:
+    import webbrowser
+
+    return webbrowser.open(target.absolute().as_uri())
 
 
 def _write_report(args: argparse.Namespace, target: Path) -> None:

@@ -1,0 +1,43 @@
+"""`compiler-lens report` and `graph` where the file to write, or the browser, is not what they hope for."""
+
+from __future__ import annotations
+
+import gzip
+import webbrowser
+from pathlib import Path
+
+import pytest
+
+from compiler_lens.cli import main
+
+BROKEN = Path(__file__).parent.parent / "pictures" / "data" / "broken.clens.gz"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    file = tmp_path / "run.clens"
+    file.write_bytes(gzip.decompress(BROKEN.read_bytes()))
+    return file
+
+
+@pytest.mark.parametrize(
+    "args", [["report", "REC"], ["report", "OTHER", "REC"], ["report", "REC", "OTHER"], ["graph", "REC"]]
+)
+def test_a_recording_is_not_written_over(recording: Path, args: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    kept = recording.read_bytes()
+    drawn = recording.rename(recording.with_suffix(".svg")) if args[0] == "graph" else recording
+    given = [{"REC": str(drawn), "OTHER": str(BROKEN)}.get(arg, arg) for arg in args]
+    assert main([*given, "-o", str(drawn.parent / "." / drawn.name)]) == 2
+    assert "is the recording itself" in capsys.readouterr().err
+    assert drawn.read_bytes() == kept
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_browser_that_is_not_there_is_said(
+    recording: Path, there: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: asked.append(url) or there)
+    assert main(["report", str(recording), "-o", str(recording.with_suffix(".html")), "--open"]) == 0
+    assert asked == [recording.with_suffix(".html").as_uri()]
+    assert ("no browser was found" in capsys.readouterr().out) == (not there)
