@@ -13,7 +13,7 @@ from compiler_lens.analysis.frame_graphs import FrameGraphs
 from compiler_lens.analysis.level_boxes import Box
 from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Levels, levels
-from compiler_lens.model import CompileId, Graph, GraphStage, Kernel, Pass, Recording
+from compiler_lens.model import Compilation, CompileId, Graph, GraphStage, Kernel, Pass, Recording
 from compiler_lens.render.graph.drawing import TITLES, Drawing, draw, draw_frame, level_note
 from compiler_lens.render.graph.scene import picture
 from compiler_lens.render.graph.sheet import single
@@ -38,10 +38,12 @@ class Album:
     matter: Matter
     graphs: Mapping[CompileId, Sequence[Graph]]
     kernels: Mapping[CompileId, Sequence[Kernel]]
+    compilations: Mapping[CompileId, Compilation]
     frames: FrameGraphs
     broken: frozenset[CompileId]  # compilations with a graph break
     left: int = _MOST
-    drawn: dict[CompileId, dict[str, Any]] = field(default_factory=dict)  # with breaks: functions, by their first graph
+    # Functions with their breaks, each by its first compilation.
+    drawn: dict[CompileId, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> Album:
@@ -51,7 +53,15 @@ class Album:
         for kernel in recording.kernels:
             kernels[kernel.compile_id].append(kernel)
         frames = FrameGraphs.of(recording, summary.coverage, summary.cards)
-        return cls(matter, graphs, kernels, frames, frozenset(event.compile_id for event in recording.graph_breaks))
+        compilations = {each.compile_id: each for each in reversed(recording.compilations)}
+        return cls(
+            matter,
+            graphs,
+            kernels,
+            compilations,
+            frames,
+            frozenset(event.compile_id for event in recording.graph_breaks),
+        )
 
     def of_compilation(self, compile_id: CompileId) -> tuple[list[Shown], list[dict[str, Any]]]:
         """The levels of each of its graphs; and what is drawn of it besides."""
@@ -59,7 +69,12 @@ class Album:
         if not self.left or not graphs:
             return [[] for _ in graphs], []
         # Its own part of the recording: nothing looks through all the others.
-        own = replace(self.matter.recording, graphs=tuple(graphs), kernels=tuple(self.kernels.get(compile_id, ())))
+        own = replace(
+            self.matter.recording,
+            graphs=tuple(graphs),
+            kernels=tuple(self.kernels.get(compile_id, ())),
+            compilations=(self.compilations[compile_id],),
+        )
         shown = [self._graph(own, graph) for graph in graphs]
         return shown, list(self._more(own, compile_id))
 
@@ -84,11 +99,10 @@ class Album:
 
     def _function(self, compile_id: CompileId) -> Iterator[dict[str, Any]]:
         """The graphs of the function that a compilation belongs to: the same picture for each of them."""
-        found = self.frames.pieces(compile_id)
-        if not found.pieces:
-            return
-        key = found.pieces[0].compile_id
+        function = self.frames.functions.get(compile_id)
+        key = function.compile_ids[0] if function else compile_id
         if key not in self.drawn:
+            found = self.frames.pieces(compile_id)
             ids = dict.fromkeys(piece.compile_id for piece in found.pieces)
             graphs = tuple(graph for each in ids for graph in self.graphs.get(each, ()))
             own = replace(self.matter.recording, graphs=graphs, kernels=())
