@@ -255,6 +255,7 @@ SMALL = {
     "vocab_size": 99,
     "max_position_embeddings": 128,
 }
+ONE_LAYER = {"num_hidden_layers": 1}  # where BERT's and GPT-2's two have shown what a layer that comes again does
 SMALL_LLAMA = {**SMALL, "num_key_value_heads": 2, "pad_token_id": 0}
 SMALL_VISION = {**SMALL, "image_size": 32, "patch_size": 8}
 SMALL_T5 = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "vocab_size": 99}
@@ -287,7 +288,7 @@ SPECIMENS: tuple[Specimen, ...] = (
     ),
     Specimen(
         "mixtral",
-        hugging_face("MixtralConfig", "MixtralForCausalLM", **SMALL_LLAMA, num_local_experts=4),
+        hugging_face("MixtralConfig", "MixtralForCausalLM", **{**SMALL_LLAMA, **ONE_LAYER}, num_local_experts=4),
         once(input_ids=ids),
         is_slow=True,
     ),
@@ -305,15 +306,14 @@ SPECIMENS: tuple[Specimen, ...] = (
     ),
     Specimen(
         "mamba",
-        hugging_face(
-            "MambaConfig", "MambaForCausalLM", vocab_size=99, hidden_size=32, num_hidden_layers=2, state_size=8
-        ),
-        once(input_ids=ids),
-        is_slow=True,
+        hugging_face("MambaConfig", "MambaForCausalLM", vocab_size=99, hidden_size=32, state_size=8, **ONE_LAYER),
+        once(input_ids=lambda: ids(columns=6)),  # the scan over them is unrolled
     ),
     Specimen(
         "clip",
-        hugging_face("CLIPConfig", "CLIPModel", text_config={**SMALL}, vision_config={**SMALL_VISION}),
+        hugging_face(
+            "CLIPConfig", "CLIPModel", text_config={**SMALL, **ONE_LAYER}, vision_config={**SMALL_VISION, **ONE_LAYER}
+        ),
         once(input_ids=ids, pixel_values=lambda: torch.randn(2, 3, 32, 32)),
         breaks=None,
         is_slow=True,
@@ -348,7 +348,7 @@ SPECIMENS: tuple[Specimen, ...] = (
     ),
     Specimen(
         "vit_training",
-        hugging_face("ViTConfig", "ViTForImageClassification", **{**SMALL_VISION, "num_hidden_layers": 1}),
+        hugging_face("ViTConfig", "ViTForImageClassification", **{**SMALL_VISION, **ONE_LAYER}),
         once(pixel_values=lambda: torch.randn(1, 3, 32, 32)),
         training=True,
     ),

@@ -3,6 +3,7 @@
 Imported by the process that all runs are forked from. It compiles no graph, starts no thread and knows no lens.
 """
 
+import gc
 import importlib
 
 import torch
@@ -26,3 +27,4 @@ valid_vec_isa_list()
 torch_key()
 init_backend_registration()
 torch._dynamo.list_backends()
+gc.freeze()  # a million objects, which no collection of any run need look at
