@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 from compiler_lens.analysis.coverage import Function, Treatment
@@ -12,6 +13,7 @@ from compiler_lens.render.console.frames import treated_words
 from compiler_lens.render.graph.labels import op_words
 from compiler_lens.render.html.ink import Ink, address
 from compiler_lens.render.html.matter import Matter
+from compiler_lens.render.text import times
 
 _FUNCTIONS = 200  # the table below has all
 _PIECES = 12  # of a function
@@ -41,7 +43,10 @@ def _card(
     if picture is None:
         return None
     to, shown = picture
-    pieces = list(_pieces(frames.pieces(function.compile_ids[0]), ink))
+    pieces = [
+        _counted(piece, len(list(same)))
+        for piece, same in groupby(_pieces(frames.pieces(function.compile_ids[0]), ink))
+    ]
     return {
         "name": function.name.name,
         "at": ink.at(function.name) if function.name.file else "",
@@ -64,6 +69,12 @@ def _picture(function: Function, drawn: Mapping[str, dict[str, Any]]) -> tuple[s
             compile_key, stage = stages[key]
             return f"#/graphs/{compile_key}/{key}", stage["levels"][0][3]
     return None
+
+
+def _counted(piece: tuple[str, str, str], count: int) -> tuple[str, str, str]:
+    """Breaks at one place, one after another, as one."""
+    told, more, to = piece
+    return (told, f"{more} {times(count)}", to) if count > 1 else piece
 
 
 def _pieces(found: FramePieces, ink: Ink) -> Iterator[tuple[str, str, str]]:
