@@ -11,8 +11,6 @@ from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.source import sources
 from compiler_lens.model import CompileId, Graph, GraphStage, Recording, SourceLine
 
-_LINES = 6  # of Python, shown between two graphs
-
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -20,7 +18,7 @@ class Cut:
 
     card: BreakCard
     number: int  # of the card, among all
-    lines: tuple[SourceLine, ...]  # the line that breaks, and those up to where the next graph begins
+    lines: tuple[SourceLine, ...]  # the line that breaks, where it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +62,28 @@ class FrameGraphs:
                 functions.setdefault(compile_id, function)
         return cls(functions, graphs, _cuts(recording, cards), _splits(recording))
 
-    def pieces(self, compile_id: CompileId) -> FramePieces:
-        """The graphs of the function that a compilation belongs to; of recompiles, the first each."""
+    def pieces(self, compile_id: CompileId, wanted: CompileId | None = None) -> FramePieces:
+        """The graphs of the function that a compilation belongs to; of recompiles, the one wanted, else the first."""
         function = self.functions.get(compile_id)
-        ids = _ids(function) if function else [compile_id]
+        ids = self._ids(function, wanted) if function else [compile_id]
         found = (_pieces(i, self.graphs.get(i), self.cuts.get(i), self.splits.get(i, ())) for i in ids)
         kept = tuple(piece for pieces in found for piece in pieces if piece.graph or piece.cut)
         return FramePieces(function.name.name if function else str(compile_id), kept)
 
+    def _ids(self, function: Function, wanted: CompileId | None) -> list[CompileId]:
+        """One compilation of each part that shows something, in the order in which the parts were first reached."""
+        found: list[CompileId] = []
+        for frame in function.frames:
+            ids = [c.compile_id for c in frame.compilations]
+            shown = [i for i in ids if i in self.graphs or i in self.cuts] or ids
+            found += [wanted] if wanted and wanted in shown else shown[:1]
+        return found
+
 
 def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | None = None) -> FramePieces:
-    """The graphs of the function that one compilation belongs to."""
-    return FrameGraphs.of(recording, coverage(recording, own), break_cards(recording, own)).pieces(compile_id)
+    """The graphs of the function that one compilation belongs to, that compilation's own among them."""
+    graphs = FrameGraphs.of(recording, coverage(recording, own), break_cards(recording, own))
+    return graphs.pieces(compile_id, wanted=compile_id)
 
 
 def _pieces(compile_id: CompileId, graph: Graph | None, cut: Cut | None, splits: Sequence[Graph]) -> list[Piece]:
@@ -95,11 +103,6 @@ def _splits(recording: Recording) -> Mapping[CompileId, list[Graph]]:
     return {each: sorted(graphs, key=lambda graph: graph.ordinal) for each, graphs in found.items()}
 
 
-def _ids(function: Function) -> list[CompileId]:
-    """One compilation of each part, in the order in which the parts were first reached."""
-    return [frame.compilations[0].compile_id for frame in function.frames if frame.compilations]
-
-
 def _cuts(recording: Recording, cards: Sequence[BreakCard]) -> Mapping[CompileId, Cut]:
     known = sources(recording)
     found: dict[CompileId, Cut] = {}
@@ -109,5 +112,5 @@ def _cuts(recording: Recording, cards: Sequence[BreakCard]) -> Mapping[CompileId
             lines = (place,) if place else ()
             if place and known.has(place.file):
                 lines = (SourceLine(place.file, place.line, place.function, known.line(place.file, place.line)),)
-            found.setdefault(event.compile_id, Cut(card, number, lines[:_LINES]))
+            found.setdefault(event.compile_id, Cut(card, number, lines))
     return found

@@ -10,7 +10,7 @@ from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.levels import Levels
 from compiler_lens.analysis.select import instead, select_ids
 from compiler_lens.errors import UsageError
-from compiler_lens.model import CompileId, Graph, GraphStage, Recording
+from compiler_lens.model import CompileId, Graph, GraphStage, Pass, Recording
 
 KERNELS = "kernels"
 KERNELS_BACKWARD = "kernels_backward"
@@ -48,11 +48,30 @@ def choose(recording: Recording, stage: str = "", compile_id: str = "", part: in
     if view not in there:
         where = f" of {compile_id}" if compile_id else ""
         raise UsageError(f"no {stage!r} graph{where}{instead(view, there)}")
-    wanted = _UNDER.get(view) or GraphStage(view)
-    fitting = [graph for graph in graphs if graph.stage is wanted]
     measured = _measured(recording) if view.startswith(KERNELS) else frozenset()
-    found = max(fitting, key=lambda graph: (graph.compile_id in measured, len(graph.nodes)))
-    return Choice(found if part is None else _part(fitting, found.compile_id, part), view)
+    found = max(there[view], key=lambda graph: (graph.compile_id in measured, len(graph.nodes)))
+    return Choice(found if part is None else _part(there[view], found.compile_id, part), view)
+
+
+def _places(graphs: Sequence[Graph], stage: GraphStage) -> frozenset[tuple[CompileId, int]]:
+    return frozenset((graph.compile_id, graph.ordinal) for graph in graphs if graph.stage is stage)
+
+
+def _fitting(recording: Recording, graphs: Sequence[Graph], view: str) -> list[Graph]:
+    """The graphs that a view can begin with: of an interrupted run, backwards and kernels may not be there."""
+    found = [graph for graph in graphs if graph.stage is (_UNDER.get(view) or GraphStage(view))]
+    if view == TRAINING:
+        backwards = _places(graphs, GraphStage.AOT_BACKWARD)
+        return [graph for graph in found if (graph.compile_id, graph.ordinal) in backwards]
+    if view.startswith(KERNELS):
+        backward = view == KERNELS_BACKWARD
+        launched = {
+            (kernel.compile_id, kernel.ordinal)
+            for kernel in recording.kernels
+            if (kernel.part is Pass.BACKWARD) == backward
+        }
+        return [graph for graph in found if (graph.compile_id, graph.ordinal) in launched]
+    return found
 
 
 def _measured(recording: Recording) -> frozenset[CompileId]:
@@ -70,15 +89,10 @@ def _part(graphs: Sequence[Graph], compile_id: CompileId, part: int) -> Graph:
     return found
 
 
-def _views(recording: Recording, graphs: list[Graph]) -> dict[str, None]:
-    present = {graph.stage: graph.compile_id for graph in graphs}
-    views = dict.fromkeys(stage.value for stage in GraphStage if stage in present)
-    for view, stage in _UNDER.items():
-        if stage not in present or (view == TRAINING and GraphStage.AOT_BACKWARD not in present):
-            continue
-        if not view.startswith(KERNELS) or recording.kernels:
-            views[view] = None
-    return views
+def _views(recording: Recording, graphs: Sequence[Graph]) -> dict[str, list[Graph]]:
+    """What can be drawn, with the graphs that each view can begin with."""
+    found = {view: _fitting(recording, graphs, view) for view in STAGES}
+    return {view: fitting for view, fitting in found.items() if fitting}
 
 
 def choose_module(levels: Levels, module: str) -> Group:

@@ -63,6 +63,10 @@ class Step:
         """The op and its parts."""
         return (self.node, *self.parts)
 
+    def made(self, place: int) -> Node:
+        """One of its nodes: there may be thousands."""
+        return self.parts[place - 1] if place else self.node
+
 
 @dataclass(frozen=True, slots=True)
 class Flow:

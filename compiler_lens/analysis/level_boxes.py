@@ -129,7 +129,7 @@ class LevelBuilder:
             for name in flowing.steps[number].reads:
                 maker = flowing.makers.get(name)
                 if maker is not None and self._inside(maker):
-                    self._connect(self._box_of(maker), box, self._node(name))
+                    self._connect(self._box_of(maker), box, self.whole.node(name))
                 elif maker is not None or (name in flowing.inputs and self._is_given(name)):
                     incoming.setdefault(name, {})[box] = None
         return incoming
@@ -142,13 +142,6 @@ class LevelBuilder:
     def _connect(self, source: int, target: int, node: Node) -> None:
         if source != target:
             self.edges.setdefault((source, target), {})[node.name] = node
-
-    def _node(self, name: str) -> Node:
-        flowing = self.whole.flow
-        if name in flowing.inputs:
-            return flowing.inputs[name].node
-        step = flowing.steps[flowing.makers[name]]
-        return next(node for node in step.nodes if node.name == name)
 
     # -- what comes in
 
@@ -178,7 +171,7 @@ class LevelBuilder:
         for target in boxes:
             for name in names:
                 if target in self._readers_among(name):
-                    self._connect(len(self.boxes) - 1, target, self._node(name))
+                    self._connect(len(self.boxes) - 1, target, self.whole.node(name))
 
     def _readers_among(self, name: str) -> set[int]:
         readers = self.whole.readers.get(name, ())
@@ -187,7 +180,7 @@ class LevelBuilder:
         return {self._box_of(number) for number in readers[start:end]}
 
     def _incoming(self, name: str) -> Value:
-        return self.whole.flow.inputs.get(name) or Value(self._node(name), Role.INPUT, name)
+        return self.whole.flow.inputs.get(name) or Value(self.whole.node(name), Role.INPUT, name)
 
     def _outside(self, step: int) -> str:
         node = self.whole.flow.steps[step].node

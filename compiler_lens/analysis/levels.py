@@ -17,7 +17,7 @@ from compiler_lens.analysis.launches import (
 )
 from compiler_lens.analysis.level_boxes import Box, Level, LevelBuilder
 from compiler_lens.analysis.level_tree import Group, folds, tree
-from compiler_lens.model import Graph, Recording
+from compiler_lens.model import Graph, Node, Recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Levels:
     flow: Flow
     root: Group
     readers: Mapping[str, tuple[int, ...]]  # the steps that read a value, in order
+    places: Mapping[str, int]  # of each node that a step makes: which of the step's nodes
     kernels: bool = False  # steps stand in the launches that compute them
     launched: Sequence[Launched] = ()  # with `kernels`: of each step
     times: GraphTimes | None = None
@@ -55,11 +56,15 @@ class Levels:
         for member in box.members:
             if step is None or isinstance(member, int) or not member.first <= step < member.last:
                 continue
-            place = [node.name for node in self.flow.steps[step].nodes].index(name)
             first = box.members[0]
-            nodes = self.flow.steps[step - member.first + (first if isinstance(first, int) else first.first)].nodes
-            return nodes[min(place, len(nodes) - 1)].name
+            alike = self.flow.steps[step - member.first + (first if isinstance(first, int) else first.first)]
+            return alike.made(min(self.places[name], len(alike.parts))).name
         return name
+
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        known = self.flow.inputs.get(name)
+        return known.node if known else self.flow.steps[self.flow.makers[name]].made(self.places[name])
 
     def groups(self) -> Iterator[Group]:
         """Every group that opens to a picture of its own, outer ones first; of alike ones in a row the first."""
@@ -92,6 +97,7 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
         flowing,
         tree(flowing, launched if kernels else ()),
         found,
+        {node.name: place for step in flowing.steps for place, node in enumerate(step.nodes)},
         kernels,
         launched if kernels else (),
         graph_times(recording, graph, calls),

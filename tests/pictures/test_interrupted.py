@@ -1,0 +1,92 @@
+"""Pictures of what was not finished, was compiled again, or is much at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import made
+import pytest
+
+from compiler_lens import UsageError, draw
+from compiler_lens.analysis.frame_graphs import frame_pieces
+from compiler_lens.model import Compilation, CompileId, GraphStage, Outcome, Recording
+
+AGAIN = CompileId(0, 1)
+
+
+def twice() -> Recording:
+    """A training that was compiled a second time, and then interrupted before its backward."""
+    one = made.recorded("trig")
+    first = one.compilations[0].compile_id
+    rest = tuple(
+        replace(graph, compile_id=AGAIN, nodes=(*graph.nodes, made.op("more", "x")))
+        for graph in one.graphs
+        if graph.compile_id == first and graph.stage in {GraphStage.DYNAMO, GraphStage.AOT_FORWARD}
+    )
+    assert len(rest) == 2
+    again = replace(one.compilations[0], compile_id=AGAIN)
+    return replace(one, compilations=(*one.compilations, again), graphs=(*one.graphs, *rest))
+
+
+def test_forward_beside_backward_is_drawn_of_what_has_both() -> None:
+    recording = twice()
+    assert "[0/1]" in draw(recording, "forward").title
+    assert "[0/0]" in draw(recording, "training").title
+    with pytest.raises(UsageError, match="no 'training' graph of 0/1: it has dynamo, forward, frame"):
+        draw(recording, "training", "0/1")
+
+
+def test_kernels_are_drawn_of_what_has_them() -> None:
+    recording = made.recorded("oddities-reduce-overhead-cold")
+    largest = draw(recording, "kernels")
+    kept = tuple(kernel for kernel in recording.kernels if f"[{kernel.compile_id}]" not in largest.title)
+    assert 0 < len(kept) < len(recording.kernels)
+    other = draw(replace(recording, kernels=kept), "kernels")
+    assert other.title.partition("[")[2] != largest.title.partition("[")[2]
+
+
+def test_a_function_that_was_compiled_again_shows_the_compilation_that_was_asked_for() -> None:
+    recording = twice()
+    assert [piece.compile_id for piece in frame_pieces(recording, AGAIN).pieces] == [AGAIN]
+    assert "graph [0/1]" in draw(recording, "frame", "0/1").svg
+    assert "graph [0/0]" in draw(recording, "frame", "0/0").svg
+
+
+def test_a_function_whose_first_compilation_has_no_graph_shows_the_next() -> None:
+    recording = twice()
+    first = recording.compilations[0]
+    later = replace(
+        recording,
+        compilations=(replace(first, outcome=Outcome.FAILED), *recording.compilations[1:]),
+        graphs=tuple(graph for graph in recording.graphs if graph.compile_id != first.compile_id),
+    )
+    assert [piece.compile_id for piece in frame_pieces(later, first.compile_id).pieces] == [AGAIN]
+
+
+class Name(str):
+    """A node's name that counts how often it is compared."""
+
+    __slots__ = ()
+    compared = 0
+
+    def __eq__(self, other: object) -> bool:
+        Name.compared += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def compared(count: int) -> int:
+    """How many names are looked at to draw an op with so many results: a compiled optimizer's, say."""
+    parts = [made.op(Name(f"part{n}"), "many", target="operator.getitem") for n in range(count)]
+    many = made.op("many", "x", target="torch._foreach_mul", specs=made.SPEC * count)
+    last = made.op("last", *(str(part.name) for part in parts), target="torch._foreach_sqrt")
+    graph = made.graph_of([many, *parts, last])
+    one = Compilation(graph.compile_id, "step", "x.py", 1, Outcome.COMPILED)
+    Name.compared = 0
+    draw(Recording(compilations=(one,), graphs=(graph,)))
+    return Name.compared
+
+
+def test_an_op_with_thousands_of_results_is_drawn_in_linear_time() -> None:
+    assert compared(800) < 5 * compared(200)
