@@ -71,6 +71,22 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
     ]
 
 
+def profile_head(recording: Recording, page: Page) -> list[Text]:
+    """What is said of the last profile beside its table: the call, the device, what to do."""
+    if not recording.profiles:
+        return []
+    found = roofline(recording, recording.profiles[-1])
+    return [
+        *_call(found, page),
+        *_doubts(found, page),
+        *_ceilings(found, page),
+        *_bounds(found, found.groups, page),
+        *_others(found, page),
+        *_notes(found, len(recording.profiles), page),
+        *(told for one in found.advice for told in paragraph(f"{TO_DO[one]}.", page.width, 2, GOOD)),
+    ]
+
+
 def _call(found: Roofline, page: Page) -> Iterator[Text]:
     profile, parts = found.profile, found.parts
     what = "training step" if profile.training else "call"

@@ -26,8 +26,9 @@ from compiler_lens.render.console.kernels import (
     moved,
 )
 from compiler_lens.render.console.lineage import branch_lines, branches, modules_text, unlinked
+from compiler_lens.render.console.profile import profile_head
 from compiler_lens.render.html.gains import Tile, cost_of, gain_cell, tiles
-from compiler_lens.render.html.ink import Cell, Ink, plain
+from compiler_lens.render.html.ink import Cell, Ink, mood, plain
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.html.tables import Block, compile_id_cell, figure, table
 from compiler_lens.render.text import flops, microseconds, nbytes, number, plural, times
@@ -49,7 +50,8 @@ def kernel_table(matter: Matter) -> Block:
     measured = plain(measured_lines(recording, matter.rows, matter.costs, ink.page))
     doubts = plain(doubt_lines(list(recording.kernels), ink.page))
     told = [f"{number(len(rows))} with {launches}: {kinds}", *measured, *doubts]
-    return table("Kernels", _COLUMNS, rows, note="; ".join(told))
+    head = [(text, mood(line)) for line in profile_head(recording, ink.page) if (text := line.plain.strip())]
+    return table("Kernels", _COLUMNS, rows, note="; ".join(told)) | {"lead": head}
 
 
 def _row(row: KernelRow, costs: Costs, ink: Ink) -> Sequence[Cell]:

@@ -11,6 +11,7 @@ from compiler_lens.analysis.coverage import Function, Treatment
 from compiler_lens.analysis.findings import (
     CacheBypassed,
     CudagraphsSkipped,
+    DeviceIdle,
     DisabledOnPurpose,
     Finding,
     FrameFailed,
@@ -128,7 +129,8 @@ def _more(finding: Finding, matter: Matter) -> str:
         return f"#/recompiles/{1 + next(i for i, story in enumerate(matter.summary.stories) if story is evidence)}"
     views: dict[type, str] = {
         CudagraphsSkipped: "cudagraphs", CacheBypassed: "caches", TinyGraphs: "graphs", PhaseDominates: "times",
-        DisabledOnPurpose: "source", FrameFailed: "functions", Function: "functions", Unfinished: "functions",
+        DeviceIdle: "kernels", DisabledOnPurpose: "source",
+        FrameFailed: "functions", Function: "functions", Unfinished: "functions",
     }  # fmt: skip
     return f"#/{views.get(type(evidence), 'environment')}"
 

@@ -193,7 +193,8 @@
     const filter = make("input", { type: "search", placeholder: "filter", "aria-label": `filter ${block.table}`, oninput: () => { wanted = filter.value.toLowerCase(); again(); } });
     const tools = block.size > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
     grow();
-    return make("div", {}, untitled ? make("p", { class: "figures" }, block.note) : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
+    const lead = block.lead && block.lead.length ? make("div", { class: "lead" }, block.lead.map(([told, mood]) => make("p", { class: mood || null }, ticks(told)))) : null;
+    return make("div", {}, untitled ? make("p", { class: "figures" }, block.note) : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), lead, tools,
       fitting(make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
   }
   // A table scrolls in a box of its own; where it has room, its head stays in sight instead.
@@ -575,9 +576,15 @@
     return holder;
   }
 
+  async function autotune() {
+    const [all, ...each] = await data("autotune");
+    return [make("h1", {}, "Autotuning"), table(all, true), make("h2", {}, "What was tried"),
+      sliced(make("div"), each, (one) => make("details", {}, make("summary", {}, one.table, make("span", { class: "quiet" }, ` ${one.note}`)), table({ ...one, note: "" }, true)))];
+  }
+
   // -- views and addresses
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
-  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip(await data("strip"))), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune: tabular("autotune", "Autotuning"), cudagraphs: tabular("cudagraphs", "CUDA graphs") };
+  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip(await data("strip"))), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune, cudagraphs: tabular("cudagraphs", "CUDA graphs") };
   // The page of two recordings has views of its own, in a script before this one.
   const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, thing, text, highlightedLines, listing, table, sliced, blocks }) : ownViews;
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
@@ -618,6 +625,7 @@
     document.querySelectorAll(".card.on").forEach((one) => one.classList.remove("on"));
     if (card) { card.classList.add("on"); card.scrollIntoView(); }
     else if (`${view}` !== shownAt.split("/")[0] || !/:\d+$/.test(rest) || inFile !== rest.replace(/:\d+$/, "")) scrollTo(0, 0);
+    if (mine > 1 && document.activeElement === document.body) $("main").focus({ preventScroll: true }); // what had it is gone
     if (here && here.start) here.start();
     shownAt = `${view}/${rest}`;
     inFile = rest.replace(/:\d+$/, "");
@@ -670,6 +678,7 @@
   const title = document.title;
   document.documentElement.classList.add("js");
   addEventListener("hashchange", route);
+  document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
   route();
   if ($("data-strip")) data("strip").then((run) => { const holder = $("strip"); if (holder) holder.replaceChildren(...strip(run)); });
 })();

@@ -139,8 +139,23 @@ def cache_blocks(recording: Recording, _: Ink) -> list[Block]:
 
 
 def autotune_blocks(recording: Recording, _: Ink) -> list[Block]:
-    """For each op its candidates, the fastest first."""
-    return [_autotuned(result) for result in recording.autotunes]
+    """Every op that was tuned with its winner; then for each its candidates, the fastest first."""
+    rows = [_won(result) for result in recording.autotunes]
+    columns = ("=id", "op", "`inputs", "`winner", "=kind", "#time", "#next best", "#choices", "#spent")
+    note = f"{plural(len(rows), 'op')}, {words.tuning_time(recording.autotunes)}"
+    return [table("Autotuning", columns, rows, note=note), *map(_autotuned, recording.autotunes)] if rows else []
+
+
+def _won(result: AutotuneResult) -> Sequence[Cell]:
+    winner, spent = result.winner, (result.seconds or 0.0) + (result.precompile_seconds or 0.0)
+    took = winner.milliseconds if winner else None
+    after = result.choices[1].milliseconds if winner and len(result.choices) > 1 else None
+    return (
+        compile_id_cell(result.compile_id), result.op, ", ".join(result.inputs), winner.name if winner else "",
+        words.KERNEL_KINDS[winner.kind] if winner else "", figure(milliseconds(took or 0.0), took),
+        figure(milliseconds(after or 0.0), after), figure(number(len(result.choices)), len(result.choices)),
+        figure(seconds(spent), spent),
+    )  # fmt: skip
 
 
 def _autotuned(result: AutotuneResult) -> Block:
