@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import difflib
 import hashlib
 import json
 import random
@@ -27,7 +28,7 @@ from compiler_lens.model import Recording
 from compiler_lens.render.console import diff_around_words as around_words
 from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.console.diff import around, compile_time_words, timed_words
-from compiler_lens.render.html.diff import diff_page
+from compiler_lens.render.html.diff import code, diff_page
 from compiler_lens.render.html.diff.code import compared, stretches
 from compiler_lens.render.html.diff.kernels import time_cells
 from compiler_lens.render.html.diff.matter import Both
@@ -245,6 +246,30 @@ def test_what_is_too_long_to_align_is_there_one_after_the_other() -> None:
     assert stretches(long, ["x"]) == [("-", 0, 5_000, 0, 0), ("+", 5_000, 5_000, 0, 1)]
     assert stretches([], ["x"]) == [("+", 0, 0, 0, 1)]
     assert stretches([], []) == []
+
+
+def test_lines_that_are_all_alike_are_not_compared_for_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    class Counting(difflib.SequenceMatcher[str]):
+        def find_longest_match(self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None) -> Any:
+            looked.append((ahi or 0) - alo)
+            return super().find_longest_match(alo, ahi, blo, bhi)
+
+    monkeypatch.setattr(code, "SequenceMatcher", Counting)
+    left = [f"v = f(u{n})" for n in range(800)]
+    right = [f"v = f(u{n + 5000})" if n % 2 else f"w = f(u{n + 5000})" for n in range(800)]
+    rows = stretches(left, right)
+    assert sum(looked) * 400 < 30_000_000  # 400 lines are equal to each of the others, but for their numbers
+    assert [sum(row[2] - row[1] for row in rows), sum(row[4] - row[3] for row in rows)] == [800, 800]
+    put_together(left, right, compared(left, right))
+
+
+def test_very_long_lines_are_marked_up_to_a_limit() -> None:
+    lines = [[f"c{n} = cat({n + 1_000 * side}, {'y' * 3_000})" for n in range(40)] for side in (1, 2)]
+    both = compared(*lines)
+    assert both["rows"] == [("~", 0, 40, 0, 40)]
+    assert 0 < len(both["marks"]) < 40
 
 
 def test_lines_of_the_user_are_of_both_sides_or_of_one() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import accumulate
 from typing import Any
 
 from compiler_lens.render.console.diff_code import COMPARED
@@ -21,6 +22,8 @@ _TOKENS = 400  # of a line that is looked into
 _LOOKED = 1_000  # characters of a line that tell whether it is like another
 _SAME = 0.6  # lines that share less are two lines, not one that changed
 _CELLS = 600  # pairs of lines that are looked at for that
+_WORK = 12_000_000  # equal lines that are looked at to find the longest stretches of them
+_LENGTHS = 60_000_000  # squared lengths of changed lines: beyond, they are not looked into
 
 
 def stretches(left: Sequence[str], right: Sequence[str]) -> list[Stretch]:
@@ -31,8 +34,32 @@ def stretches(left: Sequence[str], right: Sequence[str]) -> list[Stretch]:
     return list(_joined([part for one in _opcodes(left, right) for part in _stretch(left, right, one)]))
 
 
-def _opcodes(left: Sequence[str], right: Sequence[str]) -> list[Stretch]:
-    return SequenceMatcher(None, left, right, autojunk=False).get_opcodes()  # type: ignore[return-value]
+def _opcodes(left: Sequence[str], right: Sequence[str]) -> Iterator[Stretch]:
+    b = a = 0
+    for i, j, size in [*_equal(left, right), (len(left), len(right), 0)]:
+        if b < i or a < j:
+            yield "replace" if b < i and a < j else "delete" if b < i else "insert", b, i, a, j
+        b, a = i + size, j + size
+        if size:
+            yield "equal", i, b, j, a
+
+
+def _equal(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, int]]:
+    """What difflib finds equal, the longest first: where lines are alike, it may take their number cubed. No more."""
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    often = Counter(right)
+    cost = [0, *accumulate(1 + often[line] for line in left)]
+    work, found, waiting = _WORK, [], deque([(0, len(left), 0, len(right))])
+    while waiting:
+        b0, b1, a0, a1 = waiting.popleft()
+        work -= cost[b1] - cost[b0]
+        if work < 0 or b0 == b1 or a0 == a1:
+            continue
+        i, j, size = matcher.find_longest_match(b0, b1, a0, a1)
+        if size:
+            found.append((i, j, size))
+            waiting += ((b0, i, a0, j), (i + size, b1, j + size, a1))
+    return sorted(found)
 
 
 def _stretch(left: Sequence[str], right: Sequence[str], found: Stretch) -> list[Stretch]:
@@ -135,10 +162,7 @@ def _add(spans: Spans, begin: int, end: int) -> None:
 def compared(left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
     """What the page's script needs to show two texts beside each other: stretches, and marks within lines."""
     rows = stretches(left, right)
-    marks = {
-        f"{b0 + i}": within(left[b0 + i], right[a0 + i])
-        for tag, b0, b1, a0, _ in rows
-        if tag == "~"
-        for i in range(b1 - b0)
-    }
-    return {"rows": rows, "marks": marks}
+    changed = [(b0 + i, a0 + i) for tag, b0, b1, a0, _ in rows if tag == "~" for i in range(b1 - b0)]
+    lengths = accumulate(max(len(left[b]), len(right[a])) ** 2 for b, a in changed)
+    looked = (pair for pair, length in zip(changed, lengths, strict=True) if length <= _LENGTHS)
+    return {"rows": rows, "marks": {f"{b}": within(left[b], right[a]) for b, a in looked}}
