@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,14 @@ _WORST = (
     Treatment.FAILED, Treatment.LIMIT, Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.UNFINISHED, Treatment.SPLIT,
     Treatment.WHOLE, Treatment.EMPTY,
 )  # fmt: skip
+_KINDS: Mapping[type, str] = {
+    BreakCard: "graph break",
+    RecompileStory: "recompiles",
+    CudagraphsSkipped: "CUDA graphs",
+    CacheBypassed: "caches",
+    PhaseDominates: "compile time",
+    DeviceIdle: "profile",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,7 @@ class Step:
 
     finding: Finding
     told: Advice
+    kind: str  # what it is about, in a word
     href: str  # its line in the source view
     more: str  # the view with its evidence
     before: tuple[str, ...]  # the lines that the suggestion is instead of
@@ -82,7 +92,8 @@ def _steps(matter: Matter) -> list[Step]:
         told = advice(finding, matter.ink.page.at)
         again = bool(told.change) and told.change in given
         before, more = _before(finding, told), _more(finding, matter)
-        steps.append(Step(finding, told, _href(finding, matter), more, before, again))
+        kind = _KINDS.get(type(finding.evidence), "")
+        steps.append(Step(finding, told, kind, _href(finding, matter), more, before, again))
         given.add(told.change)
     return steps
 

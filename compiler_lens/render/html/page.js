@@ -333,7 +333,7 @@
         const [key, name, places] = kernels[index];
         const row = make("li", { "data-kernel": key },
           make("button", { type: "button", "aria-pressed": "false", title: "light its lines" }, name), make("span", { class: "n" }, took),
-          make("span", { class: "sub" }, [share, launches].filter(Boolean).join(", "), " · ", link("open", `#/kernel/${key}`)));
+          make("span", { class: "sub" }, [facts.ids.length > 1 ? `[${key.split("/")[0].replaceAll("_", "/")}]` : "", share, launches].filter(Boolean).join(", "), " · ", link("open", `#/kernel/${key}`)));
         kernelInGraph(key, name, backward).then((to) => { if (to) row.querySelector(".sub").append(" · ", link("in the graph", to)); });
         row.addEventListener("click", (event) => {
           if (event.target.closest("a")) return;
