@@ -161,7 +161,7 @@ def test_texts_are_kept_once_and_compressed() -> None:
 
 def test_large_texts_are_apart() -> None:
     pool = Pool()
-    refs = [pool.add(f"{n}" * 600_000) for n in range(1, 4)]
+    refs = [pool.add(f"{n}" * 200_000) for n in range(1, 4)]
     assert refs == [(0, 0), (0, 1), (1, 0)]
 
 

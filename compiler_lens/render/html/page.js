@@ -107,7 +107,7 @@
   }
 
   // -- tables: sorted, filtered, shown in slices
-  const SLICE = 100, CHOICES = 300;
+  const SLICE = 60, CHOICES = 300;
   const inOrder = new Intl.Collator("en", { numeric: true }).compare;
   const shown = (cell) => (Array.isArray(cell) ? cell[0] : cell) || "";
   const places = (cell) => (Array.isArray(cell) && Array.isArray(cell[2]) ? cell[2] : null);

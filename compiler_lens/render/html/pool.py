@@ -14,7 +14,7 @@ from compiler_lens.render.text import clean
 Ref = tuple[int, int]  # which pack of texts, and which text in it
 
 _ESCAPED = ("\\u", "\\t", "\\r", "\\b", "\\f")  # how JSON writes what is to be cleaned
-_PACK = 1_000_000  # characters: opening a text inflates no more than this
+_PACK = 300_000  # characters: opening a text inflates no more than this
 _SHELF = 250_000  # and opening one of many things no more than this
 
 _json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
