@@ -11,6 +11,7 @@ from compiler_lens.analysis.lineage import is_view
 from compiler_lens.analysis.lowered import Scopes
 from compiler_lens.analysis.origins import Origins
 from compiler_lens.analysis.ownership import Ownership
+from compiler_lens.analysis.running_order import running_order
 from compiler_lens.model import Graph, GraphStage, Kernel, Pass, Recording
 
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
@@ -29,9 +30,10 @@ class Call:
 def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequence[Call]]:
     """The launches of a graph's output code, for the graph itself, "", and for each inside of it."""
     backward = graph.stage is GraphStage.POST_GRAD_BACKWARD
+    order = running_order(_code(recording, graph, backward=backward))
     calls = sorted(
         (
-            (launch.line, kernel.name, number, kernel)
+            (order(launch.line), kernel.name, number, kernel)
             for kernel in recording.kernels
             if kernel.compile_id == graph.compile_id
             and (kernel.part is Pass.BACKWARD) == backward
@@ -48,6 +50,12 @@ def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequen
         scope = scopes.of_launch(kernel, number, nodes)[0] if scopes else None
         found.setdefault(scope.name if scope else "", []).append(Call(place, kernel, number, nodes))
     return found
+
+
+def _code(recording: Recording, graph: Graph, *, backward: bool) -> str:
+    place = (graph.compile_id, backward, graph.ordinal)
+    codes = (c for c in recording.output_codes if (c.compile_id, c.part is Pass.BACKWARD, c.ordinal) == place)
+    return next((code.code for code in codes), "")
 
 
 def launches_of_steps(calls: Iterable[Call], flow: Flow) -> list[Launched]:

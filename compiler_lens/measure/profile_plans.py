@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compiler_lens.analysis.running_order import running_order
 from compiler_lens.measure.profile_trace import Range
 from compiler_lens.model import CacheLayer, CompileId, Kernel, KernelKind, OutputCode, Pass, Recording, Remark
 
@@ -86,35 +86,6 @@ def _op_name(kernel: str) -> str:
     if len(parts) > 2:  # noqa: PLR2004 -- namespace, op, overload
         return parts[1]
     return parts[-1].removeprefix("bias_")
-
-
-_PARTITION = re.compile(r"def partition_(\d+)\(|partitions\[(\d+)\]\(")
-
-
-def running_order(code: str) -> _Order:
-    """A function of a line that sorts launches: a partition's code stands before, and runs where it is called."""
-    starts: list[tuple[int, int]] = []
-    called: dict[int, int] = {}
-    for number, line in enumerate(code.split("\n"), 1):
-        if "partition" in line and (found := _PARTITION.search(line)):
-            if found[1]:
-                starts.append((number, int(found[1])))
-            else:
-                called[int(found[2])] = number
-        elif starts and starts[-1][1] >= 0 and line and not line[0].isspace():
-            starts.append((number, -1))
-    return _Order(tuple(starts), called)
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    starts: tuple[tuple[int, int], ...]  # line, partition that begins there; -1: none
-    called: Mapping[int, int]
-
-    def __call__(self, line: int) -> tuple[int, int]:
-        index = bisect_right(self.starts, (line, 1 << 30)) - 1
-        partition = self.starts[index][1] if index >= 0 else -1
-        return (self.called.get(partition, line), line)
 
 
 def with_keys(recording: Recording) -> tuple[OutputCode, ...]:

@@ -1,4 +1,4 @@
-"""Pictures of what was not finished, was compiled again, or is much at once."""
+"""Pictures of what was not finished, was compiled again, is in partitions, or is much at once."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 from compiler_lens import UsageError, draw
 from compiler_lens.analysis.frame_graphs import frame_pieces
+from compiler_lens.analysis.levels import levels
 from compiler_lens.model import Compilation, CompileId, GraphStage, Outcome, Recording
 
 AGAIN = CompileId(0, 1)
@@ -61,6 +62,21 @@ def test_a_function_whose_first_compilation_has_no_graph_shows_the_next() -> Non
         graphs=tuple(graph for graph in recording.graphs if graph.compile_id != first.compile_id),
     )
     assert [piece.compile_id for piece in frame_pieces(later, first.compile_id).pieces] == [AGAIN]
+
+
+@pytest.mark.parametrize("name", ["oddities-reduce-overhead-cold", "oddities-reduce-overhead-warm"])
+def test_launches_of_a_partition_stand_where_it_runs(name: str) -> None:
+    recording = made.recorded(name)
+    graph = next(g for g in recording.graphs if g.stage is GraphStage.POST_GRAD)
+    known = levels(recording, graph, kernels=True)
+    shown = {
+        step.node.name: launch[1].name for step, launch in zip(known.flow.steps, known.launched, strict=True) if launch
+    }
+    assert shown == {
+        "add": "cpp_fused__to_copy_add_0",
+        "device_put_1": "cpp_fused__to_copy_add_0",
+        "mul": "triton_poi_fused_mul_1",  # its partition stands above the call that runs it
+    }
 
 
 class Name(str):
