@@ -117,6 +117,14 @@ def test_without_a_profile_there_are_no_times() -> None:
     assert {label for label, *_ in tiles(row, recording, costs)} == {"launches", "moves", "multiplies"}
 
 
+def test_a_kernel_has_what_autotuning_tried_for_it() -> None:
+    data = pages.data(pages.page("tuned"))
+    tried = {one["name"]: one["tuned"] for one in data["kernel"] if one["tuned"]}
+    assert tried
+    listed = [block["table"] for block in data["autotune"][1:]]
+    assert all(block["table"] in listed for block in tried.values())
+
+
 @needs_chromium
 @pytest.mark.parametrize("width", [1180, 1400])
 def test_no_kernel_is_cut_off(open_page: Any, width: int) -> None:

@@ -12,6 +12,7 @@ from compiler_lens.analysis.kernel_rows import Costs, KernelRow
 from compiler_lens.analysis.kernels import is_generated, kernel_kinds, launch_count
 from compiler_lens.analysis.library_calls import computed_ops
 from compiler_lens.analysis.lineage import Lineage, is_view
+from compiler_lens.analysis.tuned import Tuned
 from compiler_lens.model import Kernel, Pass, SourceLine, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.code import language_of
@@ -30,7 +31,7 @@ from compiler_lens.render.console.profile import profile_head
 from compiler_lens.render.html.gains import Tile, cost_of, gain_cell, tiles
 from compiler_lens.render.html.ink import Cell, Ink, mood, plain
 from compiler_lens.render.html.matter import Matter
-from compiler_lens.render.html.tables import Block, compile_id_cell, figure, table
+from compiler_lens.render.html.tables import Block, compile_id_cell, figure, table, tuned_block
 from compiler_lens.render.text import flops, microseconds, nbytes, number, plural, times
 
 _COLUMNS = (
@@ -108,12 +109,18 @@ def kernel_details(matter: Matter) -> list[dict[str, Any]]:
     for pair in unfused(matter.recording):
         for index in {pair.first.index, pair.second.index}:
             pairs[index].append(pair)
-    rows = {id(row.group.first): row for row in matter.rows}
-    return [
-        _details(kernel, matter.provenance.of_kernel(index), matter)
-        | {"apart": _apart(index, pairs.get(index, ()), matter.ink), "tiles": _tiles(rows.get(id(kernel)), matter)}
-        for index, kernel in enumerate(matter.recording.kernels)
-    ]
+    rows, tuned = {id(row.group.first): row for row in matter.rows}, Tuned.of(matter.recording)
+    found = []
+    for index, kernel in enumerate(matter.recording.kernels):
+        lineages = matter.provenance.of_kernel(index)
+        tried = tuned.result(lineages)
+        more = {
+            "apart": _apart(index, pairs.get(index, ()), matter.ink),
+            "tiles": _tiles(rows.get(id(kernel)), matter),
+            "tuned": tuned_block(tried) if tried else None,
+        }
+        found.append(_details(kernel, lineages, matter) | more)
+    return found
 
 
 def _tiles(row: KernelRow | None, matter: Matter) -> list[Tile]:

@@ -360,7 +360,7 @@
         const one = await thing("graph", (own) => own === key);
         for (const stage of one ? one.stages : []) {
           if (!PLAIN.includes(stage.key) || !(await elsewhere(stage.levels || [], find)).length) continue;
-          told.append(make("a", { href: `#/graphs/${key}/${stage.key}${findPart(find)}`, title: stage.name }, stage.group ? `${stage.group} ${stage.short}` : stage.short), " ");
+          told.append(make("a", { href: `#/graphs/${key}/${stage.key}${findPart(find)}`, title: stage.name }, one.stages.filter((each) => each.group === stage.group).length > 1 && stage.group ? `${stage.group} ${stage.short}` : stage.group || stage.short), " ");
         }
         if (others.length) told.append(make("span", { class: "quiet" }, "also"), ...others.flat());
         if (told.childNodes.length < 2) told.remove();
@@ -410,7 +410,8 @@
       make("div", { class: "tree" }, one.tree.map((branch) => make("div", {}, make("p", { class: "at" }, link(branch.at, branch.href, "place"), "  ", make("code", {}, branch.code)),
         branch.lines.map(([depth, told]) => make("p", { class: `in${Math.max(1, Math.min(depth + 1, 2))}` }, told))))),
       one.aten.length ? make("p", {}, make("code", {}, one.aten.join(", "))) : null, one.lost ? make("p", { class: "quiet" }, one.lost) : null,
-      blocks([one.launches, one.apart, one.configs]),
+      blocks([one.launches, one.apart]),
+      one.tuned ? make("details", {}, make("summary", {}, `autotuning of ${one.tuned.table}: ${one.tuned.note}`), table({ ...one.tuned, note: "" }, true)) : null, blocks([one.configs]),
       make("h2", {}, "Source"), code ? listing(code, one.language) : make("p", { class: "quiet" }, "no source: a library has it")];
   }
 

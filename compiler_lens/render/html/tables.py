@@ -143,7 +143,7 @@ def autotune_blocks(recording: Recording, _: Ink) -> list[Block]:
     rows = [_won(result) for result in recording.autotunes]
     columns = ("=id", "op", "`inputs", "`winner", "=kind", "#time", "#next best", "#choices", "#spent")
     note = f"{plural(len(rows), 'op')}, {words.tuning_time(recording.autotunes)}"
-    return [table("Autotuning", columns, rows, note=note), *map(_autotuned, recording.autotunes)] if rows else []
+    return [table("Autotuning", columns, rows, note=note), *map(tuned_block, recording.autotunes)] if rows else []
 
 
 def _won(result: AutotuneResult) -> Sequence[Cell]:
@@ -158,7 +158,8 @@ def _won(result: AutotuneResult) -> Sequence[Cell]:
     )  # fmt: skip
 
 
-def _autotuned(result: AutotuneResult) -> Block:
+def tuned_block(result: AutotuneResult) -> Block:
+    """All that was tried for an op."""
     margin = f", the winner {result.margin:.2f} times faster than the next" if result.margin else ""
     spent = f"{seconds(result.seconds)} to measure, {seconds(result.precompile_seconds)} to compile"
     rows: list[Sequence[Cell]] = [
