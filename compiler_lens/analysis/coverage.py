@@ -302,14 +302,15 @@ def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment
         return Treatment.LIMIT
     graphs = sum(frame.graphs or frame.outcome is Outcome.COMPILED for frame in frames)
     if not graphs:
-        return _without_graphs(outcomes)
+        return _without_graphs(outcomes, eager)
     if eager:
         return Treatment.PARTLY_EAGER
     is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)
     return Treatment.SPLIT if graphs > 1 or is_cut else Treatment.WHOLE
 
 
-def _without_graphs(outcomes: set[Outcome]) -> Treatment:
-    if Outcome.SKIPPED in outcomes:
+def _without_graphs(outcomes: set[Outcome], eager: tuple[Lines, ...]) -> Treatment:
+    # A frame that breaks before its first op is empty for torch, and runs eagerly from there.
+    if eager or Outcome.SKIPPED in outcomes:
         return Treatment.EAGER
     return Treatment.UNFINISHED if Outcome.UNFINISHED in outcomes else Treatment.EMPTY

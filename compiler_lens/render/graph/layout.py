@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import fsum  # sum() rounds otherwise since Python 3.12, and a picture would be another
 
 from compiler_lens.render.graph.columns import Column, Stack, columns
 from compiler_lens.render.graph.ranks import neighbours, ordered, ranks
@@ -127,7 +128,7 @@ def _spread(work: _Work) -> None:
     both = [[*before[node], *behind[node]] for node in range(len(work.sizes))]
     for _ in range(_RELAXATIONS):
         was = list(work.x)
-        straight = {line[0]: sum(work.x[node] for node in line) / len(line) for line in work.trunks.values()}
+        straight = {line[0]: fsum(work.x[node] for node in line) / len(line) for line in work.trunks.values()}
         for layer in work.layers:
             wanted = [
                 straight[work.trunks[node][0]] if node in work.trunks else _middle(work, node, both[node])
@@ -143,7 +144,7 @@ def _still(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def _middle(work: _Work, node: int, near: Sequence[int]) -> float:
-    return sum(work.x[other] for other in near) / len(near) if near else work.x[node]
+    return fsum(work.x[other] for other in near) / len(near) if near else work.x[node]
 
 
 def _weight(work: _Work, node: int, near: Sequence[int]) -> float:

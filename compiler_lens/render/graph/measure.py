@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from math import fsum
 
 TITLE = 13.0
 TEXT = 11.0
@@ -13,7 +14,7 @@ _WIDE = frozenset("mwMW@%—…×→←")  # noqa: RUF001
 
 def text_width(text: str, size: float) -> float:
     """The width of a line in this size, rather more than less."""
-    return size * sum(map(_relative, text))
+    return size * fsum(map(_relative, text))
 
 
 def _relative(character: str) -> float:
