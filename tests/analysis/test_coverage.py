@@ -3,8 +3,8 @@
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.coverage import FunctionName, coverage, function_name
-from compiler_lens.model import Outcome, Recording
+from compiler_lens.analysis.coverage import FunctionName, Treatment, coverage, function_name
+from compiler_lens.model import BreakOutcome, Outcome, Recording
 
 
 def covered(*compilations, breaks=()):
@@ -20,6 +20,13 @@ def test_a_frame_is_its_compilations_and_counts_once():
 @pytest.mark.parametrize("outcome", list(Outcome))
 def test_each_outcome_has_a_count_of_its_own(outcome):
     assert dict(covered(samples.compilation(0, outcome=outcome)).counts) == {outcome: 1}
+
+
+def test_a_frame_that_breaks_before_its_first_op_runs_eagerly_though_torch_calls_it_empty():
+    frame = samples.compilation(0, function="step", line=10, outcome=Outcome.EMPTY)
+    rest = samples.graph_break(0, samples.BRANCHING, 12, "print(x)", BreakOutcome.SKIPPED_REST)
+    assert covered(frame).functions[0].treatment is Treatment.EMPTY
+    assert covered(frame, breaks=(rest,)).functions[0].treatment is Treatment.EAGER
 
 
 def test_a_frame_that_ended_in_the_recompile_limit_runs_eagerly_whatever_was_compiled_before():
