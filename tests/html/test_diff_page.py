@@ -265,6 +265,22 @@ def test_lines_that_are_all_alike_are_not_compared_for_minutes(monkeypatch: pyte
     put_together(left, right, compared(left, right))
 
 
+def test_each_launch_has_its_own_lineage() -> None:
+    """By its number, without a look at the others."""
+    for half, side in zip(matter(found("modes")).halves, ("before", "after"), strict=True):
+        cases = (
+            *found("modes").result.identical,
+            *(c for change in found("modes").result.kernels for c in change.cases),
+        )
+        for one in (one for case in cases for one in getattr(case, side)):
+            (lineage,) = half.lineages([one])
+            assert (lineage.kernel.name, lineage.launch) == (one.kernel, one.launch)
+            assert lineage.called is half.launch(one)
+        for place in range(len(half.recording.kernels)):
+            numbers = [each.launch for each in half.provenance.of_kernel(place)]
+            assert numbers in ([None], list(range(len(numbers))))
+
+
 def test_very_long_lines_are_marked_up_to_a_limit() -> None:
     lines = [[f"c{n} = cat({n + 1_000 * side}, {'y' * 3_000})" for n in range(40)] for side in (1, 2)]
     both = compared(*lines)

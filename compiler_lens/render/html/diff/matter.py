@@ -52,9 +52,11 @@ class Half:
         """Where some launches of one kernel come from."""
         one = launches[0]
         place = self.places.get((one.compile_id, one.part, one.ordinal, one.kernel))
-        meant = {each.launch for each in launches}
         of_kernel = () if place is None else self.provenance.of_kernel(place)
-        return tuple(each for each in of_kernel if each.launch is None or each.launch in meant)
+        if of_kernel and of_kernel[0].launch is None:
+            return of_kernel
+        # In order: a library's kernel has thousands of launches, and is asked for each.
+        return tuple(of_kernel[n] for n in sorted({each.launch for each in launches}) if n < len(of_kernel))
 
 
 @dataclass(frozen=True, slots=True)
