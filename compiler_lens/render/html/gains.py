@@ -32,7 +32,7 @@ def gain_cell(cost: GroupCost) -> Cell:
 def tiles(row: KernelRow, recording: Recording, costs: Costs) -> list[Tile]:
     """A kernel's figures; of times that are not usable none."""
     cost = cost_of(row, costs)
-    found = [*_times(cost, costs)] if cost else []
+    found = [*_times(cost, costs), *_rates(cost, recording.profiles[-1].ceilings)] if cost else []
     if row.launches:
         found.append(("launches", number(row.launches), "in the output code"))
     if row.traffic:
@@ -40,7 +40,7 @@ def tiles(row: KernelRow, recording: Recording, costs: Costs) -> list[Tile]:
         found.append(("moves", moved(row.traffic), each))
     if row.flops:
         found.append(("multiplies", flops(row.flops), ""))
-    return [*found, *_rates(cost, recording.profiles[-1].ceilings)] if cost else found
+    return found
 
 
 def _times(cost: GroupCost, costs: Costs) -> Iterator[Tile]:
@@ -48,7 +48,10 @@ def _times(cost: GroupCost, costs: Costs) -> Iterator[Tile]:
     yield "time a call", microseconds(cost.total), f"in {how_often(cost.runs)} {'run' if cost.runs == 1 else 'runs'}"
     yield "of all kernels", percent(cost.total, every), f"of {microseconds(every)}"
     if any(one.floor is not None for one in cost.launches):
-        yield "could gain", gain_words(cost), "more than this device needs"
+        yield "could gain", gain_words(cost), "above the floor"
+    if cost.bound is not Bound.UNKNOWN:
+        because = BOUND_WORDS[cost.bound] if cost.bound in {Bound.LAUNCH, Bound.NEITHER} else ""
+        yield "bound by", BOUNDS[cost.bound], because
 
 
 def _rates(cost: GroupCost, ceilings: Ceilings) -> Iterator[Tile]:
@@ -61,9 +64,6 @@ def _rates(cost: GroupCost, ceilings: Ceilings) -> Iterator[Tile]:
         each = {dtype: ceilings.flops_per_second.get(dtype) for dtype in kinds}
         told = ", ".join(f"{rate(value, 'FLOP/s')} {dtype}" for dtype, value in each.items() if value)
         yield "FLOP/s", rate(cost.flops_per_second, "FLOP/s"), _part(cost, Bound.COMPUTE, told)
-    if cost.bound is not Bound.UNKNOWN:
-        because = BOUND_WORDS[cost.bound] if cost.bound in {Bound.LAUNCH, Bound.NEITHER} else ""
-        yield "bound by", BOUNDS[cost.bound], because
 
 
 def _part(cost: GroupCost, of: Bound, most: str) -> str:
