@@ -480,8 +480,8 @@
     }
     return null;
   }
-  // What is looked for: a name or a line, which does not end within a number.
-  const pattern = (find) => new RegExp(find.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + (/\d$/.test(find) ? "(?!\\d)" : ""), "i");
+  // What is looked for: a name or a line, which does not end within a number; a line's file does not begin within a name.
+  const pattern = (find) => new RegExp((/:\d+$/.test(find) ? "(?<![\\w-])" : "") + find.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") + (/\d$/.test(find) ? "(?!\\d)" : ""), "i");
   const boxesOf = (svg) => [...svg.querySelectorAll("a, g")].filter((box) => box.firstElementChild && box.firstElementChild.nodeName === "title");
   const hits = (svg, find) => { const wanted = pattern(find); return boxesOf(svg).filter((box) => wanted.test(box.textContent)); };
   async function picture(one, stage, module, find) {
