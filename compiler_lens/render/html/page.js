@@ -334,7 +334,8 @@
         const row = make("li", { "data-kernel": key },
           make("button", { type: "button", "aria-pressed": "false", title: "light its lines" }, name), make("span", { class: "n" }, took),
           make("span", { class: "sub" }, [facts.ids.length > 1 ? `[${key.split("/")[0].replaceAll("_", "/")}]` : "", share, launches].filter(Boolean).join(", "), " · ", link("open", `#/kernel/${key}`)));
-        kernelInGraph(key, name, backward).then((to) => { if (to) row.querySelector(".sub").append(" · ", link("in the graph", to)); });
+        const toGraph = (to) => { if (to) row.querySelector(".sub").append(" · ", link("in the graph", to)); };
+        setTimeout(() => kernelInGraph(key, name, backward).then(toGraph), 120); // the line is seen first
         row.addEventListener("click", (event) => {
           if (event.target.closest("a")) return;
           const on = !row.classList.contains("lit");
@@ -380,7 +381,6 @@
     const widest = Math.max(0, ...Object.values(file.lines).map(({ ids }) => ids.slice(0, IDS).map((one) => one[0]).join(" ").length + (ids.length > IDS ? 4 : 0)));
     shown.style.setProperty("--ids", `${widest}ch`);
     here.start = () => select(line, true); // once it is in the page
-    await select(line, false);
     return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
       files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map(([name, breaks]) => make("li", {}, make("a", { href: `#/source/${encodeURI(name)}`, "aria-current": name === file.name ? "page" : null }, name), breaks ? make("span", { class: "bad" }, ` ${breaks}`) : null))) : null,
       make("ul", { class: "legend" }, legend.filter(([mark]) => used.has(mark)).map(([mark, told]) => make("li", {}, make("b", { class: MARKS[mark] }, mark), told))),
