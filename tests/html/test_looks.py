@@ -205,6 +205,19 @@ def test_a_file_opens_at_its_first_marked_line(open_page: Any) -> None:
     )
 
 
+@needs_chromium
+def test_the_end_of_a_long_line_is_reached(open_page: Any) -> None:
+    page = open_page("gpt", "#/source/models.py:22", 1180)
+    page.wait("document.querySelector('.row.sel')")
+    end = "document.querySelector('.row.sel .src').getBoundingClientRect().right"
+    edge = "document.querySelector('.text').getBoundingClientRect().right"
+    assert page.run(f"{end} > {edge}")
+    page.run("document.querySelector('.text').scrollLeft = 1e6")
+    assert page.run(f"{end} <= {edge}")
+    assert page.run("document.querySelector('.row.sel .no').getBoundingClientRect().left >= "
+                    "document.querySelector('.text').getBoundingClientRect().left")  # fmt: skip
+
+
 def test_a_lines_kernels_come_by_time() -> None:
     file = pages.data(pages.page("gpt"))["file"][0]
     listed = [[one[4] for one in line["kernels"]] for line in file["lines"].values()]
