@@ -32,6 +32,7 @@ from compiler_lens.model import (
 )
 from compiler_lens.render.html import report_page
 from compiler_lens.render.html.redact import redacted
+from compiler_lens.render.html.wording import Wording
 
 ALL = sorted(pages.FILES)
 
@@ -164,3 +165,12 @@ def test_a_kernel_that_the_user_wrote_goes_also_where_its_file_is_not_known() ->
     assert "secret_formula" not in less.output_codes[0].code
     assert "tmp1 = tmp0 / 2" in less.output_codes[0].code
     assert "secret_formula" not in pages.all_text(report_page(told(), redact=True))
+
+
+def test_many_strings_that_begin_alike_are_found_by_more_than_that() -> None:
+    texts = "\n".join(f"raise ValueError('value {n} of many is wrong')" for n in range(500))
+    ink = Wording.of([Recording(sources=(SourceFile("/x.py", texts),))], {"/x.py": "file1.py"})
+    assert max(map(len, ink.heads.values())) == 1
+    assert ink.hidden("ValueError: value 77 of many is wrong, as x.py says; it's 'value 3 of many is wrong'") == (
+        "ValueError: text78, as file1.py says; it's 'text4'"
+    )

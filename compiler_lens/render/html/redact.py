@@ -136,12 +136,11 @@ class _Black:
         """A text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
         if len(text) >= _SHORTEST and ("\n" in text or text.strip() in self.lines):
             text = "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
-        if self.wording:
-            text = self.wording.hidden(_QUOTED_LINE.sub("…", text))
+        text = _QUOTED_LINE.sub("…", text) if self.wording else text
         if "/" in text or "\\" in text:
             text = _PATH.sub(self._path, text)
             text = _RELATIVE.sub("…", text) if self.wording else text
-        return text
+        return self.wording.hidden(text) if self.wording else text
 
     def _path(self, found: re.Match[str]) -> str:
         path = found[0]

@@ -4,74 +4,87 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from compiler_lens.analysis.source import sources
 from compiler_lens.model import Recording
 
-_WORD = re.compile(r"\w+")
-_QUOTED = re.compile(r"""(?<!\[)(['"])((?:(?!\1)[^\\]|\\.)+)\1""", re.DOTALL)
-_SUBSCRIPT = re.compile(r"[\w)\]]\[\Z")  # what is quoted behind it is a name: an argument's, a module's
+_TOKEN = re.compile(r"\w+|\W+")
+_QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.){1,400})\1""", re.DOTALL)
+_NAMED = re.compile(r"(?:[\w)\]]\[|<class )\Z")  # behind it stands a name: of an argument, a module, a class
 _SENTENCE = 8  # characters of several words that are nobody else's
 _SHORTEST = 5  # and of a literal of one word
+_HEADS = (9, 7, 5, 3)  # tokens by which a text of several words is found: words, and what stands between them
 
-_Needle = tuple[str, int, str]  # a text, where in it its first word begins, what stands for it
+_Needle = tuple[str, str]  # a text, and what stands for it
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Texts that are not to be told, by their first word: a text of any length is gone through once."""
+    """Texts that are not to be told: a text of any length is gone through once, however many there are."""
 
-    needles: Mapping[str, tuple[_Needle, ...]] = field(default_factory=dict)
+    quoted: Mapping[str, str]  # what stands for it between quotes
+    heads: Mapping[str, tuple[_Needle, ...]]  # texts of several words by their first tokens, the longest first
+    firsts: frozenset[str]  # words that these begin with
 
     @classmethod
     def of(cls, recordings: Iterable[Recording], files: Mapping[str, str]) -> Wording:
         """Of recordings; `files` are the user's own, with what each is called instead."""
         several = list(recordings)
-        guarded = dict.fromkeys(text for recording in several for text in _compared(recording))
+        guarded = [text for recording in several for text in _compared(recording)]
         written = [text for recording in several for text in _literals(recording, files)]
-        numbers = {text: f"text{n}" for n, text in enumerate(dict.fromkeys((*guarded, *written)), 1)}
-        found = [(file, file.rpartition("/")[2], called) for file, called in files.items() if _WORD.search(file)]
-        needles = [(file, file.find(base), called) for file, base, called in found]
-        needles += [(base, 0, called) for _, base, called in found]
-        needles += [
-            (text, 0, told) for text, told in numbers.items() if len(text) >= _SENTENCE and len(text.split()) > 1
+        told = {text: f"text{n}" for n, text in enumerate(dict.fromkeys((*guarded, *written)), 1)}
+        needles = [
+            (text, instead) for text, instead in told.items() if len(text) >= _SENTENCE and len(text.split()) > 1
         ]
-        needles += [
-            (f"{quote}{text}{quote}", 1, f"{quote}{told}{quote}") for text, told in numbers.items() for quote in "'\""
-        ]
-        return cls(_by_word(needles))
+        needles += [(file.rpartition("/")[2], called) for file, called in files.items()]
+        heads = _by_head(needles)
+        return cls(told, heads, frozenset(_TOKEN.match(head)[0] for head in heads))  # type: ignore[index]
 
     def hidden(self, text: str) -> str:
         """A text with a number for what is not to be told."""
-        if not self.needles:
-            return text
-        parts, told = [], 0
-        for word in _WORD.finditer(text):
-            for needle, offset, instead in self.needles.get(word[0], ()):
-                begin = word.start() - offset
-                if begin >= told and text.startswith(needle, begin) and not _is_name(text, begin, needle):
-                    parts += [text[told:begin], instead]
-                    told = begin + len(needle)
-                    break
-        return "".join((*parts, text[told:])) if parts else text
+        if "'" in text or '"' in text:
+            text = "".join(self._without_quoted(text))
+        return "".join(self._without_needles(text)) if self.heads else text
+
+    def _without_quoted(self, text: str) -> Iterator[str]:
+        told = at = 0
+        while found := _QUOTED.search(text, at):
+            at = found.start() + 1  # an apostrophe opens nothing
+            instead = self.quoted.get(found[2])
+            if instead and not _NAMED.search(text, max(at - 8, 0), at - 1):
+                yield f"{text[told:at]}{instead}{found[1]}"
+                told = at = found.end()
+        yield text[told:]
+
+    def _without_needles(self, text: str) -> Iterator[str]:
+        tokens = [(found.start(), found.end()) for found in _TOKEN.finditer(text)]
+        told = 0
+        for number, (begin, end) in enumerate(tokens):
+            if begin >= told and text[begin:end] in self.firsts:
+                needle = self._needle(text, [end for _, end in tokens[number : number + _HEADS[0]]], begin)
+                if needle:
+                    yield f"{text[told:begin]}{needle[1]}"
+                    told = begin + len(needle[0])
+        yield text[told:]
+
+    def _needle(self, text: str, ends: list[int], begin: int) -> _Needle | None:
+        for count in _HEADS:
+            if count <= len(ends):
+                for needle in self.heads.get(text[begin : ends[count - 1]], ()):
+                    if text.startswith(needle[0], begin):
+                        return needle
+        return None
 
 
-def _is_name(text: str, begin: int, needle: str) -> bool:
-    """Whether what is quoted is a key or a class: names stay."""
-    if needle[0] not in "'\"":
-        return False
-    return text.endswith("<class ", 0, begin) or bool(_SUBSCRIPT.search(text, max(begin - 2, 0), begin))
-
-
-def _by_word(needles: Iterable[tuple[str, int, str]]) -> Mapping[str, tuple[_Needle, ...]]:
-    """The longest first."""
+def _by_head(needles: Iterable[_Needle]) -> Mapping[str, tuple[_Needle, ...]]:
     found: dict[str, list[_Needle]] = {}
-    for needle, start, instead in sorted(dict.fromkeys(needles), key=lambda each: (-len(each[0]), each[0])):
-        word = _WORD.search(needle, start)
-        if word:
-            found.setdefault(word[0], []).append((needle, word.start(), instead))
-    return {word: tuple(several) for word, several in found.items()}
+    for text, told in sorted(dict.fromkeys(needles), key=lambda each: (-len(each[0]), each)):
+        plain = re.sub(r"\A\W+|\W+\Z", "", text)
+        tokens = _TOKEN.findall(plain)[: _HEADS[0]]
+        if len(tokens) >= _HEADS[-1]:
+            found.setdefault("".join(tokens), []).append((plain, told))
+    return {head: tuple(several) for head, several in found.items()}
 
 
 def _compared(recording: Recording) -> Iterator[str]:
@@ -81,7 +94,9 @@ def _compared(recording: Recording) -> Iterator[str]:
         for failure in recompile.failures:
             said += [failure.text.partition("==")[2], failure.old, failure.new]
     for text in dict.fromkeys(said):
-        yield from (quoted[2] for quoted in _QUOTED.finditer(text) if not quoted[2].startswith("torch."))
+        for quoted in _QUOTED.finditer(text):
+            if not (quoted[2].startswith("torch.") or _NAMED.search(text, max(quoted.start() - 8, 0), quoted.start())):
+                yield quoted[2]
 
 
 def _literals(recording: Recording, files: Mapping[str, str]) -> Iterator[str]:
