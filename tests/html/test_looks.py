@@ -212,8 +212,7 @@ def test_the_end_of_a_long_line_is_reached(open_page: Any) -> None:
     end = "document.querySelector('.row.sel .src').getBoundingClientRect().right"
     edge = "document.querySelector('.text').getBoundingClientRect().right"
     assert page.run(f"{end} > {edge}")
-    page.run("document.querySelector('.text').scrollLeft = 1e6")
-    assert page.run(f"{end} <= {edge}")
+    page.wait(f"(document.querySelector('.text').scrollLeft = 1e6, {end} <= {edge})")  # once its block is laid out
     assert page.run("document.querySelector('.row.sel .no').getBoundingClientRect().left >= "
                     "document.querySelector('.text').getBoundingClientRect().left")  # fmt: skip
 
