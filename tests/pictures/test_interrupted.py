@@ -10,7 +10,8 @@ import pytest
 from compiler_lens import UsageError, draw
 from compiler_lens.analysis.frame_graphs import frame_pieces
 from compiler_lens.analysis.levels import levels
-from compiler_lens.model import Compilation, CompileId, GraphStage, Outcome, Recording
+from compiler_lens.model import Compilation, CompileId, GraphStage, Node, Outcome, Recording, TensorSpec
+from compiler_lens.render.graph.labels import amount
 
 AGAIN = CompileId(0, 1)
 
@@ -106,3 +107,10 @@ def compared(count: int) -> int:
 
 def test_an_op_with_thousands_of_results_is_drawn_in_linear_time() -> None:
     assert compared(800) < 5 * compared(200)
+
+
+def test_memory_is_told_where_all_of_it_is_known() -> None:
+    known, free = TensorSpec("f32", (256,)), TensorSpec("f32", ("s0", 256))
+    assert amount([Node("a", "call_function", "f", specs=(known, known))]) == " · 2.0 KiB"
+    assert amount(Node(name, "call_function", "f", specs=(spec,)) for name, spec in (("a", known), ("b", free))) == ""
+    assert amount([]) == ""

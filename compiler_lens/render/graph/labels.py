@@ -162,16 +162,14 @@ def _few(verb: str, values: Sequence[Value], noun: str, repeats: int, *, named: 
         return ""
     if named and len(values) <= _NAMED and repeats == 1:
         return short(verb + ", ".join(dict.fromkeys(value.label for value in values)))
-    sizes = [size for value in values for size in (memory(value.node),) if size is not None]
-    amount = f" · {nbytes(sum(sizes))}" if sizes else ""
-    return f"{'' if verb.endswith(': ') else verb}{plural(len(values), noun)}{amount}"
+    return f"{'' if verb.endswith(': ') else verb}{plural(len(values), noun)}{amount(value.node for value in values)}"
 
 
-def memory(node: Node) -> int | None:
-    """Bytes of what a node makes."""
-    sizes = [spec.bytes for spec in node.specs]
+def amount(nodes: Iterable[Node]) -> str:
+    """The memory that values take; nothing where one has a size that may vary: a part would look like the whole."""
+    sizes = [spec.bytes for node in nodes for spec in node.specs]
     known = [size for size in sizes if size is not None]
-    return sum(known) if known and len(known) == len(sizes) else None
+    return f" · {nbytes(sum(known))}" if known and len(known) == len(sizes) else ""
 
 
 def _ends(box: Box) -> tuple[str, ...]:

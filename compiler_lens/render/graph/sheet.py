@@ -9,10 +9,10 @@ from compiler_lens.analysis.frame_graphs import Cut, FramePieces, Piece
 from compiler_lens.analysis.graph_flow import Role
 from compiler_lens.analysis.level_boxes import BoxKind
 from compiler_lens.model import Node, SavedTensor
-from compiler_lens.render.graph.labels import short
+from compiler_lens.render.graph.labels import amount, short
 from compiler_lens.render.graph.measure import TEXT, TITLE, text_width
 from compiler_lens.render.graph.scene import Drawn, Picture, inside
-from compiler_lens.render.text import nbytes, one_line, plural, short_paths
+from compiler_lens.render.text import one_line, plural, short_paths
 
 _BETWEEN = 150.0  # room for the saved tensors' lines
 _HEAD = 26.0
@@ -154,7 +154,4 @@ def _cut_lines(cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:
 
 def saved_words(saved: Saved) -> str:
     """How many tensors are kept, and what that takes."""
-    sizes = [spec.bytes for node in saved.nodes for spec in node.specs]
-    known = [size for size in sizes if size is not None]
-    amount = f" · {nbytes(sum(known))}" if known else ""
-    return one_line(f"{plural(len(saved.nodes), 'tensor')}{amount}")
+    return one_line(f"{plural(len(saved.nodes), 'tensor')}{amount(saved.nodes)}")
