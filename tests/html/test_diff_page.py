@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -321,6 +322,20 @@ def test_an_empty_side_has_a_page(sides: str) -> None:
     html = diff_page(compiler_lens.diff(one if sides == "before" else empty, one if sides == "after" else empty))
     pages.Elements(html)
     assert ("kernels" in menu(html)) == (sides != "nothing")
+
+
+@pytest.mark.parametrize(
+    ("paths", "names"),
+    [
+        (("runs/monday/run.clens", "runs/today/run.clens"), ("monday/run.clens", "today/run.clens")),
+        (("a/default.clens", "a/tuned.clens"), ("default.clens", "tuned.clens")),
+        (("a/run.clens", "a/run.clens"), ("run.clens", "run.clens")),
+        (("BEFORE", "AFTER"), ("BEFORE", "AFTER")),
+    ],
+)
+def test_recordings_of_one_name_are_told_apart(paths: tuple[str, str], names: tuple[str, str]) -> None:
+    html = shown(diff_page(replace(found("same"), names=paths)))
+    assert f"before {names[0]} after {names[1]}" in html
 
 
 # -- what it is made of

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import PurePath
 from typing import Any
 
 from compiler_lens.analysis.caches import cache_summary
@@ -17,7 +16,7 @@ from compiler_lens.render.console.page import BAD, GOOD, WARN
 from compiler_lens.render.html.diff.kernels import change_hrefs
 from compiler_lens.render.html.diff.matter import Both
 from compiler_lens.render.html.diff.views import environment_rows
-from compiler_lens.render.text import plural
+from compiler_lens.render.text import plural, short_paths
 
 _CHANGES = 8
 _MOODS = {GOOD: "good", WARN: "warn", BAD: "bad"}
@@ -31,7 +30,7 @@ def overview(both: Both) -> dict[str, Any]:
         "told": told,
         "around_words": around_words,
         "page": both.page,
-        "names": [PurePath(name).name or name for name in both.names],
+        "names": [short_paths(both.names)[name] for name in both.names],
         "verdict": told.kernels_line(d),
         "gaps": gap_words(d),
         "counts": told.launch_counts(d) if d.kernels else [],
