@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
+
+from compiler_lens.cli.output import check_is_other_file, printed
 
 _EPILOG = """\
 STAGE is one of dynamo, joint, forward, backward, inference, post_grad, post_grad_backward;
@@ -55,10 +56,13 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write one picture."""
+    """Write one picture and say where it is."""
+    return printed(lambda: _text(args))
+
+
+def _text(args: argparse.Namespace) -> str:
     from shutil import which
 
-    from compiler_lens.cli.output import check_is_other_file
     from compiler_lens.errors import UsageError
     from compiler_lens.recording_file import open_recording
     from compiler_lens.render.graph.drawing import FORMATS, draw
@@ -73,5 +77,4 @@ def run(args: argparse.Namespace) -> int:
         recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part, graphviz=which("dot")
     )
     target = drawing.save(args.output or f"{drawing.name}.svg")
-    sys.stdout.write(f"{target}: {one_line(drawing.title)}\n")
-    return 0
+    return f"{target}: {one_line(drawing.title)}\n"

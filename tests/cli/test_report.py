@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import sys
 import webbrowser
 from pathlib import Path
 
@@ -41,3 +43,14 @@ def test_a_browser_that_is_not_there_is_said(
     assert main(["report", str(recording), "-o", str(recording.with_suffix(".html")), "--open"]) == 0
     assert asked == [recording.with_suffix(".html").as_uri()]
     assert ("no browser was found" in capsys.readouterr().out) == (not there)
+
+
+@pytest.mark.parametrize("command", ["report", "graph"])
+def test_a_terminal_without_unicode_is_told_all_the_same(
+    recording: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(told, encoding="ascii"))
+    target = recording.with_suffix(".svg" if command == "graph" else ".html")
+    assert main([command, str(recording), "-o", str(target)]) == 0
+    assert told.getvalue().startswith(str(target).encode())

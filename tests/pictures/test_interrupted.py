@@ -114,3 +114,8 @@ def test_memory_is_told_where_all_of_it_is_known() -> None:
     assert amount([Node("a", "call_function", "f", specs=(known, known))]) == " · 2.0 KiB"
     assert amount(Node(name, "call_function", "f", specs=(spec,)) for name, spec in (("a", known), ("b", free))) == ""
     assert amount([]) == ""
+
+
+def test_an_op_without_a_name_has_a_box() -> None:
+    graph = made.graph_of([made.op("a", target="\u200b", specs=())])
+    assert "call_function" in draw(Recording(graphs=(graph,))).svg

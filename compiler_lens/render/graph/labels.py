@@ -56,7 +56,7 @@ def lines(box: Box, within: str = "") -> tuple[str, ...]:
     if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
         return _ends(box)
     told = _group_lines(box, box.group) if box.group else _op_lines(box, within)
-    return tuple(line for line in (*told, *_held(box), time_words(box)) if line)
+    return tuple(line for line in (*told, *_held(box), time_words(box)) if line) or (box.nodes[0].op,)
 
 
 def time_words(box: Box) -> str:
