@@ -32,6 +32,11 @@ def test_it_is_well_formed(name: str) -> None:
     assert {"view-overview", "view-environment", "drawn"} <= views
 
 
+@pytest.mark.parametrize(("name", "mood"), [("gpt", "good"), ("broken", "warn")])
+def test_the_verdict_is_good_news_only_where_no_function_is_cut(name: str, mood: str) -> None:
+    assert f'<h1 class="verdict {mood}">' in pages.page(name)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_it_needs_nothing_from_outside(name: str) -> None:
     for tag, given in pages.Elements(pages.page(name)).found:

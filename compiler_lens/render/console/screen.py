@@ -137,7 +137,7 @@ def verdict(summary: Summary, page: Page) -> Text:
             rest.append("; ").append(_named(len(found), told, found, page))
     if not compiled and not partly:
         return line(("Nothing was compiled", BAD), rest, ".")
-    style = GOOD if compiled == total else WARN
+    style = GOOD if covered.treatments.get(Treatment.WHOLE, 0) == total else WARN
     head = (
         f"All {total:,} functions compiled"
         if 1 < compiled == total
