@@ -10,8 +10,8 @@ import pytest
 from compiler_lens import UsageError, draw
 from compiler_lens.analysis.frame_graphs import frame_pieces
 from compiler_lens.analysis.levels import levels
-from compiler_lens.model import Compilation, CompileId, GraphStage, Node, Outcome, Recording, TensorSpec
-from compiler_lens.render.graph.labels import amount
+from compiler_lens.model import Compilation, CompileId, GraphStage, Node, Outcome, Recording, SavedTensor, TensorSpec
+from compiler_lens.render.graph.labels import amount, kept_words
 
 AGAIN = CompileId(0, 1)
 
@@ -119,3 +119,10 @@ def test_memory_is_told_where_all_of_it_is_known() -> None:
 def test_an_op_without_a_name_has_a_box() -> None:
     graph = made.graph_of([made.op("a", target="\u200b", specs=())])
     assert "call_function" in draw(Recording(graphs=(graph,))).svg
+
+
+def test_inputs_are_not_counted_to_what_is_saved() -> None:
+    spec = TensorSpec("f32", (256,))
+    made_, given = SavedTensor("a", spec, is_input=False), SavedTensor("b", spec, is_input=True)
+    assert kept_words([made_, made_, given]) == "2 tensors saved for the backward, 2.0 KiB; 1 input kept alive"
+    assert kept_words([made_, replace(made_, spec=None)]) == "2 tensors saved for the backward"

@@ -17,7 +17,7 @@ from compiler_lens.analysis.levels import Levels, levels
 from compiler_lens.errors import UsageError
 from compiler_lens.model import CompileId, GraphStage, Recording
 from compiler_lens.render.graph.graphviz import run_dot
-from compiler_lens.render.graph.labels import op_words
+from compiler_lens.render.graph.labels import kept_words, op_words
 from compiler_lens.render.graph.scene import Picture, pair, picture
 from compiler_lens.render.graph.sheet import Sheet, beside, broken, single
 from compiler_lens.render.graph.svg import to_svg
@@ -148,8 +148,8 @@ def _training(recording: Recording, choice: Choice, depth: int | None) -> Drawin
     backward = next(g for g in same if g.stage is GraphStage.AOT_BACKWARD and g.ordinal == choice.graph.ordinal)
     pictures = pair(levels(recording, choice.graph), levels(recording, backward), depth)
     title = _title(recording, choice)
-    note = f"{plural(len(choice.graph.saved), 'tensor')} saved for the backward"
-    return Drawing(title, to_svg(beside(*pictures, choice.graph.saved), title, note=note), _name(choice))
+    svg = to_svg(beside(*pictures, choice.graph.saved), title, note=kept_words(choice.graph.saved))
+    return Drawing(title, svg, _name(choice))
 
 
 def _frame(recording: Recording, choice: Choice, depth: int | None) -> Drawing:

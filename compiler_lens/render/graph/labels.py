@@ -12,7 +12,7 @@ from compiler_lens.analysis.graph_times import Spent
 from compiler_lens.analysis.level_boxes import Box, BoxKind, Edge
 from compiler_lens.analysis.level_tree import Group, GroupKind
 from compiler_lens.analysis.roofline import Bound
-from compiler_lens.model import Node, TensorSpec
+from compiler_lens.model import Node, SavedTensor, TensorSpec
 from compiler_lens.render.graph.tints import Tint, work
 from compiler_lens.render.text import microseconds, nbytes, number, one_line, percent, plural
 from compiler_lens.render.words import kernel_kind
@@ -190,6 +190,15 @@ def _ends(box: Box) -> tuple[str, ...]:
 
 def _spec_of(values: Sequence[Value]) -> str:
     return _specs([spec for value in values for spec in value.node.specs])
+
+
+def kept_words(saved: Sequence[SavedTensor]) -> str:
+    """What a forward keeps for its backward: what it makes, which takes memory, and inputs, which are there anyway."""
+    made = [tensor.bytes for tensor in saved if not tensor.is_input]
+    known = [size for size in made if size is not None]
+    size = f", {nbytes(sum(known))}" if known and len(known) == len(made) else ""
+    inputs = f"; {plural(len(saved) - len(made), 'input')} kept alive" if len(made) < len(saved) else ""
+    return f"{plural(len(made), 'tensor')} saved for the backward{size}{inputs}"
 
 
 def edge_label(edge: Edge) -> str:

@@ -10,12 +10,11 @@ from compiler_lens.analysis.coverage import function_name
 from compiler_lens.analysis.graph_bodies import op_count
 from compiler_lens.model import CompileId, Graph
 from compiler_lens.render import words
-from compiler_lens.render.graph.labels import op_words
+from compiler_lens.render.graph.labels import kept_words, op_words
 from compiler_lens.render.html.ink import address
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.html.pictures import Album, stage_key
 from compiler_lens.render.html.pool import Pool
-from compiler_lens.render.text import nbytes, plural
 
 # How the page's buttons call a stage within its compilation, in their order: a group, and a short name in it.
 _BUTTONS: Mapping[str, tuple[str, str]] = {
@@ -99,10 +98,7 @@ def _again(compile_id: CompileId) -> int:
 def _graph(graph: Graph, pool: Pool) -> dict[str, Any]:
     told = [op_words(*op_count(graph))]
     if graph.saved:
-        kept = [tensor.bytes for tensor in graph.saved if not tensor.is_input]
-        known = [size for size in kept if size is not None]
-        amount = f", {nbytes(sum(known))}" if known and len(known) == len(kept) else ""
-        told.append(f"{plural(len(graph.saved), 'tensor')} kept for the backward{amount}")
+        told.append(kept_words(graph.saved))
     number = f", graph {graph.ordinal + 1}" if graph.ordinal else ""
     return {
         "key": stage_key(graph),
