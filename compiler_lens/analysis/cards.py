@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.fallout import Regions, fallout_of, regions
-from compiler_lens.analysis.functions_cut import functions_cut
 from compiler_lens.analysis.ownership import Ownership, is_machinery
 from compiler_lens.analysis.remedies import Remedy, remedy_for
 from compiler_lens.analysis.rewrites import Rewrite, rewrite
@@ -46,7 +46,7 @@ class BreakCard:
     chain: tuple[SourceLine, ...]  # the calls that lead there, outermost first, without torch's own; the place is last
     inside: tuple[SourceLine, ...]  # where in a library it broke, most frequent first; empty if at the place itself
     frames: int  # frames that broke
-    graphs: int  # graphs that these frames, and all that is called from them, fell into
+    parts: int  # compiled parts of the functions that it cuts, as coverage counts them: without recompiles
     functions: Mapping[BreakOutcome, int] = field(default_factory=dict)  # how many have a frame that ended so
     excerpt: Excerpt | None = None  # the lines around the place, where the source is known
     remedy: Remedy | None = None  # our advice on this kind of break
@@ -89,10 +89,12 @@ class _Key:
     gb_type: str
 
 
-def break_cards(recording: Recording, own: Ownership | None = None) -> tuple[BreakCard, ...]:
+def break_cards(
+    recording: Recording, own: Ownership | None = None, covered: Coverage | None = None
+) -> tuple[BreakCard, ...]:
     """Every graph break, grouped by root cause and by line of the user's own code; the costliest card first.
 
-    The cards partition the breaks: each is an event of exactly one card.
+    The cards partition the breaks: each is an event of exactly one card. `covered` is its coverage, if known.
     """
     own = own or Ownership()
     around, known = regions(recording), sources(recording)
@@ -102,18 +104,19 @@ def break_cards(recording: Recording, own: Ownership | None = None) -> tuple[Bre
     groups: dict[_Key, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
         groups[roots.get(key, key)].append(number)
-    cut = functions_cut(recording)
+    homes = _functions((covered or coverage(recording, own)).functions) if groups else {}
     cards = []
     for key, numbers in groups.items():
         direct = [recording.graph_breaks[n] for n in numbers if keys[n] == key]
         place = next(places[n] for n in numbers if keys[n] == key)
         events = tuple(recording.graph_breaks[n] for n in numbers)
         card = _card(place, direct, events, own)
+        broken = {o: _broken((e for e in events if e.outcome is o), homes) for o in BreakOutcome}
         cards.append(
             replace(
                 card,
-                graphs=cut.graphs_in(cut.broken(events)),
-                functions={o: len(cut.broken(e for e in events if e.outcome is o)) for o in BreakOutcome},
+                parts=sum(function.parts for function in broken[BreakOutcome.SPLIT]),
+                functions={outcome: len(functions) for outcome, functions in broken.items()},
                 excerpt=known.excerpt(key.file, key.line) if place else None,
                 remedy=remedy_for(card.cause),
                 rewrite=rewrite(card.cause, known, place) if place else None,
@@ -137,8 +140,18 @@ def _card(
         chain=_chain(direct[0], place, own),
         inside=_inside(direct, place),
         frames=len({_frame(event.compile_id) for event in events}),
-        graphs=0,
+        parts=0,
     )
+
+
+def _functions(every: Iterable[Function]) -> Mapping[CompileId, Function]:
+    return {compile_id: function for function in every for compile_id in function.compile_ids}
+
+
+def _broken(events: Iterable[GraphBreak], homes: Mapping[CompileId, Function]) -> Sequence[Function]:
+    """The functions whose frames broke, each once."""
+    found = (homes.get(event.compile_id) for event in events)
+    return list({function.name: function for function in found if function}.values())
 
 
 def root_cause(event: GraphBreak) -> BreakCause:

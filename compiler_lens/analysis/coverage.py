@@ -123,8 +123,8 @@ class Function:
 
     @property
     def parts(self) -> int:
-        """Into how many compiled pieces it fell."""
-        return sum(frame.outcome is Outcome.COMPILED for frame in self.frames)
+        """Into how many compiled pieces it fell: without recompiles, and of the two ways behind a branch one."""
+        return _parts(self.frames)
 
     @property
     def compile_ids(self) -> tuple[CompileId, ...]:
@@ -294,13 +294,29 @@ def _eager_lines(frame: Frame) -> Iterable[Lines]:
             yield Lines(file, at.line)
 
 
+def _parts(frames: tuple[Frame, ...]) -> int:
+    groups: dict[int | None, list[Frame]] = defaultdict(list)
+    for frame in frames:
+        groups[frame.resumes_at].append(frame)
+    total = 0
+    for at, group in groups.items():
+        sizes = [int(frame.graphs or frame.outcome is Outcome.COMPILED) for frame in group]
+        # Behind a branch torch makes a resume function for either way; other breaks of one line follow each other.
+        total += sum(sizes) if at is None or any(_breaks_at(frame, at) for frame in group) else max(sizes)
+    return total
+
+
+def _breaks_at(frame: Frame, line: int) -> bool:
+    return any(at.line == line and at.file == frame.name.file for event in frame.breaks for at in event.user_stack)
+
+
 def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:
     outcomes = {frame.outcome for frame in frames}
     if Outcome.FAILED in outcomes:
         return Treatment.FAILED
     if any(f.outcome is Outcome.RECOMPILE_LIMIT and f.resumes_at is None for f in frames):
         return Treatment.LIMIT
-    graphs = sum(frame.graphs or frame.outcome is Outcome.COMPILED for frame in frames)
+    graphs = _parts(frames)
     if not graphs:
         return _without_graphs(outcomes, eager)
     if eager:

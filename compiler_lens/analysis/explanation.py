@@ -41,6 +41,7 @@ def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:
             that is not installed. `user_paths=["transformers"]` places breaks inside of that library.
     """
     own = Ownership.of(user_paths)
-    covered, cards = coverage(recording, own), break_cards(recording, own)
+    covered = coverage(recording, own)
+    cards = break_cards(recording, own, covered)
     stories = recompile_stories(recording, covered)
     return Explanation(covered, cards, stories, findings(recording, covered, cards, stories))

@@ -129,7 +129,7 @@ def effect(card: BreakCard) -> str:
     if rest:
         parts.append(f"the rest of {plural(rest, 'function')} runs eagerly")
     if cut:
-        into = f" into {plural(card.graphs, 'graph')}" if card.graphs > 1 else ""
+        into = f" into {plural(card.parts, 'part')}" if card.parts > cut else ""
         parts.append(f"{plural(cut, 'function')} {'is' if cut == 1 else 'are'} cut{into}")
     return "; ".join(parts)
 

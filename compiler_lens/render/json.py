@@ -145,7 +145,7 @@ def _card(card: BreakCard) -> Data:
         "count": len(card.events),
         "direct": card.direct,
         "frames": card.frames,
-        "graphs": card.graphs,
+        "parts": card.parts,
         "outcomes": dict(card.outcomes),
         "compile_ids": card.compile_ids,
         "chain": card.chain,

@@ -7,6 +7,7 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens.analysis.cards import break_cards, specific_hints
+from compiler_lens.analysis.coverage import coverage
 from compiler_lens.analysis.ownership import Ownership, innermost_own, is_own
 from compiler_lens.model import BreakCause, BreakOutcome, GraphStage, Recording, SourceLine
 
@@ -165,4 +166,23 @@ def test_functions_of_one_name_in_one_file_are_counted_apart():
     graphs = tuple(samples.graph(c.compile_id, GraphStage.DYNAMO, 4) for c in (one, other, rest))
     event = samples.graph_break(1, samples.PRINTING, 12, "print()")
     (card,) = break_cards(Recording(compilations=(one, other, rest), graphs=graphs, graph_breaks=(event,)))
-    assert (card.graphs, card.functions_that(BreakOutcome.SPLIT)) == (2, 1)
+    assert (card.parts, card.functions_that(BreakOutcome.SPLIT)) == (2, 1)
+
+
+def test_the_parts_of_a_function_are_without_recompiles_and_without_the_other_way_of_a_branch():
+    first = samples.compilation(1, function="forward", line=10)
+    again = replace(first, compile_id=replace(first.compile_id, recompile=1))
+    ways = tuple(
+        samples.compilation(i, function="torch_dynamo_resume_in_forward_at_12", resumes="forward", line=12)
+        for i in (2, 3)
+    )
+    made = (first, again, *ways)
+    graphs = tuple(samples.graph(c.compile_id, GraphStage.DYNAMO, 4) for c in made)
+    event = samples.graph_break(1, samples.BRANCHING, 12, "if x.sum() > 0:")
+    run = Recording(compilations=made, graphs=graphs, graph_breaks=(event,))
+    (card,) = break_cards(run)
+    (function,) = coverage(run).functions
+    assert (card.parts, function.parts) == (2, 2)
+    inside = samples.graph_break(2, samples.PRINTING, 12, "f(print(x))")
+    (function,) = coverage(replace(run, graph_breaks=(event, inside))).functions
+    assert function.parts == 3  # the line broke twice: what is behind the second time follows what is behind the first

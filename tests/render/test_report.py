@@ -4,12 +4,13 @@ import html
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.model import BreakCause, Recording
+from compiler_lens.model import BreakCause, CompileId, GraphStage, Outcome, Recording
 from compiler_lens.render.console import html_fragment, report
 
 GOLD = Path(__file__).parent.parent / "gold"
@@ -104,14 +105,25 @@ def test_commands_name_the_recording_so_that_a_shell_can_read_it():
 
 
 def test_where_some_frames_run_eagerly_the_headline_says_so():
-    assert "3 of 6 functions compiled; 1 failed: strict (model.py:16); 1 hit the" in shown("broken")
+    assert "3 of 6 functions compiled; 1 failed: strict (model.py:16); 1 was" in shown("broken")
     assert "Nothing was compiled; 1 runs eagerly: LSTM (train.py:34)." in shown("nothing_compiled")
     assert "Nothing was compiled: no frame entered the compiler." in shown("empty")
     assert "Nothing to fix" not in shown("nothing_compiled")
 
 
+def test_a_function_that_was_compiled_until_the_limit_is_not_nothing():
+    made = samples.compilation(0, function="forward", line=10)
+    refused = replace(made, compile_id=CompileId(0, 2), outcome=Outcome.RECOMPILE_LIMIT)
+    ids = (CompileId(0, 0), CompileId(0, 1))
+    graphs = tuple(samples.graph(i, GraphStage.DYNAMO, 4) for i in ids)
+    run = Recording(compilations=(*(replace(made, compile_id=i) for i in ids), refused), graphs=graphs)
+    text = " ".join(report(run, width=80, color=False).split())
+    assert "0 of 1 function stays compiled; 1 was compiled twice, then hit the recompile limit, and runs" in text
+    assert "Nothing was compiled" not in text
+
+
 def test_breaks_are_counted_as_torch_raised_them():
-    assert "3 graph breaks" in shown("broken")
+    assert "3 graph breaks at 2 places" in shown("broken")
     assert "3 breaks at 2 places" in shown("broken")
 
 

@@ -104,8 +104,7 @@ def treated_words(function: Function) -> str:
     """`compiled in 3 parts`, `partly eager: lines 20-34`."""
     told = words.TREATMENTS[function.treatment]
     if function.treatment is Treatment.SPLIT:
-        parts = max(function.parts, sum(frame.graphs for frame in function.frames))
-        return f"compiled in {parts} parts" if parts > 1 else "compiled around a graph break"
+        return f"compiled in {function.parts} parts" if function.parts > 1 else "compiled around a graph break"
     if function.treatment is Treatment.PARTLY_EAGER:
         return f"{told}: {_ranges(function.eager_lines)}"
     return told

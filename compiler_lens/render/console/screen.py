@@ -18,7 +18,7 @@ from compiler_lens.analysis.stories import RecompileStory
 from compiler_lens.analysis.summary import Summary, summarize
 from compiler_lens.model import CacheLayer, CacheResult, Environment, Outcome, Recording
 from compiler_lens.render import words
-from compiler_lens.render.advice import changed, effect
+from compiler_lens.render.advice import changed, effect, often
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.compilations import compilation_table
 from compiler_lens.render.console.next_steps import next_steps
@@ -134,9 +134,9 @@ def verdict(summary: Summary, page: Page) -> Text:
     rest = Text()
     for kind, told in words.TREATMENTS_COUNTED.items():
         if found := covered.treated(kind):
-            rest.append("; ").append(_named(len(found), told, found, page))
+            rest.append("; ").append(_named(len(found), _after(found, kind, told), found, page))
     if not compiled and not partly:
-        return line(("Nothing was compiled", BAD), rest, ".")
+        return line((_nothing_whole(summary, total), BAD), rest, ".")
     style = GOOD if covered.treatments.get(Treatment.WHOLE, 0) == total else WARN
     head = (
         f"All {total:,} functions compiled"
@@ -144,6 +144,23 @@ def verdict(summary: Summary, page: Page) -> Text:
         else f"{compiled:,} of {plural(total, 'function')} compiled"
     )
     return line((head, f"bold {style}"), rest, ".")
+
+
+def _nothing_whole(summary: Summary, total: int) -> str:
+    """Where no function is compiled for all of its calls: graphs there may be all the same."""
+    if not summary.graphs:
+        return "Nothing was compiled"
+    if not summary.coverage.treatments.get(Treatment.LIMIT):
+        return f"0 of {plural(total, 'function')} compiled"
+    return f"0 of {plural(total, 'function')} {'stays' if total == 1 else 'stay'} compiled"
+
+
+def _after(found: tuple[Function, ...], kind: Treatment, told: tuple[str, str]) -> tuple[str, str]:
+    """What became of functions; of a single one that hit the limit also after how many compilations."""
+    if kind is not Treatment.LIMIT or len(found) > 1:
+        return told
+    made = sum(c.outcome is Outcome.COMPILED for frame in found[0].frames for c in frame.compilations)
+    return (f"was compiled {often(made)}, then {told[0]}" if made else told[0]), told[1]
 
 
 def _named(count: int, told: tuple[str, str], functions: tuple[Function, ...], page: Page) -> Text:
@@ -155,7 +172,8 @@ def figures(recording: Recording, summary: Summary) -> Iterable[Part]:
     """The counts of a headline."""
     yield plural(summary.graphs, "graph")
     if recording.graph_breaks:
-        yield plural(len(recording.graph_breaks), "graph break"), WARN
+        breaks, places = len(recording.graph_breaks), len(summary.cards)
+        yield plural(breaks, "graph break") + (f" at {plural(places, 'place')}" if places < breaks else ""), WARN
     if recording.recompiles:
         yield plural(len(recording.recompiles), "recompile"), WARN
     yield plural(len(recording.kernels), "kernel")
