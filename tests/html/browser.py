@@ -59,7 +59,9 @@ class Browser:
     def open(self, address: str) -> None:
         """Load a page, and wait for its script to have shown a view."""
         self.ask("Page.navigate", url=address)
-        self.wait("document.readyState === 'complete' && document.body && document.body.dataset.ready")
+        # Until the load event is over, another view takes the place of this one in the history.
+        loaded = "performance.getEntriesByType('navigation')[0].loadEventEnd > 0"
+        self.wait(f"document.readyState === 'complete' && document.body?.dataset.ready && {loaded}")
 
     def go(self, hash_: str) -> None:
         """Another view of the page that is open."""
