@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from compiler_lens.errors import CaptureError, PayloadError
 from compiler_lens.event import NO_ID, Event, TorchId
+from compiler_lens.fold_bodies import in_bodies
 from compiler_lens.fold_compilations import join_compilations, link_resume_functions
 from compiler_lens.fold_cudagraphs import join_cudagraphs
 from compiler_lens.fold_definitions import name_definitions
@@ -131,7 +132,7 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
     environments = found.of(Environment)
     codes = number_output_codes(found.of(OutputCode), found.of(CodeKey))
     told = found.of(KernelNodes)
-    kernels_told = join_kernels(found.of(Kernel), told, found.of(TritonTuning))
+    kernels_told = in_bodies(join_kernels(found.of(Kernel), told, found.of(TritonTuning)), graphs, codes)
     kernels_joined, refusals = join_fusion(kernels_told, told, found.of(Fusion))
     return Recording(
         environment=environments[-1] if environments else Environment(),

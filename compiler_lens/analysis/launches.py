@@ -1,10 +1,10 @@
-"""Which launch of a kernel computes each step of a post-grad graph, and the steps in the order of launches."""
+"""Which launch of a kernel computes each step of a post-grad graph."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from compiler_lens.analysis.graph_flow import Flow
 from compiler_lens.analysis.lineage import is_view
@@ -12,7 +12,7 @@ from compiler_lens.analysis.lowered import Scopes
 from compiler_lens.analysis.origins import Origins
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.running_order import running_order
-from compiler_lens.model import Graph, GraphStage, Kernel, Pass, Recording
+from compiler_lens.model import Graph, GraphStage, Kernel, KernelKind, Node, Pass, Recording, Subgraph
 
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
 
@@ -25,6 +25,7 @@ class Call:
     kernel: Kernel
     number: int  # among those of the kernel
     nodes: tuple[str, ...]  # that it computes
+    ops: int = 0  # how many of these do work: views do none
 
 
 def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequence[Call]]:
@@ -44,12 +45,20 @@ def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequen
         key=lambda call: call[:3],
     )
     scopes = Scopes(recording, Origins(Ownership())) if graph.subgraphs else None
+    targets = {inner.name: _targets(inner.nodes) for inner in (Subgraph("", graph.nodes), *graph.subgraphs)}
     found: dict[str, list[Call]] = {}
     for place, (_, _, number, kernel) in enumerate(calls):
         nodes = kernel.launches[number].nodes
         scope = scopes.of_launch(kernel, number, nodes)[0] if scopes else None
-        found.setdefault(scope.name if scope else "", []).append(Call(place, kernel, number, nodes))
+        name = scope.name if scope else ""
+        own = tuple(node for node in nodes if node in targets[name])
+        ops = sum(not is_view(targets[name][node]) for node in own)
+        found.setdefault(name, []).append(Call(place, kernel, number, own, ops))
     return found
+
+
+def _targets(nodes: Iterable[Node]) -> Mapping[str, str]:
+    return {node.name: node.target for node in nodes if node.op.startswith("call_")}
 
 
 def _code(recording: Recording, graph: Graph, *, backward: bool) -> str:
@@ -61,21 +70,32 @@ def _code(recording: Recording, graph: Graph, *, backward: bool) -> str:
 def launches_of_steps(calls: Iterable[Call], flow: Flow) -> list[Launched]:
     """The first launch that computes each step: a cheap op may be computed again in later ones."""
     found: list[Launched] = [None] * len(flow.steps)
-    for call in calls:
+    # A kernel that lays out what a library call reads is counted to that call's op too: the call comes first.
+    for call in sorted(calls, key=lambda call: (not _is_library(call.kernel), call.place)):
         for name in call.nodes:
             step = flow.makers.get(name)
-            if step is not None and found[step] is None:
+            if step is not None and found[step] is None and _is_its(call.kernel, flow.steps[step].node.target):
                 found[step] = (call.place, call.kernel)
-    return _without_late_views(found, flow)
+    return _without_late(found, flow)
 
 
-def _without_late_views(launched: list[Launched], flow: Flow) -> list[Launched]:
-    """A view that an earlier launch reads than the one that torch counts it to stands by itself."""
+def _is_library(kernel: Kernel) -> bool:
+    return kernel.kind in {KernelKind.EXTERN, KernelKind.FALLBACK}
+
+
+def _is_its(kernel: Kernel, target: str) -> bool:
+    """Whether an op that torch counts to a kernel can be one of it: a library call computes what it is called."""
+    return not _is_library(kernel) or is_view(target) or target.split(".")[-2:][0] in kernel.name
+
+
+def _without_late(launched: list[Launched], flow: Flow) -> list[Launched]:
+    """What an earlier launch reads than the one that torch counts it to stands by itself: it is inlined in both."""
     found = list(launched)
     earliest = [math.inf] * len(found)  # launch that reads what a step makes
     for number in reversed(range(len(found))):
         step, launch = flow.steps[number], found[number]
-        if launch and is_view(step.node.target) and earliest[number] < launch[0]:
+        inlined = launch is not None and (is_view(step.node.target) or not _is_library(launch[1]))
+        if launch and inlined and earliest[number] < launch[0]:
             launch = found[number] = None
         place = launch[0] if launch else earliest[number]
         for name in step.reads:
@@ -94,30 +114,3 @@ def without_steps(calls: Iterable[Call], flow: Flow, launched: Sequence[Launched
         if call.place not in shown and working:
             found[max(working)] = (*found.get(max(working), ()), call.place)
     return found
-
-
-def order_of_launches(flow: Flow, launched: Sequence[Launched]) -> tuple[Flow, list[Launched]]:
-    """The same flow with the steps of a launch next to each other, and each step's launch in that order."""
-    ranks: list[int] = []
-    for step, launch in zip(flow.steps, launched, strict=True):
-        read = (ranks[flow.makers[name]] for name in step.reads if name in flow.makers)
-        ranks.append(max((launch[0] if launch else -1, *read)))
-    # A step that is launched before what it reads is shown where it can be, by itself.
-    true = [launch if launch and launch[0] == rank else None for launch, rank in zip(launched, ranks, strict=True)]
-    first: dict[int, int] = {}
-    last: dict[int, int] = {}
-    for number, launch in enumerate(true):
-        if launch:
-            first.setdefault(launch[0], number)
-            last[launch[0]] = number
-    within = [
-        (-1 if number < first.get(rank, 0) else 1 if number > last.get(rank, -1) else 0)
-        for number, rank in enumerate(ranks)
-    ]
-    kernels = {launch[0]: launch for launch in true if launch}
-    order = sorted(range(len(ranks)), key=lambda number: (ranks[number], within[number], number))
-    steps = tuple(flow.steps[number] for number in order)
-    makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
-    # Views between two steps of one launch cost nothing, and belong to it.
-    inside = [kernels.get(ranks[number]) if within[number] == 0 else None for number in order]
-    return replace(flow, steps=steps, makers=makers), inside

@@ -7,12 +7,13 @@ are cut, and a module that is called twice is two groups.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby
 
 from compiler_lens.analysis.graph_flow import Flow, Step, Within, common
+from compiler_lens.analysis.launch_shares import Share, calls_around, shares
 from compiler_lens.model import Kernel
 
 MOST = 60  # boxes that compute, in one level; inputs and outputs come on top
@@ -54,6 +55,7 @@ class Group:
     module: str = ""  # the whole path
     detail: str = ""  # the module's class, a function's name
     kernel: Kernel | None = None
+    share: Share | None = None  # of a kernel: how much of its launch this is
     shape: int = 0  # equal for groups of the same structure
 
     def __len__(self) -> int:
@@ -71,15 +73,18 @@ class _Steps:
     paths: Sequence[tuple[_Part, ...]]
     types: dict[str, str]
     kernels: Sequence[tuple[int, Kernel] | None]
+    shares: Mapping[int, Share]  # of launches, by their first step
     shapes: list[int] = field(default_factory=list)
     reads: list[tuple[int, ...]] = field(default_factory=list)  # how far back each step reads
 
 
-def tree(flow: Flow, kernels: Sequence[tuple[int, Kernel] | None] = ()) -> Group:
-    """The whole graph as one group; `kernels` has the launch that computes each step."""
+def tree(flow: Flow, kernels: Sequence[tuple[int, Kernel] | None] = (), ops: Mapping[int, int] | None = None) -> Group:
+    """The whole graph as one group; `kernels` has the launch that computes each step, `ops` how many each computes."""
     paths = _paths(flow.steps, _modules(flow.steps, kernels))
     types = {step.node.module: step.node.module_type for step in flow.steps if step.node.module_type}
-    known = _Steps(flow.steps, paths, types, kernels or [None] * len(flow.steps))
+    known = _Steps(
+        flow.steps, paths, types, kernels or [None] * len(flow.steps), shares(flow.steps, kernels, ops or {})
+    )
     for place, step in enumerate(flow.steps):
         known.shapes.append(hash((step.node.target, step.node.specs, len(step.parts))))
         known.reads.append(tuple(place - flow.makers.get(name, -1) for name in step.reads))
@@ -92,7 +97,7 @@ def _modules(steps: Sequence[Step], kernels: Sequence[tuple[int, Kernel] | None]
     own = [step.node.module for step in steps]
     if not kernels:
         return own
-    keys = [(launch[0], _calls(step)) if launch else None for step, launch in zip(steps, kernels, strict=True)]
+    keys = [(launch[0], calls_around(step)) if launch else None for step, launch in zip(steps, kernels, strict=True)]
     of: dict[Hashable, list[str]] = {}
     for module, key in zip(own, keys, strict=True):
         if key:
@@ -101,16 +106,12 @@ def _modules(steps: Sequence[Step], kernels: Sequence[tuple[int, Kernel] | None]
     return [around[key] if key else module for module, key in zip(own, keys, strict=True)]
 
 
-def _calls(step: Step) -> tuple[tuple[str, str], ...]:
-    return tuple((each.call.name, each.body) for each in step.within)
-
-
 def _paths(steps: Sequence[Step], modules: Sequence[str]) -> list[tuple[_Part, ...]]:
     """The way to each step: modules, and the calls that it stands in."""
     known: dict[Hashable, tuple[_Part, ...]] = {}
     found = []
     for step, module in zip(steps, modules, strict=True):
-        key = (module, _calls(step))
+        key = (module, calls_around(step))
         if key not in known:
             known[key] = _path(step.within, module)
         found.append(known[key])
@@ -196,7 +197,9 @@ def _launches(known: _Steps, first: int, last: int) -> Iterator[Child]:
             yield from range(start, end)
         else:
             children = _divided(known, tuple(range(start, end)), set())
-            yield replace(_group(known, GroupKind.KERNEL, launch[1].name, children), kernel=launch[1])
+            share = known.shares.get(start)
+            made = _group(known, GroupKind.KERNEL, launch[1].name, children)
+            yield replace(made, kernel=launch[1], share=share, shape=hash((made.shape, share)))
 
 
 # -- keeping levels small

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from compiler_lens.analysis.graph_bodies import op_count, with_bodies
 from compiler_lens.analysis.graph_flow import Flow, flow
 from compiler_lens.analysis.graph_times import GraphTimes, Spent, graph_times
+from compiler_lens.analysis.launch_order import order_of_launches
 from compiler_lens.analysis.launches import (
     Launched,
     launches_by_graph,
     launches_of_steps,
-    order_of_launches,
     without_steps,
 )
 from compiler_lens.analysis.level_boxes import Box, Level, LevelBuilder
@@ -95,7 +95,7 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
     found = {name: tuple(each) for name, each in readers.items()}
     return Levels(
         flowing,
-        tree(flowing, launched if kernels else ()),
+        tree(flowing, launched if kernels else (), {call.place: call.ops for call in calls}),
         found,
         {node.name: place for step in flowing.steps for place, node in enumerate(step.nodes)},
         kernels,

@@ -111,7 +111,7 @@ def _group_lines(box: Box, group: Group) -> list[str]:
     ops = op_words(len(box.nodes) // box.repeats) + (" each" if box.repeats > 1 else "")
     if group.kernel:
         called = op_name(group.label) if group.label.startswith("torch.ops.") else group.label
-        return [short(called), f"{kernel_kind(group.kernel)} · {ops}", _fused(box.nodes)]
+        return [short(called), f"{kernel_kind(group.kernel)} · {_share_words(box, group)}", _fused(box.nodes)]
     if group.kind is GroupKind.STRETCH:
         common = ", ".join(name for name, _ in Counter(op_name(n.target) for n in box.nodes).most_common(3))
         return [f"ops {group.first + 1:,} to {group.last:,}", short(common), ops]
@@ -119,6 +119,15 @@ def _group_lines(box: Box, group: Group) -> list[str]:
         return [short(group.label), short(box.nodes[0].source[-1].code.strip()) if box.nodes[0].source else "", ops]
     bodies = [each.label for each in group.children if not isinstance(each, int) and each.kind is GroupKind.BODY]
     return [short(name(box)), short(group.detail), ops, short(", ".join(bodies))]
+
+
+def _share_words(box: Box, group: Group) -> str:
+    """How many ops a kernel computes, as the list of kernels counts them; of one in several boxes, which part it is."""
+    share = group.share
+    if share is None:
+        return op_words(len(box.nodes))
+    told = [f"part {share.part} of {share.parts}"] if share.parts > 1 else []
+    return ", ".join((*told, op_words(share.ops), *((f"{share.again} again",) if share.again else ())))
 
 
 def _fused(nodes: Sequence[Node]) -> str:
@@ -282,6 +291,10 @@ def _group_facts(box: Box) -> list[str]:
         head.append(f"{box.repeats} alike: {name(box)}")
     if group.kernel:
         head.append(f"{kernel_kind(group.kernel)}, {plural(len(group.kernel.launches), 'launch', 'launches')}")
+    if group.share and group.share.parts > 1:
+        head.append(f"part {group.share.part} of {group.share.parts}: what stands between is none of this kernel")
+    if group.share and group.share.again:
+        head.append(f"computes {op_words(group.share.again)} again that stand where they are computed first")
     return [
         *head,
         f"{op_words(len(box.nodes))}: " + ", ".join(f"{op} \N{MULTIPLICATION SIGN}{n}" for op, n in count),

@@ -1,0 +1,142 @@
+"""The laws of kernels over a graph: a box holds ops of its launch alone, and as many as the list of kernels tells."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import made
+import pytest
+
+from compiler_lens.analysis.kernels import fused_op_count, view_nodes
+from compiler_lens.analysis.launches import launches_by_graph
+from compiler_lens.analysis.level_boxes import BoxKind
+from compiler_lens.analysis.levels import levels
+from compiler_lens.analysis.lineage import is_view
+from compiler_lens.model import GraphStage, Kernel, KernelKind, Launch, Pass, Recording
+from compiler_lens.render.graph.labels import facts, lines
+
+STAGES = {GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD}
+RECORDED = sorted(
+    path.name.removesuffix(".clens.gz") for folder in (made.DATA, made.GPU) for path in folder.glob("*.clens.gz")
+)
+
+
+def drawn(name):
+    recording = made.recorded(name)
+    for graph in recording.graphs:
+        if graph.stage in STAGES:
+            calls = {call.place: call for several in launches_by_graph(recording, graph).values() for call in several}
+            yield recording, levels(recording, graph, kernels=True), calls
+
+
+def kernel_groups(group):
+    for child in group.children:
+        if not isinstance(child, int):
+            yield from [child] if child.kernel else kernel_groups(child)
+
+
+def working(known, group):
+    steps = known.flow.steps[group.first : group.last]
+    return [node for step in steps for node in step.nodes if not is_view(node.target)]
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_every_op_in_a_kernels_box_is_one_of_that_launch(name):
+    for _, known, calls in drawn(name):
+        for group in kernel_groups(known.root):
+            places = {known.launched[step] and known.launched[step][0] for step in range(group.first, group.last)}
+            assert len(places) == 1
+            own = set(calls[places.pop()].nodes)
+            names = [node.name.rpartition(".")[2] for node in working(known, group)]
+            assert names, group.label
+            assert set(names) <= own, group.label
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_parts_of_a_launch_have_as_many_ops_as_the_list_of_kernels_tells(name):
+    for recording, known, calls in drawn(name):
+        views = view_nodes(recording.graphs)
+        told: Counter[int] = Counter()
+        parts: Counter[int] = Counter()
+        for group in kernel_groups(known.root):
+            place, _ = known.launched[group.first]
+            assert group.share.ops == len(working(known, group))
+            told[place] += group.share.ops + group.share.again
+            parts[place] += 1
+            assert group.share.part == parts[place] <= group.share.parts
+        for place, count in told.items():
+            kernel = calls[place].kernel
+            one = Kernel(
+                kernel.compile_id, kernel.part, "", kernel.kind, launches=(kernel.launches[calls[place].number],)
+            )
+            assert count == fused_op_count(one, views), kernel.name
+
+
+# -- made by hand
+
+
+def kernel(name, *launches, kind=KernelKind.CPP):
+    return Kernel(made.ID, Pass.FORWARD, name, kind, launches=tuple(Launch(n, "", nodes) for n, nodes in launches))
+
+
+def known_of(ops, *kernels):
+    graph = made.graph_of(ops, stage=GraphStage.POST_GRAD)
+    return levels(Recording(graphs=(graph,), kernels=kernels), graph, kernels=True)
+
+
+def boxes(known):
+    shown = [box for box in known.level().boxes if box.kind in {BoxKind.OP, BoxKind.GROUP}]
+    return [(box.group.label if box.group else box.nodes[0].name, [node.name for node in box.nodes]) for box in shown]
+
+
+def chain_of(*names):
+    return [made.op(name, before) for name, before in zip(names, ("x", *names), strict=False)]
+
+
+def test_a_kernel_at_both_ends_of_a_graph_swallows_nothing_between():
+    """`arange` is counted to the last kernel, which stores it, and read by the first, which has it inside."""
+    ops = [made.op("iota"), made.op("a", "x", "iota"), made.op("b", "a"), made.op("c", "b")]
+    known = known_of(ops, kernel("first", (1, ("a",))), kernel("mid", (2, ("b",))), kernel("last", (3, ("c", "iota"))))
+    assert boxes(known) == [("iota", ["iota"]), ("first", ["a"]), ("mid", ["b"]), ("last", ["c"])]
+    assert [(group.share.ops, group.share.again) for group in kernel_groups(known.root)] == [(1, 0), (1, 0), (1, 1)]
+
+
+def test_what_stands_between_two_ops_of_a_kernel_parts_it():
+    library = kernel("extern_kernels.add", (2, ("c",)), kind=KernelKind.EXTERN)
+    known = known_of(chain_of("a", "b", "c", "d"), kernel("k", (1, ("a", "d"))), library)
+    assert boxes(known) == [("k", ["a"]), ("b", ["b"]), ("extern_kernels.add", ["c"]), ("k", ["d"])]
+    shown = [box for box in known.level().boxes if box.group and box.group.label == "k"]
+    assert [lines(box)[1] for box in shown] == ["C++ · part 1 of 2, 1 op", "C++ · part 2 of 2, 1 op"]
+    assert "part 1 of 2: what stands between is none of this kernel" in facts(shown[0])
+
+
+def test_an_op_of_no_kernel_that_needs_none_of_a_launch_stands_before_it():
+    ops = [made.op("a", "x"), made.op("w"), made.op("b", "a", "w")]
+    assert boxes(known_of(ops, kernel("k", (1, ("a", "b"))))) == [("w", ["w"]), ("k", ["a", "b"])]
+
+
+def test_a_library_call_is_no_part_of_the_kernel_that_lays_out_its_input():
+    conv = "torch.ops.aten.convolution.default"
+    ops = [made.op("a", "x"), made.op("conv", "a", target=conv), made.op("b", "conv")]
+    layout = kernel("cpp_fused_convolution_0", (1, ("a", "conv")))
+    library = kernel("extern_kernels.convolution", (2, ("conv",)), kind=KernelKind.EXTERN)
+    known = known_of(ops, layout, library, kernel("cpp_fused_add_1", (3, ("b", "conv"))))
+    assert boxes(known) == [
+        ("cpp_fused_convolution_0", ["a"]), ("extern_kernels.convolution", ["conv"]), ("cpp_fused_add_1", ["b"]),
+    ]  # fmt: skip
+
+
+def test_an_op_that_is_computed_again_stands_where_it_is_computed_first():
+    known = known_of(chain_of("a", "b"), kernel("k", (1, ("a",))), kernel("l", (2, ("a", "b"))))
+    box = known.level().boxes[1]
+    assert lines(box)[1] == "C++ · 1 op, 1 again"
+    assert "computes 1 op again that stand where they are computed first" in facts(box)
+
+
+def test_a_transposed_weight_stands_where_it_is_read():
+    """torch reads such views at no launch: they would all stand at the top."""
+    view = made.op("t", "w", target="torch.ops.aten.permute.default")
+    ops = [made.op("a", "x"), view, made.op("b", "a", "t")]
+    assert boxes(known_of(ops, kernel("k", (1, ("a",))), kernel("l", (2, ("b",))))) == [
+        ("k", ["a"]), ("t", ["t"]), ("l", ["b"]),
+    ]  # fmt: skip
