@@ -545,6 +545,8 @@ class Remark(Enum):
     OTHER_COUNT = "other_count"  # the kernel `name` ran `number` of times in a call of its graph, and has `of` launches
     TOO_FEW = "too_few"  # fewer kernels ran than libraries were called, between two generated kernels
     BY_PLACE = "by_place"  # kernels of several library calls in a row were shared out among them
+    KEPT_WAITING = "kept_waiting"  # `number`: the share of a usual call for which the calling thread had a processor
+    UNEVEN = "uneven"  # a usual call took `number` times as long as the fastest
     WORDS = "words"  # `name`: a sentence, from before remarks were facts
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from compiler_lens.model import Profile
+from compiler_lens.model import Profile, Remark
 
 if TYPE_CHECKING:
     from compiler_lens.analysis.roofline import LaunchCost
@@ -20,6 +20,8 @@ _ABOVE = 1.05  # of a ceiling: what two measurements of the same differ by anywa
 class Doubt(Enum):
     """Why figures of a profile cannot be right."""
 
+    WAITED = "waited"  # calls waited for a processor
+    UNEVEN = "uneven"  # a usual call took much longer than the fastest
     SPREAD = "spread"  # calls of the same work took very different times
     HELD_UP = "held_up"  # under the profiler the work took longer than the calls do
     FAR_BELOW = "far_below"  # every kernel is far below all ceilings
@@ -29,6 +31,9 @@ class Doubt(Enum):
     def is_fatal(self) -> bool:
         """Whether times say nothing, and not just the ceiling that they are compared with."""
         return self is not Doubt.CEILING
+
+
+_NOTED = ((Remark.KEPT_WAITING, Doubt.WAITED), (Remark.UNEVEN, Doubt.UNEVEN))
 
 
 def is_usable(found: Iterable[Doubt]) -> bool:
@@ -42,6 +47,8 @@ def doubts(profile: Profile, costs: Sequence[LaunchCost]) -> tuple[Doubt, ...]:
 
 
 def _doubts(profile: Profile, costs: Sequence[LaunchCost]) -> Iterator[Doubt]:
+    noted = {note.remark for note in profile.notes}
+    yield from (doubt for remark, doubt in _NOTED if remark in noted)
     if profile.spread > _WIDE * profile.microseconds:
         yield Doubt.SPREAD
     # Not the sum over kernels: on several streams they run at the same time.

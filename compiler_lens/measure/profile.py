@@ -84,7 +84,8 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         training: run a backward after each call, from `.loss` or the sum of the first result that has a gradient.
             Without it the model is called without gradients, if it can be.
         calls: several sets of inputs, `[(args, kwargs), …]`; times are then of one such call on average.
-        repeats: how often to call, for each of the two measurements; by default as often as takes half a second.
+        repeats: how often to call, for each of the two measurements; by default as often as takes half a second,
+            30 times at most under the profiler.
 
     Raises:
         UsageError: the model cannot be called with these inputs, nothing of it is compiled, torch has no such mode, or

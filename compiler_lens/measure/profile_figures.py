@@ -13,10 +13,11 @@ from compiler_lens.errors import UsageError
 from compiler_lens.measure.ceilings import measure_ceilings, product_notes
 from compiler_lens.measure.profile_match import Matched, match
 from compiler_lens.measure.profile_plans import with_keys
-from compiler_lens.measure.profile_run import Run, rounds_in_time, warm_up
-from compiler_lens.measure.profile_session import EMPTY, empty_ranges, kernels_named, seconds_of, traced
+from compiler_lens.measure.profile_run import Run, fewer, rounds_in_time, warm_up
+from compiler_lens.measure.profile_session import EMPTY, empty_ranges, kernels_named, traced
 from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
 from compiler_lens.measure.profile_trace import Trace, read_trace
+from compiler_lens.measure.profile_waits import timed_calls, wait_notes
 from compiler_lens.model import CompileId, KernelKind, Pass, Profile, ProfileNote, Recording, Remark
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ def measured(lens: Lens, run: Run, repeats: int | None) -> Profile:
     """Make all calls `repeats` times, or as often as there is time for, once without the profiler and once under it."""
     device, before = warm_up(lens, run)
     rounds = repeats or rounds_in_time(run, device)
-    count = run.calls * rounds
-    seconds = _by_round(seconds_of(run, count, device), run.calls)
+    timed = timed_calls(run, run.calls * rounds, device)
+    seconds = _by_round(timed.seconds, run.calls)
+    traced_rounds = repeats or fewer(rounds)
+    count = run.calls * traced_rounds
     recording = lens.recording  # once more: it may have gone on compiling
     late = len(recording.compilations) - len(before.compilations)
     with kernels_named(recording.output_codes, recording.kernels) as named:
@@ -38,12 +41,12 @@ def measured(lens: Lens, run: Run, repeats: int | None) -> Profile:
     _check(trace, matched, device)
     dtypes = _dtypes_of(recording, matched)
     middle, spread = median_and_spread([s * 1e6 for s in seconds])
-    launches = launch_times(matched, count, rounds)
-    others = other_times((*matched.others, *trace.others), count, rounds)
+    launches = launch_times(matched, count, traced_rounds)
+    others = other_times((*matched.others, *trace.others), count, traced_rounds)
     # A call that was held up counts in the first only.
     told = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
     return Profile(
-        calls=count,
+        calls=run.calls * rounds,
         microseconds=middle,
         spread=spread,
         busy_microseconds=min(trace.busy_microseconds / count, told),
@@ -52,7 +55,12 @@ def measured(lens: Lens, run: Run, repeats: int | None) -> Profile:
         ceilings=measure_ceilings(device, dtypes),
         timer="torch.profiler",
         training=run.training,
-        notes=(*_late(late), *_notes(recording, matched, dtypes, named=named), *_cost(events, run)),
+        notes=(
+            *wait_notes(timed, seconds),
+            *_late(late),
+            *_notes(recording, matched, dtypes, named=named),
+            *_cost(events, run),
+        ),
     )
 
 

@@ -15,9 +15,11 @@ from compiler_lens.model import Recording
 if TYPE_CHECKING:
     from compiler_lens.lens import Lens
 
+_ESTIMATES = 3  # one may be held up
 _WARM_UP = 3  # the first compiles, under CUDA graphs the second records, and the third replays
 _SECONDS = 0.5  # for each of the two measurements, as far as the fewest calls allow
 _FEWEST, _MOST = 5, 30  # calls
+_MOST_OF_A_CPU = 1000  # of a call of 50 µs, 30 are over before others have had a turn
 
 
 class Run:
@@ -88,5 +90,10 @@ def _device(recording: Recording, run: Run) -> torch.device:
 
 def rounds_in_time(run: Run, device: torch.device) -> int:
     """How often there is time to make all calls."""
-    once = max(sum(seconds_of(run, run.calls, device)), 1e-6)
-    return min(max(round(_SECONDS / once), _FEWEST), _MOST)
+    once = max(min(sum(seconds_of(run, run.calls, device)) for _ in range(_ESTIMATES)), 1e-6)
+    return min(max(round(_SECONDS / once), _FEWEST), _MOST_OF_A_CPU if device.type == "cpu" else _MOST)
+
+
+def fewer(rounds: int) -> int:
+    """How many of them the profiler sees: each leaves a thousand events."""
+    return min(rounds, _MOST)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from compiler_lens.analysis.profile_doubts import Doubt
 from compiler_lens.analysis.roofline import Advice, Bound
 from compiler_lens.model import ProfileNote, Remark
-from compiler_lens.render.text import UNKNOWN, plural
+from compiler_lens.render.text import UNKNOWN, percent, plural
 
 BOUNDS: Mapping[Bound, str] = {
     Bound.MEMORY: "memory",
@@ -35,9 +35,11 @@ TO_DO: Mapping[Advice, str] = {
         'Matrix products are far below the ceiling: mode="max-autotune" looks for faster ones; small sizes stay slow'
     ),
     Advice.FUSION: "Most time goes into moving memory: fewer bytes help, by fusion or a smaller dtype; see `kernels`",
-    Advice.MEASURE_AGAIN: "Measure again on a quiet machine, with more calls: --repeats 30, in Python repeats=30",
+    Advice.MEASURE_AGAIN: "Measure again on a quiet machine; more calls with --repeats N, in Python repeats=N",
 }
 DOUBTS: Mapping[Doubt, str] = {
+    Doubt.WAITED: "calls waited for a processor: other programs run, or more threads than there are processors",
+    Doubt.UNEVEN: "a usual call took more than three times as long as the fastest",
     Doubt.SPREAD: "calls of the same work differ by more than half of their median",
     Doubt.HELD_UP: "under the profiler the same work took longer than a whole call without it",
     Doubt.FAR_BELOW: "every kernel took more than 100 times what this device needs for its work",
@@ -66,6 +68,8 @@ _REMARKS: Mapping[Remark, str] = {
     Remark.OTHER_COUNT: "{name} ran {times} in a call of its graph, whose code has {of}",
     Remark.TOO_FEW: ("between two generated kernels fewer kernels ran than libraries were called: they have no times"),
     Remark.BY_PLACE: "kernels of several library calls in a row are shared out among them by their place",
+    Remark.KEPT_WAITING: "the calling thread had a processor for {share} of a usual call",
+    Remark.UNEVEN: "a usual call took {ratio} times as long as the fastest",
     Remark.WORDS: "{name}",
 }
 
@@ -78,5 +82,7 @@ def note_words(told: ProfileNote) -> str:
         times=plural(int(number), "time"),
         launches=plural(int(number), "launch", "launches"),
         microseconds=f"{number:.2f} µs",
+        share=percent(number, 1),
+        ratio=f"{number:.3g}",
         of=plural(told.of or 0, "launch", "launches"),
     )

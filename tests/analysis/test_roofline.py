@@ -22,7 +22,9 @@ from compiler_lens.model import (
     Outcome,
     Pass,
     Profile,
+    ProfileNote,
     Recording,
+    Remark,
     TensorSpec,
 )
 
@@ -175,6 +177,8 @@ def test_other_advice_comes_where_it_applies() -> None:
     [
         (profile(timed("a", 9.0), timed("b", 9.0)), ()),
         (replace(profile(timed("a", 9.0), timed("b", 9.0)), spread=60.0), (Doubt.SPREAD,)),
+        (replace(profile(timed("a", 9.0)), notes=(ProfileNote(Remark.KEPT_WAITING, number=0.25),)), (Doubt.WAITED,)),
+        (replace(profile(timed("a", 9.0)), notes=(ProfileNote(Remark.UNEVEN, number=9.0),)), (Doubt.UNEVEN,)),
         (profile(timed("a", 80.0), timed("b", 80.0)), (Doubt.HELD_UP,)),
         (profile(timed("a", 80.0), timed("b", 80.0), busy=90.0), ()),  # at the same time, on two streams
         (profile(timed("a", 60.0), timed("b", 50.0)), ()),

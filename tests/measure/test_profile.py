@@ -12,13 +12,14 @@ from torch import nn
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.errors import UsageError
-from compiler_lens.measure import profile_figures, profile_session
+from compiler_lens.measure import profile_figures, profile_session, profile_waits
 from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call
 from compiler_lens.measure.ceilings import best_of, device_name, product_notes
 from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_run import Run
 from compiler_lens.measure.profile_session import kernels_named, traced
+from compiler_lens.measure.profile_waits import Timed, timed_calls, wait_notes
 from compiler_lens.measure.trial import Program
 from compiler_lens.model import Ceilings, KernelKind, Pass, ProfileNote, Recording, Remark, Trust
 
@@ -105,6 +106,33 @@ def test_the_call_is_measured_without_the_profiler(profiled: tuple[Profiled, Pat
     assert "aten::sum" in {other.name for other in found.others}
 
 
+def test_calls_that_wait_for_a_processor_are_made_again_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads of a busy machine wait for each other: all calls take a thousand times as long, each alike."""
+    rounds = iter(
+        [Timed([0.15] * 5, [0.25] * 5), Timed([0.12] * 5, [0.25, 0.25, 0.25, 1.0, 1.0]), Timed([0.13] * 5, [0.1] * 5)]
+    )
+    monkeypatch.setattr(profile_waits, "_PAUSE", 0.0)
+    monkeypatch.setattr(profile_waits, "_watched", lambda *_: next(rounds))
+    found = timed_calls(lambda: None, 5, CPU)
+    assert found.seconds == [0.12] * 5, "the quietest of three"
+    assert not list(rounds)
+    assert list(wait_notes(found, found.seconds)) == [ProfileNote(Remark.KEPT_WAITING, number=0.25)]
+    quiet, uneven = Timed([7e-5] * 5, [1.0] * 5), Timed([7e-5, *[0.15] * 4], [1.0] * 5)
+    monkeypatch.setattr(profile_waits, "_watched", lambda *_: quiet)
+    assert timed_calls(lambda: None, 5, CPU) is quiet
+    assert not list(wait_notes(quiet, quiet.seconds))
+    assert {note.remark for note in wait_notes(uneven, uneven.seconds)} == {Remark.UNEVEN}
+
+
+def test_a_call_that_sleeps_does_not_wait_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only who was taken off it does: what a program waits for by itself is its own time."""
+    monkeypatch.setattr(profile_waits, "_switches", lambda: 0)
+    assert not profile_waits._watched(lambda: profile_waits.time.sleep(0.001), 3).is_held_up
+    taken_off = iter(range(9))
+    monkeypatch.setattr(profile_waits, "_switches", lambda: next(taken_off))
+    assert profile_waits._watched(lambda: profile_waits.time.sleep(0.01), 3).is_held_up
+
+
 def test_a_cpu_with_one_thread_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     for count, told in ((1, "1 thread"), (2, "2 threads")):
         monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
@@ -146,7 +174,7 @@ def test_kernels_are_unwrapped_after_an_error_too(profiled: tuple[Profiled, Path
 def test_it_prints_and_goes_to_json(profiled: tuple[Profiled, Path], capsys: pytest.CaptureFixture[str]) -> None:
     result, path = profiled
     text = result.report(width=80, color=False)
-    assert text.startswith("Profile  ")
+    assert any(told.startswith("Profile  ") for told in text.splitlines()[:6])  # after what speaks against it
     assert all(len(line) <= 80 for line in text.splitlines() if "compiler-lens show" not in line)
     assert main(["show", str(path), "profile", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -201,7 +229,8 @@ def test_a_profile_leaves_what_torch_counts_and_has_learned_of_sizes() -> None:
 
 @pytest.mark.usefixtures("_no_ceilings")
 def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile_figures, "seconds_of", lambda _, calls, __: ([1e-3, 1e-3, 1e-2] * calls)[:calls])
+    told = Timed([1e-3, 1e-3, 1e-2] * 2)
+    monkeypatch.setattr(profile_figures, "timed_calls", lambda *_: told)
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
     with torch.no_grad():
         result = compiler_lens.profile(_product, calls=calls, repeats=2)

@@ -103,6 +103,7 @@ def test_kernels_that_the_profiler_held_up_are_no_share_of_a_call() -> None:
     ("change", "reason"),
     [
         ({"microseconds": 50.0, "spread": 1.0}, "longer than a whole call"),
+        ({"notes": (ProfileNote(Remark.KEPT_WAITING, number=0.25),)}, "25 % of a usual call"),
         ({"spread": 119_000.0}, "differ by more than half of their median"),
     ],
 )
@@ -112,7 +113,7 @@ def test_times_that_are_not_usable_show_no_gains_and_no_advice(change: dict[str,
     for width in (80, 120):
         shown = lines(broken, width)
         told = " ".join(" ".join(shown).split())
-        assert "These times are not usable: measure again on a quiet machine" in told
+        assert told.startswith("These times are not usable: measure again on a quiet machine"), "that comes first"
         assert reason in told
         assert [word for word in ("could gain", "bound by", "reduce-overhead") if word in told] == []
         assert all(len(line) <= width for line in shown if "compiler-lens show" not in line)

@@ -58,8 +58,8 @@ def profile_lines(recording: Recording, selection: Selection, page: Page) -> lis
     part = profile_part(recording, found, selection)
     groups = part.groups if found.is_usable else sorted(part.groups, key=lambda group: -group.total)
     return [
-        *_call(found, page),
         *_doubts(found, page),
+        *_call(found, page),
         *_ceilings(found, page),
         *_bounds(found, groups, page),
         Text(),
@@ -77,8 +77,8 @@ def profile_head(recording: Recording, page: Page) -> list[Text]:
         return []
     found = roofline(recording, recording.profiles[-1])
     return [
-        *_call(found, page),
         *_doubts(found, page),
+        *_call(found, page),
         *_ceilings(found, page),
         *_bounds(found, found.groups, page),
         *_others(found, page),
@@ -108,9 +108,9 @@ def _doubts(found: Roofline, page: Page) -> Iterator[Text]:
     reasons = [DOUBTS[doubt] for doubt in found.doubts if doubt.is_fatal]
     if reasons:
         told = f"These times are not usable: measure again on a quiet machine ({'; '.join(reasons)})"
-        yield from paragraph(told, page.width, 2, WARN)
+        yield from paragraph(told, page.width, 0, WARN)
     elif Doubt.CEILING in found.doubts:
-        yield from paragraph(CEILING_TOO_LOW, page.width, 2, WARN)
+        yield from paragraph(CEILING_TOO_LOW, page.width, 0, WARN)
 
 
 def _ceilings(found: Roofline, page: Page) -> Iterator[Text]:
