@@ -26,6 +26,9 @@ _SELF = re.compile(r"self\b")
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
 _BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
+# Causes that ask what class a value is of.
+OF_CLASS = frozenset((_C.BOOL_OR_NONE, _C.OBJECT_TYPE, _C.TENSOR_TYPE))
+
 # Where batches and sequences are: by the number of dimensions, and for two by names that speak of tokens.
 _TOKENS = re.compile(r"ids|mask|token|label|position", re.IGNORECASE)
 _PLURAL_RANK = 2
@@ -46,8 +49,13 @@ class Failed:
 def understand(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
     """A failed guard of `entry`, when `now` was compiled; a value that nobody told is empty."""
     made = _tensor(failure, names, entry, now) or _sentence(failure, names) or _expression(failure, names, entry, now)
+    kinds = entry.kind(made.subject), now.kind(made.subject)
+    if made.cause in OF_CLASS and "None" in kinds and all(kinds):
+        return Failed(_C.BOOL_OR_NONE, made.subject, made.key, *kinds)
     old = made.old if made.old and not made.old.startswith((">=", "<=")) else entry.values.get(made.key) or made.old
     new = made.new or now.values.get(made.key) or ("Tensor" if now.rank(made.key) is not None else "")
+    if made.cause in OF_CLASS:
+        new = new or kinds[1]
     return replace(made, old=_plain(made.cause, old), new=_plain(made.cause, new))
 
 
@@ -71,7 +79,8 @@ def _tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryV
         return None
     tensor, index = readable(found["tensor"], names), _INDEX.search(failure.text)
     if found["what"] == "size" and index:
-        return _size(f"{tensor}.shape[{index[1]}]", failure.old, failure.new, entry, now)
+        name = _of_an_argument(f"{tensor}.shape[{index[1]}]", failure.old, failure.new, entry, now)
+        return _size(name, failure.old, failure.new, entry, now)
     if found["what"] == "stride" and index:
         name = f"{tensor}.stride({index[1]})"
         return Failed(_C.STRIDE, name, name, failure.old, failure.new)
@@ -84,6 +93,14 @@ def _tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryV
         "device index": (_C.DEVICE, f"{tensor}.device", "device of "),
     }[found["what"]]
     return Failed(cause, subject, key + tensor, failure.old, failure.new)
+
+
+def _of_an_argument(name: str, old: str, new: str, entry: EntryValues, now: EntryValues) -> str:
+    """A size by the first argument whose same dimension changed in the same way: a batch is many tensors' size."""
+    axis = name[name.rindex(".shape[") :]
+    fixed = (key for key, value in entry.values.items() if value == old and key not in entry.varying)
+    changed = (key for key in fixed if key.endswith(axis) and now.values.get(key) == new)
+    return next((key for key in changed if key.removesuffix(axis).isidentifier()), name)
 
 
 def _size(name: str, old: str, new: str, entry: EntryValues, now: EntryValues) -> Failed:

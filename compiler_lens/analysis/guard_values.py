@@ -27,6 +27,7 @@ _KIND = re.compile(
     r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=(?P<type>.*))?\Z", re.DOTALL
 )
 _EQUALS = re.compile(r"(?P<source>.+?) (?:==|is) (?P<value>.+)\Z", re.DOTALL)
+_CLASS = re.compile(r"(?:<class '(?:[^']*\.)?)?(?P<name>[A-Za-z_]\w*)(?:'>)?")  # an address is no class
 _STATE = "___check_global_state() against "
 _AUTOCAST_CPU = 0  # the first of the devices in at::autocast's table, the second is CUDA
 _SCALAR_TYPES: Mapping[str, str] = {
@@ -50,6 +51,25 @@ class EntryValues:
         """How many dimensions a tensor had."""
         found = self.values.get(f"dim of {tensor}")
         return None if found is None else int(found)
+
+    def of_one_class(self, name: str, other: EntryValues) -> bool:
+        """Whether two compilations took a value of one class, or both had nothing to ask of it."""
+        kinds = self.kind(name), other.kind(name)
+        if any(kinds) or not self.values or not other.values:
+            return kinds[0] == kinds[1] != ""
+        return not any(key in values for values in (self.values, other.values) for key in (name, *_asked(name)))
+
+    def kind(self, name: str) -> str:
+        """What class a value was of, "None" for None; empty if nobody told, and for True and False."""
+        told = next((self.values[key] for key in _asked(name) if key in self.values), "")
+        if self.values.get(name) == "None" or told in {"None", "<class 'NoneType'>"}:
+            return "None"
+        found = _CLASS.fullmatch(told)
+        return "" if found is None or found["name"] == "bool" else found["name"]
+
+
+def _asked(name: str) -> tuple[str, str]:
+    return f"type of {name}", f"identity of {name}"
 
 
 def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Rename) -> Mapping[CompileId, EntryValues]:

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from compiler_lens.analysis.argument_names import Names, is_wrapper, names_of, readable
 from compiler_lens.analysis.coverage import Coverage, FrameKey, FunctionName, coverage, frame_key
-from compiler_lens.analysis.failed_guards import Failed, understand
+from compiler_lens.analysis.failed_guards import OF_CLASS, Failed, understand
 from compiler_lens.analysis.guard_values import EntryValues, entry_values
 from compiler_lens.analysis.ownership import is_own
 from compiler_lens.analysis.recompile_fixes import CauseClass
@@ -31,6 +31,7 @@ from compiler_lens.model import (
 _ENTRY = re.compile(r"(\d+)/(\d+)\Z")
 _COMPARED = 16  # of the entries that did not fit, the newest so many are compared with each other
 _UNSEEN = EntryValues()
+_Told = tuple[GuardFailure, Failed, CompileId]  # a failure, understood, and the entry that it is of
 _T = TypeVar("_T")
 
 # torch checks these before any guard of the function's own: an entry that failed on another guard has passed them.
@@ -130,6 +131,7 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     home = facts.home(recompile.compile_id)
     told = [one for one in told if facts.home(one[2]) == home] or told  # modules share the frame of torch's wrapper
     left = [one for one in told if one[1].cause not in _CHECKED_FIRST] or told
+    left = _of_the_same_classes(left, facts.values.get(recompile.compile_id, _UNSEEN), facts)
     values = [(failed.key, facts.values.get(entry, _UNSEEN)) for _, failed, entry in left]
     closest = (one for one in left if not any(key != one[1].key and _passes(v, one[1]) for key, v in values))
     failure, failed, _ = next(closest, left[0])
@@ -172,6 +174,18 @@ def _understood(recompile: Recompile, failure: GuardFailure, facts: Facts) -> Fa
     entry = facts.values.get(facts.lives.entry(recompile, failure), _UNSEEN)
     now = facts.values.get(recompile.compile_id, _UNSEEN)
     return understand(failure, facts.names.get(recompile.compile_id, Names()), entry, now)
+
+
+def _of_the_same_classes(told: list[_Told], now: EntryValues, facts: Facts) -> list[_Told]:
+    """Entries for values of the classes that came: one for a list is not close to None while another is for None."""
+    entries = [(failed.key, facts.values.get(entry, _UNSEEN)) for _, failed, entry in told]
+
+    def is_outdone(failed: Failed) -> bool:
+        subject = failed.subject
+        others = (values for key, values in entries if key != failed.key)
+        return failed.cause in OF_CLASS and any(values.of_one_class(subject, now) for values in others)
+
+    return [one for one in told if not is_outdone(one[1])] or told
 
 
 def _passes(values: EntryValues, failed: Failed) -> bool:

@@ -164,14 +164,14 @@ FIXES: Mapping[CauseClass, Fix] = {
     ),
     CauseClass.BOOL_OR_NONE: Fix(
         "True, False and None are part of the compiled code: each is compiled apart.",
-        "Always pass {name} the same way: a default tensor in place of None, one function for each flag.",
+        "Always pass {name} the same way: in place of None a default tensor, or an empty cache; one function for each "
+        "flag.",
         "Two values are two compilations, and no more.",
         free=1,
     ),
     CauseClass.OBJECT_TYPE: Fix(
         "Compiled code is for one class of object.",
-        "Pass {name} as the same class at every call: always an int or always a tensor, one class for all "
-        "configurations.",
+        "Pass {name} as the same class at every call{classes}.",
         "Two classes that both are meant are two compilations, and no more.",
     ),
     CauseClass.OBJECT_IDENTITY: Fix(
@@ -275,3 +275,20 @@ FIXES: Mapping[CauseClass, Fix] = {
         "One more compilation may be all there is.",
     ),
 }
+
+# What is written in the compiled function itself brings a new value at every call.
+COUNTED = Fix(
+    "The compiled function changes the value itself, so every call brings another one, and each is compiled apart.",
+    "Change {name} outside of {function}, or keep it in a tensor.",
+    "For a few calls it is as many compilations.",
+)
+COUNTED_IN_MODULE = Fix(
+    COUNTED.why,
+    "Change {name} outside of {function}, keep it in a tensor "
+    '(`self.register_buffer("{attribute}", torch.tensor(0))`), or set '
+    "`torch._dynamo.config.allow_unspec_int_on_nn_module = True` for an int.",
+    COUNTED.leave,
+)
+
+# What a line that breaks the graph gave to the code behind it: without that break there is no such value.
+BEHIND_A_BREAK = "Mend the graph break at line {line}: it hands {name} over, and the recompiles go with it."

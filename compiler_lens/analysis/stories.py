@@ -9,11 +9,18 @@ from itertools import pairwise
 
 from compiler_lens.analysis.argument_names import phrase
 from compiler_lens.analysis.cards import innermost
-from compiler_lens.analysis.coverage import Coverage, FunctionName
+from compiler_lens.analysis.coverage import Coverage, FunctionName, resumed_line
 from compiler_lens.analysis.guard_values import EntryValues
 from compiler_lens.analysis.ownership import innermost_own
 from compiler_lens.analysis.recompile_facts import Decided, Facts, author_name, decide, recompile_facts, whole_line
-from compiler_lens.analysis.recompile_fixes import FIXES, CauseClass, Fix
+from compiler_lens.analysis.recompile_fixes import (
+    BEHIND_A_BREAK,
+    COUNTED,
+    COUNTED_IN_MODULE,
+    FIXES,
+    CauseClass,
+    Fix,
+)
 from compiler_lens.model import Compilation, CompileId, Graph, GraphBreak, Outcome, Recompile, Recording, SourceLine
 
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
@@ -133,13 +140,15 @@ def _story(
 def _chapter(
     cause: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
 ) -> Chapter:
-    fix, changes = FIXES[cause], tuple(_changes(group, facts))
+    changes = tuple(_changes(group, facts))
+    line = next((line for decided in group if (line := _line(decided, facts))), None)
+    fix = _fix(cause, subject, line, group, facts)
     return Chapter(
         cause,
         subject,
         changes,
-        replace(fix, change=_worded(fix.change, subject, function)),
-        next((line for decided in group if (line := _line(decided, facts))), None),
+        replace(fix, change=_worded(fix.change, subject, function, changes)),
+        line,
         sum(_seconds(facts.compilations.get(decided.recompile.compile_id)) for decided in group),
         max(map(len, _by_frame(changes))) <= fix.free,
     )
@@ -166,6 +175,8 @@ def _by_frame(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
 def _values(changes: Sequence[Change]) -> Iterator[str]:
     last: str | None = None
     for change in changes:
+        if last == change.new != change.old and change.new:
+            continue  # another entry of the same function learns of the value that is there already
         if last is None or (change.old and change.old != last):
             yield change.old
         yield change.new
@@ -222,8 +233,34 @@ def _place(event: GraphBreak) -> tuple[str, int] | None:
 
 # -- words of a fix
 
+_WRITTEN = (CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE)
 
-def _worded(change: str, subject: str, function: FunctionName) -> str:
+
+def _fix(cause: CauseClass, subject: str, line: SourceLine | None, group: Sequence[Decided], facts: Facts) -> Fix:
+    """The fix of a class, but for what the function writes itself and for what only a graph break hands over."""
+    if all(decided.failure and "___stack" in decided.failure.source for decided in group):
+        at = next((resumed_line(c) for d in group if (c := facts.compilations.get(d.recompile.compile_id))), None)
+        return replace(FIXES[cause], change=BEHIND_A_BREAK.replace("{line}", str(at))) if at else FIXES[cause]
+    varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
+    if cause not in _WRITTEN or varies or line is None or not _writes(line.code, subject):
+        return FIXES[cause]
+    return COUNTED_IN_MODULE if cause is CauseClass.MODULE_ATTRIBUTE else COUNTED
+
+
+def _writes(code: str, subject: str) -> bool:
+    """`self.calls += 1`, `self.calls = self.calls + 1`."""
+    *path, last = _WORD.findall(subject.removeprefix("global ")) or [""]
+    name = (r"[.'\"]" if path else r"(?<![\w.])") + rf"{re.escape(last)}\b"
+    written = rf"{name}['\"\]]*\s*(?:(?:[-+*/%|&^@]|<<|>>)+=|=(?!=).*{name})"
+    return bool(last) and re.search(written, code) is not None
+
+
+def _classes(changes: Sequence[Change]) -> str:
+    found = list(dict.fromkeys(value for change in changes for value in (change.old, change.new) if value))
+    return f": it was {' and '.join(found)}" if len(found) > 1 else ""
+
+
+def _worded(change: str, subject: str, function: FunctionName, changes: Sequence[Change]) -> str:
     name = subject.removeprefix("global ") or "the value"
     unnamed = _UNNAMED.fullmatch(subject)
     found = _OF_TENSOR.match(subject)
@@ -235,5 +272,6 @@ def _worded(change: str, subject: str, function: FunctionName) -> str:
         "list": name.removeprefix("len(").removesuffix(")"),
         "attribute": next(reversed(_WORD.findall(name)), name),
         "function": function.name,
+        "classes": _classes(changes),
     }
     return change.format(**words)

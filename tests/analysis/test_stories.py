@@ -90,6 +90,36 @@ def test_every_class_has_a_fix_and_all_but_other_are_provoked_here():
 # -- stories
 
 
+@pytest.mark.parametrize(
+    ("code", "is_counted"),
+    [
+        ("self.calls += 1", True),
+        ("self.calls = self.calls + 1", True),
+        ("y = x * self.calls", False),
+        ("if self.calls == 1:", False),
+        ("calls = self.calls", False),
+    ],
+)
+def test_what_the_function_changes_itself_is_never_fine(code, is_counted):
+    line = SourceLine("/app/model.py", 14, "forward", code)
+    made = [Compilation(CompileId(0, i), "forward", "/app/model.py", 12, Outcome.COMPILED) for i in (0, 1)]
+    failure = GuardFailure("0/0", "self.calls == 1", "self.calls", "1", "2", (line,))
+    (chapter,) = chapters(Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    assert chapter.benign != is_counted
+    assert ("brings another one" in chapter.fix.why) == is_counted
+
+
+def test_what_a_break_hands_over_is_the_breaks():
+    """The value of the line that breaks is gone when the rest of the function has run: nobody could keep it."""
+    text = "Cache line invalidated because L['___stack0'] got deallocated"
+    name = "torch_dynamo_resume_in_step_at_37"
+    made = [Compilation(CompileId(4, i), name, "/app/model.py", 37, Outcome.COMPILED) for i in (0, 1)]
+    failure = GuardFailure("4/0", text, "L['___stack0']", "", "")
+    run = Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(4, 1), (failure,)),))
+    (chapter,) = chapters(run)
+    assert chapter.fix.change.startswith("Mend the graph break at line 37:")
+
+
 def test_a_counter_that_reaches_the_limit_is_one_story_with_one_cause():
     (scene,) = (s for s in SCENES if s.name == "counter")
     (story,) = recompile_stories(recorded(scene.run))
@@ -151,6 +181,68 @@ def test_an_entry_whose_wish_another_entry_fulfils_does_not_decide():
     failures = [(1, "mode", "'b'"), (0, "flag", "True")]
     assert deciding(failures) == ["mode"]
     assert deciding(failures, (2, "mode", "'a'"), (2, "flag", "False"), (0, "mode", "'a'")) == ["flag"]
+
+
+def of_lists(rows, past):
+    """The first step of a decoder has no cache, the others a list of tensors: what a compilation for one asks."""
+    cache = (f"___check_type_id(L['past'], 7), type=<class '{past}'>", "TYPE_MATCH")
+    return [TENSOR.format(name="ids", rows=rows), cache if past != "None" else ("L['past'] is None", "NONE_MATCH")] + (
+        [TENSOR.format(name="past[0]", rows=rows)] if past == "list" else []
+    )
+
+
+TENSOR = (
+    "check_tensor(L['{name}'], Tensor, DispatchKeySet(CPU), torch.float32, device=None, requires_grad=False, "
+    "size=[{rows}, 3], stride=[3, 1])"
+)
+
+
+def of_calls(*calls, failures):
+    """Compilations for (rows, class of `past`) in order, each with what its entries failed on."""
+    made = [Compilation(CompileId(0, i), "step", "/app/model.py", 12, Outcome.COMPILED) for i in range(len(calls))]
+    guards = []
+    for compilation, (rows, past) in zip(made, calls, strict=True):
+        for said in of_lists(rows, past):
+            text, kind = said if isinstance(said, tuple) else (said, "TENSOR_MATCH")
+            guards.append(Guard(compilation.compile_id, kind, text, text[text.index("L[") : text.index("]") + 1]))
+    recompiles = tuple(Recompile(CompileId(0, i), told) for i, told in enumerate(failures, 1))
+    return Recording(compilations=tuple(made), guards=tuple(guards), recompiles=recompiles)
+
+
+def rows_of(entry, name, old, new):
+    text = f"tensor '{name}' size mismatch at index 0. expected {old}, actual {new}"
+    return GuardFailure(entry, text, name, str(old), str(new))
+
+
+def is_none(entry):
+    return GuardFailure(entry, "past is None", "past", "None", "")
+
+
+def is_list(entry):
+    return GuardFailure(entry, "___check_type_id(past, 7), type=<class 'list'>", "past", "<class 'list'>", "")
+
+
+def test_an_entry_that_could_never_have_fitted_does_not_decide():
+    """Prefill has no cache and decode has one: what changed is the batch, for one and then for the other."""
+    run = of_calls(
+        (2, "None"), (2, "list"), (4, "None"), (4, "list"),
+        failures=(
+            (is_none("0/0"),),
+            (is_list("0/1"), rows_of("0/0", "ids", 2, 4)),
+            (is_none("0/2"), rows_of("0/1", "past[0]", 2, 4), is_none("0/0")),
+        ),
+    )  # fmt: skip
+    assert told(run) == [
+        (CauseClass.BATCH_SIZE, "ids.shape[0]", "2 -> 4"),
+        (CauseClass.BOOL_OR_NONE, "past", "None -> list"),
+    ]
+
+
+def test_two_classes_are_named():
+    run = of_calls((2, "list"), (2, "dict"), failures=((is_list("0/0"),),))
+    (chapter,) = chapters(run)
+    assert chapter.cause is CauseClass.OBJECT_TYPE
+    assert chapter.fix.change == "Pass past as the same class at every call: it was list and dict."
 
 
 def test_an_entry_of_another_module_does_not_decide():
