@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 from compiler_lens.analysis.cards import BreakCard, break_cards
 from compiler_lens.analysis.coverage import Coverage, Function, coverage
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.source import sources
 from compiler_lens.model import CompileId, Graph, GraphStage, Recording, SourceLine
+
+_RESUME = re.compile(r"torch_dynamo_resume_in_.+_at_(\d+)$")
+_OTHERS = 2  # recompiles of one part that are shown besides the one that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,7 @@ class Cut:
     card: BreakCard
     number: int  # of the card, among all
     lines: tuple[SourceLine, ...]  # the line that breaks, where it is known
+    resumes: int = 0  # the line where the function goes on
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,8 @@ class Piece:
     cut: Cut | None = None
     part: int = 0  # counted from 1, where the backend was given the graph in parts (DDPOptimizer splits it)
     parts: int = 0
+    line: int = 0  # where it goes on behind a break; 0: the beginning of the function
+    instead: bool = False  # runs in place of the one before: of another branch, or compiled again and cut elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,7 @@ class FrameGraphs:
     graphs: Mapping[CompileId, Graph]
     cuts: Mapping[CompileId, Cut]
     splits: Mapping[CompileId, Sequence[Graph]]
+    order: Mapping[CompileId, int]  # in which the compilations were made
 
     @classmethod
     def of(cls, recording: Recording, covered: Coverage, cards: Sequence[BreakCard]) -> FrameGraphs:
@@ -60,24 +69,83 @@ class FrameGraphs:
         for function in covered.functions:
             for compile_id in function.compile_ids:
                 functions.setdefault(compile_id, function)
-        return cls(functions, graphs, _cuts(recording, cards), _splits(recording))
+        order = {each.compile_id: number for number, each in enumerate(recording.compilations)}
+        return cls(functions, graphs, _cuts(recording, cards), _splits(recording), order)
 
     def pieces(self, compile_id: CompileId, wanted: CompileId | None = None) -> FramePieces:
-        """The graphs of the function that a compilation belongs to; of recompiles, the one wanted, else the first."""
+        """The graphs of a compilation's function; of recompiles the one wanted and what ran with it, or the first."""
         function = self.functions.get(compile_id)
-        ids = self._ids(function, wanted) if function else [compile_id]
-        found = (_pieces(i, self.graphs.get(i), self.cuts.get(i), self.splits.get(i, ())) for i in ids)
-        kept = tuple(piece for pieces in found for piece in pieces if piece.graph or piece.cut)
-        return FramePieces(function.name.name if function else str(compile_id), kept)
+        if function is None:
+            return FramePieces(str(compile_id), tuple(self._shown(compile_id, 0, instead=False)))
+        parts = self._parts(function)
+        at = next((place for place, part in enumerate(parts) if wanted in part.ids), 0)
+        found: list[Piece] = []
+        before = None
+        for place, part in enumerate(parts):
+            first = self._chosen(part, parts[at], wanted, place < at)
+            instead = before is not None and before.line == part.line > 0 and part.line not in self._resumes(before)
+            # The one whose break comes first stands last, before the part that goes on there.
+            for number, one in enumerate(sorted((first, *self._others(part, first)), key=self._goes_on)):
+                found += self._shown(one, part.line, instead=instead or number > 0)
+            before = part
+        return FramePieces(function.name.name, tuple(found))
 
-    def _ids(self, function: Function, wanted: CompileId | None) -> list[CompileId]:
-        """One compilation of each part that shows something, in the order in which the parts were first reached."""
-        found: list[CompileId] = []
+    def _parts(self, function: Function) -> list[_FramePart]:
+        """Its frames by the line where each goes on; where that says nothing, as they were first reached."""
+        found: list[tuple[tuple[int, int], _FramePart]] = []
+        starts = 0
         for frame in function.frames:
             ids = [c.compile_id for c in frame.compilations]
             shown = [i for i in ids if i in self.graphs or i in self.cuts] or ids
-            found += [wanted] if wanted and wanted in shown else shown[:1]
-        return found
+            line = frame.resumes_at or 0
+            starts += not line
+            found.append(((starts, line), _FramePart(line, tuple(shown))))
+        return [part for _, part in sorted(found, key=lambda each: each[0])]
+
+    def _chosen(self, part: _FramePart, anchor: _FramePart, wanted: CompileId | None, before: bool) -> CompileId:
+        """The compilation that ran with the one wanted: made right after it; none was needed: the one before it."""
+        if wanted is None or part is anchor:
+            return wanted if wanted in part.ids else part.ids[0]
+        at = self.order.get(wanted, 0)
+        end = min((n for i in anchor.ids if (n := self.order.get(i, 0)) > at), default=len(self.order))
+        behind = [] if before else [i for i in part.ids if at < self.order.get(i, 0) < end]
+        earlier = [i for i in part.ids if self.order.get(i, 0) < at]
+        return (*behind, *reversed(earlier), *part.ids)[0]
+
+    def _others(self, part: _FramePart, first: CompileId) -> list[CompileId]:
+        """Recompiles that end otherwise: at another break, or at none."""
+        ends = {self._end(i): i for i in reversed(part.ids)}
+        ends.pop(self._end(first))
+        return sorted(ends.values(), key=part.ids.index)[:_OTHERS]
+
+    def _goes_on(self, compile_id: CompileId) -> float:
+        return -self.cuts[compile_id].resumes if compile_id in self.cuts else -inf
+
+    def _end(self, compile_id: CompileId) -> int:
+        return self.cuts[compile_id].number if compile_id in self.cuts else 0
+
+    def _resumes(self, part: _FramePart) -> set[int]:
+        return {self.cuts[i].resumes for i in part.ids if i in self.cuts}
+
+    def _shown(self, compile_id: CompileId, line: int, *, instead: bool) -> list[Piece]:
+        found = _pieces(
+            compile_id, self.graphs.get(compile_id), self.cuts.get(compile_id), self.splits.get(compile_id, ())
+        )
+        told = [replace(piece, line=line) for piece in found if piece.graph or piece.cut]
+        return [replace(told[0], instead=instead), *told[1:]] if told else []
+
+
+@dataclass(frozen=True, slots=True)
+class _FramePart:
+    """A frame of a function: its beginning, or what goes on behind a break."""
+
+    line: int  # where it goes on; 0: the beginning
+    ids: tuple[CompileId, ...]  # its compilations that show something
+
+
+def _resume_line(name: str) -> int:
+    found = _RESUME.search(name)
+    return int(found[1]) if found else 0
 
 
 def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | None = None) -> FramePieces:
@@ -112,5 +180,5 @@ def _cuts(recording: Recording, cards: Sequence[BreakCard]) -> Mapping[CompileId
             lines = (place,) if place else ()
             if place and known.has(place.file):
                 lines = (SourceLine(place.file, place.line, place.function, known.line(place.file, place.line)),)
-            found.setdefault(event.compile_id, Cut(card, number, lines))
+            found.setdefault(event.compile_id, Cut(card, number, lines, _resume_line(event.resume_function or "")))
     return found

@@ -161,7 +161,7 @@ def draw_frame(recording: Recording, found: FramePieces, name: str = "", depth: 
     shown = replace(found, pieces=found.pieces[:_GRAPHS])
     sheet = _broken(recording, shown, depth)
     title = f"{found.name}: {TITLES[graph_choice.FRAME]}"
-    breaks = sum(piece.cut is not None for piece in found.pieces)
+    breaks = len({piece.cut.number for piece in found.pieces if piece.cut})
     rest = len(found.pieces) - len(shown.pieces)
     graphs = len({piece.compile_id for piece in found.pieces if piece.graph})
     parts = sum(piece.part > 0 for piece in found.pieces)

@@ -131,10 +131,10 @@ def broken(pieces: FramePieces, pictures: Sequence[Picture | None]) -> Sheet:
     wide = max((picture.width for picture in pictures if picture), default=300.0)
     for piece, drawn in zip(pieces.pieces, pictures, strict=True):
         if drawn:
-            panels.append(Panel((wide - drawn.width) / 2, y + _HEAD, _piece_words(piece), drawn))
+            panels.append(Panel((wide - drawn.width) / 2, y + _HEAD, piece_words(piece), drawn))
             y += _HEAD + drawn.height + _CUT_GAP
         if piece.cut:
-            lines = _cut_lines(piece.cut, paths)
+            lines = _cut_lines(piece, piece.cut, paths)
             height = _CUT_LINE * len(lines) + 14
             breaks.append(Break(y, height, lines))
             y += height + _CUT_GAP
@@ -142,14 +142,17 @@ def broken(pieces: FramePieces, pictures: Sequence[Picture | None]) -> Sheet:
     return Sheet(wide, y, tuple(replace(p, x=(wide - p.picture.width) / 2) for p in panels), tuple(breaks))
 
 
-def _piece_words(piece: Piece) -> str:
+def piece_words(piece: Piece) -> str:
+    """Which graph it is, and where the function goes on with it."""
     part = f", part {piece.part} of {piece.parts}" if piece.part else ""
-    return f"graph [{piece.compile_id}]{part}"
+    start = f", from line {piece.line}" if piece.line else ""
+    return f"{'or ' if piece.instead else ''}graph [{piece.compile_id}]{part}{start}"
 
 
-def _cut_lines(cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:
+def _cut_lines(piece: Piece, cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:
     lines = (f"{names.get(line.file, line.file)}:{line.line} {short(line.code.strip(), 70)}" for line in cut.lines)
-    return (f"graph break: {short(cut.card.gb_type, 70)}", *lines)
+    told = "or, without a graph, " if piece.instead and not piece.graph else ""
+    return (f"{told}graph break: {short(cut.card.gb_type, 70)}", *lines)
 
 
 def saved_words(saved: Saved) -> str:

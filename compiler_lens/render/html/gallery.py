@@ -11,6 +11,7 @@ from compiler_lens.analysis.frame_graphs import FrameGraphs, FramePieces
 from compiler_lens.analysis.graph_bodies import op_count
 from compiler_lens.render.console.frames import treated_words
 from compiler_lens.render.graph.labels import op_words
+from compiler_lens.render.graph.sheet import piece_words
 from compiler_lens.render.html.ink import Ink, address
 from compiler_lens.render.html.matter import Matter
 from compiler_lens.render.text import times
@@ -81,9 +82,9 @@ def _pieces(found: FramePieces, ink: Ink) -> Iterator[tuple[str, str, str]]:
     """Graphs and breaks in order: what it is, a word on it, where it leads to."""
     for piece in found.pieces:
         if piece.graph is not None:
-            part = f", part {piece.part}" if piece.part else ""
-            yield f"graph [{piece.compile_id}]{part}", op_words(*op_count(piece.graph)), Ink.graph(piece.compile_id)
+            yield piece_words(piece), op_words(*op_count(piece.graph)), Ink.graph(piece.compile_id)
         if piece.cut is not None:
             card = piece.cut.card
             where = f" {ink.at(card.place)}" if card.place else ""
-            yield "break", f"{card.gb_type}{where}", f"#/breaks/{piece.cut.number}"
+            told = "or, without a graph, " if piece.instead and piece.graph is None else ""
+            yield "break", f"{told}{card.gb_type}{where}", f"#/breaks/{piece.cut.number}"
