@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from compiler_lens.cli.mixed import MixedParser
 from compiler_lens.errors import LensError
 
 _DESCRIPTION = """\
@@ -70,7 +71,9 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    commands: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
+        metavar="COMMAND", required=True, parser_class=MixedParser
+    )
     for command in (run, show, report, source, graph, diff, what_if, profile, modes):
         command.add_parser(commands)
     for added in commands.choices.values():
