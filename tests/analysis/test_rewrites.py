@@ -579,10 +579,21 @@ def test_random_numbers_come_from_torch(source, kind):
 # -- sketches: what stands for `...` is the test's
 
 
-def test_the_clock_is_read_outside():
-    found = proven("def f(x, t=3.0):\n    now = time.time()\n    return x * 2 + 0 * now\n", fill="t")
-    assert found.after == ("now = ...",)
-    assert "time.time()" in found.needs
+def test_no_line_takes_the_place_of_one_that_reads_the_clock():
+    """`now = ...` would be no rewrite."""
+    cause = BreakCause("Attempted to call function marked as skipped", context="module: time, qualname: time")
+    text = HEAD + "def f(x):\n    now = time.time()\n    return x * 2 + 0 * now\n"
+    assert suggestion(text, cause, "time.time()") is None
+
+
+@pytest.mark.parametrize("divided", ["x = x / norm", "x /= norm"])
+def test_a_quotient_by_what_is_above_a_number_is_chosen(divided):
+    """As gradients are clipped: the test is not there for norms of 0."""
+    source = f"def f(x):\n    x, norm = x * 1, x.norm()\n    if norm > 1.0:\n        {divided}\n    return x * 0.1\n"
+    found = proven(source, inputs=(UP, UP / 100, UP * 0))
+    assert len(found.after) == 1
+    assert "torch.where(norm > 1.0, " in found.after[0]
+    assert found.needs.endswith("; no gradient is taken through it where `norm` is 0")
 
 
 def test_a_tensor_that_requires_grad_is_made_outside():

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 
 from compiler_lens.analysis.rewrites.branches import branching
 from compiler_lens.analysis.rewrites.calls import (
-    clock,
     data_of,
     deep_copy,
     effect,
@@ -37,8 +36,8 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Unsupported python_type() call": (effect,),
     "Unsupported method call": (effect,),
     "logging.Logger method not supported for non-export cases": (effect,),
-    "Attempted to call function marked as skipped": (effect, random_number, clock, branching),
-    "Call to a time function": (clock, effect),
+    "Attempted to call function marked as skipped": (effect, random_number, branching),
+    "Call to a time function": (effect,),
     "Attempted to copy.deepcopy a tensor": (deep_copy,),
     "copy.deepcopy()": (deep_copy,),
     "Failed to mutate tensor data attribute": (data_of,),

@@ -79,17 +79,43 @@ _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 def is_guarded(site: Site, test: ast.expr, values: Sequence[ast.expr | Assignment]) -> bool:
     """Whether a test may be there so that a value is not computed: it asks for what that divides by, or selects by."""
     asked = _made_of(site, [test])
-    return any(_made_of(site, _risks(value)) & asked for value in values)
+    return any(_made_of(site, _risks(value, _above_zero(test))) & asked for value in values)
 
 
-def _risks(value: ast.expr | Assignment) -> list[ast.AST]:
+def zero_divisor(test: ast.expr, values: Sequence[ast.expr | Assignment]) -> str:
+    """What is taken for granted where a value divides by what the test finds above a number: `norm` in `norm > 1.0`."""
+    name = _above_zero(test)
+    found = [d for value in values for d in _divisors(value) if name and isinstance(d, ast.Name) and d.id == name]
+    return f"no gradient is taken through it where `{name}` is 0" if found else ""
+
+
+def _above_zero(test: ast.expr) -> str:
+    """The tensor that a test compares with a number above 0: its zeros are not what that test is there for."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE)):
+        return ""
+    number = test.comparators[0]
+    is_above = isinstance(number, ast.Constant) and isinstance(number.value, (int, float)) and number.value > 0
+    return test.left.id if is_above and isinstance(test.left, ast.Name) else ""
+
+
+def _divisors(value: ast.expr | Assignment) -> list[ast.expr]:
+    """What is divided by, where no number is an error: the quotient by 0 is thrown away."""
+    own = [value.value] if isinstance(value, Assignment) and value.operator is ast.Div else []
+    nodes = ast.walk(value.value if isinstance(value, Assignment) else value)
+    return own + [n.right for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+
+
+def _risks(value: ast.expr | Assignment, above_zero: str) -> list[ast.AST]:
     """What a value is not computed for whatever it is."""
+    safe = [d for d in _divisors(value) if isinstance(d, ast.Name) and d.id == above_zero]
     found: list[ast.AST] = []
     if isinstance(value, Assignment):
-        if value.operator in _DIVISIONS:
+        if value.operator in _DIVISIONS and value.value not in safe:
             found += [ast.Name(value.name), value.value] if value.operator is ast.Pow else [value.value]
         value = value.value
     for node in ast.walk(value):
+        if isinstance(node, ast.BinOp) and node.right in safe:
+            continue
         if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS):
             found += [node.left, node.right] if isinstance(node.op, ast.Pow) else [node.right]
         elif isinstance(node, ast.Subscript):

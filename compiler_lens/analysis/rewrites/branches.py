@@ -16,6 +16,7 @@ from compiler_lens.analysis.rewrites.assignments import (
     new_value,
     runs_in_cond,
     stays_tensor,
+    zero_divisor,
 )
 from compiler_lens.analysis.rewrites.conditions import condition, is_boolean
 from compiler_lens.analysis.rewrites.loops import search, while_loop
@@ -35,7 +36,11 @@ def branching(site: Site, cause: BreakCause) -> Rewrite | None:
     found = _branching(site, cause)
     if found is None or not any(dotted(n) == "random.random" for n in ast.walk(site.statement)):
         return found
-    return replace(found, needs="; ".join(filter(None, (found.needs, RANDOM_NEEDS))))
+    return replace(found, needs=_joined(found.needs, RANDOM_NEEDS))
+
+
+def _joined(*needs: str) -> str:
+    return "; ".join(filter(None, needs))
 
 
 def _branching(site: Site, cause: BreakCause) -> Rewrite | None:
@@ -88,7 +93,8 @@ def _chosen(site: Site, test: str, first: list[Assignment], second: list[Assignm
     if all(is_simple_value(a.value) for a in (*first, *second)):
         if is_guarded(site, _test(site), [*first, *second]) or not _are_values(site, first, second):
             return None
-        return site.rewrite(_as_elif(site, _selected(site, test, first, second)), _needs(first, second))
+        needs = _joined(_needs(first, second), zero_divisor(_test(site), [*first, *second]))
+        return site.rewrite(_as_elif(site, _selected(site, test, first, second)), needs)
     return _cond(site, test, first, second)
 
 
@@ -145,7 +151,8 @@ def _returns(site: Site, node: ast.If, test: str) -> Rewrite | None:
         if is_guarded(site, node.test, [first, second]) or not _alike(site, first, second):
             return None
         lines = _where(site, "return ", test, site.source(first), site.source(second))
-        return site.rewrite(_as_elif(site, lines), _SAME_SHAPE, last=last)
+        needs = _joined(_SAME_SHAPE, zero_divisor(node.test, [first, second]))
+        return site.rewrite(_as_elif(site, lines), needs, last=last)
     return _cond(site, test, [Assignment("", first)], [Assignment("", second)], last)
 
 
@@ -251,7 +258,8 @@ def _conditional_expression(site: Site) -> Rewrite | None:
         return None
     a, b = site.source(found[0].body), site.source(found[0].orelse)
     new = f"{site.torch}.where({test}, {a}, {b})"
-    return site.edit([(found[0], new)], _SAME_SHAPE)
+    needs = _joined(_SAME_SHAPE, zero_divisor(found[0].test, [found[0].body, found[0].orelse]))
+    return site.edit([(found[0], new)], needs)
 
 
 def _closes_at_end(text: str) -> bool:

@@ -42,21 +42,6 @@ def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
     )
 
 
-_CLOCKS = frozenset({"time", "perf_counter", "monotonic", "process_time", "time_ns", "perf_counter_ns"})
-
-
-def clock(site: Site, _cause: BreakCause) -> Rewrite | None:
-    """`t = time.time()`: the caller reads the clock."""
-    node = site.statement
-    call = node.value if isinstance(node, ast.Assign) and len(node.targets) == 1 else None
-    if not isinstance(call, ast.Call) or not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
-        return None
-    owner, _, name = dotted(call.func).rpartition(".")
-    if owner not in ("time", "") or name not in _CLOCKS or call.args:
-        return None
-    return _moved_out(site, node.targets[0].id, f"`{site.source(call)}` is read by the caller and given as an argument")
-
-
 def _moved_out(site: Site, name: str, needs: str) -> Rewrite | None:
     return site.rewrite([f"{name} = ..."], needs, is_complete=False)
 

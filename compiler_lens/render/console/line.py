@@ -13,7 +13,7 @@ from compiler_lens.analysis.lineage import Role, Tie
 from compiler_lens.analysis.ownership import Ownership
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection
-from compiler_lens.model import Recording, Trust
+from compiler_lens.model import CompileId, Recording, Trust
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.lineage import modules_text
@@ -82,9 +82,16 @@ def ops_lines(story: LineStory, page: Page) -> list[Text]:
     if not story.ops:
         return []
     called = "" if story.asked.found.direct else " in what it calls"
-    compilations = len({op.compile_id for op in story.ops})
-    several = f", counted in each of {compilations:,} compilations" if compilations > 1 else ""
-    lines = _counted(f"{plural(len(story.ops), 'torch op')}{called}{several}: ", [op.target for op in story.ops], page)
+    by_compilation: dict[CompileId, list[str]] = {}
+    for op in story.ops:
+        by_compilation.setdefault(op.compile_id, []).append(op.target)
+    targets = next(iter(by_compilation.values()))
+    alike = all(other == targets for other in by_compilation.values())
+    targets = targets if alike else [op.target for op in story.ops]
+    several = (
+        f" in {'each of' if alike else 'all'} {len(by_compilation):,} compilations" if len(by_compilation) > 1 else ""
+    )
+    lines = _counted(f"{plural(len(targets), 'torch op')}{called}{several}: ", targets, page)
     modules = modules_text((op.module for op in story.ops if op.module), 4)
     if modules and not story.asked.module:
         lines += paragraph(line(("of ", DIM), modules), page.width, 4, "", 2)
