@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.graph_flow import Step
 from compiler_lens.analysis.level_tree import Group, GroupKind
@@ -23,6 +23,7 @@ _UNDER: Mapping[str, GraphStage] = {
     TRAINING: GraphStage.AOT_FORWARD,
     FRAME: GraphStage.DYNAMO,
 }
+_ABOUT = 0.75  # of two graphs: the smaller one is about as large
 STAGES = (*(stage.value for stage in GraphStage), *_UNDER)
 
 
@@ -32,6 +33,7 @@ class Choice:
 
     graph: Graph
     view: str  # a stage's name, or one of those above
+    others: tuple[CompileId, ...] = ()  # compilations that were meant as well, and have this view too
 
 
 def choose(recording: Recording, stage: str = "", compile_id: str = "", part: int | None = None) -> Choice:
@@ -49,8 +51,21 @@ def choose(recording: Recording, stage: str = "", compile_id: str = "", part: in
         where = f" of {compile_id}" if compile_id else ""
         raise UsageError(f"no {stage!r} graph{where}{instead(view, there)}")
     measured = _measured(recording) if view.startswith(KERNELS) else frozenset()
-    found = max(there[view], key=lambda graph: (graph.compile_id in measured, len(graph.nodes)))
-    return Choice(found if part is None else _part(there[view], found.compile_id, part), view)
+    found = _largest([graph for graph in there[view] if graph.compile_id in measured] or there[view])
+    there_too = dict.fromkeys(graph.compile_id for graph in there[view] if graph.compile_id != found.compile_id)
+    return Choice(found if part is None else _part(there[view], found.compile_id, part), view, tuple(there_too))
+
+
+def _largest(graphs: Sequence[Graph]) -> Graph:
+    """The largest graph; where that is of a recompile, the first of its frame that is about as large."""
+    largest = max(graphs, key=lambda graph: len(graph.nodes))
+    same = [
+        graph
+        for graph in graphs
+        if replace(graph.compile_id, recompile=None) == replace(largest.compile_id, recompile=None)
+    ]
+    first = next(graph for graph in same if len(graph.nodes) >= _ABOUT * len(largest.nodes))
+    return max((graph for graph in same if graph.compile_id == first.compile_id), key=lambda graph: len(graph.nodes))
 
 
 def _places(graphs: Sequence[Graph], stage: GraphStage) -> frozenset[tuple[CompileId, int]]:

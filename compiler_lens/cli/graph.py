@@ -35,7 +35,11 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("recording", metavar="REC", help="a recording, or a TORCH_TRACE log")
     parser.add_argument(
-        "id", metavar="ID", nargs="?", default="", help="a compile id: 0/1; by default the largest graph's"
+        "id",
+        metavar="ID",
+        nargs="?",
+        default="",
+        help="a compile id: 0/1; by default the largest graph's, before its recompiles",
     )
     parser.add_argument(
         "--stage", metavar="STAGE", default="", help="which graph, see below; by default the first there is"
@@ -65,6 +69,7 @@ def _text(args: argparse.Namespace) -> str:
 
     from compiler_lens.errors import UsageError
     from compiler_lens.recording_file import open_recording
+    from compiler_lens.render import words
     from compiler_lens.render.graph.drawing import FORMATS, draw
     from compiler_lens.render.text import one_line
 
@@ -77,4 +82,5 @@ def _text(args: argparse.Namespace) -> str:
         recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part, graphviz=which("dot")
     )
     target = drawing.save(args.output or f"{drawing.name}.svg")
-    return f"{target}: {one_line(drawing.title)}\n"
+    unfinished = words.unfinished(recording.unfinished)
+    return "".join(f"{told}\n" for told in (f"{target}: {one_line(drawing.title)}", unfinished) if told)

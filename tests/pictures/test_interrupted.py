@@ -32,10 +32,19 @@ def twice() -> Recording:
 
 def test_forward_beside_backward_is_drawn_of_what_has_both() -> None:
     recording = twice()
-    assert "[0/1]" in draw(recording, "forward").title
+    assert "[0/0]" in draw(recording, "forward").title
+    assert "; also there: [0/1]<" in draw(recording, "forward").svg
+    assert "also there" not in draw(recording, "forward", "0/1").svg
     assert "[0/0]" in draw(recording, "training").title
     with pytest.raises(UsageError, match="no 'training' graph of 0/1: it has dynamo, forward, frame"):
         draw(recording, "training", "0/1")
+
+
+def test_a_recompile_is_drawn_only_where_it_is_much_larger() -> None:
+    recording = twice()
+    more = tuple(made.op(f"more{k}", "x") for k in range(30))
+    graphs = (replace(g, nodes=(*g.nodes, *more)) if g.compile_id == AGAIN else g for g in recording.graphs)
+    assert "[0/1]" in draw(replace(recording, graphs=tuple(graphs)), "forward").title
 
 
 def test_kernels_are_drawn_of_what_has_them() -> None:

@@ -25,6 +25,7 @@ from compiler_lens.render.text import microseconds, plural
 from compiler_lens.render.words import STAGES
 
 _GRAPHS = 20  # of a function that a picture shows
+_OTHERS = 4  # compilations that are named
 _SIDE, _PIXELS = 32_000.0, 1e8  # of a PNG; cairo's limit is 32,767 on a side
 _SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 TITLES = {
@@ -102,7 +103,8 @@ def draw(  # noqa: PLR0913 -- what a user chooses
         stage: dynamo, joint, forward, backward, inference, post_grad, post_grad_backward; kernels, kernels_backward;
             training: the forward beside the backward; frame: a function's graphs with the breaks between them.
             Without one, the first of these that there is.
-        compile_id: "0/1", or "0" for a frame; without one, the compilation with the largest graph.
+        compile_id: "0/1", or "0" for a frame; without one, the largest graph's, of a
+            recompiled function the first that is about as large.
         module: draw this module only: "h.3.attn", or any end of its path.
         depth: how many levels of modules to open in place; without it, as many as stay readable.
         part: which, of a graph that the backend was given in several parts (DDP splits it), counted from 1; without it,
@@ -129,7 +131,7 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
     group = choose_module(known, module)
     drawn = picture(known, group, depth, graphviz=graphviz)
     title = _title(recording, choice, group.module)
-    note = level_note(known, group)
+    note = level_note(known, group) + _others(choice)
     if drawn.stopped is not None:
         opened = f"opened {plural(drawn.stopped, 'level')} deep" if drawn.stopped else "nothing opened"
         note += f"; {opened}, with more it could not be read"
@@ -148,8 +150,16 @@ def _training(recording: Recording, choice: Choice, depth: int | None) -> Drawin
     backward = next(g for g in same if g.stage is GraphStage.AOT_BACKWARD and g.ordinal == choice.graph.ordinal)
     pictures = pair(levels(recording, choice.graph), levels(recording, backward), depth)
     title = _title(recording, choice)
-    svg = to_svg(beside(*pictures, choice.graph.saved), title, note=kept_words(choice.graph.saved))
+    note = kept_words(choice.graph.saved) + _others(choice)
+    svg = to_svg(beside(*pictures, choice.graph.saved), title, note=note)
     return Drawing(title, svg, _name(choice))
+
+
+def _others(choice: Choice) -> str:
+    """The compilations whose graphs could have been drawn as well."""
+    named = ", ".join(f"[{each}]" for each in choice.others[:_OTHERS])
+    more = f" and {len(choice.others) - _OTHERS} more" if len(choice.others) > _OTHERS else ""
+    return f"; also there: {named}{more}" if named else ""
 
 
 def _frame(recording: Recording, choice: Choice, depth: int | None) -> Drawing:
