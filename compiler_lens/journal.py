@@ -6,6 +6,7 @@ its own (`{"@": 3, "is": "..."}`), and events refer to it by number (`{"@": 3}`)
 
 What is in an event line: `e` name, `at` seconds, `run`, `id` torch's compile id, `n` attempt, `m` metadata,
 `x` payload, `th` thread, `c` came from beside a cache entry. Absent means the default of `event.Event`.
+The last line is an event of its own, `lens.closed`, where the header promises one: a file without it has no end yet.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import os
 import stat
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -29,13 +31,16 @@ from typing import Any
 
 from compiler_lens.errors import RecordingFileError
 from compiler_lens.event import NO_ID, Event
-from compiler_lens.model import CaptureProblem
+from compiler_lens.model import THE_END, CaptureProblem
 
 # 1: the first.
 FORMAT_VERSION = 1
 MAGIC = "compiler_lens"
 _GZIP = b"\x1f\x8b"
 REFERENCE = "@"  # the key of a line that holds a text, and of a value that refers to one
+_CLOSED = "lens.closed"
+_PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
+_NO_END = "it is still being written, or the process ended early"
 INLINE_LIMIT = 200  # characters; shorter texts are cheaper to repeat than to refer to
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=str).encode
@@ -63,13 +68,14 @@ class JournalWriter:
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
-        self._header = _line({MAGIC: FORMAT_VERSION, "pid": self._pid})
+        self._header = _line({MAGIC: FORMAT_VERSION, "pid": self._pid, _PROMISE: 1})
         if path is not None:
             try:
                 self._file = _open_unshared(path)
                 self.path = self._file.path
             except OSError as error:
-                self.failure = f"cannot write {path}: {error.strerror or error}"
+                why = (error.strerror or error) if path.parent.is_dir() else f"there is no folder {path.parent}"
+                self.failure = f"cannot write {path}: {why}"
         self._write(self._header)
 
     def append(self, event: Event) -> None:
@@ -140,9 +146,13 @@ class JournalWriter:
     def close(self) -> None:
         """Let go of the file. Later events are dropped; `contents` still answers."""
         with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
+            is_ours = os.getpid() == self._pid and not self._closed
             self._closed = True
             file, self._file = self._file, None
             if file is not None:
+                with contextlib.suppress(OSError):
+                    if is_ours:
+                        file.write(_closing_line())
                 file.close()
 
 
@@ -263,25 +273,43 @@ def _parse_zipped(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, 
                 data += block
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             damage = CaptureProblem("journal", f"{path} cannot be unpacked to its end: {error}")
-    events, problems = parse_journal(bytes(data), str(path))
+    events, problems = _parse_lines(io.BytesIO(data), len(data), str(path))
     return events, (damage, *problems) if damage else problems
 
 
 def parse_journal(data: bytes, name: str) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    """The events in the bytes of a journal, up to the first damage, and a problem that tells of the damage."""
-    return _parse_lines(io.BytesIO(data), len(data), name)
+    """The events in the bytes of a journal that may go on, up to the first damage, and a problem that tells of it."""
+    return _parse_lines(io.BytesIO(data), len(data), name, goes_on=True)
 
 
-def _parse_lines(lines: Iterator[bytes], size: int, name: str) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
+def whole(data: bytes) -> bytes:
+    """The bytes of a journal that may go on as those of a file that does not."""
+    is_closed = _is_closing(data[data.rfind(b"\n", 0, -1) + 1 :])
+    return data if is_closed else data + _closing_line()
+
+
+def _closing_line() -> bytes:
+    return _line({"e": _CLOSED, "at": round(time.time(), 6)})
+
+
+def _is_closing(line: bytes) -> bool:
+    return line.startswith(f'{{"e":"{_CLOSED}"'.encode())
+
+
+def _parse_lines(
+    lines: Iterator[bytes], size: int, name: str, *, goes_on: bool = False
+) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
     line = next(lines, b"")
-    _check_header(line, name)
+    is_closed = _check_header(line, name) or goes_on
     events: list[Event] = []
     problem = None
     texts: dict[int, str] = {}
     offset = len(line)
     for number, line in enumerate(lines, start=2):
         try:
-            if line != b"\n":
+            if _is_closing(line):
+                is_closed = True
+            elif line != b"\n":
                 _take(_decode(line), texts, events)
         except (ValueError, KeyError, TypeError, AttributeError):
             problem = f"{name} is damaged at line {number}: the {size - offset:,} bytes from there on could not be read"
@@ -289,7 +317,9 @@ def _parse_lines(lines: Iterator[bytes], size: int, name: str) -> tuple[tuple[Ev
         offset += len(line)
     if problem is None and not line.endswith(b"\n"):
         problem = f"{name} is cut off at its end"
-    return tuple(events), (CaptureProblem("journal", problem),) if problem else ()
+    if problem is None and not is_closed:
+        problem = _NO_END
+    return tuple(events), (CaptureProblem(THE_END, problem),) if problem else ()
 
 
 def _decode(line: bytes) -> Any:
@@ -300,9 +330,11 @@ def _decode(line: bytes) -> Any:
     return value
 
 
-def _check_header(head: bytes, name: str) -> None:
+def _check_header(head: bytes, name: str) -> bool:
+    """Raise `RecordingFileError` for what is no journal. Gives whether it may end without the line that closes it."""
     try:
-        version = json.loads(head)[MAGIC]
+        header = json.loads(head)
+        version = header[MAGIC]
     except (ValueError, KeyError, TypeError):
         raise RecordingFileError(
             f"{name} is no recording: neither a journal of compiler_lens nor a TORCH_TRACE log"
@@ -312,6 +344,7 @@ def _check_header(head: bytes, name: str) -> None:
             f"{name} has format {version}, this compiler_lens reads up to {FORMAT_VERSION}: "
             "upgrade it with pip install --upgrade compiler_lens"
         )
+    return _PROMISE not in header
 
 
 def _take(value: dict[str, Any], texts: dict[int, str], events: list[Event]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from compiler_lens.capture.tap import Tap, open_tap
 from compiler_lens.errors import RecordingFileError, UsageError
 from compiler_lens.fold import fold
 from compiler_lens.fold_collector import collector_paused
-from compiler_lens.journal import parse_journal
+from compiler_lens.journal import parse_journal, whole
 from compiler_lens.model import CaptureProblem, CompileId, GraphStage, Recording
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ class Lens:
         self._session = Session(target, strict=strict, listener=self._progress.event if self._progress else None)
         if self.path != target and self.path is not None:
             self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
+        if self._session.journal.failure:
+            _warn(f"{self._session.journal.failure}. The recording stays in memory; lens.save(path) writes it")
         try:
             self._tap = open_tap(self._session)
         except BaseException:
@@ -107,7 +110,7 @@ class Lens:
         """One screen that says what was compiled, what was not, and what to do next."""
         from compiler_lens.render.console import report
 
-        path = _as_typed(self.path) if self.path else "REC"
+        path = _as_typed(self.path) if self.path and self.path.exists() else "REC"
         return report(self.recording, width=width, color=color, path=path, user_paths=user_paths)
 
     def html(self, path: str | os.PathLike[str], *, user_paths: UserPaths = (), redact: bool = False) -> Path:
@@ -117,7 +120,7 @@ class Lens:
         """
         from compiler_lens.render.html import write_page
 
-        target, name = Path(path), _as_typed(self.path) if self.path else "REC"
+        target, name = Path(path), _as_typed(self.path) if self.path and self.path.exists() else "REC"
         with collector_paused():
             write_page(self.recording, target, user_paths=user_paths, name=name, redact=redact)
         return target
@@ -164,7 +167,7 @@ class Lens:
         """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""
         target = Path(path)
         try:
-            target.write_bytes(self._session.journal.contents())
+            target.write_bytes(whole(self._session.journal.contents()))
         except OSError as error:
             raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
         return target
@@ -206,6 +209,14 @@ class Lens:
 
 def _as_typed(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def _warn(message: str) -> None:
+    """One line on the standard error: no warning of Python's, which a filter may raise, as a recorder must not."""
+    import sys
+
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
+        sys.stderr.write(f"compiler_lens: {message}\n")
 
 
 def _closed_lens() -> Lens:

@@ -584,6 +584,9 @@ class SourceFile:
     text: str
 
 
+THE_END = "the end of the recording"  # what a problem is about where a file was not written, or not read, to its end
+
+
 @dataclass(frozen=True, slots=True)
 class CaptureProblem:
     """Something that was there and that we could not read."""
@@ -643,3 +646,8 @@ class Recording:
     sources: tuple[SourceFile, ...] = ()  # the files that frames, graphs and breaks point to
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
+
+    @property
+    def unfinished(self) -> str:
+        """Why there is no end to it: still being written, cut off, damaged. Empty where there is one."""
+        return next((problem.message for problem in self.problems if problem.where == THE_END), "")

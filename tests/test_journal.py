@@ -10,7 +10,8 @@ import pytest
 
 from compiler_lens.errors import RecordingFileError
 from compiler_lens.event import Event
-from compiler_lens.journal import FORMAT_VERSION, JournalWriter, is_journal, parse_journal, read_journal
+from compiler_lens.journal import FORMAT_VERSION, JournalWriter, is_journal, parse_journal, read_journal, whole
+from compiler_lens.model import THE_END
 
 LONG = "line\n" * 200
 EVENTS = (
@@ -46,7 +47,38 @@ def test_contents_are_there_after_close(tmp_path: Path) -> None:
     writer.close()
     writer.append(Event("too late", 9.0))
 
-    assert writer.contents() == before
+    assert parse_journal(writer.contents(), "r") == parse_journal(before, "r") == (EVENTS, ())
+
+
+def test_a_file_that_is_not_closed_has_no_end(tmp_path: Path) -> None:
+    """Still being written, or the process was killed: each of its lines is whole, and nothing else would say so."""
+    path = tmp_path / "r.clens"
+    writer = written(path)
+    events, (problem,) = read_journal(path)
+    assert (events, problem.where) == (EVENTS, THE_END)
+    assert "still being written, or the process ended early" in problem.message
+    assert parse_journal(writer.contents(), "r") == (EVENTS, ()), "who writes it knows that it goes on"
+    path.with_suffix(".saved").write_bytes(whole(writer.contents()))
+    assert read_journal(path.with_suffix(".saved")) == (EVENTS, ())
+    if (child := os.fork()) == 0:
+        writer.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert read_journal(path)[1] == (problem,), "a child that ends does not end what its parent writes"
+    writer.close()
+    writer.close()
+    assert read_journal(path) == (EVENTS, ())
+    assert whole(path.read_bytes()) == path.read_bytes()
+
+
+def test_recordings_from_before_there_was_an_end_have_one(tmp_path: Path) -> None:
+    path = tmp_path / "r.clens"
+    written(path).close()
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([b'{"compiler_lens":1,"pid":1}\n', *lines[1:-1]]))
+    assert read_journal(path) == (EVENTS, ())
+    path.write_bytes(path.read_bytes()[:-1])
+    assert [problem.where for problem in read_journal(path)[1]] == [THE_END]
 
 
 def test_a_long_text_stands_once(tmp_path: Path) -> None:
@@ -63,7 +95,7 @@ def test_every_event_is_on_disk_before_the_next(tmp_path: Path) -> None:
     writer.close()
 
 
-@pytest.mark.parametrize("lost", [1, 10, 300])
+@pytest.mark.parametrize("lost", [1, 60, 300])
 def test_a_cut_off_file_opens_up_to_the_cut(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "r.clens"
     written(path).close()
@@ -174,7 +206,7 @@ def test_a_forked_child_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_gzipped_journal_opens_and_a_cut_one_up_to_the_cut(tmp_path: Path) -> None:
-    data = gzip.compress(written(None).contents())
+    data = gzip.compress(whole(written(None).contents()))
     (tmp_path / "whole.clens.gz").write_bytes(data)
     (tmp_path / "cut.clens.gz").write_bytes(data[:-60])
 
@@ -186,13 +218,13 @@ def test_a_gzipped_journal_opens_and_a_cut_one_up_to_the_cut(tmp_path: Path) -> 
 
 
 def test_a_damaged_or_joined_gzip_file_says_so_or_is_read_whole(tmp_path: Path) -> None:
-    data = gzip.compress(written(None).contents())
+    data = gzip.compress(whole(written(None).contents()))
     (tmp_path / "bad.clens.gz").write_bytes(data[:-8] + bytes(8))  # the check sum
     assert read_journal(tmp_path / "bad.clens.gz")[0] == EVENTS
     assert "unpacked" in read_journal(tmp_path / "bad.clens.gz")[1][0].message
 
-    whole = written(None).contents()
-    (tmp_path / "two.clens.gz").write_bytes(gzip.compress(whole[:1000]) + gzip.compress(whole[1000:]))
+    data = whole(written(None).contents())
+    (tmp_path / "two.clens.gz").write_bytes(gzip.compress(data[:1000]) + gzip.compress(data[1000:]))
     assert read_journal(tmp_path / "two.clens.gz") == (EVENTS, ())
 
 
@@ -200,5 +232,5 @@ def test_a_damaged_or_joined_gzip_file_says_so_or_is_read_whole(tmp_path: Path) 
 def test_an_odd_event_costs_only_itself(tmp_path: Path, line: bytes) -> None:
     from compiler_lens import load
 
-    (tmp_path / "r.clens").write_bytes(written(None, EVENTS[:1]).contents() + line + b"\n")
+    (tmp_path / "r.clens").write_bytes(whole(written(None, EVENTS[:1]).contents() + line + b"\n"))
     assert len(load(tmp_path / "r.clens").problems) == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens import RecordingFileError, load
+from compiler_lens import Lens, RecordingFileError, load
 from compiler_lens.fold_collector import collector_paused
 from compiler_lens.journal import JournalWriter
 from compiler_lens.recording_file import recordings_in
@@ -48,3 +48,17 @@ def test_of_several_recordings_in_a_folder_one_must_be_named_and_the_newest_stan
     assert [path.name for path in recordings_in(tmp_path)] == ["b.clens", "c.clens", "a.clens"]
     with pytest.raises(RecordingFileError, match=r"holds 3 recordings.*\n.*b.clens\n.*c.clens\n"):
         load(tmp_path)
+
+
+def test_a_lens_that_cannot_write_says_so_at_once_and_names_no_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Lens(tmp_path / "nowhere" / "run.clens", progress=False) as lens:
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert f"cannot write {tmp_path}/nowhere/run.clens: there is no folder {tmp_path}/nowhere" in said
+    told = lens.report(width=200, color=False)
+    assert "cannot write" in told
+    assert "could not read" not in told
+    assert "show" not in told or str(tmp_path) not in told.partition("show")[2]
+    assert load(lens.save(tmp_path / "saved.clens"), strict=True).unfinished == ""

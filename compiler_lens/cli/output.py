@@ -22,8 +22,7 @@ def printed(text: Callable[[], str]) -> int:
     try:
         write(text())
     except BrokenPipeError:
-        # Python flushes standard output once more when it exits, and would complain then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _let_go()
         return PIPE_CLOSED
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -35,8 +34,19 @@ def write(text: str) -> None:
     encoding = sys.stdout.encoding or "utf-8"
     if not encoding.lower().replace("-", "").startswith("utf"):
         text = text.translate(_ASCII).encode(encoding, "replace").decode(encoding)
-    sys.stdout.write(text)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _let_go()
+        raise RecordingFileError(f"cannot write to the standard output: {error.strerror or error}") from error
+
+
+def _let_go() -> None:
+    """Python flushes standard output once more when it exits, and would complain then."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def add_look(parser: argparse.ArgumentParser, json: str = "the same facts as JSON") -> None:

@@ -20,7 +20,7 @@ from compiler_lens.model import (
     Pass,
     Trust,
 )
-from compiler_lens.render.text import seconds
+from compiler_lens.render.text import one_line, seconds
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPILED: "compiled",
@@ -140,6 +140,16 @@ WARMTH: Mapping[Warmth, str] = {
     Warmth.PARTLY: "partly warm",
     Warmth.UNKNOWN: "",
 }
+
+
+def unfinished(why: str, name: str = "This recording") -> str:
+    """That a recording has no end; nothing where it has one."""
+    return f"{name} is not finished: {one_line(why)}" if why else ""
+
+
+def gap(where: str, why: str) -> str:
+    """Something that is not in a recording; of its file it is told already what could not be done."""
+    return why if where == "journal" else f"could not read {where}: {why}"
 
 
 def kernel_kind(kernel: Kernel) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import subprocess
 import sys
 import webbrowser
 from pathlib import Path
@@ -54,3 +55,22 @@ def test_a_terminal_without_unicode_is_told_all_the_same(
     target = recording.with_suffix(".svg" if command == "graph" else ".html")
     assert main([command, str(recording), "-o", str(target)]) == 0
     assert told.getvalue().startswith(str(target).encode())
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
+@pytest.mark.parametrize("command", ["report", "graph", "show"])
+def test_an_output_that_takes_nothing_is_one_plain_line(command: str, recording: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        code = f"import sys; from compiler_lens.cli import main; sys.exit(main(['{command}', 'run.clens']))"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=recording.parent,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "compiler-lens: cannot write to the standard output: No space left on device\n",
+    )

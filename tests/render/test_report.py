@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.model import BreakCause, CompileId, GraphStage, Outcome, Recording
+from compiler_lens.analysis.diff import diff
+from compiler_lens.model import THE_END, BreakCause, CaptureProblem, CompileId, GraphStage, Outcome, Recording
 from compiler_lens.render.console import html_fragment, report
+from compiler_lens.render.console.diff import gap_words
+from compiler_lens.render.html import report_page
 
 GOLD = Path(__file__).parent.parent / "gold"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -139,6 +142,17 @@ def test_where_we_have_no_advice_torchs_first_specific_hint_is_given():
     recording = Recording(graph_breaks=(samples.graph_break(0, cause, 7, "f(x)"),))
     step = report(recording, width=80, color=False).partition("Next\n")[2]
     assert "1. model.py:7  f(x)\n     It broke. 1 function is cut.\n     Do this.\n" in step
+
+
+def test_a_recording_without_an_end_says_so_before_its_verdict():
+    found = replace(samples.clean(), problems=(CaptureProblem(THE_END, "it is still being written"),))
+    told = report(found, width=120, color=False).splitlines()
+    assert told[1] == "This recording is not finished: it is still being written"
+    assert "compiled" in told[2]
+    page = report_page(Recording(problems=found.problems))
+    assert page.index("This recording is not finished") < page.index('class="verdict')
+    (change,) = gap_words(diff(found, samples.clean()))
+    assert change == "BEFORE is not finished: it is still being written"
 
 
 def test_gaps_in_the_recording_are_never_silent():

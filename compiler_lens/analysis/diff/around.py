@@ -47,6 +47,7 @@ def side_of(recording: Recording) -> Side:
         spread=profile.spread if profile else 0.0,
         busy_microseconds=profile.busy_microseconds if profile else None,
         problems=len(recording.problems),
+        unfinished=recording.unfinished,
     )
 
 

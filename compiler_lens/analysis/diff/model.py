@@ -243,6 +243,7 @@ class Side:
     spread: float = 0.0
     busy_microseconds: float | None = None  # of it, the device working
     problems: int = 0  # what could not be recorded or read: it may be what differs
+    unfinished: str = ""  # why the recording has no end
 
     @property
     def idle_microseconds(self) -> float | None:

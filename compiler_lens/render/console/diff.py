@@ -56,10 +56,11 @@ def _gaps(d: RecordingDiff, page: Page) -> Iterator[Text]:
 
 def gap_words(d: RecordingDiff) -> list[str]:
     """A word on a side that could not be recorded or read whole."""
-    return [
+    sides = (("BEFORE", d.before), ("AFTER", d.after))
+    return [words.unfinished(side.unfinished, name) for name, side in sides if side.unfinished] + [
         f"{name} has gaps, which may be what differs: {plural(side.problems, 'problem')} while it was recorded or read"
-        for name, side in (("BEFORE", d.before), ("AFTER", d.after))
-        if side.problems
+        for name, side in sides
+        if side.problems > bool(side.unfinished)
     ]
 
 

@@ -98,12 +98,19 @@ def _sections(recording: Recording, summary: Summary, page: Page, room: Room) ->
 def _headline(recording: Recording, summary: Summary, page: Page) -> list[Text]:
     lines = [
         line(("compiler_lens", "bold"), (f"  {' · '.join(setting(recording.environment, summary, page))}", DIM)),
+        *unfinished_lines(recording, page),
         *paragraph(verdict(summary, page), page.width, 0, "", 4),
     ]
     if summary.coverage.frames or recording.graph_breaks:
         told = Text(", ").join(line(figure) for figure in figures(recording, summary))
         lines += paragraph(told.append("."), page.width, 0)
     return lines
+
+
+def unfinished_lines(recording: Recording, page: Page) -> list[Text]:
+    """That a recording has no end, before anything that is read as the whole."""
+    told = words.unfinished(recording.unfinished)
+    return paragraph(told, page.width, 0, WARN) if told else []
 
 
 def setting(environment: Environment, summary: Summary, page: Page) -> Iterable[str]:
@@ -327,7 +334,7 @@ def _gaps(recording: Recording, page: Page, room: Room) -> list[Text]:
     missing = Counter((u.fact, u.reason) for u in recording.unavailable).most_common()
     if not problems and not missing:
         return []
-    told = [(f"could not read {what}: {why}", n, BAD) for (what, why), n in problems[: room.gaps]]
+    told = [(words.gap(what, why), n, BAD) for (what, why), n in problems[: room.gaps]]
     told += [(f"{what}: {why}", n, "") for (what, why), n in missing[: room.gaps]]
     lines = [title("Gaps", "not in this recording, though it may have happened")]
     for text, n, style in told:

@@ -22,6 +22,7 @@ from compiler_lens.analysis.findings import (
     failed_compilation,
 )
 from compiler_lens.analysis.stories import RecompileStory
+from compiler_lens.render import words
 from compiler_lens.render.advice import Advice, advice
 from compiler_lens.render.console.environment import environment_facts
 from compiler_lens.render.console.frames import reasons_of, treated_words
@@ -68,6 +69,7 @@ def overview(matter: Matter) -> dict[str, Any]:
     steps = _steps(matter)
     return {
         "setting": [one_line(part, 200) for part in setting(recording.environment, summary, page)],
+        "unfinished": words.unfinished(recording.unfinished),
         "verdict": said.plain,
         "mood": mood(said),
         "figures": [part if isinstance(part, tuple) else (str(part), "") for part in figures(recording, summary)],
