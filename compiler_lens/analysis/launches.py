@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.analysis.graph_flow import Flow
@@ -71,11 +71,11 @@ def launches_of_steps(calls: Iterable[Call], flow: Flow) -> list[Launched]:
     """The first launch that computes each step: a cheap op may be computed again in later ones."""
     found: list[Launched] = [None] * len(flow.steps)
     # A kernel that lays out what a library call reads is counted to that call's op too: the call comes first.
-    for call in sorted(calls, key=lambda call: (not _is_library(call.kernel), call.place)):
-        for name in call.nodes:
-            step = flow.makers.get(name)
-            if step is not None and found[step] is None and _is_its(call.kernel, flow.steps[step].node.target):
-                found[step] = (call.place, call.kernel)
+    told = [(call, name) for call in calls for name in call.nodes]
+    for call, name in (*_called(told, flow), *told):
+        step = flow.makers.get(name)
+        if step is not None and found[step] is None:
+            found[step] = (call.place, call.kernel)
     return _without_late(found, flow)
 
 
@@ -83,9 +83,14 @@ def _is_library(kernel: Kernel) -> bool:
     return kernel.kind in {KernelKind.EXTERN, KernelKind.FALLBACK}
 
 
-def _is_its(kernel: Kernel, target: str) -> bool:
-    """Whether an op that torch counts to a kernel can be one of it: a library call computes what it is called."""
-    return not _is_library(kernel) or is_view(target) or target.split(".")[-2:][0] in kernel.name
+def _called(told: Iterable[tuple[Call, str]], flow: Flow) -> Iterator[tuple[Call, str]]:
+    """Library calls, with the ops that they are called by."""
+    for call, name in told:
+        step = flow.makers.get(name)
+        if step is not None and _is_library(call.kernel):
+            target = flow.steps[step].node.target
+            if not is_view(target) and target.split(".")[-2:][0] in call.kernel.name:
+                yield call, name
 
 
 def _without_late(launched: list[Launched], flow: Flow) -> list[Launched]:

@@ -10,6 +10,7 @@ from compiler_lens.analysis.graph_flow import Flow, flow
 from compiler_lens.analysis.graph_times import GraphTimes, Spent, graph_times
 from compiler_lens.analysis.launch_order import order_of_launches
 from compiler_lens.analysis.launches import (
+    Call,
     Launched,
     launches_by_graph,
     launches_of_steps,
@@ -32,6 +33,7 @@ class Levels:
     launched: Sequence[Launched] = ()  # with `kernels`: of each step
     times: GraphTimes | None = None
     guests: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by step: launches that are counted there
+    calls: Sequence[Call] = ()  # with `kernels`: every launch
 
     def level(self, group: Group | None = None) -> Level:
         """The picture of one group; of the whole graph, if none is given."""
@@ -43,6 +45,13 @@ class Levels:
             return None
         own = [each[0] for each in self.launched[first:last] if each]
         return self.times.of([*own, *(place for step in range(first, last) for place in self.guests.get(step, ()))])
+
+    @property
+    def boxless(self) -> tuple[Call, ...]:
+        """The launches that are in no box: nobody told what they compute, or that stands elsewhere."""
+        shown = {place for places in self.guests.values() for place in places}
+        shown |= {launch[0] for launch in self.launched if launch}
+        return tuple(call for call in self.calls if call.place not in shown)
 
     def op_count(self, group: Group) -> tuple[int, int]:
         """How many ops a group has; of the whole graph, how many more are in the graphs that they run."""
@@ -102,4 +111,5 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
         launched if kernels else (),
         graph_times(recording, graph, calls),
         without_steps(launches.get("", ()), flowing, launched),
+        calls,
     )

@@ -7,6 +7,7 @@ from collections import Counter
 import made
 import pytest
 
+from compiler_lens import draw, load
 from compiler_lens.analysis.kernels import fused_op_count, view_nodes
 from compiler_lens.analysis.launches import launches_by_graph
 from compiler_lens.analysis.level_boxes import BoxKind
@@ -124,6 +125,37 @@ def test_a_library_call_is_no_part_of_the_kernel_that_lays_out_its_input():
     assert boxes(known) == [
         ("cpp_fused_convolution_0", ["a"]), ("extern_kernels.convolution", ["conv"]), ("cpp_fused_add_1", ["b"]),
     ]  # fmt: skip
+
+
+def test_a_library_call_has_ops_that_are_not_called_like_it():
+    ops = [made.op("m", "x", target="torch.ops.aten.mm.default"), made.op("a", "m")]
+    fused = kernel("extern_kernels._mm_plus_mm", (1, ("m", "a")), kind=KernelKind.EXTERN)
+    assert boxes(known_of(ops, fused)) == [("extern_kernels._mm_plus_mm", ["m", "a"])]
+
+
+@pytest.mark.parametrize(
+    ("name", "stage", "told"),
+    [
+        (
+            "gpt-max-autotune-cold.trace.log",
+            "kernels",
+            "5 of 17 launches in no box: what they compute is not recorded",
+        ),
+        ("oddities-reduce-overhead-cold.clens", "kernels", "2 of 4 launches in no box: what they compute"),
+    ],
+)
+def test_launches_in_no_box_are_told(name, stage, told):
+    recording = load(made.GPU / f"{name}.gz")
+    drawing = draw(recording, stage, "0/0")
+    assert told in drawing.svg
+    for other, known, _ in drawn("gpt-default-cold"):
+        assert not known.boxless
+        assert "in no box" not in draw(other, stage).svg
+
+
+def test_a_launch_of_what_other_boxes_have_is_told():
+    known = known_of(chain_of("a"), kernel("k", (1, ("a",))), kernel("l", (2, ("gone",))), kernel("m", (3, ())))
+    assert [call.kernel.name for call in known.boxless] == ["l", "m"]
 
 
 def test_an_op_that_is_computed_again_stands_where_it_is_computed_first():

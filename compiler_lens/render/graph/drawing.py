@@ -21,7 +21,7 @@ from compiler_lens.render.graph.labels import kept_words, op_words
 from compiler_lens.render.graph.scene import Picture, pair, picture
 from compiler_lens.render.graph.sheet import Sheet, beside, broken, single
 from compiler_lens.render.graph.svg import to_svg
-from compiler_lens.render.text import microseconds, plural
+from compiler_lens.render.text import microseconds, number, plural
 from compiler_lens.render.words import STAGES
 
 _GRAPHS = 20  # of a function that a picture shows
@@ -142,7 +142,21 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
 def level_note(known: Levels, group: Group) -> str:
     """What is said beside the title of a level: its ops, and how long its launches took."""
     spent = known.spent(group.first, group.last)
-    return op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
+    told = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
+    return told + (_boxless(known) if group is known.root else "")
+
+
+def _boxless(known: Levels) -> str:
+    """How many launches a picture cannot show, and why."""
+    unknown = sum(not call.nodes for call in known.boxless)
+    elsewhere = len(known.boxless) - unknown
+    which = f" of {number(unknown)}" if elsewhere else ""
+    reasons = (
+        *((f"what they compute is not recorded{which}",) if unknown else ()),
+        *((f"{number(elsewhere)} compute what other boxes have",) if elsewhere else ()),
+    )
+    of_all = f"{number(len(known.boxless))} of {plural(len(known.calls), 'launch', 'launches')} in no box"
+    return f"; {of_all}: {', '.join(reasons)}" if reasons else ""
 
 
 def _training(recording: Recording, choice: Choice, depth: int | None) -> Drawing:
