@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pages
 import pytest
-from browser import CHROMIUM, Browser
+from browser import CHROMIUM
 
 from compiler_lens.model import Pass
 from compiler_lens.render.html import report_page
@@ -30,23 +29,6 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, html in made.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
     return {name: (folder / f"{name}.html").as_uri() for name in made}
-
-
-@pytest.fixture
-def open_page(chromium: Browser, addresses: dict[str, str]) -> Iterator[Any]:
-    """Opens one, and sees to it that nothing was asked for and nothing went wrong."""
-    chromium.requests.clear()
-    chromium.errors.clear()
-
-    def opened(name: str, at: str = "") -> Browser:
-        chromium.ask("Page.navigate", url="about:blank")
-        chromium.open(addresses[name] + at)
-        return chromium
-
-    yield opened
-    assert not chromium.errors
-    asked = [url for url in chromium.requests if url != "about:blank"]
-    assert {url.partition("#")[0] for url in asked} <= set(addresses.values())
 
 
 @pytest.mark.parametrize("name", [*sorted(pages.FILES), "hostile", "hostile-broken", "redacted"])

@@ -10,7 +10,6 @@ import random
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from html import unescape
@@ -19,7 +18,7 @@ from typing import Any
 
 import pages
 import pytest
-from browser import CHROMIUM, Browser
+from browser import CHROMIUM
 
 import compiler_lens
 from compiler_lens.analysis.diff.model import Times
@@ -449,23 +448,6 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     for name, html in made.items():
         (folder / f"{name}.html").write_text(html, encoding="utf-8")
     return {name: (folder / f"{name}.html").as_uri() for name in made}
-
-
-@pytest.fixture
-def open_page(chromium: Browser, addresses: dict[str, str]) -> Iterator[Any]:
-    """Opens one, and sees to it that nothing was asked for and nothing went wrong."""
-    chromium.requests.clear()
-    chromium.errors.clear()
-
-    def opened(name: str, at: str = "") -> Browser:
-        chromium.ask("Page.navigate", url="about:blank")
-        chromium.open(addresses[name] + at)
-        return chromium
-
-    yield opened
-    assert not chromium.errors
-    asked = {url.partition("#")[0] for url in chromium.requests if url != "about:blank"}
-    assert asked <= set(addresses.values())
 
 
 @needs_chromium

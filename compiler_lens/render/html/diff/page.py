@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from compiler_lens.analysis.diff.model import RecordingDiff
 from compiler_lens.analysis.ownership import UserPaths
-from compiler_lens.model import Recording
 from compiler_lens.render.console import diff_words as told
+from compiler_lens.render.console.diff_views import Compared
 from compiler_lens.render.html.diff.kernels import change_table, changes, pair_details, pair_table
 from compiler_lens.render.html.diff.matter import Both
 from compiler_lens.render.html.diff.overview import overview
@@ -19,21 +18,6 @@ from compiler_lens.render.html.pool import packed, shelved
 from compiler_lens.render.html.redact import redacted_diff
 from compiler_lens.render.html.shell import own_file, rendered, write
 from compiler_lens.render.text import number, plural
-
-
-class Compared(Protocol):
-    """Two recordings and what differs between them."""
-
-    @property
-    def before(self) -> Recording: ...
-    @property
-    def after(self) -> Recording: ...
-    @property
-    def result(self) -> RecordingDiff: ...
-    @property
-    def names(self) -> tuple[str, str]:
-        """What the reader knows the two by."""
-
 
 # Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
 _VIEWS: Mapping[str, str] = {
