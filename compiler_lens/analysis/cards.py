@@ -11,6 +11,7 @@ from compiler_lens.analysis.fallout import Regions, fallout_of, regions
 from compiler_lens.analysis.ownership import Ownership, is_machinery
 from compiler_lens.analysis.remedies import Remedy, remedy_for
 from compiler_lens.analysis.rewrites import Rewrite, rewrite
+from compiler_lens.analysis.rewrites.arms import arm_at
 from compiler_lens.analysis.source import Excerpt, sources
 from compiler_lens.model import (
     BreakCause,
@@ -118,7 +119,7 @@ def break_cards(
                 parts=sum(function.parts for function in broken[BreakOutcome.SPLIT]),
                 functions={outcome: len(functions) for outcome, functions in broken.items()},
                 excerpt=known.excerpt(key.file, key.line) if place else None,
-                remedy=remedy_for(card.cause),
+                remedy=remedy_for(card.cause, arm_at(known, place) if place else None),
                 rewrite=rewrite(card.cause, known, place) if place else None,
             )
         )

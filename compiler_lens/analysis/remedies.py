@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from compiler_lens.analysis.rewrites.arms import Arm
 from compiler_lens.model import BreakCause
 
 
@@ -34,10 +35,15 @@ class Remedy:
     leave: str = ""  # when not to touch it
 
 
-def remedy_for(cause: BreakCause) -> Remedy | None:
-    """The most specific advice on a cause; None where we have none."""
+def remedy_for(cause: BreakCause, arm: Arm | None = None) -> Remedy | None:
+    """The most specific advice on a cause, and for a branch on what it is there for; None where we have none."""
     said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"
-    return next((r for r in _by_type().get(cause.gb_type, ()) if re.search(r.about, said)), None)
+    found = next((r for r in _by_type().get(cause.gb_type, ()) if re.search(r.about, said)), None)
+    if found is None or found.name not in _BRANCHES:
+        return found
+    if arm is Arm.SAVES_WORK:
+        return SAVES_WORK
+    return replace(found, leave="") if arm is Arm.OTHER else found
 
 
 @functools.cache
@@ -66,7 +72,8 @@ _ARGUMENT = "Failed to convert args/kwargs to proxy"
 _SCALARS = Setting(
     "torch._dynamo.config.capture_scalar_outputs",
     "True",
-    "The number becomes an unknown in the graph: code that branches on it or sizes a tensor with it may still break.",
+    "The number becomes an unknown in the graph: branching on it or sizing a tensor with it may still break; printing it "
+    "under `reorderable_logging_functions` does.",
 )
 _SHAPES = Setting(
     "torch._dynamo.config.capture_dynamic_output_shape_ops",
@@ -77,6 +84,20 @@ _AUTOGRAD = Setting(
     "torch._dynamo.config.trace_autograd_ops",
     "True",
     "The backward becomes part of this graph: it is compiled with it, and hooks on parameters may not work.",
+)
+
+_BRANCHES = ("branch_on_tensor", "branch_on_number")
+
+# Not told by torch's words but by the code: a branch that goes on to the next round of a loop.
+SAVES_WORK = Remedy(
+    name="check_that_saves_work",
+    gb_types=("Data-dependent branching",),
+    why="The branch depends on a tensor's value, which is known only when the code runs.",
+    change="Delete the check: it only saves work where what follows it does nothing for an empty mask or a sum of 0.",
+    before="for i, mask in enumerate(masks):\n    if mask.sum() == 0:\n        continue\n"
+    "    y = y + torch.where(mask, x * i, 0)",
+    after="for i, mask in enumerate(masks):\n    y = y + torch.where(mask, x * i, 0)",
+    leave="Where what follows is an error, or something else, for an empty mask.",
 )
 
 _VALUES = (
@@ -280,8 +301,18 @@ _TELLING = (
         setting=Setting(
             "torch._dynamo.config.reorderable_logging_functions",
             "{print}",
-            "What is printed appears after the graph has run; a shape or another tuple in it still breaks the graph.",
+            "What is printed appears after the graph has run; a shape or another tuple still breaks the graph, and so does "
+            "a number that `capture_scalar_outputs` made an unknown.",
         ),
+    ),
+    Remedy(
+        name="reordered_log",
+        gb_types=("attempted to reorder a debugging function that can't actually be reordered",),
+        why="`reorderable_logging_functions` puts off calls with tensors, constants or formatted text, and no others.",
+        change="Print the tensor itself, without `.item()`, a shape or a tuple; or set only one of this and "
+        "`capture_scalar_outputs`.",
+        before='print("mean", x.mean().item())',
+        after='print("mean", x.mean())',
     ),
     Remedy(
         name="logging",
@@ -321,8 +352,8 @@ _TELLING = (
         about=r"module: _?warnings\b",
         why="Changing which warnings are shown changes Python's own state, which the graph cannot do.",
         change="Put `catch_warnings` or `simplefilter` around the call of the compiled function.",
-        before="with warnings.catch_warnings():\n    y = model(x)",
-        after="with warnings.catch_warnings():\n    y = compiled_model(x)",
+        before="def step(x):\n    with warnings.catch_warnings():\n        return model(x)",
+        after="def step(x):\n    return model(x)\n\nwith warnings.catch_warnings():\n    y = step(x)",
     ),
     Remedy(
         name="clock",
@@ -330,8 +361,8 @@ _TELLING = (
         about=r"module: _?time,|time function",
         why="The clock must be read, or waited for, at this point of the run; a graph runs as a whole.",
         change="Take the time outside of the compiled function, or use `torch.profiler` for what happens inside.",
-        before="start = time.perf_counter()\ny = model(x)\nseconds = time.perf_counter() - start",
-        after="start = time.perf_counter()\ny = compiled_model(x)\nseconds = time.perf_counter() - start",
+        before="def step(x):\n    start = time.perf_counter()\n    y = model(x)\n    return y, time.perf_counter() - start",
+        after="def step(x):\n    return model(x)\n\nstart = time.perf_counter()\ny = step(x)\nseconds = time.perf_counter() - start",
     ),
     Remedy(
         name="files",
@@ -348,8 +379,8 @@ _TELLING = (
         about=r"module: torch\.serialization",
         why="`torch.save` and `torch.load` read or write a file, an effect outside of the graph.",
         change="Load before and save after the compiled function; return the tensor that you want to save.",
-        before='y = model(x)\ntorch.save(y, "y.pt")',
-        after='y = compiled_model(x)\ntorch.save(y, "y.pt")',
+        before='def step(x):\n    y = model(x)\n    torch.save(y, "y.pt")',
+        after='def step(x):\n    return model(x)\n\ntorch.save(step(x), "y.pt")',
         leave="Where it is called once in a while, such as for a checkpoint, the break costs next to nothing.",
     ),
     Remedy(
@@ -496,8 +527,8 @@ _MODULES = (
         about=r"OrderedDict|is_lazy",
         why="Loading weights replaces a module's state, work for once and not for each call.",
         change="Call `load_state_dict` outside of the compiled function; compiled code sees the new values.",
-        before="model.load_state_dict(state)\ny = model(x)",
-        after="model.load_state_dict(state)\ny = compiled_model(x)",
+        before="def step(x):\n    model.load_state_dict(state)\n    return model(x)",
+        after="def step(x):\n    return model(x)\n\nmodel.load_state_dict(state)\ny = step(x)",
     ),
     Remedy(
         name="script",
@@ -529,8 +560,8 @@ _MODULES = (
         about=r"module: torch(\.\w+)*, qualname: set_(?!rng)|warn_only",
         why="This changes a setting of the whole process, which a graph cannot do.",
         change="Set it once at the start of the program, before the compiled function.",
-        before="torch.set_num_threads(1)\ny = model(x)",
-        after="torch.set_num_threads(1)\ny = compiled_model(x)",
+        before="def step(x):\n    torch.set_num_threads(1)\n    return model(x)",
+        after="def step(x):\n    return model(x)\n\ntorch.set_num_threads(1)\ny = step(x)",
     ),
     Remedy(
         name="machine_state",
@@ -920,8 +951,8 @@ _PYTHON = (
         about=r"ContextVar",
         why="A `ContextVar` is state of the running thread, which a graph does not change and older versions cannot read.",
         change="Read it before the compiled function and pass the value in; set it outside.",
-        before="token = mode.set(2)\ny = model(x)\nmode.reset(token)",
-        after="token = mode.set(2)\ny = compiled_model(x)\nmode.reset(token)",
+        before="def step(x):\n    token = mode.set(2)\n    y = model(x)\n    mode.reset(token)\n    return y",
+        after="def step(x):\n    return model(x)\n\ntoken = mode.set(2)\ny = step(x)\nmode.reset(token)",
     ),
     Remedy(
         name="context_manager",
@@ -932,8 +963,8 @@ _PYTHON = (
         ),
         why="The compiler does not know what entering and leaving this context manager does.",
         change="Put the `with` round the call of the compiled function.",
-        before="with contextlib.redirect_stdout(log):\n    y = model(x)",
-        after="with contextlib.redirect_stdout(log):\n    y = compiled_model(x)",
+        before="def step(x):\n    with contextlib.redirect_stdout(log):\n        return model(x)",
+        after="def step(x):\n    return model(x)\n\nwith contextlib.redirect_stdout(log):\n    y = step(x)",
     ),
     Remedy(
         name="break_in_context",

@@ -254,6 +254,20 @@ class out_argument(Case):
 LOGGER = logging.getLogger("remedies")
 
 
+class reordered_log(Case):
+    config = {"reorderable_logging_functions": {print}, "capture_scalar_outputs": True}
+
+    def broken(x):
+        y = x + 1
+        print("mean", y.mean().item())
+        return y * 2
+
+    def mended(x):
+        y = x + 1
+        print("mean", y.mean())
+        return y * 2
+
+
 class print_(Case):
     def broken(x):
         y = x + 1

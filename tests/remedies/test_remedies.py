@@ -14,8 +14,10 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.analysis.remedies import REMEDIES, remedy_for
-from compiler_lens.model import BreakCause, Outcome
+from compiler_lens.analysis.remedies import REMEDIES, SAVES_WORK, remedy_for
+from compiler_lens.analysis.rewrites.arms import arm_at
+from compiler_lens.analysis.source import Sources
+from compiler_lens.model import BreakCause, Outcome, SourceLine
 from compiler_lens.readers.registry_text import read_causes
 
 HERE = Path(__file__).parent
@@ -104,7 +106,8 @@ def test_the_broken_code_breaks_for_the_reason_that_the_remedy_is_about(case):
 def test_the_mended_code_is_compiled_whole_and_computes_the_same(case):
     found, recording, causes = compiled(case, case.mended, getattr(case, "mended_inputs", case.inputs))
     assert causes == []
-    assert {c.outcome for c in recording.compilations} == {Outcome.COMPILED}
+    frames = [c for c in recording.compilations if c.compile_id.frame is not None]  # printing a tensor calls others
+    assert {c.outcome for c in frames} == {Outcome.COMPILED}
     seed()
     for _ in range(case.calls):
         expected = getattr(case, "answer", case.broken)(*case.inputs())
@@ -163,6 +166,40 @@ def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
     assert remedy_for(BreakCause("Data dependent operator", context="aten.equal.default")) is asks
     assert remedy_for(BreakCause("Data dependent operator", context="aten._local_scalar_dense.default")) is takes_any
     assert remedy_for(BreakCause("no such type")) is None
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "may_be_left"),
+    [
+        ("if x.sum() == 0:\n            continue", "check_that_saves_work", True),
+        ("if not x.any():\n            continue", "check_that_saves_work", True),
+        ("if x.sum() > 9:\n            continue", "branch_on_tensor", False),
+        ("if x.isnan().any():\n            raise ValueError", "branch_on_tensor", True),
+        ("if x.sum() > 9:\n            x = x / 2", "branch_on_tensor", False),
+    ],
+)
+def test_advice_on_a_branch_is_on_what_it_is_there_for(code, name, may_be_left):
+    text = f"def f(xs):\n    for x in xs:\n        {code}\n        g(x)\n"
+    line = SourceLine("/app/model.py", 3, "f", code.split("\n", maxsplit=1)[0])
+    arm = arm_at(Sources({"/app/model.py": text}), line)
+    remedy = remedy_for(BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()"), arm)
+    assert (remedy.name, bool(remedy.leave)) == (name, may_be_left)
+
+
+def test_a_check_that_only_saves_work_may_be_deleted():
+    masks, x = [torch.tensor([True, False]), torch.tensor([False, False])], torch.ones(2)
+    results = []
+    for code in (SAVES_WORK.before, SAVES_WORK.after):
+        names = {"torch": torch, "masks": masks, "x": x, "y": torch.zeros(2)}
+        exec(code, names)
+        results.append(names["y"])
+    torch.testing.assert_close(*results)
+    assert "if" not in SAVES_WORK.after
+
+
+def test_no_example_compiles_the_model_that_breaks():
+    """What stands around the call of a compiled function is no change of what breaks in it."""
+    assert not [remedy.name for remedy in REMEDIES if "compiled_model(x)" in remedy.after]
 
 
 def test_no_remedy_is_hidden_by_another():
