@@ -13,7 +13,7 @@ from compiler_lens.model import Graph, GraphStage, Node, Recording, SavedTensor
 _HELD = re.compile(r"_(?:parameters|buffers)_+(?:modules_+)?(\w+?)_*$")  # L_self_modules_up_parameters_weight_
 _POSITION = re.compile(r"args_(\d{1,4})")
 _WORD = re.compile(r"\w+")
-_BACKWARDS = (GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD)
+BACKWARDS = (GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD)
 
 
 class Role(Enum):
@@ -206,7 +206,7 @@ def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Seque
     label = known.label if known else node.name
     if node.name.startswith("tangents_"):
         return Value(node, Role.TANGENT, f"gradient of output {node.name[9:]}")
-    if stage in _BACKWARDS:
+    if stage in BACKWARDS:
         held = known is not None and known.role is Role.PARAMETER
         return Value(node, Role.PARAMETER if held else Role.SAVED if node.specs else Role.SIZE, label)
     if known:
@@ -222,7 +222,7 @@ def _outputs(graph: Graph, saved: Sequence[SavedTensor], primals: Sequence[Value
     given = [word for word in _WORD.findall(output.arguments) if word in nodes or word == "None"]
     if not set(output.inputs) <= set(given):
         given = list(output.inputs)
-    if saved and graph.stage not in _BACKWARDS:  # behind the saved tensors come the sizes that are saved
+    if saved and graph.stage not in BACKWARDS:  # behind the saved tensors come the sizes that are saved
         sizes = takewhile(lambda name: name in nodes and not nodes[name].specs, reversed(given))
         given = given[: len(given) - len(list(sizes))]
     roles = _roles(graph.stage, given, saved, primals)
@@ -234,10 +234,10 @@ def _roles(
 ) -> list[Value]:
     blank = Node("", "", "")
     results = [Value(blank, Role.RESULT, name) for name in given]
-    if stage in _BACKWARDS or stage is GraphStage.AOT_JOINT:
+    if stage in BACKWARDS or stage is GraphStage.AOT_JOINT:
         first = len(given) - len(primals) if stage is GraphStage.AOT_JOINT else 0
         if not primals or first + len(primals) != len(given):
-            return [replace(value, role=Role.GRADIENT) for value in results] if stage in _BACKWARDS else results
+            return [replace(value, role=Role.GRADIENT) for value in results] if stage in BACKWARDS else results
         return results[:first] + [
             Value(blank, Role.GRADIENT if of.role is Role.PARAMETER else Role.RESULT, f"gradient of {of.label}")
             for of in primals

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TYPE_CHECKING, TypeVar
 
-from compiler_lens.analysis.graph_flow import HELD, Role, Value
+from compiler_lens.analysis.graph_flow import BACKWARDS, HELD, Role, Value
 from compiler_lens.analysis.graph_times import Spent
 from compiler_lens.analysis.level_tree import MOST, Child, Group, folds
+from compiler_lens.analysis.lineage import is_view
 from compiler_lens.model import Node
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Box:
     reads: tuple[Value, ...] = ()  # parameters and saved tensors that it reads: no boxes of their own
     gives: tuple[Value, ...] = ()  # what it saves for the backward, gradients of parameters
     spent: Spent | None = None  # what the launches in it took, all repeats together
+    recomputed: int = 0  # ops of the forward that a backward computes again: of one repeat, views not counted
 
     @property
     def repeats(self) -> int:
@@ -109,11 +111,19 @@ class LevelBuilder:
             start, end = (first, first + 1) if isinstance(first, int) else (first.first, _end(run[-1]))
             nodes = tuple(node for step in steps[start:end] for node in step.nodes)
             if isinstance(first, int):
-                self.boxes.append(Box(f"s{first}", BoxKind.OP, nodes, run))
+                self.boxes.append(Box(f"s{first}", BoxKind.OP, nodes, run, recomputed=self._recomputed(nodes)))
             else:
                 spent = self.whole.spent(start, end)
-                self.boxes.append(Box(f"g{start}-{_end(first)}", BoxKind.GROUP, nodes, run, first, spent=spent))
+                again = self._recomputed(nodes) // len(run)
+                key = f"g{start}-{_end(first)}"
+                self.boxes.append(Box(key, BoxKind.GROUP, nodes, run, first, spent=spent, recomputed=again))
             self.owner.extend([len(self.boxes) - 1] * (end - start))
+
+    def _recomputed(self, nodes: Sequence[Node]) -> int:
+        if self.whole.flow.graph.stage not in BACKWARDS:
+            return 0
+        # The sums of gradients that no line wrote are nobody's ops; what autograd made is marked as its own.
+        return sum(not node.backward and bool(node.origins) and not is_view(node.target) for node in nodes)
 
     def _box_of(self, step: int) -> int:
         return self.owner[step - self.group.first]

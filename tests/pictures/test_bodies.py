@@ -252,3 +252,23 @@ def test_any_part_can_be_drawn():
     with pytest.raises(UsageError, match="it is whole"):
         draw(recording, "dynamo", part=2)
     assert draw(recording, "dynamo", part=1).title == draw(recording, "dynamo").title
+
+
+# -- recomputed
+
+
+def recomputed(compile_id, stage):
+    found = known(compile_id, stage)
+    return {box.group.label if box.group else box.nodes[0].name: box.recomputed for box in found.level().boxes}
+
+
+def test_what_a_checkpoint_computes_again_is_marked():
+    found = recomputed("2/0", "backward")
+    assert found == {"blocks.2": 2, "blocks.0": 2} | {key: 0 for key in found if "blocks" not in key}
+    assert "recomputed<" in draw(made.recorded("hops"), "training", "2/0").svg
+    assert not any(recomputed("2/0", "forward").values())
+
+
+def test_ops_that_the_backward_computes_again_are_marked_and_its_own_are_not():
+    found = levels(made.recorded("trig"), choose(made.recorded("trig"), "backward").graph)
+    assert {box.nodes[0].name for box in found.level().boxes if box.recomputed} == {"sin", "cos"}

@@ -14,7 +14,8 @@ from compiler_lens.analysis.level_boxes import BoxKind
 from compiler_lens.analysis.levels import levels
 from compiler_lens.analysis.lineage import is_view
 from compiler_lens.model import GraphStage, Kernel, KernelKind, Launch, Pass, Recording
-from compiler_lens.render.graph.labels import facts, lines
+from compiler_lens.render.graph.facts import facts
+from compiler_lens.render.graph.labels import lines
 
 STAGES = {GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD}
 RECORDED = sorted(

@@ -14,7 +14,7 @@ from compiler_lens.analysis.level_boxes import LIMIT, BoxKind
 from compiler_lens.analysis.level_tree import GroupKind
 from compiler_lens.analysis.levels import levels
 from compiler_lens.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
-from compiler_lens.render.graph.labels import facts
+from compiler_lens.render.graph.facts import facts
 
 REAL = [
     "trig",

@@ -6,6 +6,7 @@ import pydot
 
 from compiler_lens.analysis.level_boxes import Box, BoxKind, Level
 from compiler_lens.render.graph import labels
+from compiler_lens.render.graph.facts import facts
 from compiler_lens.render.graph.style import fill
 from compiler_lens.render.graph.tints import tint
 from compiler_lens.render.text import one_line
@@ -37,7 +38,7 @@ def _node(number: int, box: Box, within: str) -> pydot.Node:
         peripheries="2" if box.group else "1",
         fillcolor=_quoted(inside),
         color=_quoted(edge),
-        tooltip=_quoted(*labels.facts(box).split("\n")),
+        tooltip=_quoted(*facts(box).split("\n")),
     )
 
 

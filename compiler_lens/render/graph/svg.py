@@ -11,6 +11,7 @@ from xml.sax.saxutils import escape
 from compiler_lens.analysis.level_boxes import Box, BoxKind
 from compiler_lens.model import Node
 from compiler_lens.render.graph import labels
+from compiler_lens.render.graph.facts import facts
 from compiler_lens.render.graph.layout import Point
 from compiler_lens.render.graph.measure import TEXT, TITLE, text_width
 from compiler_lens.render.graph.scene import HEADER, LINE, Drawn, Line, Picture, inside
@@ -201,7 +202,7 @@ def _badge(drawn: Drawn) -> str:
 
 
 def _linked(drawn: Drawn, href: Href | None, inside: str) -> str:
-    told = _title(labels.facts(drawn.box))
+    told = _title(facts(drawn.box))
     target = href(drawn.box) if href else ""
     return f'<a href="{_text(target)}">{told}{inside}</a>' if target else f"<g>{told}{inside}</g>"
 

@@ -9,7 +9,7 @@ from compiler_lens.analysis.roofline import Bound, GroupCost
 from compiler_lens.model import Ceilings, Recording
 from compiler_lens.render.console.kernels import moved
 from compiler_lens.render.console.profile_table import bound_words, gain_words, how_often, rate
-from compiler_lens.render.graph.labels import BOUND_WORDS
+from compiler_lens.render.graph.facts import BOUND_WORDS
 from compiler_lens.render.html.ink import Cell
 from compiler_lens.render.profile_words import BOUNDS
 from compiler_lens.render.text import flops, microseconds, number, percent, plural
