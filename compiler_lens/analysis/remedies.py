@@ -41,8 +41,8 @@ def remedy_for(cause: BreakCause, arm: Arm | None = None) -> Remedy | None:
     found = next((r for r in _by_type().get(cause.gb_type, ()) if re.search(r.about, said)), None)
     if found is None or found.name not in _BRANCHES:
         return found
-    if arm is Arm.SAVES_WORK:
-        return SAVES_WORK
+    if arm in _OF_ARMS:
+        return _OF_ARMS[arm]
     return replace(found, leave="") if arm is Arm.OTHER else found
 
 
@@ -88,7 +88,7 @@ _AUTOGRAD = Setting(
 
 _BRANCHES = ("branch_on_tensor", "branch_on_number")
 
-# Not told by torch's words but by the code: a branch that goes on to the next round of a loop.
+# Not told by torch's words but by the code: a branch that goes on to the next round of a loop, and one that raises.
 SAVES_WORK = Remedy(
     name="check_that_saves_work",
     gb_types=("Data-dependent branching",),
@@ -99,6 +99,17 @@ SAVES_WORK = Remedy(
     after="for i, mask in enumerate(masks):\n    y = y + torch.where(mask, x * i, 0)",
     leave="Where what follows is an error, or something else, for an empty mask.",
 )
+
+RAISES = Remedy(
+    name="check_that_raises",
+    gb_types=("Data-dependent branching",),
+    why="The branch depends on a tensor's value, which is known only when the code runs.",
+    change="Check outside of the compiled function, or make it a check inside of the graph: `torch._assert_async`.",
+    before='if x.isnan().any():\n    raise ValueError("nan")',
+    after='torch._assert_async(~x.isnan().any(), "nan")',
+    leave="A check that ends training, such as stopping on NaN, belongs outside of the compiled function.",
+)
+_OF_ARMS: Mapping[Arm | None, Remedy] = {Arm.SAVES_WORK: SAVES_WORK, Arm.RAISES: RAISES}
 
 _VALUES = (
     Remedy(

@@ -174,7 +174,8 @@ def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
         ("if x.sum() == 0:\n            continue", "check_that_saves_work", True),
         ("if not x.any():\n            continue", "check_that_saves_work", True),
         ("if x.sum() > 9:\n            continue", "branch_on_tensor", False),
-        ("if x.isnan().any():\n            raise ValueError", "branch_on_tensor", True),
+        ("if x.isnan().any():\n            raise ValueError", "check_that_raises", True),
+        ("if x.isnan().any():\n            return None", "branch_on_tensor", True),
         ("if x.sum() > 9:\n            x = x / 2", "branch_on_tensor", False),
     ],
 )

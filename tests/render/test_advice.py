@@ -1,11 +1,15 @@
 """Advice must hold for the very line that it is given for."""
 
+from dataclasses import replace
+
 import pytest
 import sample_recordings as samples
 
 from compiler_lens.analysis.cards import break_cards
 from compiler_lens.model import BreakCause, Recording
 from compiler_lens.render.advice import setting_of
+from compiler_lens.render.console import report, view
+from compiler_lens.render.console.open_page import page_for
 
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
 LOGGER = BreakCause("logging.Logger method not supported for non-export cases", context="Logger.warning")
@@ -29,3 +33,21 @@ def test_capturing_a_number_helps_where_it_is_used():
 def test_the_logging_method_to_ignore_is_that_of_the_line():
     assert "warning" in setting(LOGGER, 'logger.warning("mean %s", y)').value
     assert "info" not in setting(LOGGER, 'logger.warning("mean %s", y)').value
+
+
+@pytest.mark.parametrize("view_name", ["", "findings"])
+def test_settings_that_break_each_other_are_not_both_advised(view_name):
+    """`print` under `reorderable_logging_functions` fails on what `capture_scalar_outputs` makes of `.item()`: GB0296."""
+    item = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False", "GB0124")
+    made = tuple(samples.compilation(i) for i in (1, 2))
+    breaks = (
+        samples.graph_break(1, item, 18, "s = x.sum().item()"),
+        samples.graph_break(2, samples.PRINTING, 19, "print(s)"),
+    )
+    run = Recording(compilations=made, graph_breaks=breaks)
+    page = page_for(run, width=100, color=False)
+    text = view(run, view_name, page) if view_name else report(run, width=100, color=False)
+    assert "capture_scalar_outputs = True" in text
+    assert "or set torch._dynamo.config.reorderable_logging_functions" not in text
+    apart = replace(run, graph_breaks=breaks[1:])
+    assert "reorderable_logging_functions" in report(apart, width=100, color=False)

@@ -13,7 +13,8 @@ from compiler_lens.model import SourceLine
 class Arm(Enum):
     """What happens where the test of an `if` is true."""
 
-    ENDS = "ends"  # an error, a `return`, a `break`
+    RAISES = "raises"  # an error, and nothing else
+    ENDS = "ends"  # a `return`, a `break`
     SAVES_WORK = "saves work"  # on to the next round of a loop, since there is nothing to compute with
     OTHER = "other"
 
@@ -25,10 +26,10 @@ def arm_at(sources: Sources, at: SourceLine) -> Arm | None:
     except RecursionError:  # an expression nested deeper than Python's stack
         return None
     node = site.statement if site else None
-    if isinstance(node, ast.Assert):
-        return Arm.ENDS
     if not isinstance(node, ast.If):
         return None
+    if isinstance(node.body[0], ast.Raise) and not node.orelse:
+        return Arm.RAISES
     if isinstance(node.body[-1], (ast.Raise, ast.Return, ast.Break)):
         return Arm.ENDS
     is_next = isinstance(node.body[0], ast.Continue) and not node.orelse

@@ -30,6 +30,8 @@ from compiler_lens.render.text import clean, plural, seconds
 
 _MOST = 3
 _LINES = 4  # of a suggestion's code
+# What the first makes of `.item()`, the second cannot print: together they break the graph anew (GB0296).
+_APART = {"capture_scalar_outputs", "reorderable_logging_functions"}
 _PROFILE = "compiler-lens profile FILE:FACTORY"
 _FACTORY = "FACTORY is a function in FILE: def make(): return model, (x,)"
 _STYLES = {Severity.HIGH: BAD, Severity.MEDIUM: WARN, Severity.LOW: "", Severity.INFO: DIM}
@@ -42,8 +44,9 @@ def next_steps(recording: Recording, summary: Summary, page: Page, hints: int) -
         return nothing_to_fix(recording, summary, page)
     lines = [title("Next")]
     given: set[str] = set()
+    settings: list[str] = []
     for i, finding in enumerate(worth[:_MOST], 1):
-        told = advice(finding, page.at)
+        told = _with_others(advice(finding, page.at), settings)
         if told.change in given:  # said once, it need not be said for each line
             told = replace(told, change="", setting="")
         lines += _step(i, told, page, change=i <= hints)
@@ -62,14 +65,24 @@ def finding_lines(recording: Recording, selection: Selection, page: Page) -> lis
     worth = sum(not finding.benign for finding in found)
     told = f"{plural(worth, 'thing')} to fix" if worth else "nothing to fix"
     lines = [title("Findings", f"{told}, {len(found) - worth:,} to know")]
+    settings: list[str] = []
     for finding in found:
-        lines += [Text(), *_finding(finding, page)]
+        lines += [Text(), *_finding(finding, settings, page)]
     return lines
 
 
-def _finding(finding: Finding, page: Page) -> list[Text]:
+def _with_others(told: Advice, settings: list[str]) -> Advice:
+    """Without a setting that does not go with one given before; `settings` grows by what is given."""
+    name = told.setting.partition(" ")[0].rpartition(".")[2]
+    if any({name, before} == _APART for before in settings):
+        return replace(told, setting="")
+    settings.append(name)
+    return told
+
+
+def _finding(finding: Finding, settings: list[str], page: Page) -> list[Text]:
     cost = f", {seconds(finding.seconds)} {words.BASES[finding.basis]}" if finding.seconds else ""
-    told = advice(finding, page.at)
+    told = _with_others(advice(finding, page.at), settings)
     heading = line((f"{words.SEVERITIES[finding.severity]}{cost}", _STYLES[finding.severity]), indent=2)
     more = [command("more: ", page.show(view_of(finding)), indent=4)]
     return [heading, *_body(told, page, 4, change=True), *more]
