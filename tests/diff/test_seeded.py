@@ -35,7 +35,8 @@ def test_one_op() -> None:
 def test_one_shape() -> None:
     d = compared("base", "shape")
 
-    nothing_but(d, "graphs", "kernels")
+    nothing_but(d, "settings", "graphs", "kernels")
+    assert [(s.name, s.before, s.after) for s in d.settings] == [("input x", "f32[8, 16]", "f32[24, 16]")]
     assert {change.verdict for change in d.kernels} == {Verdict.CHANGED}
     assert sum(len(change.cases) for change in d.kernels) == 29
     assert {change.method for change in d.kernels} == {MatchMethod.ORIGINS}
@@ -50,7 +51,8 @@ def test_one_shape() -> None:
 def test_one_dtype() -> None:
     d = compared("base", "dtype")
 
-    nothing_but(d, "graphs", "kernels")
+    nothing_but(d, "settings", "graphs", "kernels")
+    assert [(s.name, s.before, s.after) for s in d.settings] == [("input x", "f32[8, 16]", "f64[8, 16]")]
     assert {change.aspects for change in d.kernels} == {(Aspect.DTYPE,)}
     assert {(x.before, x.after) for c in d.kernels for x in c.differences} == {("f32", "f64")}
     assert sum(len(change.cases) for change in d.kernels) == 29

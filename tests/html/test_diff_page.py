@@ -162,6 +162,23 @@ def test_it_says_what_the_console_says(name: str) -> None:
     assert set(listed) <= {*told.VERDICTS.values(), "other configuration", "identical, timed anew", *told.METHODS.values(), ""}  # fmt: skip
 
 
+def test_what_the_author_changed_stands_before_the_kernels_that_follow_from_it() -> None:
+    text = shown(page("op"))
+    assert text.count("Dynamo graph: relu → silu") == 1
+    assert text.index("Dynamo graph: relu → silu") < text.index("what weighs most first")
+    assert "input x" in shown(page("dtype"))
+    assert "no setting differs" not in shown(page("dtype"))
+
+
+def test_kernels_made_one_are_told_by_their_ops() -> None:
+    merged = [pair for pair in matter(found("modes")).pairs if pair.verdict == "merged"]
+    assert merged
+    assert all(told.grouping(pair.first).endswith(" → one kernel") for pair in merged)
+    assert all(" + " in told.grouping(pair.first) for pair in merged)
+    changed = next(pair for pair in matter(found("modes")).pairs if pair.verdict == "changed")
+    assert told.grouping(changed.first) == ""
+
+
 def test_times_are_told_on_both_sides() -> None:
     d, (table,) = found("modes").result, [pages.data(page("modes"))["kernels"]["changes"]]
     heads = [one["name"] for one in table["columns"]]

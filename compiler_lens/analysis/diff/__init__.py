@@ -7,6 +7,7 @@ from compiler_lens.analysis.diff.around import (
     break_changes,
     cudagraph_changes,
     frame_changes,
+    input_changes,
     recompile_changes,
     setting_changes,
     side_of,
@@ -39,7 +40,7 @@ def diff(before: Recording, after: Recording) -> RecordingDiff:
         recompile_changes(before, after),
         autotune_changes(before, after, paired[0]),
         cudagraph_changes(before, after, paired[0]),
-        setting_changes(before, after),
+        (*setting_changes(before, after), *input_changes(paired[0])),
     )
 
 

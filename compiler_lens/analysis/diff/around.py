@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
@@ -27,6 +28,8 @@ from compiler_lens.model import (
     CudagraphOutcome,
     CudagraphState,
     Environment,
+    Graph,
+    GraphStage,
     KernelKind,
     Outcome,
     Pass,
@@ -248,6 +251,29 @@ def _state(outcome: CudagraphOutcome | None) -> object:
 
 
 # -- settings
+
+
+def input_changes(pairs: Sequence[tuple[Compiled, Compiled]]) -> tuple[SettingChange, ...]:
+    """What the first graph is given, where that has other shapes or dtypes: the cause of all that follows."""
+    key = GraphStage.DYNAMO, 0
+    traced = [both for both in pairs if all(key in one.graphs for one in both)]
+    first = min(traced, key=lambda both: sorted(str(one.compilation.compile_id) for one in both), default=())
+    if not first:
+        return ()
+    left, right = (_inputs(one.graphs[key]) for one in first)
+    return tuple(
+        SettingChange(f"input {n}", left[n], right[n]) for n in sorted({*left} & {*right}) if left[n] != right[n]
+    )
+
+
+# As Dynamo names what a graph is given: L_x_, L_kwargs_input_ids_, and what a module holds.
+_INPUT = re.compile(r"L_(?!self_)(?:kwargs_)?(\w+?)_$")
+_HELD = re.compile(r"_(?:parameters|buffers)_")
+
+
+def _inputs(graph: Graph) -> dict[str, str]:
+    given = [node for node in graph.nodes if node.op == "placeholder" and node.specs and not _HELD.search(node.target)]
+    return {found[1]: ", ".join(map(str, node.specs)) for node in given if (found := _INPUT.match(node.target))}
 
 
 def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange, ...]:

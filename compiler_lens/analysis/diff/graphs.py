@@ -163,7 +163,9 @@ def _node_changes(aligned: Alignment) -> Iterator[NodeChange]:
     for (verdict, old, new), nodes in groups.items():
         names = tuple((b.name if b else "", a.name if a else "") for b, a in nodes)
         first = next(n for n in (nodes[0][1], nodes[0][0]) if n)
-        yield NodeChange(verdict, old, new, names, first.module, _line(first))
+        last = next(n for n in (nodes[-1][1], nodes[-1][0]) if n)
+        module = last.module if last.module != first.module else ""
+        yield NodeChange(verdict, old, new, names, first.module, _line(first), module)
 
 
 def _raw(aligned: Alignment) -> Iterator[tuple[Node | None, Node | None, Verdict]]:

@@ -150,6 +150,7 @@ class NodeChange:
     nodes: tuple[tuple[str, str], ...]  # their names, before and after
     module: str = ""  # of the first
     line: SourceLine | None = None  # the user's, of the first; after, if it is there
+    last_module: str = ""  # of the last, if that is another
 
     @property
     def times(self) -> int:
@@ -223,7 +224,7 @@ class CudagraphChange:
 
 @dataclass(frozen=True, slots=True)
 class SettingChange:
-    """A circumstance that differs: a version, the device, a mode, an option. Empty: as torch has it."""
+    """A circumstance that differs: a version, the device, a mode, an option, an input. Empty: as torch has it."""
 
     name: str
     before: str

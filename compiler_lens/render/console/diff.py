@@ -10,7 +10,13 @@ from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
-from compiler_lens.render.console.diff_around_words import autotune_line, cudagraph_line, frame_line, graph_lines
+from compiler_lens.render.console.diff_around_words import (
+    autotune_line,
+    cudagraph_line,
+    frame_line,
+    graph_lines,
+    is_cause,
+)
 from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, WARN, Page, line, paragraph
 from compiler_lens.render.text import plural, seconds
 
@@ -26,6 +32,7 @@ def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
     """The summary: what was compared, what the kernels do differently, and what else."""
     lines = paragraph(line(("Diff", TITLE), (f"  {settings_words(d)}", DIM)), page.width, 0, limit=2)
     lines += _gaps(d, page)
+    lines += _paragraphs(cause(d), page)
     lines += _kernels(d, page)
     lines += _paragraphs(around(d), page)
     lines += _times(d, page)
@@ -35,7 +42,7 @@ def diff_lines(d: RecordingDiff, page: Page) -> list[Text]:
 def diff_summary(d: RecordingDiff) -> list[str]:
     """The same as plain lines, without settings and compile times."""
     changes = [told.change_line(change, _NAME) for change in d.kernels[:_CHANGES]]
-    return [_kernels_line(d), *changes, *(text for _, text, _ in around(d))]
+    return [*(text for _, text, _ in cause(d)), _kernels_line(d), *changes, *(text for _, text, _ in around(d))]
 
 
 def _paragraphs(parts: Iterator[tuple[str, str, str]], page: Page) -> list[Text]:
@@ -76,9 +83,16 @@ def _kernels(d: RecordingDiff, page: Page) -> Iterator[Text]:
         yield line((f"… {plural(len(d.kernels) - _CHANGES, 'more change')}", DIM), indent=2)
 
 
+def cause(d: RecordingDiff) -> Iterator[tuple[str, str, str]]:
+    """Where the program itself differs, that: the kernels follow from it. As `around` tells the rest."""
+    if is_cause(d.graphs):
+        yield from (("graphs", text, "") for text in graph_lines(d.graphs))
+
+
 def around(d: RecordingDiff) -> Iterator[tuple[str, str, str]]:
     """What differs around the kernels: a line each, with the view that has all of it, and its style."""
-    yield from (("graphs", text, "") for text in graph_lines(d.graphs))
+    if not is_cause(d.graphs):
+        yield from (("graphs", text, "") for text in graph_lines(d.graphs))
     for frame in d.frames[:_PLACES]:
         yield "breaks", frame_line(frame), ""
     if d.breaks:

@@ -23,6 +23,11 @@ _SHOWN = 3  # changes of graphs, told in one line
 _ARROW = "→"
 
 
+def is_cause(changes: Sequence[GraphChange]) -> bool:
+    """Whether the graph that Dynamo traced differs: what the author wrote, or gave it, is another."""
+    return any(change.stage is GraphStage.DYNAMO for change in changes)
+
+
 def graph_lines(changes: Sequence[GraphChange]) -> list[str]:
     """What differs in the first stage that differs, of all compilations: the later ones follow from it."""
     if not changes:
@@ -51,6 +56,12 @@ def node_change(change: NodeChange) -> str:
     if change.verdict is Verdict.IDENTICAL:
         return f"moved: {after}"
     return f"+ {after}" if after else f"- {before}"
+
+
+def node_modules(change: NodeChange) -> str:
+    """Where the nodes are: `blocks.0 … blocks.2`."""
+    between = ", " if change.times == 2 else " … "  # noqa: PLR2004 -- both of them
+    return between.join(part for part in (change.module, change.last_module) if part)
 
 
 def node(told: str) -> str:

@@ -17,7 +17,7 @@ from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.diff import diff_lines, phase_rows
-from compiler_lens.render.console.diff_around_words import break_verdict, choice, frame_line, node_change
+from compiler_lens.render.console.diff_around_words import break_verdict, choice, frame_line, node_change, node_modules
 from compiler_lens.render.console.diff_code import case_code
 from compiler_lens.render.console.diff_difference_words import differences
 from compiler_lens.render.console.open_page import page_for
@@ -39,7 +39,7 @@ class Compared(Protocol):
     def result(self) -> RecordingDiff: ...
     @property
     def names(self) -> tuple[str, str]:
-        """What to type for the two."""
+        """What to type for the two, or what the reader knows them by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def _graphs(both: _Both) -> Iterator[Text]:
             style = GOOD if node.verdict is Verdict.ADDED else BAD if node.verdict is Verdict.REMOVED else ""
             many = f" {times(node.times)}" if node.times > 1 else ""
             at = page.at(node.line) if node.line else ""
-            where = "  ".join(part for part in (node.module, at) if part)
+            where = "  ".join(part for part in (node_modules(node), at) if part)
             yield from paragraph(
                 line((node_change(node) + many, style), (f"  {where}" if where else "", DIM)), page.width, 4
             )

@@ -174,6 +174,17 @@ def _why(change: KernelChange) -> str:
     return f": {told}" if told else ""
 
 
+def grouping(case: Case) -> str:
+    """What became of kernels that are others in number, by their ops: `_log_softmax + sum → one kernel`."""
+    if len(case.before) == len(case.after) or not (case.before and case.after):
+        return ""
+    return f" {_ARROW} ".join(_grouped(side) for side in (case.before, case.after))
+
+
+def _grouped(side: Sequence[LaunchRef]) -> str:
+    return " + ".join(op_names(one.ops) or one.kernel for one in side) if len(side) > 1 else "one kernel"
+
+
 def microseconds(t: Times | None) -> str:
     """`; 40.1 → 31.2 µs`, and if that is no more than noise."""
     return f"; {spent(t)}{'' if t.above_noise else ' (not above noise)'}" if t else ""

@@ -80,7 +80,7 @@ def _row(pair: Pair, *, with_id: bool) -> Sequence[Cell]:
     one = (pair.first.after or pair.first.before)[0]
     return (
         (told.names(pair.first), None, f"#/kernel/{pair.key}"),
-        differences(pair.first.differences, _LISTED),
+        differences(pair.first.differences, _LISTED) or told.grouping(pair.first),
         *time_cells(pair.times),
         pair.verdict,
         _method(pair.method),

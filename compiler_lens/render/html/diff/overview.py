@@ -11,7 +11,7 @@ from compiler_lens.model import Recording
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_around_words as around_words
 from compiler_lens.render.console import diff_words as told
-from compiler_lens.render.console.diff import around, compile_time_words, gap_words, phase_rows, timed_words
+from compiler_lens.render.console.diff import around, cause, compile_time_words, gap_words, phase_rows, timed_words
 from compiler_lens.render.console.page import BAD, GOOD, WARN
 from compiler_lens.render.html.diff.kernels import change_hrefs
 from compiler_lens.render.html.diff.matter import Both
@@ -35,6 +35,7 @@ def overview(both: Both) -> dict[str, Any]:
         "gaps": gap_words(d),
         "counts": told.launch_counts(d) if d.kernels else [],
         "changes": [(told.change_line(d.kernels[n]), href) for n, href in enumerate(change_hrefs(both)[:_CHANGES])],
+        "cause": [(view, text) for view, text, _ in cause(d)],
         "around": [(view, text, _MOODS.get(style, "")) for view, text, style in around(d)],
         "compiling": compile_time_words(d),
         "phases": _phases(d),

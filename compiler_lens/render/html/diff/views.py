@@ -61,7 +61,7 @@ def _node(node: NodeChange, both: Both) -> Sequence[Cell]:
         _VERDICTS[node.verdict],
         around.node_change(node),
         figure(f"{node.times:,}", node.times) if node.times > 1 else "",
-        node.module,
+        around.node_modules(node),
         both.page.at(node.line) if node.line else "",
     )
 
