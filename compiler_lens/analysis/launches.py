@@ -89,8 +89,13 @@ def _called(told: Iterable[tuple[Call, str]], flow: Flow) -> Iterator[tuple[Call
         step = flow.makers.get(name)
         if step is not None and _is_library(call.kernel):
             target = flow.steps[step].node.target
-            if not is_view(target) and target.split(".")[-2:][0] in call.kernel.name:
+            if not is_view(target) and _is_called(call.kernel.name, target.split(".")[-2:][0]):
                 yield call, name
+
+
+def _is_called(kernel: str, op: str) -> bool:
+    """`extern_kernels.bias_addmm` computes addmm, `aten.index_put_` index_put."""
+    return any(f"_{part}".rstrip("_").endswith(f"_{op}") for part in kernel.split("."))
 
 
 def _without_late(launched: list[Launched], flow: Flow) -> list[Launched]:

@@ -128,6 +128,17 @@ def test_a_library_call_is_no_part_of_the_kernel_that_lays_out_its_input():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("called", "of"),
+    [("extern_kernels.bias_addmm", "addmm"), ("aten.index_put_", "index_put"), ("aten.sdpa_flash", "le")],
+)
+def test_which_op_a_library_call_is_of_its_name_tells(called, of):
+    ops = [made.op("a", "x"), made.op("b", "a", target=f"torch.ops.aten.{of}.default"), made.op("c", "b")]
+    call = kernel(called, (2, ("b", "c")), kind=KernelKind.FALLBACK)
+    found = dict(boxes(known_of(ops, kernel("k", (1, ("a", "b"))), call)))
+    assert found == ({"k": ["a", "b"], called: ["c"]} if of == "le" else {"k": ["a"], called: ["b", "c"]})
+
+
 def test_a_library_call_has_ops_that_are_not_called_like_it():
     ops = [made.op("m", "x", target="torch.ops.aten.mm.default"), made.op("a", "m")]
     fused = kernel("extern_kernels._mm_plus_mm", (1, ("m", "a")), kind=KernelKind.EXTERN)
