@@ -10,6 +10,7 @@ from compiler_lens.analysis.findings import Basis, Severity
 from compiler_lens.analysis.line_story import Fate
 from compiler_lens.analysis.lineage import Role
 from compiler_lens.analysis.phases import Phase
+from compiler_lens.analysis.tuned import Otherwise
 from compiler_lens.model import (
     AutotuneResult,
     CudagraphState,
@@ -20,7 +21,7 @@ from compiler_lens.model import (
     Pass,
     Trust,
 )
-from compiler_lens.render.text import one_line, seconds
+from compiler_lens.render.text import one_line, plural, seconds
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPILED: "compiled",
@@ -165,6 +166,18 @@ def tuning_time(results: Iterable[AutotuneResult]) -> str:
         spent[result.cached] += (result.seconds or 0.0) + (result.precompile_seconds or 0.0)
     earlier = f"{seconds(spent[True])} of an earlier run" if spent[True] else ""
     return ", and ".join(filter(None, (seconds(spent[False]) if spent[False] or not earlier else "", earlier)))
+
+
+def runs_otherwise(found: Otherwise | None) -> str:
+    """That what won is not what runs, where it is not."""
+    if found is None:
+        return ""
+    more = f" and {len(found.kernels) - 1:,} more" if len(found.kernels) > 1 else ""
+    are = plural(found.launches, "launch is", "launches are")
+    return (
+        f"not what runs: {are} {found.kernels[0]}{more} ({KERNEL_KINDS[found.kind]}). "
+        "Where work round a product can be fused into it, torch chooses again"
+    )
 
 
 def op_name(target: str) -> str:

@@ -7,10 +7,15 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
+from compiler_lens.analysis.diff import diff
 from compiler_lens.analysis.diff.source import constants
 from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.tuned import Tuned
+from compiler_lens.analysis.select import EVERYTHING
+from compiler_lens.analysis.tuned import Tuned, run_otherwise
 from compiler_lens.model import KernelKind
+from compiler_lens.render.console import view
+from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.html.tables import autotune_blocks
 
 DATA = Path(__file__).parent.parent / "gpu" / "data"
 
@@ -43,3 +48,23 @@ def test_one_of_several_is_none() -> None:
     several = Counter((one.op, one.inputs) for one in recording.autotunes)
     answers = [result for one in lineages if (result := Tuned.of(recording).result([one]))]
     assert all(several[result.op, result.inputs] == 1 for result in answers)
+
+
+def test_launches_of_another_kind_than_the_winner_are_told() -> None:
+    """Two products that the library won run as a template, with a cast or a gelu fused into it."""
+    recording = load(DATA / "gpt-max-autotune-cold.clens.gz", strict=True)
+    found = run_otherwise(recording, Provenance.of(recording).lineages)
+    others = [(one, found[id(one)]) for one in recording.autotunes if id(one) in found]
+    assert others
+    for result, other in others:
+        assert result.winner
+        assert (result.winner.kind is KernelKind.TEMPLATE) is not (other.kind is KernelKind.TEMPLATE)
+        kinds = {kernel.kind for kernel in recording.kernels if kernel.name in other.kernels}
+        assert kinds == {other.kind}
+    told = view(recording, "autotune", page_for(recording, width=200, color=False), EVERYTHING)
+    assert told.count("the winner is not what runs: ") == len(others)
+    assert "(template). Where work round a product can be fused into it, torch chooses again" in told
+    assert sum("not what runs" in str(cell) for cell in autotune_blocks(recording, None)[0]["columns"][-1]["cells"])
+    changes = diff(load(DATA / "gpt-default-cold.clens.gz", strict=True), recording).autotunes
+    assert {one.after_runs for one in changes} == {None, *(other for _, other in others)}
+    assert not any(one.before_runs for one in changes)

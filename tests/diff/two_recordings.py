@@ -41,6 +41,7 @@ def compared(before: str, after: str) -> RecordingDiff:
 _OTHER = {Verdict.ADDED: Verdict.REMOVED, Verdict.REMOVED: Verdict.ADDED}
 _OTHER |= {Verdict.SPLIT: Verdict.MERGED, Verdict.MERGED: Verdict.SPLIT}
 _FIELDS = {"before": "after", "before_spread": "after_spread", "outcome_before": "outcome_after"}
+_FIELDS |= {"before_runs": "after_runs"}
 _FIELDS |= {after: before for before, after in _FIELDS.items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from compiler_lens.analysis.cards import BreakCard, break_cards
 from compiler_lens.analysis.coverage import coverage
@@ -20,10 +21,11 @@ from compiler_lens.analysis.diff.model import (
 from compiler_lens.analysis.diff.programs import Compiled, Paired
 from compiler_lens.analysis.kernels import launch_count
 from compiler_lens.analysis.phases import phase_times
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.stories import recompile_stories
+from compiler_lens.analysis.tuned import Otherwise, run_otherwise
 from compiler_lens.model import (
     AutotuneChoice,
-    AutotuneResult,
     CompileId,
     CudagraphOutcome,
     CudagraphState,
@@ -180,30 +182,43 @@ def autotune_changes(
     for key in sorted({*left, *right}, key=repr):
         for k in range(max(len(left[key]), len(right[key]))):
             one, other = (side[key][k] if k < len(side[key]) else None for side in (left, right))
-            if _same(one, other):
+            if _same(one.winner if one else None, other.winner if other else None):
                 continue
-            told = key[1:], _name(one), _name(other)
-            known = found.get(told)
-            times = known.times + 1 if known else 1
-            op, inputs = key[1:]
-            found[told] = AutotuneChange(
-                op, inputs, known.before if known else one, known.after if known else other, times
-            )
+            told = key[1:], _name(one.winner if one else None), _name(other.winner if other else None)
+            found[told] = _once_more(found.get(told), _tuned_change(key, one, other))
     return tuple(found.values())
 
 
-_Tuned = defaultdict[tuple[int, str, tuple[str, ...]], list[AutotuneChoice | None]]
+@dataclass(frozen=True, slots=True)
+class _Won:
+    winner: AutotuneChoice | None
+    runs: Otherwise | None
+
+
+def _tuned_change(key: tuple[int, str, tuple[str, ...]], one: _Won | None, other: _Won | None) -> AutotuneChange:
+    _, op, inputs = key
+    won = [side.winner if side else None for side in (one, other)]
+    runs = [side.runs if side else None for side in (one, other)]
+    return AutotuneChange(op, inputs, won[0], won[1], 1, runs[0], runs[1])
+
+
+def _once_more(known: AutotuneChange | None, found: AutotuneChange) -> AutotuneChange:
+    if known is None:
+        return found
+    runs = known.before_runs or found.before_runs, known.after_runs or found.after_runs
+    return replace(known, times=known.times + 1, before_runs=runs[0], after_runs=runs[1])
+
+
+_Tuned = defaultdict[tuple[int, str, tuple[str, ...]], list[_Won]]
 
 
 def _tuned(recording: Recording, numbers: Mapping[CompileId, int]) -> _Tuned:
     made: _Tuned = defaultdict(list)
+    others = run_otherwise(recording, Provenance.of(recording).lineages) if recording.autotunes else {}
     for result in recording.autotunes:
-        made[numbers.get(result.compile_id, -1), result.op, result.inputs].append(_winner(result))
+        won = _Won(result.winner, others.get(id(result)))
+        made[numbers.get(result.compile_id, -1), result.op, result.inputs].append(won)
     return made
-
-
-def _winner(result: AutotuneResult) -> AutotuneChoice | None:
-    return result.winner
 
 
 def _same(one: AutotuneChoice | None, other: AutotuneChoice | None) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler_lens.analysis.phases import PhaseTimes
+from compiler_lens.analysis.tuned import Otherwise
 from compiler_lens.model import (
     AutotuneChoice,
     CompileId,
@@ -210,6 +211,8 @@ class AutotuneChange:
     before: AutotuneChoice | None
     after: AutotuneChoice | None
     times: int = 1  # ops of these inputs for which it did
+    before_runs: Otherwise | None = None  # launches of them that are no such choice
+    after_runs: Otherwise | None = None
 
 
 @dataclass(frozen=True, slots=True)

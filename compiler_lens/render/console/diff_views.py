@@ -222,9 +222,11 @@ def _autotune(both: _Both) -> Iterator[Text]:
     for change in changes:
         many = f" {times(change.times)}" if change.times > 1 else ""
         yield line((f"{change.op}{many}", PLACE), f"  {' '.join(change.inputs)}", indent=2)
-        for side, chosen in (("before", change.before), ("after", change.after)):
+        sides = (("before", change.before, change.before_runs), ("after", change.after, change.after_runs))
+        for side, chosen, runs in sides:
             took = f"{milliseconds(chosen.milliseconds)}  " if chosen else ""
-            yield from paragraph(line((f"{side:<7}", DIM), f"{took}{choice(chosen)}"), both.page.width, 4)
+            other = f", {words.runs_otherwise(runs)}" if runs else ""
+            yield from paragraph(line((f"{side:<7}", DIM), f"{took}{choice(chosen)}{other}"), both.page.width, 4)
 
 
 def _times(both: _Both) -> Iterator[Text]:

@@ -6,7 +6,9 @@ from rich.text import Text
 
 from compiler_lens.analysis.fusion_templates import asks_for_tuning, template_of
 from compiler_lens.analysis.library_calls import Library, library_of
+from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.select import Selection
+from compiler_lens.analysis.tuned import run_otherwise
 from compiler_lens.model import AutotuneResult, CudagraphOutcome, CudagraphState, Recording
 from compiler_lens.render import words
 from compiler_lens.render.console.columns import Column, table
@@ -24,8 +26,11 @@ def autotune_lines(recording: Recording, selection: Selection, page: Page) -> li
     if not results:
         return paragraph(f"Nothing was autotuned{_why_not(recording, selection)}.", page.width, 0)
     lines = [title("Autotuning", f"{plural(len(results), 'op')} in {words.tuning_time(results)}")]
+    others = run_otherwise(recording, Provenance.of(recording).lineages)
     for result in results:
         lines += [Text(), *_result(result, page)]
+        if told := words.runs_otherwise(others.get(id(result))):
+            lines += paragraph(f"the winner is {told}", page.width, 4, WARN)
     return lines
 
 

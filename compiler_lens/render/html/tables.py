@@ -10,6 +10,8 @@ from compiler_lens.analysis.caches import cache_summary
 from compiler_lens.analysis.compilations import CompilationRow, compile_seconds
 from compiler_lens.analysis.coverage import function_name
 from compiler_lens.analysis.phases import Phase, phase_times
+from compiler_lens.analysis.provenance import Provenance
+from compiler_lens.analysis.tuned import run_otherwise
 from compiler_lens.model import AutotuneResult, Compilation, CompileId, Outcome, Recording, Span
 from compiler_lens.render import words
 from compiler_lens.render.console.times import SAVED, total_words, worker_lines
@@ -140,8 +142,9 @@ def cache_blocks(recording: Recording, _: Ink) -> list[Block]:
 
 def autotune_blocks(recording: Recording, _: Ink) -> list[Block]:
     """Every op that was tuned with its winner; then for each its candidates, the fastest first."""
-    rows = [_won(result) for result in recording.autotunes]
-    columns = ("=id", "op", "`inputs", "`winner", "=kind", "#time", "#next best", "#choices", "#spent")
+    others = run_otherwise(recording, Provenance.of(recording).lineages) if recording.autotunes else {}
+    rows = [(*_won(result), words.runs_otherwise(others.get(id(result)))) for result in recording.autotunes]
+    columns = ("=id", "op", "`inputs", "`winner", "=kind", "#time", "#next best", "#choices", "#spent", "the winner is")
     note = f"{plural(len(rows), 'op')}, {words.tuning_time(recording.autotunes)}"
     return [table("Autotuning", columns, rows, note=note), *map(tuned_block, recording.autotunes)] if rows else []
 

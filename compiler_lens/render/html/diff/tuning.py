@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from compiler_lens.analysis.diff.model import AutotuneChange
+from compiler_lens.analysis.tuned import Otherwise
 from compiler_lens.model import AutotuneChoice, AutotuneResult, Recording
+from compiler_lens.render import words
 from compiler_lens.render.console import diff_around_words as told
 from compiler_lens.render.html.diff.matter import Both
 from compiler_lens.render.html.ink import Cell
@@ -24,13 +26,18 @@ def autotune_blocks(both: Both) -> list[Block]:
     rows = [
         (
             change.op, " ".join(change.inputs), figure(f"{change.times:,}", change.times) if change.times > 1 else "",
-            told.choice(change.before), _took(change.before), told.choice(change.after), _took(change.after),
+            _won(change.before, change.before_runs), _took(change.before),
+            _won(change.after, change.after_runs), _took(change.after),
         )
         for change in changes
     ]  # fmt: skip
     tried = [_results(half.recording) for half in both.halves]
     note = told.autotune_line(changes).partition(": ")[2]
     return [table("Autotuning", columns, rows, note=note), *(_of_change(change, tried) for change in changes)]
+
+
+def _won(choice: AutotuneChoice | None, runs: Otherwise | None) -> str:
+    return told.choice(choice) + (f", {words.runs_otherwise(runs)}" if runs else "")
 
 
 def _took(choice: AutotuneChoice | None) -> Cell:
