@@ -17,6 +17,7 @@ from compiler_lens.model import (
     CacheOutcome,
     CacheResult,
     Compilation,
+    CompileId,
     CudagraphOutcome,
     CudagraphState,
     GraphStage,
@@ -237,10 +238,13 @@ def _idle(recording: Recording) -> Iterator[Finding]:
 
 
 def _bypassed(recording: Recording) -> Iterator[Finding]:
+    """By layer; what AOTAutograd's cache did not take is no finding of the cache of what it was lowered to, too."""
+    told: set[CompileId] = set()
     for layer in CacheLayer:
-        bypassed = tuple(o for o in recording.caches if o.layer is layer and o.result is CacheResult.BYPASS)
-        if bypassed:
+        asked = (o for o in recording.caches if o.layer is layer and o.result is CacheResult.BYPASS)
+        if bypassed := tuple(o for o in asked if o.compile_id not in told):
             yield Finding(Severity.LOW, CacheBypassed(layer, bypassed))
+        told |= {o.compile_id for o in bypassed}
 
 
 def _tiny(recording: Recording, covered: Coverage) -> Iterator[Finding]:

@@ -158,6 +158,11 @@ def test_a_cache_that_refuses_a_graph_is_a_minor_finding_with_its_reason():
     refused = CacheOutcome(samples.compile_id(0), CacheLayer.AOT_AUTOGRAD, CacheResult.BYPASS, reason="custom op")
     finding = summarize(replace(samples.clean(), caches=(refused,))).findings[0]
     assert (finding.severity, finding.evidence) == (Severity.LOW, CacheBypassed(CacheLayer.AOT_AUTOGRAD, (refused,)))
+    below = replace(refused, layer=CacheLayer.FX_GRAPH, reason="HigherOrderOperator: cond")
+    other = replace(below, compile_id=samples.compile_id(1))
+    for caches, told in (((refused, below), [(refused,)]), ((refused, below, other), [(refused,), (other,)])):
+        found = [one.evidence for one in summarize(replace(samples.clean(), caches=caches)).findings]
+        assert [one.outcomes for one in found if isinstance(one, CacheBypassed)] == told, "the same graph: said once"
 
 
 def test_three_graphs_of_a_few_ops_are_a_finding_only_where_breaks_made_them():
