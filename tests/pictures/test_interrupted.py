@@ -10,7 +10,18 @@ import pytest
 from compiler_lens import UsageError, draw
 from compiler_lens.analysis.frame_graphs import frame_pieces
 from compiler_lens.analysis.levels import levels
-from compiler_lens.model import Compilation, CompileId, GraphStage, Node, Outcome, Recording, SavedTensor, TensorSpec
+from compiler_lens.model import (
+    THE_END,
+    CaptureProblem,
+    Compilation,
+    CompileId,
+    GraphStage,
+    Node,
+    Outcome,
+    Recording,
+    SavedTensor,
+    TensorSpec,
+)
 from compiler_lens.render.graph.labels import amount, kept_words
 
 AGAIN = CompileId(0, 1)
@@ -38,6 +49,15 @@ def test_forward_beside_backward_is_drawn_of_what_has_both() -> None:
     assert "[0/0]" in draw(recording, "training").title
     with pytest.raises(UsageError, match="no 'training' graph of 0/1: it has dynamo, forward, frame"):
         draw(recording, "training", "0/1")
+
+
+@pytest.mark.parametrize("stage", ["forward", "training", "frame"])
+def test_a_picture_of_a_recording_without_an_end_says_so(stage: str) -> None:
+    recording = made.recorded("trig")
+    cut = replace(recording, problems=(CaptureProblem(THE_END, "cut short"),))
+    assert cut.unfinished
+    assert "; the recording is not finished<" in draw(cut, stage).svg
+    assert "not finished" not in draw(recording, stage).svg
 
 
 def test_a_recompile_is_drawn_only_where_it_is_much_larger() -> None:

@@ -131,7 +131,7 @@ def _one(recording: Recording, choice: Choice, module: str, depth: int | None, g
     group = choose_module(known, module)
     drawn = picture(known, group, depth, graphviz=graphviz)
     title = _title(recording, choice, group.module)
-    note = level_note(known, group) + _others(choice)
+    note = level_note(known, group) + _others(choice) + _end(recording)
     if drawn.stopped is not None:
         opened = f"opened {plural(drawn.stopped, 'level')} deep" if drawn.stopped else "nothing opened"
         note += f"; {opened}, with more it could not be read"
@@ -164,7 +164,7 @@ def _training(recording: Recording, choice: Choice, depth: int | None) -> Drawin
     backward = next(g for g in same if g.stage is GraphStage.AOT_BACKWARD and g.ordinal == choice.graph.ordinal)
     pictures = pair(levels(recording, choice.graph), levels(recording, backward), depth)
     title = _title(recording, choice)
-    note = kept_words(choice.graph.saved) + _others(choice)
+    note = kept_words(choice.graph.saved) + _others(choice) + _end(recording)
     svg = to_svg(beside(*pictures, choice.graph.saved), title, note=note)
     return Drawing(title, svg, _name(choice))
 
@@ -174,6 +174,10 @@ def _others(choice: Choice) -> str:
     named = ", ".join(f"[{each}]" for each in choice.others[:_OTHERS])
     more = f" and {len(choice.others) - _OTHERS} more" if len(choice.others) > _OTHERS else ""
     return f"; also there: {named}{more}" if named else ""
+
+
+def _end(recording: Recording) -> str:
+    return "; the recording is not finished" if recording.unfinished else ""
 
 
 def _frame(recording: Recording, choice: Choice, depth: int | None) -> Drawing:
@@ -196,6 +200,7 @@ def draw_frame(recording: Recording, found: FramePieces, name: str = "", depth: 
             plural(breaks, "graph break") + (f"; {rest} more" if rest else ""),
         )
     )
+    note += _end(recording)
     return Drawing(title, to_svg(sheet, title, note=note), name)
 
 
