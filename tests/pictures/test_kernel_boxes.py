@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import made
 import pytest
@@ -110,6 +111,19 @@ def test_what_stands_between_two_ops_of_a_kernel_parts_it():
     shown = [box for box in known.level().boxes if box.group and box.group.label == "k"]
     assert [lines(box)[1] for box in shown] == ["C++ · part 1 of 2, 1 op", "C++ · part 2 of 2, 1 op"]
     assert "part 1 of 2: what stands between is none of this kernel" in facts(shown[0])
+
+
+def test_an_op_of_no_kernel_is_none_of_the_one_around_it_a_view_is():
+    around = kernel("k", (1, ("a", "c")))
+    assert boxes(known_of(chain_of("a", "b", "c"), around)) == [("k", ["a"]), ("b", ["b"]), ("k", ["c"])]
+    first, between, last = chain_of("a", "b", "c")
+    view = replace(between, target="torch.ops.aten.permute.default")
+    assert boxes(known_of([first, view, last], around)) == [("k", ["a", "b", "c"])]
+
+
+def test_an_op_of_no_kernel_that_a_launch_does_not_read_stands_behind_it():
+    ops = [made.op("a", "x"), made.op("s", "a"), made.op("b", "a")]
+    assert boxes(known_of(ops, kernel("k", (1, ("a", "b"))))) == [("k", ["a", "b"]), ("s", ["s"])]
 
 
 def test_an_op_of_no_kernel_that_needs_none_of_a_launch_stands_before_it():
