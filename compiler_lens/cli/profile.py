@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ _EPILOG = (
 """
 )
 
-
+_LOG_LEVEL = "KINETO_LOG_LEVEL"
 _USAGE = (
     "compiler-lens profile FILE:FACTORY [LINE | MODULE | NAME] [--mode M] [--training] [--repeats N] [-o REC]\n"
     "         [--json] [--width N] [--no-color]"
@@ -66,7 +68,21 @@ def run(args: argparse.Namespace) -> int:
     check_width(args.width)
     wanted = target(args.target, "profile")
     _check_output(args.output)
-    return printed(lambda: _text(args, wanted))
+    with _quiet_profiler():
+        return printed(lambda: _text(args, wanted))
+
+
+@contextlib.contextmanager
+def _quiet_profiler() -> Iterator[None]:
+    """Without the lines that torch's profiler (2.13, kineto) logs above its errors, for other tracers: `USDT:…`."""
+    if _LOG_LEVEL in os.environ:
+        yield
+        return
+    os.environ[_LOG_LEVEL] = "6"  # USDT is 5
+    try:
+        yield
+    finally:
+        os.environ.pop(_LOG_LEVEL, None)
 
 
 def _text(args: argparse.Namespace, wanted: Target) -> str:
