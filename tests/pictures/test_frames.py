@@ -77,3 +77,8 @@ def test_a_later_part_that_did_for_the_recompile_too_is_shown_with_it():
     recording = recorded(("0/0", 0, 5), ("1/0", 5, 0), ("0/1", 0, 5), ("0/2", 0, 5), ("1/1", 5, 0))
     assert told(recording, "0/1") == ["0/1@0 cut 5", "1/0@5"]
     assert told(recording, "0/2") == ["0/2@0 cut 5", "1/1@5"]
+
+
+def test_the_recompile_that_breaks_first_stands_before_the_part_that_goes_on_there():
+    recording = recorded(("0/0", 0, 5), ("1/0", 5, 7), ("2/0", 7, 9), ("3/0", 9, 0), ("1/1", 5, 9))
+    assert told(recording) == ["0/0@0 cut 5", "1/1@5 cut 9", "or 1/0@5 cut 7", "2/0@7 cut 9", "3/0@9"]
