@@ -42,7 +42,7 @@ def timed_calls(step: Step, calls: int, device: torch.device) -> Timed:
     if device.type != "cpu":
         return Timed(seconds_of(step, calls, device))
     rounds = [_watched(step, calls)]
-    while rounds[-1].is_held_up and len(rounds) < _ROUNDS:
+    while (rounds[-1].is_held_up or _is_uneven(rounds[-1].seconds)) and len(rounds) < _ROUNDS:
         time.sleep(_PAUSE)
         rounds.append(_watched(step, calls))
     return min(rounds, key=lambda one: median(one.seconds))
@@ -52,8 +52,12 @@ def wait_notes(timed: Timed, rounds: Sequence[float]) -> Iterator[ProfileNote]:
     """What speaks against such times; `rounds`: of the same work each."""
     if timed.is_held_up:
         yield ProfileNote(Remark.KEPT_WAITING, number=round(timed.share, 3))
-    if timed.shares and median(rounds) > _UNEVEN * min(rounds):
+    if timed.shares and _is_uneven(rounds):
         yield ProfileNote(Remark.UNEVEN, number=round(median(rounds) / min(rounds), 1))
+
+
+def _is_uneven(rounds: Sequence[float]) -> bool:
+    return median(rounds) > _UNEVEN * min(rounds)
 
 
 def _watched(step: Step, calls: int) -> Timed:

@@ -1,6 +1,7 @@
 """Profiles of real calls on a CPU: what is measured, what is left as it was, what is refused."""
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from torch import nn
 
 import compiler_lens
 from compiler_lens.cli import main
+from compiler_lens.cli import profile as cli_profile
 from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile_figures, profile_session, profile_waits
 from compiler_lens.measure.as_it_was import as_it_was
@@ -121,6 +123,9 @@ def test_calls_that_wait_for_a_processor_are_made_again_and_said(monkeypatch: py
     monkeypatch.setattr(profile_waits, "_watched", lambda *_: quiet)
     assert timed_calls(lambda: None, 5, CPU) is quiet
     assert not list(wait_notes(quiet, quiet.seconds))
+    rounds = iter([uneven, quiet])
+    monkeypatch.setattr(profile_waits, "_watched", lambda *_: next(rounds))
+    assert timed_calls(lambda: None, 5, CPU) is quiet
     assert {note.remark for note in wait_notes(uneven, uneven.seconds)} == {Remark.UNEVEN}
 
 
@@ -423,6 +428,16 @@ def test_an_error_in_a_traced_call_stops_the_profiler() -> None:
 
 
 # -- the command
+
+
+def test_the_command_does_not_log_for_other_tracers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KINETO_LOG_LEVEL", raising=False)
+    with cli_profile._quiet_profiler():
+        assert os.environ["KINETO_LOG_LEVEL"] == "6"
+    assert "KINETO_LOG_LEVEL" not in os.environ
+    monkeypatch.setenv("KINETO_LOG_LEVEL", "1")
+    with cli_profile._quiet_profiler():
+        assert os.environ["KINETO_LOG_LEVEL"] == "1", "the user's own"
 
 
 @pytest.mark.usefixtures("_no_ceilings")

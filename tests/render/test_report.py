@@ -11,7 +11,18 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens.analysis.diff import diff
-from compiler_lens.model import THE_END, BreakCause, CaptureProblem, CompileId, GraphStage, Outcome, Recording
+from compiler_lens.model import (
+    THE_END,
+    BreakCause,
+    CaptureProblem,
+    CompileId,
+    GraphStage,
+    Outcome,
+    Profile,
+    ProfileNote,
+    Recording,
+    Remark,
+)
 from compiler_lens.render.console import html_fragment, report
 from compiler_lens.render.console.diff import gap_words
 from compiler_lens.render.html import report_page
@@ -153,6 +164,13 @@ def test_a_recording_without_an_end_says_so_before_its_verdict():
     assert page.index("This recording is not finished") < page.index('class="verdict')
     (change,) = gap_words(diff(found, samples.clean()))
     assert change == "BEFORE is not finished: it is still being written"
+
+
+def test_a_diff_says_which_side_measured_a_busy_machine():
+    waited = ProfileNote(Remark.KEPT_WAITING, number=0.25)
+    timed, held_up = (Recording(profiles=(Profile(5, 9.0, 0.1, 8.0, (), notes=notes),)) for notes in ((), (waited,)))
+    assert gap_words(diff(timed, held_up)) == ["AFTER: times of this profile are not usable: see `profile`"]
+    assert gap_words(diff(timed, timed)) == []
 
 
 def test_gaps_in_the_recording_are_never_silent():

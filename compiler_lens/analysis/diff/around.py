@@ -21,6 +21,7 @@ from compiler_lens.analysis.diff.model import (
 from compiler_lens.analysis.diff.programs import Compiled, Paired
 from compiler_lens.analysis.kernels import launch_count
 from compiler_lens.analysis.phases import phase_times
+from compiler_lens.analysis.profile_doubts import doubts, is_usable
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.analysis.stories import recompile_stories
 from compiler_lens.analysis.tuned import Otherwise, run_otherwise
@@ -53,6 +54,7 @@ def side_of(recording: Recording) -> Side:
         busy_microseconds=profile.busy_microseconds if profile else None,
         problems=len(recording.problems),
         unfinished=recording.unfinished,
+        is_timed_well=profile is None or is_usable(doubts(profile, ())),
     )
 
 

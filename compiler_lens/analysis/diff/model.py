@@ -248,6 +248,7 @@ class Side:
     busy_microseconds: float | None = None  # of it, the device working
     problems: int = 0  # what could not be recorded or read: it may be what differs
     unfinished: str = ""  # why the recording has no end
+    is_timed_well: bool = True  # else its profile measured a busy machine
 
     @property
     def idle_microseconds(self) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff
+from compiler_lens.analysis.diff.model import BreakChange, RecordingDiff, Side
 from compiler_lens.analysis.phases import Phase
 from compiler_lens.render import words
 from compiler_lens.render.console import diff_words as told
@@ -18,6 +18,7 @@ from compiler_lens.render.console.diff_around_words import (
     is_cause,
 )
 from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, WARN, Page, line, paragraph
+from compiler_lens.render.profile_words import UNUSABLE
 from compiler_lens.render.text import plural, seconds
 
 _CHANGES = 4  # the biggest changes of kernels that a summary tells
@@ -64,11 +65,17 @@ def _gaps(d: RecordingDiff, page: Page) -> Iterator[Text]:
 def gap_words(d: RecordingDiff) -> list[str]:
     """A word on a side that could not be recorded or read whole."""
     sides = (("BEFORE", d.before), ("AFTER", d.after))
-    return [words.unfinished(side.unfinished, name) for name, side in sides if side.unfinished] + [
-        f"{name} has gaps, which may be what differs: {plural(side.problems, 'problem')} while it was recorded or read"
-        for name, side in sides
-        if side.problems > bool(side.unfinished)
-    ]
+    return [text for name, side in sides for text in _side_gaps(name, side)]
+
+
+def _side_gaps(name: str, side: Side) -> Iterator[str]:
+    if side.unfinished:
+        yield words.unfinished(side.unfinished, name)
+    if side.problems > bool(side.unfinished):
+        told = plural(side.problems, "problem")
+        yield f"{name} has gaps, which may be what differs: {told} while it was recorded or read"
+    if not side.is_timed_well:
+        yield f"{name}: {UNUSABLE}"
 
 
 def _kernels_line(d: RecordingDiff) -> str:
