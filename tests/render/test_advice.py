@@ -6,7 +6,7 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens.analysis.cards import break_cards
-from compiler_lens.model import BreakCause, Recording
+from compiler_lens.model import BreakCause, GraphStage, Outcome, Recording
 from compiler_lens.render.advice import setting_of
 from compiler_lens.render.console import report, view
 from compiler_lens.render.console.open_page import page_for
@@ -51,3 +51,13 @@ def test_settings_that_break_each_other_are_not_both_advised(view_name):
     assert "or set torch._dynamo.config.reorderable_logging_functions" not in text
     apart = replace(run, graph_breaks=breaks[1:])
     assert "reorderable_logging_functions" in report(apart, width=100, color=False)
+
+
+def test_the_headline_counts_what_the_limit_counts():
+    """torch's limit is on one part of a function: what another part was compiled is not part of it."""
+    made = samples.compilation(0, function="forward", line=10)
+    refused = replace(made, compile_id=samples.compile_id(0, 1), outcome=Outcome.RECOMPILE_LIMIT)
+    rest = samples.compilation(1, function="torch_dynamo_resume_in_forward_at_12", resumes="forward", line=12)
+    graphs = (samples.graph(made.compile_id, GraphStage.DYNAMO, 4),)
+    run = Recording(compilations=(made, refused, rest), graphs=graphs)
+    assert "1 was compiled once, then hit the recompile limit" in report(run, width=100, color=False)

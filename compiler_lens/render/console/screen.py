@@ -166,7 +166,8 @@ def _after(found: tuple[Function, ...], kind: Treatment, told: tuple[str, str]) 
     """What became of functions; of a single one that hit the limit also after how many compilations."""
     if kind is not Treatment.LIMIT or len(found) > 1:
         return told
-    made = sum(c.outcome is Outcome.COMPILED for frame in found[0].frames for c in frame.compilations)
+    limited = (frame.compilations for frame in found[0].frames if frame.outcome is Outcome.RECOMPILE_LIMIT)
+    made = max((sum(c.outcome is Outcome.COMPILED for c in compilations) for compilations in limited), default=0)
     return (f"was compiled {often(made)}, then {told[0]}" if made else told[0]), told[1]
 
 
