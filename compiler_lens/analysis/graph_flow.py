@@ -236,7 +236,7 @@ def _roles(
     results = [Value(blank, Role.RESULT, name) for name in given]
     if stage in BACKWARDS or stage is GraphStage.AOT_JOINT:
         first = len(given) - len(primals) if stage is GraphStage.AOT_JOINT else 0
-        if not primals or first + len(primals) != len(given):
+        if not primals or first < 0 or first + len(primals) != len(given):
             return [replace(value, role=Role.GRADIENT) for value in results] if stage in BACKWARDS else results
         return results[:first] + [
             Value(blank, Role.GRADIENT if of.role is Role.PARAMETER else Role.RESULT, f"gradient of {of.label}")

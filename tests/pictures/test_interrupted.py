@@ -155,3 +155,13 @@ def test_inputs_are_not_counted_to_what_is_saved() -> None:
     made_, given = SavedTensor("a", spec, is_input=False), SavedTensor("b", spec, is_input=True)
     assert kept_words([made_, made_, given]) == "2 tensors saved for the backward, 2.0 KiB; 1 input kept alive"
     assert kept_words([made_, replace(made_, spec=None)]) == "2 tensors saved for the backward"
+
+
+def test_a_joint_graph_with_fewer_results_than_inputs_is_drawn() -> None:
+    one = made.recorded("trig")
+
+    def without_results(node: Node) -> Node:
+        return replace(node, inputs=(), arguments="()") if node.op == "output" else node
+
+    graphs = tuple(replace(graph, nodes=tuple(map(without_results, graph.nodes))) for graph in one.graphs)
+    assert draw(replace(one, graphs=graphs), "joint").svg
