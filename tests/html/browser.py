@@ -89,15 +89,22 @@ class Browser:
         return self.run(f"{found}.map((e) => e.textContent.trim())") or []
 
     def click(self, selector: str) -> None:
-        """A real click, with the mouse, in the middle of an element."""
+        """A real click, with the mouse, in the middle of an element, once it lies where the mouse is sent."""
         find = f"document.querySelector({json.dumps(selector)})"
-        self.run(f"{find}.scrollIntoView({{block: 'center'}})")
-        self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-        x, y = self.run(
-            f"(({{x, y, width, height}}) => [x + Math.min(width / 2, 300), y + height / 2])({find}.getBoundingClientRect())"
-        )
+        place = f"(({{x, y, width, height}}) => [x + Math.min(width / 2, 300), y + height / 2])({find}.getBoundingClientRect())"
+        until = time.monotonic() + _PATIENCE
+        x = y = -1.0
+        while not self.run(f"{find}.contains(document.elementFromPoint({x}, {y}))"):
+            assert time.monotonic() < until, f"something lies over {selector}"
+            self.run(f"{find}.scrollIntoView({{block: 'center'}})")
+            self.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            x, y = self.run(place)
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def back(self) -> None:
+        """The view before; not while the script runs that asks for it."""
+        self.run("void setTimeout(() => history.back())")
 
     def press(self, key: str) -> None:
         """A key."""

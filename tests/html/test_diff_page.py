@@ -508,7 +508,7 @@ def test_from_the_summary_to_the_code_and_back(open_page: Any) -> None:
     pair = next(one for one in matter(found("op")).pairs if one.key == "0_0/cpp_fused_silu_1")
     assert page_.run(halves.format("old")) == list(pair.code[0])
     assert page_.run(halves.format("now")) == list(pair.code[1])
-    page_.run("history.back()")
+    page_.back()
     page_.wait("document.querySelector('#view-overview.on')")
 
 
