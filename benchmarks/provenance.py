@@ -10,9 +10,10 @@ module once. Nodes are those of all graphs together. Needs neither torch nor a r
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
+
+from least_cpu import REPEATS, least_cpu
 
 from compiler_lens.analysis.provenance import Provenance
 from compiler_lens.model import (
@@ -30,7 +31,6 @@ from compiler_lens.model import (
 )
 
 SIZES = (1_000, 10_000, 50_000, 200_000)
-REPEATS = 3
 OPS = 24  # torch ops of a layer
 DEPTH = 8  # calls that lead to an op
 ID = CompileId(0, 0)
@@ -117,16 +117,6 @@ SHAPES: Sequence[tuple[str, Callable[[int], Recording]]] = (
 )
 
 
-def timed(step: Callable[[], object]) -> float:
-    """The least CPU time of some runs."""
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        step()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def ask_everything(provenance: Provenance) -> None:
     """Every module and every line once."""
     for module in provenance.modules:
@@ -144,7 +134,7 @@ def print_growth(make: Callable[[int], Recording], sizes: Sequence[int]) -> None
         recording = make(size)
         nodes = sum(len(each.nodes) for each in recording.graphs)
         provenance = Provenance.of(recording)
-        build, ask = timed(partial(Provenance.of, recording)), timed(partial(ask_everything, provenance))
+        build, ask = least_cpu(partial(Provenance.of, recording)), least_cpu(partial(ask_everything, provenance))
         each = build / nodes * 1e6, ask / nodes * 1e6
         first = first or each
         print(

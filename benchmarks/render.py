@@ -23,12 +23,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from browsing import browsed
+from least_cpu import least_cpu
 from loading import record_small
 from other_tools import flat_drawing, print_logs, ran
 from synthetic import journal_of_compilations, journal_of_wide_graphs
@@ -40,7 +40,7 @@ from compiler_lens.render.graph.scene import picture
 from compiler_lens.render.graph.sheet import single
 from compiler_lens.render.graph.svg import to_svg
 
-REPEATS, REPORTS = 3, 2
+REPORTS = 2
 TARGET = 2.0  # seconds for the training step
 SIZES = (1_000, 10_000, 50_000, 100_000)
 WIDE = 170_000  # nodes in all of a step of which one graph has more than 50,000
@@ -102,16 +102,6 @@ def svgs(known: Levels) -> list[str]:
     return [to_svg(single(picture(known, group, 0)), group.label) for group in known.groups()]
 
 
-def cpu(step: Callable[[], object]) -> float:
-    """Seconds of CPU time, the least of some."""
-    times = []
-    for _ in range(REPEATS):
-        start = time.process_time()
-        step()
-        times.append(time.process_time() - start)
-    return min(times)
-
-
 def layered(count: int) -> Recording:
     """A graph of so many nodes, in layers of modules that are all different, with long lines across."""
     nodes = [Node("x", "placeholder", "L_x_", specs=(TensorSpec("f32", (8, 16)),))]
@@ -133,7 +123,7 @@ def training(model: str, recording: Recording) -> None:
         if len(graph.nodes) < 100:
             continue
         known = levels(recording, graph)
-        made, seconds = svgs(known), cpu(lambda graph=graph: svgs(levels(recording, graph)))
+        made, seconds = svgs(known), least_cpu(lambda graph=graph: svgs(levels(recording, graph)))
         most = max(len(known.level(group).boxes) for group in known.groups())
         size = sum(map(len, made)) / 1024
         print(f"| {graph.stage.value} | {len(graph.nodes):,} | {len(made)} | {most} | {seconds:.3f} s | {size:,.0f} |")
@@ -147,10 +137,10 @@ def growth(title: str, make: Callable[[int], Recording]) -> None:
     for size in SIZES:
         recording = make(size)
         nodes = sum(len(graph.nodes) for graph in recording.graphs)
-        tree = cpu(lambda recording=recording: [levels(recording, graph) for graph in recording.graphs])
+        tree = least_cpu(lambda recording=recording: [levels(recording, graph) for graph in recording.graphs])
         known = [levels(recording, graph) for graph in recording.graphs]
         count = sum(1 for each in known for _ in each.groups())
-        drawn = cpu(lambda known=known: [svgs(each) for each in known])
+        drawn = least_cpu(lambda known=known: [svgs(each) for each in known])
         each = (tree + drawn) / nodes
         first = first or each
         figures = f"{tree:.2f} s | {drawn:.2f} s | {each * 1e6:.0f} µs | {each / first:.2f}"

@@ -9,6 +9,8 @@ import shutil
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +126,17 @@ class Browser:
         """As a system that is set to dark."""
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
+
+    @contextmanager
+    def without_scripts(self) -> Iterator[None]:
+        """The page that is open, read again where no script runs."""
+        self.ask("Emulation.setScriptExecutionDisabled", value=True)
+        try:
+            self.ask("Page.reload")
+            self.wait("document.readyState === 'complete'")
+            yield
+        finally:
+            self.ask("Emulation.setScriptExecutionDisabled", value=False)
 
     def picture(self, path: Path) -> None:
         """What is seen, as a PNG."""

@@ -213,13 +213,8 @@ def test_dark_and_light_differ_and_both_can_be_read(open_page: Any) -> None:
 
 def test_without_scripts_the_report_stands(open_page: Any) -> None:
     page = open_page("gpt")
-    page.ask("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        page.ask("Page.reload")
-        page.wait("document.readyState === 'complete'")
+    with page.without_scripts():
         assert page.run("getComputedStyle(document.getElementById('view-functions')).display") == "block"
-    finally:
-        page.ask("Emulation.setScriptExecutionDisabled", value=False)
 
 
 def test_everything_has_a_name_for_a_screen_reader(open_page: Any) -> None:

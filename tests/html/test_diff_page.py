@@ -581,10 +581,5 @@ def test_it_can_be_read_dark_and_light_and_by_a_screen_reader(open_page: Any) ->
 @needs_chromium
 def test_without_scripts_the_summary_stands(open_page: Any) -> None:
     page_ = open_page("modes")
-    page_.ask("Emulation.setScriptExecutionDisabled", value=True)
-    try:
-        page_.ask("Page.reload")
-        page_.wait("document.readyState === 'complete'")
+    with page_.without_scripts():
         assert page_.run("getComputedStyle(document.getElementById('view-times')).display") == "block"
-    finally:
-        page_.ask("Emulation.setScriptExecutionDisabled", value=False)
