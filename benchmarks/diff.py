@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from compiler_lens import load
-from compiler_lens.analysis.diff import diff
-from compiler_lens.model import Graph, Kernel, Node, Recording
+from compiler_lens.facts.compare import diff
+from compiler_lens.recording.model import Graph, Kernel, Node, Recording
 
 DATA = Path(__file__).parent.parent / "tests" / "diff" / "data"
 KERNELS = (125, 250, 500, 1_000, 2_000)

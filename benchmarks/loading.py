@@ -65,7 +65,7 @@ def record_small(path: Path) -> None:
 
 def measure(path: Path) -> dict[str, float]:
     """Open a recording some times, and say what it took."""
-    from compiler_lens.recording_file import load
+    from compiler_lens.decode.recording_file import load
 
     before, times = _peak_mib(), []
     while len(times) < REPEATS and sum(times) < ENOUGH:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from compiler_lens.model import GraphStage, Recording
+from compiler_lens.recording.model import GraphStage, Recording
 
 LIMIT = 60  # seconds that each gets
 

@@ -15,8 +15,8 @@ from functools import partial
 
 from least_cpu import REPEATS, least_cpu
 
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.recording.model import (
     CompileId,
     Graph,
     GraphStage,

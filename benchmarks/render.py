@@ -34,11 +34,11 @@ from other_tools import flat_drawing, print_logs, ran
 from synthetic import journal_of_compilations, journal_of_wide_graphs
 
 from compiler_lens import load
-from compiler_lens.analysis.levels import Levels, levels
-from compiler_lens.model import CompileId, Graph, GraphStage, Node, Recording, TensorSpec
-from compiler_lens.render.graph.scene import picture
-from compiler_lens.render.graph.sheet import single
-from compiler_lens.render.graph.svg import to_svg
+from compiler_lens.facts.graphs.levels import Levels, levels
+from compiler_lens.recording.model import CompileId, Graph, GraphStage, Node, Recording, TensorSpec
+from compiler_lens.render.picture.svg import to_svg
+from compiler_lens.views.picture.scene import picture
+from compiler_lens.views.picture.sheet import single
 
 REPORTS = 2
 TARGET = 2.0  # seconds for the training step

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from compiler_lens.event import NO_ID, Event
-from compiler_lens.journal import JournalWriter, read_journal
+from compiler_lens.recording.event import NO_ID, Event
+from compiler_lens.recording.journal import JournalWriter, read_journal
 
 GRAPHS = frozenset(
     (

@@ -13,21 +13,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.errors import CaptureError, LensError, PayloadError, RecordingFileError, UsageError
+from compiler_lens.recording.errors import CaptureError, LensError, PayloadError, RecordingFileError, UsageError
 
 if TYPE_CHECKING:
-    from compiler_lens.analysis.explanation import Explanation, explain
-    from compiler_lens.comparison import Diff, diff
+    from compiler_lens.decode.recording_file import load
+    from compiler_lens.facts.overview.explanation import Explanation, explain
     from compiler_lens.lens import Lens
     from compiler_lens.measure.modes.compare import compare_modes
     from compiler_lens.measure.modes.phases import Phase
     from compiler_lens.measure.modes.result import Modes
     from compiler_lens.measure.profile import profile
     from compiler_lens.measure.what_if import what_if
-    from compiler_lens.model import Recording
     from compiler_lens.named import named_lens
-    from compiler_lens.recording_file import load
-    from compiler_lens.render.graph.drawing import Drawing, draw
+    from compiler_lens.recording.model import Recording
+    from compiler_lens.views.comparison import Diff, diff
+    from compiler_lens.views.picture.drawing import Drawing, draw
 
 __all__ = [
     "CaptureError",
@@ -55,15 +55,15 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
-    "Diff": "compiler_lens.comparison",
-    "diff": "compiler_lens.comparison",
-    "Explanation": "compiler_lens.analysis.explanation",
-    "Drawing": "compiler_lens.render.graph.drawing",
-    "draw": "compiler_lens.render.graph.drawing",
-    "explain": "compiler_lens.analysis.explanation",
+    "Diff": "compiler_lens.views.comparison",
+    "diff": "compiler_lens.views.comparison",
+    "Explanation": "compiler_lens.facts.overview.explanation",
+    "Drawing": "compiler_lens.views.picture.drawing",
+    "draw": "compiler_lens.views.picture.drawing",
+    "explain": "compiler_lens.facts.overview.explanation",
     "Lens": "compiler_lens.lens",
-    "Recording": "compiler_lens.model",
-    "load": "compiler_lens.recording_file",
+    "Recording": "compiler_lens.recording.model",
+    "load": "compiler_lens.decode.recording_file",
     "named_lens": "compiler_lens.named",
     "profile": "compiler_lens.measure.profile",
     "Modes": "compiler_lens.measure.modes.result",

@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING, Any
 from compiler_lens.capture.backend import Delegates
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.tap import Tap, open_tap
-from compiler_lens.errors import RecordingFileError, UsageError
-from compiler_lens.fold import fold
-from compiler_lens.fold_collector import collector_paused
-from compiler_lens.journal import parse_journal, whole
-from compiler_lens.model import CaptureProblem, CompileId, GraphStage, Recording
+from compiler_lens.decode.fold import fold
+from compiler_lens.decode.fold_collector import collector_paused
+from compiler_lens.recording.errors import RecordingFileError, UsageError
+from compiler_lens.recording.journal import parse_journal, whole
+from compiler_lens.recording.model import CaptureProblem, CompileId, GraphStage, Recording
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from compiler_lens.analysis.explanation import Explanation
-    from compiler_lens.analysis.ownership import UserPaths
+    from compiler_lens.facts.overview.explanation import Explanation
+    from compiler_lens.facts.program.ownership import UserPaths
     from compiler_lens.measure.profile import Profiled
     from compiler_lens.measure.what_if import Result
-    from compiler_lens.render.graph.drawing import Drawing
+    from compiler_lens.views.picture.drawing import Drawing
 
 
 class Lens:
@@ -118,7 +118,7 @@ class Lens:
 
         It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
         """
-        from compiler_lens.render.html import write_page
+        from compiler_lens.render.page import write_page
 
         target, name = Path(path), _as_typed(self.path) if self.path and self.path.exists() else "REC"
         with collector_paused():
@@ -127,7 +127,7 @@ class Lens:
 
     def explain(self, *, user_paths: UserPaths = ()) -> Explanation:
         """What it means so far: coverage, graph breaks by place, recompiles, findings. See `compiler_lens.explain`."""
-        from compiler_lens.analysis.explanation import explain
+        from compiler_lens.facts.overview.explanation import explain
 
         return explain(self.recording, user_paths=user_paths)
 
@@ -141,7 +141,7 @@ class Lens:
         part: int | None = None,
     ) -> Drawing:
         """A graph as a picture, which a notebook shows; `.save("x.svg")` writes it. See `compiler_lens.draw`."""
-        from compiler_lens.render.graph.drawing import draw
+        from compiler_lens.views.picture.drawing import draw
 
         return draw(self.recording, stage, compile_id, module=module, depth=depth, part=part)
 
@@ -228,7 +228,7 @@ def _closed_lens() -> Lens:
 def _open_progress() -> Any:
     import sys
 
-    from compiler_lens.progress import Progress
+    from compiler_lens.capture.progress import Progress
 
     try:
         is_terminal = sys.stderr is not None and sys.stderr.isatty()

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from compiler_lens.capture import compat
+from compiler_lens.capture.torch_api import compat
 
 NAME = "compiler_lens"
 

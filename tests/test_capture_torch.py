@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.fold import READERS
-from compiler_lens.readers import WANTED
+from compiler_lens.decode import WANTED
+from compiler_lens.decode.fold import READERS
 
 torch = pytest.importorskip("torch")
 
 import compiler_lens  # noqa: E402
-from compiler_lens.capture import compat, inductor  # noqa: E402
+from compiler_lens.capture import inductor  # noqa: E402
+from compiler_lens.capture.torch_api import compat  # noqa: E402
 
 MODES = ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 

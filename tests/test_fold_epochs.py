@@ -1,7 +1,7 @@
 """Which life of the process a compilation belongs to, when torch counts from zero again."""
 
-from compiler_lens.event import NO_ID, Event
-from compiler_lens.fold import fold
+from compiler_lens.decode.fold import fold
+from compiler_lens.recording.event import NO_ID, Event
 
 
 def ids(*torch_ids):

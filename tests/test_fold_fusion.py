@@ -2,9 +2,9 @@
 
 import pytest
 
-from compiler_lens.fold_fusion import join_fusion
-from compiler_lens.model import BufferAccess, CompileId, Kernel, KernelKind, Launch, Pass, Refusal
-from compiler_lens.readers.facts import FinalNode, Fusion, KernelNodes
+from compiler_lens.decode.facts import FinalNode, Fusion, KernelNodes
+from compiler_lens.decode.fold_fusion import join_fusion
+from compiler_lens.recording.model import BufferAccess, CompileId, Kernel, KernelKind, Launch, Pass, Refusal
 
 ID = CompileId(0, 0)
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.event import Event
-from compiler_lens.fold_graphs import decompositions, join_graphs
-from compiler_lens.model import CompileId, GraphStage, Node, Pass, SourceLine, Subgraph, TensorSpec, Trust
-from compiler_lens.readers.facts import GraphText, NodeFact, NodeFacts
-from compiler_lens.readers.graph_text import read_graph
-from compiler_lens.readers.node_facts import read_node_facts
+from compiler_lens.decode.facts import GraphText, NodeFact, NodeFacts
+from compiler_lens.decode.fold_graphs import decompositions, join_graphs
+from compiler_lens.decode.graph_text import read_graph
+from compiler_lens.decode.node_facts import read_node_facts
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, GraphStage, Node, Pass, SourceLine, Subgraph, TensorSpec, Trust
 
 PAYLOADS = Path(__file__).parent / "payloads"
 VERSIONS = ["2.11", "2.13", "2.15"]

@@ -4,13 +4,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from compiler_lens.event import Event
-from compiler_lens.fold_kernels import join_kernels, number_output_codes
-from compiler_lens.model import CompileId, Kernel, KernelConfig, KernelKind, Launch, OutputCode, Pass, Trust
-from compiler_lens.readers.facts import CodeKey, KernelNodes, TritonTuning
-from compiler_lens.readers.kernels import read_kernel_nodes
-from compiler_lens.readers.output_code import read_output_code
-from compiler_lens.readers.tuning import read_triton_configs, read_triton_kernel_info
+from compiler_lens.decode.facts import CodeKey, KernelNodes, TritonTuning
+from compiler_lens.decode.fold_kernels import join_kernels, number_output_codes
+from compiler_lens.decode.kernels import read_kernel_nodes
+from compiler_lens.decode.output_code import read_output_code
+from compiler_lens.decode.tuning import read_triton_configs, read_triton_kernel_info
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, Kernel, KernelConfig, KernelKind, Launch, OutputCode, Pass, Trust
 
 PAYLOADS = Path(__file__).parent / "payloads/2.11/output_code"
 ID = CompileId(0, 0)

@@ -9,15 +9,16 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import compiler_lens  # noqa: E402
-from compiler_lens.analysis.fusion import unfused  # noqa: E402
-from compiler_lens.analysis.fusion_reasons import Reason  # noqa: E402
-from compiler_lens.analysis.library_calls import Library  # noqa: E402
-from compiler_lens.capture import compat, sidecar  # noqa: E402
+from compiler_lens.capture import sidecar  # noqa: E402
 from compiler_lens.capture.tap import ANCHOR  # noqa: E402
-from compiler_lens.event import Event  # noqa: E402
-from compiler_lens.journal import parse_journal  # noqa: E402
-from compiler_lens.model import BufferAccess, CacheResult, Launch, Pass, Recording  # noqa: E402
-from compiler_lens.readers import NO_KERNEL  # noqa: E402
+from compiler_lens.capture.torch_api import compat  # noqa: E402
+from compiler_lens.decode import NO_KERNEL  # noqa: E402
+from compiler_lens.facts.kernels.fusion import unfused  # noqa: E402
+from compiler_lens.facts.kernels.fusion_reasons import Reason  # noqa: E402
+from compiler_lens.facts.kernels.library_calls import Library  # noqa: E402
+from compiler_lens.recording.event import Event  # noqa: E402
+from compiler_lens.recording.journal import parse_journal  # noqa: E402
+from compiler_lens.recording.model import BufferAccess, CacheResult, Launch, Pass, Recording  # noqa: E402
 
 ROWS, WIDTH = 32, 64
 TENSOR = 4 * ROWS * WIDTH

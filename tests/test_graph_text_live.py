@@ -8,9 +8,9 @@ import functorch.compile  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 
-from compiler_lens.event import Event  # noqa: E402
-from compiler_lens.model import CompileId  # noqa: E402
-from compiler_lens.readers.graph_text import read_graph  # noqa: E402
+from compiler_lens.decode.graph_text import read_graph  # noqa: E402
+from compiler_lens.recording.event import Event  # noqa: E402
+from compiler_lens.recording.model import CompileId  # noqa: E402
 
 
 class Keeper:

@@ -8,10 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import RecordingFileError
-from compiler_lens.event import Event
-from compiler_lens.journal import FORMAT_VERSION, JournalWriter, is_journal, parse_journal, read_journal, whole
-from compiler_lens.model import THE_END
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal import (
+    FORMAT_VERSION,
+    JournalWriter,
+    is_journal,
+    parse_journal,
+    read_journal,
+    whole,
+)
+from compiler_lens.recording.model import THE_END
 
 LONG = "line\n" * 200
 EVENTS = (

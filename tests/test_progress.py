@@ -14,8 +14,8 @@ import time
 
 import pytest
 
-from compiler_lens.event import Event
-from compiler_lens.progress import Progress
+from compiler_lens.capture.progress import Progress
+from compiler_lens.recording.event import Event
 
 ERASE = "\x1b[J"
 
@@ -202,7 +202,7 @@ def test_a_short_compilation_shows_nothing(progress, terminal, clock):
 
 
 def test_the_line_is_erased_at_once_and_not_at_the_next_drawing(monkeypatch, progress, terminal, clock):
-    monkeypatch.setattr("compiler_lens.progress._DRAWINGS_PER_SECOND", 0.05)
+    monkeypatch.setattr("compiler_lens.capture.progress._DRAWINGS_PER_SECOND", 0.05)
     progress.event(start())
     wait_until(drawing_threads)
     clock.now += 2

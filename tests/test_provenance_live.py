@@ -10,9 +10,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 
 import compiler_lens  # noqa: E402
-from compiler_lens.analysis.lineage import Role  # noqa: E402
-from compiler_lens.analysis.provenance import Provenance  # noqa: E402
-from compiler_lens.model import KernelKind, Pass, Recording, Trust  # noqa: E402
+from compiler_lens.facts.kernels.lineage import Role  # noqa: E402
+from compiler_lens.facts.kernels.provenance import Provenance  # noqa: E402
+from compiler_lens.recording.model import KernelKind, Pass, Recording, Trust  # noqa: E402
 
 LAYERS = 12
 

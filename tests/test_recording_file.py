@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import Lens, RecordingFileError, load
-from compiler_lens.fold_collector import collector_paused
-from compiler_lens.journal import JournalWriter
-from compiler_lens.recording_file import recordings_in
+from compiler_lens.decode.fold_collector import collector_paused
+from compiler_lens.decode.recording_file import recordings_in
+from compiler_lens.recording.journal import JournalWriter
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import RecordingFileError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId
-from compiler_lens.torch_log import is_torch_log, read_torch_log, torch_log_files
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId
+from compiler_lens.recording.torch_log import is_torch_log, read_torch_log, torch_log_files
 
 PAYLOADS = Path(__file__).parent / "payloads"
 LOGS = {version: PAYLOADS / version / "trace.log.gz" for version in ("2.11", "2.13", "2.15")}

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Mapping
 from typing import Any
 
-from compiler_lens.capture import compat
 from compiler_lens.capture.session import Session
-from compiler_lens.event import NO_ID, Event, TorchId
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.event import NO_ID, Event, TorchId
 
 Sessions = tuple[Session, ...]
 

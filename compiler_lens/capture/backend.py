@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compiler_lens.capture import compat
+from compiler_lens.capture.torch_api import compat
 
 
 class Delegates:

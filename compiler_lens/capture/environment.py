@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from compiler_lens.capture import compat
+from compiler_lens.capture.torch_api import compat
 
 _PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
-from compiler_lens.readers import NO_KERNEL
+from compiler_lens.decode import NO_KERNEL
 
 Sizes = dict[str, int]
 Pair = tuple[int, int]  # of positions in the scheduler's order, the smaller first

@@ -11,10 +11,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture import compat, graphs, sources
+from compiler_lens.capture import graphs, sources
 from compiler_lens.capture.hooks_inductor import CODEGEN_HOOKS, post_compile
 from compiler_lens.capture.patches import Function, Hook, as_if_it_were, observe_after, observe_before
-from compiler_lens.event import WRAPPER_FILE
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.event import WRAPPER_FILE
 
 if TYPE_CHECKING:
     from compiler_lens.capture.session import Session

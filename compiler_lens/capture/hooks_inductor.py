@@ -12,9 +12,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture import compat, fusion, inductor, sidecar
+from compiler_lens.capture import fusion, inductor, sidecar
 from compiler_lens.capture.patches import Function, Hook, observe_after, observe_before
-from compiler_lens.event import Event
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.event import Event
 
 if TYPE_CHECKING:
     from compiler_lens.capture.attribution import FrameRecord

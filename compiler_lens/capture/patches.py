@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from compiler_lens.capture.compat import Place
     from compiler_lens.capture.tap import Tap
+    from compiler_lens.capture.torch_api.compat import Place
 
 # Called with a hook's name and a function: runs the function, keeps its errors from the user.
 Safely = Callable[[str, Callable[[], object]], None]

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from compiler_lens.capture.sources import source_event
-from compiler_lens.event import Event
-from compiler_lens.journal import JournalWriter
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal import JournalWriter
 
 Listener = Callable[[Event], None]
 

@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler_lens.capture import compat
-from compiler_lens.errors import LensError
-from compiler_lens.event import Event
-from compiler_lens.journal import JournalWriter, parse_journal
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.errors import LensError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal import JournalWriter, parse_journal
 
 FOLDER = "compiler_lens"
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from compiler_lens.capture import compat
-from compiler_lens.event import RESUME_PREFIX, Event
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.event import RESUME_PREFIX, Event
 
 _LONGEST = 1_000_000  # characters: nobody wrote more than that by hand
 _NAMED = re.compile(r'File \\?"([^"\\\n]+)\\?", line \d')  # in a stack as Python prints it, also inside of JSON

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from compiler_lens.capture import compat
+from compiler_lens.capture.torch_api import compat
 from compiler_lens.capture.trace import TraceHandler, WantedOnly
 
 # As _init_logs() in torch/_logging/_internal.py sets them. logging.config.dictConfig() disables loggers that it does

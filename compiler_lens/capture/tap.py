@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from compiler_lens.capture import compat, inductor
+from compiler_lens.capture import inductor
 from compiler_lens.capture.attribution import Attribution, FrameRecord
 from compiler_lens.capture.environment import describe_environment
 from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, owner_of
@@ -22,9 +22,10 @@ from compiler_lens.capture.patches import Hook, Patch
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.subscription import Subscription
+from compiler_lens.capture.torch_api import compat
 from compiler_lens.capture.trace import TraceHandler
-from compiler_lens.errors import CaptureError
-from compiler_lens.event import NO_ID, Event
+from compiler_lens.recording.errors import CaptureError
+from compiler_lens.recording.event import NO_ID, Event
 
 _LATER = object()  # not None: nobody has looked yet whether this torch has the place
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from compiler_lens.event import RECORD_CONTEXT
-from compiler_lens.readers import BYTECODE_SUFFIX, WANTED
+from compiler_lens.decode import BYTECODE_SUFFIX, WANTED
+from compiler_lens.recording.event import RECORD_CONTEXT
 
 # name, metadata, payload
 Sink = Callable[[str, Any, str | None], None]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from compiler_lens.cli.mixed import MixedParser
-from compiler_lens.errors import LensError
+from compiler_lens.recording.errors import LensError
 
 _DESCRIPTION = """\
 See what torch.compile did to your program: what was compiled and what was not,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler_lens.cli.output import add_look, check_width, printed
-from compiler_lens.errors import RecordingFileError, UsageError
+from compiler_lens.recording.errors import RecordingFileError, UsageError
 
 if TYPE_CHECKING:
-    from compiler_lens.comparison import Diff
+    from compiler_lens.views.comparison import Diff
 
 _SUMMARY = "summary"
 _DIFFERS = 1  # the exit status that --exit-code asks for, as git's
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 def _check(args: argparse.Namespace) -> None:
     """Say at once what is wrong with the command; reading large recordings takes a moment."""
     if args.view not in {_SUMMARY, *_VIEWS}:
-        from compiler_lens.analysis.select import nearest
+        from compiler_lens.facts.program.select import nearest
 
         meant = nearest(args.view, _VIEWS)
         hint = f" Did you mean {meant}?" if meant else ""
@@ -90,7 +90,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _diff(args: argparse.Namespace) -> Diff:
-    from compiler_lens.comparison import diff
+    from compiler_lens.views.comparison import diff
 
     for path in (args.before, args.after):
         if not Path(path).exists():

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from compiler_lens.errors import UsageError
+from compiler_lens.recording.errors import UsageError
 
 # What the help of a command says of it.
 CONTRACT = """\
@@ -78,7 +78,7 @@ def _factory(file: Path, name: str) -> Callable[[], Any]:
         return factory  # type: ignore[no-any-return]
     if hasattr(module, name):
         raise UsageError(f"{name} in {file} is no function: it must return {_SHAPES}")
-    from compiler_lens.analysis.select import nearest
+    from compiler_lens.facts.program.select import nearest
 
     there = {n: None for n, value in vars(module).items() if callable(value) and not n.startswith("_")}
     meant = nearest(name, there)
@@ -122,7 +122,7 @@ def _called(step: Callable[[], Any], told: str) -> Any:
     try:
         return step()
     except (Exception, SystemExit) as error:
-        from compiler_lens.analysis.ownership import is_own
+        from compiler_lens.facts.program.ownership import is_own
         from compiler_lens.render.text import one_line
 
         head = f"{told} raised {type(error).__name__}: {one_line(str(error))}"

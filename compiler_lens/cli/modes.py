@@ -12,7 +12,7 @@ from typing import Any
 
 from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
 from compiler_lens.cli.output import add_look, check_can_be_written, check_width, printed
-from compiler_lens.errors import UsageError
+from compiler_lens.recording.errors import UsageError
 from compiler_lens.render.text import one_line
 
 _DESCRIPTION = """\

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from compiler_lens.errors import RecordingFileError, UsageError
+from compiler_lens.recording.errors import RecordingFileError, UsageError
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 PIPE_CLOSED = 141  # 128 + SIGPIPE

@@ -12,8 +12,8 @@ from typing import Any
 
 from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
 from compiler_lens.cli.output import add_look, check_can_be_written, check_width, printed, write
-from compiler_lens.errors import UsageError
-from compiler_lens.journal import is_journal
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.journal import is_journal
 
 _DESCRIPTION = """\
 Compile a model, call it, and time every kernel on the device: what each could gain, measured against the least time

@@ -13,8 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from compiler_lens.analysis.ownership import innermost_own
-from compiler_lens.model import Environment, Recording, SourceLine
+from compiler_lens.facts.program.ownership import innermost_own
+from compiler_lens.recording.model import Environment, Recording, SourceLine
 from compiler_lens.render.text import one_line
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
 
 
 def _recording(lens: Lens | None, path: str) -> tuple[Recording, Path]:
-    from compiler_lens.recording_file import load
+    from compiler_lens.decode.recording_file import load
 
     if lens is None:
         return load(path), Path(path)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from compiler_lens.cli.output import check_is_other_file, printed
-from compiler_lens.errors import UsageError
+from compiler_lens.recording.errors import UsageError
 
 _DESCRIPTION = """\
 Write a recording as one HTML file, to read in a browser and to send to somebody: what to do first, the source line by
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace) -> str:
-    from compiler_lens.fold_collector import collector_paused
+    from compiler_lens.decode.fold_collector import collector_paused
     from compiler_lens.render.text import nbytes
 
     target = Path(args.output or _name(args.recording, args.after))
@@ -76,15 +76,15 @@ def _opened(target: Path) -> bool:
 
 
 def _write_report(args: argparse.Namespace, target: Path) -> None:
-    from compiler_lens.recording_file import open_recording
-    from compiler_lens.render.html import write_page
+    from compiler_lens.decode.recording_file import open_recording
+    from compiler_lens.render.page import write_page
 
     recording, own = open_recording(args.recording), tuple(args.user_path or ())
     write_page(recording, target, user_paths=own, name=args.recording, redact=args.redact)
 
 
 def _write_diff(args: argparse.Namespace, target: Path) -> None:
-    from compiler_lens.comparison import diff
+    from compiler_lens.views.comparison import diff
 
     if args.after.endswith((".html", ".htm")) and not Path(args.after).exists():
         raise UsageError(f"{args.after} is no recording. To write it: -o {args.after}")

@@ -15,9 +15,9 @@ import sys
 from pathlib import Path
 
 import compiler_lens
-from compiler_lens.errors import UsageError
-from compiler_lens.journal import JournalWriter, is_journal
-from compiler_lens.torch_log import is_torch_log
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.journal import JournalWriter, is_journal
+from compiler_lens.recording.torch_log import is_torch_log
 
 _DESCRIPTION = """\
 Run a Python script, or with -m a module, exactly as Python would, and record every compilation of torch.compile in

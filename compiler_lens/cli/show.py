@@ -9,11 +9,11 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from compiler_lens.cli.output import add_look, check_width, printed
-from compiler_lens.errors import UsageError
+from compiler_lens.recording.errors import UsageError
 
 if TYPE_CHECKING:
-    from compiler_lens.analysis.select import Selection
-    from compiler_lens.model import Recording
+    from compiler_lens.facts.program.select import Selection
+    from compiler_lens.recording.model import Recording
 
 _REPORT = "report"
 _LISTED = 20  # recordings of a folder that a message names
@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _named(args: argparse.Namespace) -> str:
     """The recording that is meant: in a folder with one recording, that one."""
-    from compiler_lens.recording_file import recordings_in
+    from compiler_lens.decode.recording_file import recordings_in
 
     named = args.recording
     path = Path(named or ".")
@@ -120,7 +120,7 @@ def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
 def _check(args: argparse.Namespace) -> None:
     """Say at once what is wrong with the command; reading a large recording takes a moment."""
     if args.view != _REPORT and args.view not in _VIEWS:
-        from compiler_lens.analysis.select import nearest
+        from compiler_lens.facts.program.select import nearest
 
         meant = nearest(args.view, _VIEWS)
         hint = f" Did you mean {meant}?" if meant else ""
@@ -136,12 +136,12 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _text(args: argparse.Namespace) -> str:
-    from compiler_lens.recording_file import open_recording
+    from compiler_lens.decode.recording_file import open_recording
 
     recording = open_recording(args.recording)
     selection = _selection(recording, args)
     if args.json:
-        from compiler_lens.render.json import to_json
+        from compiler_lens.views.json import to_json
 
         return to_json(recording, args.view, selection) + "\n"
     from compiler_lens.render.console import report, view
@@ -155,7 +155,7 @@ def _text(args: argparse.Namespace) -> str:
 
 
 def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
-    from compiler_lens.analysis.select import Selection, select_ids, select_kernels, select_launches, select_stage
+    from compiler_lens.facts.program.select import Selection, select_ids, select_kernels, select_launches, select_stage
 
     if args.view == "kernel":
         ids = select_ids(recording, args.id) if args.id else None

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from compiler_lens.errors import UsageError
 from compiler_lens.measure.changes import MARKS, Change
+from compiler_lens.recording.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

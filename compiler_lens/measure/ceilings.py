@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from compiler_lens.measure.profile_session import Step, seconds_of, synchronize, traced
-from compiler_lens.model import Ceilings, ProfileNote, Remark
+from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
 from compiler_lens.render.text import plural
 
 _MIB = 1 << 20

@@ -8,8 +8,8 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from compiler_lens.analysis.cards import break_cards
-from compiler_lens.model import Recording
+from compiler_lens.facts.breaks.cards import break_cards
+from compiler_lens.recording.model import Recording
 
 _CONFIG = "torch._dynamo.config."
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from compiler_lens.analysis.modes import DEFAULT
-from compiler_lens.errors import UsageError
-from compiler_lens.event import Event
+from compiler_lens.decode.profiles import profile_meta
+from compiler_lens.facts.measured.modes import DEFAULT
 from compiler_lens.measure.as_it_was import Kept, as_it_was, code_caches_apart
 from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.modes.wanted import known_mode
@@ -21,8 +20,9 @@ from compiler_lens.measure.profile_run import Run
 from compiler_lens.measure.profile_session import check_profiler_is_free
 from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.trial import Program, callable_of
-from compiler_lens.model import Profile, ProfileNote, Recording, Remark
-from compiler_lens.readers.profiles import profile_meta
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import Profile, ProfileNote, Recording, Remark
 
 if TYPE_CHECKING:
     import os
@@ -44,14 +44,14 @@ class Profiled:
         `part`: only the kernels of a line, `model.py:41`, of a module, `layers.3.attn`, or of that name. Raises
         `UsageError` where there is none.
         """
-        from compiler_lens.render.console.profile import profile_report
+        from compiler_lens.views.console.profile import profile_report
 
         return profile_report(self.recording, width=width, color=color, path=self.path, part=part)
 
     def to_json(self, part: str = "") -> str:
         """The same for programs."""
-        from compiler_lens.analysis.select import EVERYTHING, select_launches
-        from compiler_lens.render.json import to_json
+        from compiler_lens.facts.program.select import EVERYTHING, select_launches
+        from compiler_lens.views.json import to_json
 
         return to_json(self.recording, "profile", select_launches(self.recording, part) if part else EVERYTHING)
 

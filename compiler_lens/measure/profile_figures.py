@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from compiler_lens.analysis.flops import dtypes_multiplied
-from compiler_lens.errors import UsageError
+from compiler_lens.facts.kernels.flops import dtypes_multiplied
 from compiler_lens.measure.ceilings import measure_ceilings, product_notes
 from compiler_lens.measure.profile_match import Matched, match
 from compiler_lens.measure.profile_plans import with_keys
@@ -18,7 +17,8 @@ from compiler_lens.measure.profile_session import EMPTY, empty_ranges, kernels_n
 from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.profile_waits import timed_calls, wait_notes
-from compiler_lens.model import CompileId, KernelKind, Pass, Profile, ProfileNote, Recording, Remark
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import CompileId, KernelKind, Pass, Profile, ProfileNote, Recording, Remark
 
 if TYPE_CHECKING:
     from compiler_lens.lens import Lens

@@ -15,7 +15,7 @@ from itertools import groupby, pairwise
 
 from compiler_lens.measure.profile_plans import Planned, Plans, Slot
 from compiler_lens.measure.profile_trace import Op, Ran, Range
-from compiler_lens.model import Kernel, OutputCode, ProfileNote, Remark, Trust
+from compiler_lens.recording.model import Kernel, OutputCode, ProfileNote, Remark, Trust
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler_lens.analysis.running_order import running_order
+from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.measure.profile_trace import Range
-from compiler_lens.model import CacheLayer, CompileId, Kernel, KernelKind, OutputCode, Pass, Recording, Remark
+from compiler_lens.recording.model import CacheLayer, CompileId, Kernel, KernelKind, OutputCode, Pass, Recording, Remark
 
 
 @dataclass(frozen=True, slots=True)

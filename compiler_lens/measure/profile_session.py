@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity
 
-from compiler_lens.errors import UsageError
-from compiler_lens.model import Kernel, KernelKind, OutputCode
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Kernel, KernelKind, OutputCode
 
 Step = Callable[[], object]
 

@@ -9,7 +9,7 @@ from statistics import fmean, median, quantiles
 from compiler_lens.measure.profile_match import Matched, Sample
 from compiler_lens.measure.profile_plans import Slot
 from compiler_lens.measure.profile_trace import Op
-from compiler_lens.model import LaunchTime, OtherTime, Trust
+from compiler_lens.recording.model import LaunchTime, OtherTime, Trust
 
 
 def launch_times(matched: Matched, calls: int, rounds: int = 0) -> tuple[LaunchTime, ...]:

@@ -11,7 +11,7 @@ from statistics import median
 import torch
 
 from compiler_lens.measure.profile_session import Step, seconds_of
-from compiler_lens.model import ProfileNote, Remark
+from compiler_lens.recording.model import ProfileNote, Remark
 
 _ROUNDS = 3  # tries to find the machine quiet
 _PAUSE = 0.5  # seconds between them

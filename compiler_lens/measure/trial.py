@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from compiler_lens.analysis.ownership import innermost_own
-from compiler_lens.errors import UsageError
+from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.lens import Lens
 from compiler_lens.measure.calls import Call, mark
 from compiler_lens.measure.changes import Change
-from compiler_lens.model import Recording, SourceLine
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Recording, SourceLine
 
 # A trial must not teach later processes what it saw of sizes, see torch/_dynamo/pgo.py.
 _KEEP_OFF_DISK = ("automatic_dynamic_local_pgo", "automatic_dynamic_remote_pgo")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.analysis.what_if import NotTried, Trial, WhatIf, breaks_left, count
-from compiler_lens.errors import UsageError
+from compiler_lens.facts.measured.what_if import NotTried, Trial, WhatIf, breaks_left, count
 from compiler_lens.measure.as_it_was import as_it_was, code_caches_apart
 from compiler_lens.measure.calls import as_calls, marks
 from compiler_lens.measure.changes import CHANGES, MARKS, SCALARS, SIZES, Change, wanted
@@ -21,9 +20,10 @@ from compiler_lens.measure.trial import (
     observe,
     warm_up,
 )
+from compiler_lens.recording.errors import UsageError
 
 if TYPE_CHECKING:
-    from compiler_lens.model import SourceLine
+    from compiler_lens.recording.model import SourceLine
 
 _MOST = 16  # trials: each compiles the whole program
 
@@ -37,13 +37,13 @@ class Result(WhatIf):
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """The trials as a table that ends with what to do."""
-        from compiler_lens.render.console.what_if import what_if_report
+        from compiler_lens.views.console.what_if import what_if_report
 
         return what_if_report(self, width=width, color=color)
 
     def to_json(self) -> str:
         """The same for programs."""
-        from compiler_lens.render.console.what_if import what_if_json
+        from compiler_lens.views.console.what_if import what_if_json
 
         return what_if_json(self)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from compiler_lens.analysis.modes import Comparison, Row, Timing, choose, speedup
+from compiler_lens.facts.measured.modes import Comparison, Row, Timing, choose, speedup
 from compiler_lens.render.text import number, one_line
 
 _WIDTH = 760

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.cards import break_cards, specific_hints
-from compiler_lens.analysis.coverage import coverage
-from compiler_lens.analysis.ownership import Ownership, innermost_own, is_own
-from compiler_lens.model import BreakCause, BreakOutcome, GraphStage, Recording, SourceLine
+from compiler_lens.facts.breaks.cards import break_cards, specific_hints
+from compiler_lens.facts.program.coverage import coverage
+from compiler_lens.facts.program.ownership import Ownership, innermost_own, is_own
+from compiler_lens.recording.model import BreakCause, BreakOutcome, GraphStage, Recording, SourceLine
 
 PACKAGE = SourceLine(
     "/venv/lib/python3.11/site-packages/transformers/models/mixtral/modeling_mixtral.py",

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from compiler_lens import load
-from compiler_lens.analysis.computed import computed
-from compiler_lens.analysis.fusion import fusion
-from compiler_lens.model import BufferAccess, CompileId, Graph, GraphStage, Launch, Node, Pass, TensorSpec
+from compiler_lens.facts.kernels.computed import computed
+from compiler_lens.facts.kernels.fusion import fusion
+from compiler_lens.recording.model import BufferAccess, CompileId, Graph, GraphStage, Launch, Node, Pass, TensorSpec
 
 GPU = Path(__file__).parents[1] / "gpu" / "data"
 FULL, PART, ONE = (TensorSpec("f32", shape, ()) for shape in ((64, 8), (8, 8), (8,)))

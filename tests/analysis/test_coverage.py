@@ -3,8 +3,8 @@
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.coverage import FunctionName, Treatment, coverage, function_name
-from compiler_lens.model import BreakOutcome, Outcome, Recording
+from compiler_lens.facts.program.coverage import FunctionName, Treatment, coverage, function_name
+from compiler_lens.recording.model import BreakOutcome, Outcome, Recording
 
 
 def covered(*compilations, breaks=()):

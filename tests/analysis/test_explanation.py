@@ -3,7 +3,7 @@
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.explanation import explain
+from compiler_lens.facts.overview.explanation import explain
 
 
 @pytest.mark.parametrize("show", [str, repr])

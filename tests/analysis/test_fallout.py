@@ -7,8 +7,16 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.cards import break_cards
-from compiler_lens.model import BreakCause, BreakOutcome, CompileId, Outcome, Recording, SourceFile, SourceLine
+from compiler_lens.facts.breaks.cards import break_cards
+from compiler_lens.recording.model import (
+    BreakCause,
+    BreakOutcome,
+    CompileId,
+    Outcome,
+    Recording,
+    SourceFile,
+    SourceLine,
+)
 
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
 ROWS = BreakCause("Dynamic shape operator")

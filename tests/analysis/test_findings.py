@@ -6,9 +6,8 @@ from pathlib import Path
 import sample_recordings as samples
 
 import compiler_lens
-from compiler_lens.analysis.cards import BreakCard
-from compiler_lens.analysis.coverage import Function
-from compiler_lens.analysis.findings import (
+from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.overview.findings import (
     Basis,
     CacheBypassed,
     CudagraphsSkipped,
@@ -20,10 +19,11 @@ from compiler_lens.analysis.findings import (
     Severity,
     TinyGraphs,
 )
-from compiler_lens.analysis.phases import Phase
-from compiler_lens.analysis.stories import RecompileStory
-from compiler_lens.analysis.summary import summarize
-from compiler_lens.model import (
+from compiler_lens.facts.overview.summary import summarize
+from compiler_lens.facts.program.coverage import Function
+from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.time.phases import Phase
+from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
     CacheLayer,
@@ -35,7 +35,7 @@ from compiler_lens.model import (
     Recording,
     Span,
 )
-from compiler_lens.render.advice import advice
+from compiler_lens.views.advice import advice
 
 
 def kinds(recording):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.flops import Work, dtypes_multiplied, launch_work, node_work, positional
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.flops import Work, dtypes_multiplied, launch_work, node_work, positional
+from compiler_lens.recording.model import (
     CompileId,
     Graph,
     GraphStage,

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.fusion import causes, fusion, neighbours, saved, unfused
-from compiler_lens.analysis.fusion_reasons import Reason, reason_of
-from compiler_lens.analysis.library_calls import Library, library_of
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import Selection
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.fusion import causes, fusion, neighbours, saved, unfused
+from compiler_lens.facts.kernels.fusion_reasons import Reason, reason_of
+from compiler_lens.facts.kernels.library_calls import Library, library_of
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.model import (
     AutotuneChoice,
     AutotuneResult,
     BufferAccess,

@@ -9,14 +9,14 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens import load
-from compiler_lens.analysis.caches import Warmth, cache_summary
-from compiler_lens.analysis.compilations import compilation_rows, folded
-from compiler_lens.analysis.kernel_rows import Costs, kernel_rows
-from compiler_lens.analysis.kernels import fused_op_count, kernel_groups, kernel_kinds, launch_count
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import Selection, select_ids, select_kernels, select_stage
-from compiler_lens.errors import UsageError
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.kernel_rows import Costs, kernel_rows
+from compiler_lens.facts.kernels.kernels import fused_op_count, kernel_groups, kernel_kinds, launch_count
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.program.compilations import compilation_rows, folded
+from compiler_lens.facts.program.select import Selection, select_ids, select_kernels, select_stage
+from compiler_lens.facts.time.caches import Warmth, cache_summary
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import (
     CacheLayer,
     CacheOutcome,
     CacheResult,
@@ -27,9 +27,9 @@ from compiler_lens.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.html.kernels import kernel_details
-from compiler_lens.render.html.matter import Matter
-from compiler_lens.render.json import to_json
+from compiler_lens.views.json import to_json
+from compiler_lens.views.page.kernels import kernel_details
+from compiler_lens.views.page.matter import Matter
 
 HIT, MISS, BYPASS = CacheResult.HIT, CacheResult.MISS, CacheResult.BYPASS
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.kernel_rows import Costs, kernel_rows
-from compiler_lens.analysis.line_story import Fate, line_rows, line_story, selected
-from compiler_lens.analysis.ownership import Ownership
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import Selection, select_kernels
-from compiler_lens.errors import UsageError
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.kernel_rows import Costs, kernel_rows
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.line_story import Fate, line_rows, line_story, selected
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.select import Selection, select_kernels
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import (
     CompileId,
     Graph,
     GraphStage,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from compiler_lens.analysis.modes import (
+from compiler_lens.facts.measured.modes import (
     Comparison,
     Compiled,
     Deviation,

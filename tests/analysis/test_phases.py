@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.phases import Phase, phase_of, phase_times
-from compiler_lens.model import Span
+from compiler_lens.facts.time.phases import Phase, phase_of, phase_times
+from compiler_lens.recording.model import Span
 
 OWNER = samples.compile_id(0)
 FORWARD = samples.spans(OWNER, 0.0)

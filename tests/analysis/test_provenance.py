@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.lineage import Role
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.errors import UsageError
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.lineage import Role
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import (
     CompileId,
     Graph,
     GraphStage,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from compiler_lens.analysis.profile_doubts import Doubt
-from compiler_lens.analysis.roofline import Advice, Bound, call_parts, launch_costs, roofline
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.profile_doubts import Doubt
+from compiler_lens.facts.kernels.roofline import Advice, Bound, call_parts, launch_costs, roofline
+from compiler_lens.recording.model import (
     BufferAccess,
     Ceilings,
     Compilation,

@@ -13,12 +13,12 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens import Lens
-from compiler_lens.analysis.cards import break_cards
-from compiler_lens.analysis.coverage import Treatment
-from compiler_lens.analysis.ownership import Ownership
-from compiler_lens.analysis.source_view import FileView, LineFacts, select_file, source_view
-from compiler_lens.errors import UsageError
-from compiler_lens.model import Graph, GraphStage, Node, Recording, SourceFile, SourceLine, Trust
+from compiler_lens.facts.breaks.cards import break_cards
+from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
+from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SourceFile, SourceLine, Trust
 
 torch = pytest.importorskip("torch")
 

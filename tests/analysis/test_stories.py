@@ -13,9 +13,9 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens import Lens, load
-from compiler_lens.analysis.recompile_fixes import FIXES, CauseClass
-from compiler_lens.analysis.stories import recompile_stories
-from compiler_lens.model import (
+from compiler_lens.facts.recompiles.recompile_fixes import FIXES, CauseClass
+from compiler_lens.facts.recompiles.stories import recompile_stories
+from compiler_lens.recording.model import (
     Compilation,
     CompileId,
     GraphStage,

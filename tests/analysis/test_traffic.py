@@ -5,9 +5,9 @@ from functools import cache
 from pathlib import Path
 
 from compiler_lens import load
-from compiler_lens.analysis.flops import place_of
-from compiler_lens.analysis.traffic import Traffic, launch_traffic
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.flops import place_of
+from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
+from compiler_lens.recording.model import (
     Buffer,
     BufferAccess,
     CompileId,

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.source import constants
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import EVERYTHING
-from compiler_lens.analysis.tuned import Tuned, run_otherwise
-from compiler_lens.model import KernelKind
+from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.source import constants
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.tuned import Tuned, run_otherwise
+from compiler_lens.facts.program.select import EVERYTHING
+from compiler_lens.recording.model import KernelKind
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.html.tables import autotune_blocks
+from compiler_lens.render.page.tables import autotune_blocks
 
 DATA = Path(__file__).parent.parent / "gpu" / "data"
 

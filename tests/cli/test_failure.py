@@ -12,10 +12,11 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "gold"))
 
 import sample_recordings as samples
 
-from compiler_lens import recording_file
 from compiler_lens.cli import main, run
+from compiler_lens.decode import recording_file
 from compiler_lens.measure import what_if
-from compiler_lens.render import console, json
+from compiler_lens.render import console
+from compiler_lens.views import json
 
 COMMANDS = [
     ["show", "run.clens"],

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 import compiler_lens
-from compiler_lens.journal import JournalWriter, read_journal
-from compiler_lens.model import THE_END, GraphStage
-from compiler_lens.recording_file import load
+from compiler_lens.decode.recording_file import load
+from compiler_lens.recording.journal import JournalWriter, read_journal
+from compiler_lens.recording.model import THE_END, GraphStage
 
 RUN = (sys.executable, "-m", "compiler_lens", "run")
 PACKAGE_HOME = str(Path(compiler_lens.__file__).parents[1])

@@ -15,10 +15,10 @@ sys.path.insert(0, str(ROOT / "tests" / "gold"))
 
 import sample_recordings as samples  # noqa: E402 -- it lies beside the gold files
 
-from compiler_lens import recording_file  # noqa: E402
 from compiler_lens.cli import main  # noqa: E402
-from compiler_lens.errors import RecordingFileError  # noqa: E402
-from compiler_lens.journal import JournalWriter  # noqa: E402
+from compiler_lens.decode import recording_file  # noqa: E402
+from compiler_lens.recording.errors import RecordingFileError  # noqa: E402
+from compiler_lens.recording.journal import JournalWriter  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -195,7 +195,7 @@ def child(code, **more):
 
 SHOW = """
 import sys, sample_recordings
-from compiler_lens import recording_file
+from compiler_lens.decode import recording_file
 from compiler_lens.cli import main
 recording_file.open_recording = lambda path: sample_recordings.{sample}()
 sys.exit(main(["show", "run.clens", {args}]))

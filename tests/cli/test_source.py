@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "gold"))
 
 import sample_recordings as samples
 
-from compiler_lens import recording_file
 from compiler_lens.cli import main
+from compiler_lens.decode import recording_file
 
 
 @pytest.fixture(autouse=True)

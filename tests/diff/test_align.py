@@ -6,8 +6,8 @@ from itertools import pairwise
 import pytest
 from two_recordings import cpu, edited
 
-from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.align import align, gaps, moved
+from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.align import align, gaps, moved
 
 
 def test_an_insertion_leaves_all_else_in_place() -> None:

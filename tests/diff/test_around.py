@@ -9,10 +9,10 @@ import torch
 from two_recordings import cpu, gpu
 
 import compiler_lens
-from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.model import Verdict
-from compiler_lens.analysis.diff.programs import compiled, pair_compilations
-from compiler_lens.model import AutotuneChoice, CompileId, KernelKind, Recording
+from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.model import Verdict
+from compiler_lens.facts.compare.programs import compiled, pair_compilations
+from compiler_lens.recording.model import AutotuneChoice, CompileId, KernelKind, Recording
 
 PLAIN = """
 import torch

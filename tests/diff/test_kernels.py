@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from two_recordings import gpu, mirrored
 
-from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.model import Aspect, Difference, MatchMethod, RecordingDiff, Times, Verdict
-from compiler_lens.model import (
+from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.model import Aspect, Difference, MatchMethod, RecordingDiff, Times, Verdict
+from compiler_lens.recording.model import (
     Compilation,
     CompileId,
     Graph,
@@ -25,10 +25,10 @@ from compiler_lens.model import (
     Recording,
     TensorSpec,
 )
-from compiler_lens.render.console.diff import call_words
-from compiler_lens.render.console.diff_difference_words import difference
-from compiler_lens.render.console.diff_words import change_line
-from compiler_lens.render.diff_json import diff_json
+from compiler_lens.views.console.diff import call_words
+from compiler_lens.views.console.diff_difference_words import difference
+from compiler_lens.views.console.diff_words import change_line
+from compiler_lens.views.diff_json import diff_json
 
 ID = CompileId(0, 0)
 

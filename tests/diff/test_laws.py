@@ -6,9 +6,9 @@ from itertools import combinations
 import pytest
 from two_recordings import CPU_JOURNALS, GPU_JOURNALS, compared, cpu, gpu, mirrored, renumbered, without_labels
 
-from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.model import RecordingDiff, Verdict
-from compiler_lens.model import Recording
+from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.model import RecordingDiff, Verdict
+from compiler_lens.recording.model import Recording
 
 ALL = [*(("gpu", name) for name in GPU_JOURNALS), *(("cpu", name) for name in CPU_JOURNALS)]
 MODES = ("gpt-default-cold", "gpt-reduce-overhead-cold", "gpt-max-autotune-cold", "resnet-max-autotune-cold")

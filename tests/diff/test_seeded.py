@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 from two_recordings import compared, cpu, edited, gpu
 
-from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.model import Aspect, KernelChange, MatchMethod, RecordingDiff, Verdict
-from compiler_lens.model import Graph, GraphStage, Kernel, KernelConfig, KernelKind, Node, Recording
+from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.model import Aspect, KernelChange, MatchMethod, RecordingDiff, Verdict
+from compiler_lens.recording.model import Graph, GraphStage, Kernel, KernelConfig, KernelKind, Node, Recording
 
 
 def graph_told(d: RecordingDiff, stage: GraphStage) -> dict[tuple[str, str], int]:

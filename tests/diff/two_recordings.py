@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from compiler_lens import load
-from compiler_lens.analysis.diff import diff
-from compiler_lens.analysis.diff.model import NodeChange, RecordingDiff, Verdict
-from compiler_lens.model import CompileId, Graph, Kernel, Node, Recording, SourceLine
+from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.model import NodeChange, RecordingDiff, Verdict
+from compiler_lens.recording.model import CompileId, Graph, Kernel, Node, Recording, SourceLine
 
 HERE = Path(__file__).parent
 GPU = HERE.parent / "gpu" / "data"

@@ -12,8 +12,8 @@ from unittest import mock
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.analysis.explanation import Explanation, explain
-from compiler_lens.model import Recording
+from compiler_lens.facts.overview.explanation import Explanation, explain
+from compiler_lens.recording.model import Recording
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from observing import Seen, observe
 from torch import nn
 from toys import MARK, marks
 
-from compiler_lens.analysis.coverage import Treatment
-from compiler_lens.analysis.explanation import explain
+from compiler_lens.facts.overview.explanation import explain
+from compiler_lens.facts.program.coverage import Treatment
 
 OLD = torch.__version__ < "2.12"
 RNN = "eager" if torch.__version__ < "2.14" else "split"  # 2.15 goes on behind the refused LSTM

@@ -11,9 +11,9 @@ import torch
 from observing import Seen, observe
 from toys import NEW, TOYS, Toy
 
-from compiler_lens.analysis.coverage import Function
-from compiler_lens.analysis.findings import DisabledOnPurpose, FrameFailed, Severity
-from compiler_lens.model import BreakCause
+from compiler_lens.facts.overview.findings import DisabledOnPurpose, FrameFailed, Severity
+from compiler_lens.facts.program.coverage import Function
+from compiler_lens.recording.model import BreakCause
 from compiler_lens.render.console import view
 from compiler_lens.render.console.page import Page
 

@@ -13,9 +13,9 @@ import torch._dynamo
 from torch._dynamo.backends import registry
 
 import compiler_lens
-from compiler_lens.capture import compat
-from compiler_lens.event import Event
-from compiler_lens.journal import parse_journal
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal import parse_journal
 
 
 def places() -> list[compat.Place]:

@@ -18,8 +18,8 @@ from torch._dynamo import convert_frame
 from torch._dynamo.backends.debugging import aot_eager
 
 from compiler_lens import Lens, named
-from compiler_lens.capture import compat
-from compiler_lens.event import Event
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.event import Event
 
 X = torch.ones(4)
 Now = Callable[[], dict[str, Any]]
@@ -220,7 +220,7 @@ LEAVES = """
 import inspect, json, sys
 import torch
 import compiler_lens
-from compiler_lens.capture import compat
+from compiler_lens.capture.torch_api import compat
 
 def doubled(x):
     return x.sin() * 2

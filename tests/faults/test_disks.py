@@ -13,7 +13,7 @@ import torch
 
 import compiler_lens
 from compiler_lens import Lens
-from compiler_lens.capture import compat
+from compiler_lens.capture.torch_api import compat
 
 X = torch.ones(4)
 Functions = Callable[[Lens], list[str]]

@@ -13,8 +13,8 @@ from torch._dynamo import compiled_autograd
 from torch._dynamo.backends.debugging import aot_eager
 
 from compiler_lens import Lens
-from compiler_lens.event import Event
-from compiler_lens.model import Compilation, CompileId, Outcome, Recording
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recording
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]

@@ -10,11 +10,13 @@ import torch
 import torch._inductor.config
 
 import compiler_lens
-from compiler_lens import CaptureError, Lens, fold
-from compiler_lens.capture import attribution, compat, graphs, hooks, hooks_inductor, inductor, patches, sidecar, tap
+from compiler_lens import CaptureError, Lens
+from compiler_lens.capture import attribution, graphs, hooks, hooks_inductor, inductor, patches, sidecar, tap
 from compiler_lens.capture.session import Session
-from compiler_lens.event import Event
-from compiler_lens.journal import JournalWriter
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.decode import fold
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal import JournalWriter
 
 X = torch.linspace(-1.0, 1.0, 8)
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from compiler_lens import Lens
-from compiler_lens.event import Event
+from compiler_lens.recording.event import Event
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]

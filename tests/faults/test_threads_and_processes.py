@@ -17,7 +17,7 @@ from torch import Tensor
 
 import compiler_lens
 from compiler_lens import Lens
-from compiler_lens.event import Event
+from compiler_lens.recording.event import Event
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]

@@ -13,9 +13,9 @@ import torch
 from torch._logging import _internal
 
 from compiler_lens import Lens, load
-from compiler_lens.capture import compat
 from compiler_lens.capture.tap import Tap
-from compiler_lens.event import Event
+from compiler_lens.capture.torch_api import compat
+from compiler_lens.recording.event import Event
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]

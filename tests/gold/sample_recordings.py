@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler_lens.model import (
+from compiler_lens.recording.model import (
     AutotuneChoice,
     AutotuneResult,
     BreakCause,

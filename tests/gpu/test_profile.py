@@ -45,7 +45,7 @@ def test_every_kernel_has_a_time_and_every_event_an_owner(profiled) -> None:
     from compiler_lens.measure.profile_match import match
     from compiler_lens.measure.profile_plans import with_keys
     from compiler_lens.measure.profile_trace import read_trace
-    from compiler_lens.model import KernelKind, Trust
+    from compiler_lens.recording.model import KernelKind, Trust
 
     mode, result, events, path = profiled
     recording, profile = result.recording, result.profile
@@ -71,7 +71,7 @@ def test_every_kernel_has_a_time_and_every_event_an_owner(profiled) -> None:
 
 
 def test_ceilings_are_those_of_the_device(profiled) -> None:
-    from compiler_lens.analysis.roofline import roofline
+    from compiler_lens.facts.kernels.roofline import roofline
 
     _, result, _, _ = profiled
     ceilings = result.profile.ceilings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.model import CudagraphState, GraphStage, Kernel, KernelKind, Pass, Recording, Trust
+from compiler_lens.recording.model import CudagraphState, GraphStage, Kernel, KernelKind, Pass, Recording, Trust
 
 DATA = Path(__file__).parent / "data"
 JOURNALS = sorted(path.name.removesuffix(".clens.gz") for path in DATA.glob("*.clens.gz"))

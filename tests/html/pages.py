@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import compiler_lens
-from compiler_lens.model import Graph, Kernel, Recording, SourceFile, SourceLine
-from compiler_lens.render.html import report_page
+from compiler_lens.recording.model import Graph, Kernel, Recording, SourceFile, SourceLine
+from compiler_lens.render.page import report_page
 
 TESTS = Path(__file__).parent.parent
 FILES = {

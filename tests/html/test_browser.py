@@ -9,8 +9,8 @@ import pages
 import pytest
 from browser import CHROMIUM
 
-from compiler_lens.model import Pass
-from compiler_lens.render.html import report_page
+from compiler_lens.recording.model import Pass
+from compiler_lens.render.page import report_page
 from compiler_lens.render.text import clean
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")

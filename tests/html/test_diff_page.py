@@ -21,17 +21,17 @@ import pytest
 from browser import CHROMIUM
 
 import compiler_lens
-from compiler_lens.analysis.diff.model import Times
 from compiler_lens.cli import main
-from compiler_lens.comparison import Diff
-from compiler_lens.model import Recording
-from compiler_lens.render.console import diff_around_words as around_words
-from compiler_lens.render.console import diff_words as told
-from compiler_lens.render.console.diff import around, compile_time_words, timed_words
-from compiler_lens.render.html.diff import code, diff_page
-from compiler_lens.render.html.diff.code import compared, stretches
-from compiler_lens.render.html.diff.kernels import time_cells
-from compiler_lens.render.html.diff.matter import Both
+from compiler_lens.facts.compare.model import Times
+from compiler_lens.recording.model import Recording
+from compiler_lens.views.comparison import Diff
+from compiler_lens.views.console import diff_around_words as around_words
+from compiler_lens.views.console import diff_words as told
+from compiler_lens.views.console.diff import around, compile_time_words, timed_words
+from compiler_lens.views.page.diff import code, diff_page
+from compiler_lens.views.page.diff.code import compared, stretches
+from compiler_lens.views.page.diff.kernels import time_cells
+from compiler_lens.views.page.diff.matter import Both
 
 GPU, CPU = pages.TESTS / "gpu" / "data", pages.TESTS / "diff" / "data"
 PAIRS = {

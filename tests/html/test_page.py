@@ -13,12 +13,12 @@ from pathlib import Path
 import pages
 import pytest
 
-from compiler_lens.analysis.explanation import explain
-from compiler_lens.errors import UsageError
-from compiler_lens.model import Recording
-from compiler_lens.render.html import report_page, write_page
-from compiler_lens.render.html.matter import Matter
-from compiler_lens.render.html.pool import Pool, packed
+from compiler_lens.facts.overview.explanation import explain
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Recording
+from compiler_lens.render.page import report_page, write_page
+from compiler_lens.render.page.pool import Pool, packed
+from compiler_lens.views.page.matter import Matter
 
 ALL = sorted(pages.FILES)
 

@@ -9,9 +9,9 @@ from html import unescape
 import pages
 import pytest
 
-from compiler_lens.analysis.explanation import explain
-from compiler_lens.analysis.remedies import REMEDIES
-from compiler_lens.model import (
+from compiler_lens.facts.breaks.remedies import REMEDIES
+from compiler_lens.facts.overview.explanation import explain
+from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
     CaptureProblem,
@@ -30,9 +30,9 @@ from compiler_lens.model import (
     SourceFile,
     SourceLine,
 )
-from compiler_lens.render.html import report_page
-from compiler_lens.render.html.redact import redacted
-from compiler_lens.render.html.wording import Wording
+from compiler_lens.recording.redact import redacted
+from compiler_lens.recording.wording import Wording
+from compiler_lens.render.page import report_page
 
 ALL = sorted(pages.FILES)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from compiler_lens.analysis.what_if import Trial, WhatIf
+from compiler_lens.facts.measured.what_if import Trial, WhatIf
 
 sys.path.insert(0, str(Path(__file__).parent))
 

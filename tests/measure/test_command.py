@@ -9,10 +9,10 @@ import pytest
 import torch
 
 import compiler_lens
-from compiler_lens.analysis.what_if import Counts, Left, NotTried, Trial, WhatIf
 from compiler_lens.cli import main
-from compiler_lens.model import CaptureProblem, SourceLine
-from compiler_lens.render.console.what_if import what_if_json, what_if_report
+from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
+from compiler_lens.recording.model import CaptureProblem, SourceLine
+from compiler_lens.views.console.what_if import what_if_json, what_if_report
 
 Write = Callable[[str], Path]
 ITEM = """

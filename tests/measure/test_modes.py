@@ -12,7 +12,7 @@ from torch import nn
 
 import compiler_lens
 from compiler_lens import Modes, Phase, UsageError, compare_modes
-from compiler_lens.analysis.modes import Row, compiled_of
+from compiler_lens.facts.measured.modes import Row, compiled_of
 from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.session import file_name
 

@@ -13,7 +13,6 @@ from torch import nn
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.cli import profile as cli_profile
-from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile_figures, profile_session, profile_waits
 from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call
@@ -23,7 +22,8 @@ from compiler_lens.measure.profile_run import Run
 from compiler_lens.measure.profile_session import kernels_named, traced
 from compiler_lens.measure.profile_waits import Timed, timed_calls, wait_notes
 from compiler_lens.measure.trial import Program
-from compiler_lens.model import Ceilings, KernelKind, Pass, ProfileNote, Recording, Remark, Trust
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Ceilings, KernelKind, Pass, ProfileNote, Recording, Remark, Trust
 
 Write = Callable[[str], Path]
 CPU = torch.device("cpu")

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.running_order import running_order
+from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.measure.profile_match import Matched, Sample, match
 from compiler_lens.measure.profile_plans import Slot, with_keys
 from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
 from compiler_lens.measure.profile_trace import Op, Ran, Range, Trace, read_trace
-from compiler_lens.model import (
+from compiler_lens.recording.model import (
     CompileId,
     Kernel,
     KernelKind,

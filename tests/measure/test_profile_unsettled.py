@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 import compiler_lens
-from compiler_lens.errors import UsageError
 from compiler_lens.measure import profile_figures
-from compiler_lens.model import Ceilings, ProfileNote, Remark
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
 
 
 @pytest.fixture(autouse=True)

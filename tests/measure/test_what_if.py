@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import compiler_lens
-from compiler_lens.analysis.what_if import Trial, WhatIf
+from compiler_lens.facts.measured.what_if import Trial, WhatIf
 from compiler_lens.measure.changes import CHANGES
 from compiler_lens.measure.trial import has_setting
 

@@ -7,8 +7,8 @@ from functools import cache
 from pathlib import Path
 
 from compiler_lens import load
-from compiler_lens.analysis.levels import levels
-from compiler_lens.model import CompileId, Graph, GraphStage, Node, Recording, SourceLine, TensorSpec
+from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.recording.model import CompileId, Graph, GraphStage, Node, Recording, SourceLine, TensorSpec
 
 ID = CompileId(0, 0)
 DATA = Path(__file__).parent / "data"

@@ -9,15 +9,15 @@ import made
 import pytest
 
 from compiler_lens import draw
-from compiler_lens.analysis.frame_graphs import frame_pieces
-from compiler_lens.analysis.graph_bodies import op_count
-from compiler_lens.analysis.graph_choice import choose, choose_module
-from compiler_lens.analysis.graph_flow import Role
-from compiler_lens.analysis.level_boxes import BoxKind
-from compiler_lens.analysis.level_tree import GroupKind
-from compiler_lens.analysis.levels import levels
-from compiler_lens.errors import UsageError
-from compiler_lens.model import GraphStage, Node, Recording, Subgraph
+from compiler_lens.facts.graphs.frame_graphs import frame_pieces
+from compiler_lens.facts.graphs.graph_bodies import op_count
+from compiler_lens.facts.graphs.graph_choice import choose, choose_module
+from compiler_lens.facts.graphs.level_boxes import BoxKind
+from compiler_lens.facts.graphs.level_tree import GroupKind
+from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.facts.kernels.graph_flow import Role
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import GraphStage, Node, Recording, Subgraph
 
 
 def known(compile_id, stage="dynamo", name="hops", **others):

@@ -15,7 +15,7 @@ import pytest
 import compiler_lens
 from compiler_lens import UsageError, draw
 from compiler_lens.cli import main
-from compiler_lens.render.graph import graphviz
+from compiler_lens.render.picture import graphviz
 
 TRIG = str(made.DATA / "trig.clens.gz")
 GPT = str(made.GPU / "gpt-default-cold.clens.gz")
@@ -98,7 +98,7 @@ def test_no_png_without_a_program(tmp_path, capsys, monkeypatch):
 
 def test_a_png_is_no_larger_than_cairo_can_hold(tmp_path, monkeypatch):
     """Its limit is 32,767 pixels on a side; beyond that it raises an error of its own."""
-    from compiler_lens.render.graph.drawing import Drawing
+    from compiler_lens.views.picture.drawing import Drawing
 
     asked = []
     fake = types.SimpleNamespace(svg2png=lambda bytestring, scale: asked.append(scale) or b"png")

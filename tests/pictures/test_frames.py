@@ -7,8 +7,8 @@ from dataclasses import replace
 import made
 
 from compiler_lens import draw
-from compiler_lens.analysis.frame_graphs import frame_pieces
-from compiler_lens.model import (
+from compiler_lens.facts.graphs.frame_graphs import frame_pieces
+from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
     Compilation,

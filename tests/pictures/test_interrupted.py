@@ -8,9 +8,9 @@ import made
 import pytest
 
 from compiler_lens import UsageError, draw
-from compiler_lens.analysis.frame_graphs import frame_pieces
-from compiler_lens.analysis.levels import levels
-from compiler_lens.model import (
+from compiler_lens.facts.graphs.frame_graphs import frame_pieces
+from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.recording.model import (
     THE_END,
     CaptureProblem,
     Compilation,
@@ -22,7 +22,7 @@ from compiler_lens.model import (
     SavedTensor,
     TensorSpec,
 )
-from compiler_lens.render.graph.labels import amount, kept_words
+from compiler_lens.views.picture.labels import amount, kept_words
 
 AGAIN = CompileId(0, 1)
 

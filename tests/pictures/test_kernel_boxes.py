@@ -9,14 +9,14 @@ import made
 import pytest
 
 from compiler_lens import draw, load
-from compiler_lens.analysis.kernels import fused_op_count, view_nodes
-from compiler_lens.analysis.launches import launches_by_graph
-from compiler_lens.analysis.level_boxes import BoxKind
-from compiler_lens.analysis.levels import levels
-from compiler_lens.analysis.lineage import is_view
-from compiler_lens.model import GraphStage, Kernel, KernelKind, Launch, Pass, Recording
-from compiler_lens.render.graph.facts import facts
-from compiler_lens.render.graph.labels import lines
+from compiler_lens.facts.graphs.level_boxes import BoxKind
+from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.facts.kernels.kernels import fused_op_count, view_nodes
+from compiler_lens.facts.kernels.launches import launches_by_graph
+from compiler_lens.facts.kernels.lineage import is_view
+from compiler_lens.recording.model import GraphStage, Kernel, KernelKind, Launch, Pass, Recording
+from compiler_lens.views.picture.facts import facts
+from compiler_lens.views.picture.labels import lines
 
 STAGES = {GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD}
 RECORDED = sorted(

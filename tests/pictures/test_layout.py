@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from compiler_lens.render.graph.layout import Link, place
+from compiler_lens.render.picture.layout import Link, place
 
 
 def boxes(placement, sizes):

@@ -8,13 +8,13 @@ from dataclasses import replace
 import made
 import pytest
 
-from compiler_lens.analysis.graph_choice import choose_module
-from compiler_lens.analysis.graph_flow import Role, Value
-from compiler_lens.analysis.level_boxes import LIMIT, BoxKind
-from compiler_lens.analysis.level_tree import GroupKind
-from compiler_lens.analysis.levels import levels
-from compiler_lens.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
-from compiler_lens.render.graph.facts import facts
+from compiler_lens.facts.graphs.graph_choice import choose_module
+from compiler_lens.facts.graphs.level_boxes import LIMIT, BoxKind
+from compiler_lens.facts.graphs.level_tree import GroupKind
+from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.facts.kernels.graph_flow import Role, Value
+from compiler_lens.recording.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
+from compiler_lens.views.picture.facts import facts
 
 REAL = [
     "trig",

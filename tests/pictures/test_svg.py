@@ -10,8 +10,8 @@ import made
 import pytest
 
 from compiler_lens import draw
-from compiler_lens.model import Recording, SourceLine, TensorSpec
-from compiler_lens.render.graph.measure import TEXT, TITLE, text_width
+from compiler_lens.recording.model import Recording, SourceLine, TensorSpec
+from compiler_lens.render.picture.measure import TEXT, TITLE, text_width
 
 GOLD = Path(__file__).parent / "gold"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -130,10 +130,10 @@ def test_nothing_is_fetched():
 
 
 def test_boxes_link_to_where_one_says():
-    from compiler_lens.analysis.levels import levels
-    from compiler_lens.render.graph.scene import picture
-    from compiler_lens.render.graph.sheet import single
-    from compiler_lens.render.graph.svg import to_svg
+    from compiler_lens.facts.graphs.levels import levels
+    from compiler_lens.render.picture.svg import to_svg
+    from compiler_lens.views.picture.scene import picture
+    from compiler_lens.views.picture.sheet import single
 
     graph = made.graph_of(made.chain(2))
     known = levels(Recording(graphs=(graph,)), graph)

@@ -10,11 +10,11 @@ import made
 import pytest
 
 from compiler_lens import draw
-from compiler_lens.analysis.graph_choice import choose
-from compiler_lens.analysis.levels import levels
-from compiler_lens.model import CompileId
-from compiler_lens.render.graph import labels
+from compiler_lens.facts.graphs.graph_choice import choose
+from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.recording.model import CompileId
 from compiler_lens.render.text import microseconds, percent
+from compiler_lens.views.picture import labels
 
 NAMES = ["gpt-default-profiled", "resnet-default-profiled"]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CacheLayer, CacheOutcome, CacheResult, CompileId
-from compiler_lens.readers.caches import read_cache
+from compiler_lens.decode.caches import read_cache
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, CompileId
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 TEXTS = sorted(PAYLOADS.glob("*/caches/*.json"))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, CudagraphOutcome, CudagraphState, Pass, SourceLine
-from compiler_lens.readers.cudagraphs import cudagraph_from_metrics, read_cudagraph
-from compiler_lens.readers.facts import CodeKey
+from compiler_lens.decode.cudagraphs import cudagraph_from_metrics, read_cudagraph
+from compiler_lens.decode.facts import CodeKey
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, CudagraphOutcome, CudagraphState, Pass, SourceLine
 
 ID = CompileId(0, 0)
 # As check_multiple_devices_or_any_cpu_nodes() and CompiledFxGraph put it, prefix twice.

@@ -1,8 +1,8 @@
 """The environment of a recording, also of one that a later version of ours wrote."""
 
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId
-from compiler_lens.readers.environment import read_environment
+from compiler_lens.decode.environment import read_environment
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId
 
 
 def test_what_is_not_known_costs_nothing_of_what_is():

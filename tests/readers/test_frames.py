@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, SourceLine
-from compiler_lens.readers import frames
-from compiler_lens.readers.facts import FrameEnd, FrameStart, Metrics, ResumeName
+from compiler_lens.decode import frames
+from compiler_lens.decode.facts import FrameEnd, FrameStart, Metrics, ResumeName
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, SourceLine
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 VERSIONS = ("2.11", "2.13", "2.15")

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import BreakOutcome, CompileId, GraphBreak, SourceLine
-from compiler_lens.readers.facts import Failure
-from compiler_lens.readers.graph_breaks import read_dynamo_error, read_graph_break
-from compiler_lens.readers.registry_text import read_causes
+from compiler_lens.decode.facts import Failure
+from compiler_lens.decode.graph_breaks import read_dynamo_error, read_graph_break
+from compiler_lens.decode.registry_text import read_causes
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import BreakOutcome, CompileId, GraphBreak, SourceLine
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 VERSIONS = ("2.11", "2.13", "2.15")

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, SourceLine, TensorSpec
-from compiler_lens.readers.graph_text import read_graph
+from compiler_lens.decode.graph_text import read_graph
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, SourceLine, TensorSpec
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 TEXTS = sorted(PAYLOADS.glob("*/graphs/*.txt"))

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, Guard, SourceLine
-from compiler_lens.readers.guards import read_guards
+from compiler_lens.decode.guards import read_guards
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, Guard, SourceLine
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 VERSIONS = ("2.11", "2.13", "2.15")

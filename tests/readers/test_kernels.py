@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import BufferAccess, CompileId, Pass
-from compiler_lens.readers.kernels import read_fusion, read_kernel_nodes
+from compiler_lens.decode.kernels import read_fusion, read_kernel_nodes
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import BufferAccess, CompileId, Pass
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 ID = CompileId(0, 0)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, SourceLine
-from compiler_lens.readers.facts import NodeFact
-from compiler_lens.readers.node_facts import module_path, read_node_facts
+from compiler_lens.decode.facts import NodeFact
+from compiler_lens.decode.node_facts import module_path, read_node_facts
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, SourceLine
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 LINES = (

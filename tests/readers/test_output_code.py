@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import (
+from compiler_lens.decode.kernel_source import printed_value
+from compiler_lens.decode.op_names import ops_in_kernel_name
+from compiler_lens.decode.output_code import aot_id, read_output_code
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import (
     Buffer,
     CompileId,
     Kernel,
@@ -20,9 +23,6 @@ from compiler_lens.model import (
     Trust,
     Unavailable,
 )
-from compiler_lens.readers.kernel_source import printed_value
-from compiler_lens.readers.op_names import ops_in_kernel_name
-from compiler_lens.readers.output_code import aot_id, read_output_code
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 ALL = sorted(p for p in PAYLOADS.glob("*/output_code/*.txt") if p.stem != "cpp_wrapper")

@@ -4,10 +4,20 @@ import json
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import Ceilings, CompileId, LaunchTime, OtherTime, Pass, Profile, ProfileNote, Remark, Trust
-from compiler_lens.readers.profiles import profile_meta, read_profile
+from compiler_lens.decode.profiles import profile_meta, read_profile
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import (
+    Ceilings,
+    CompileId,
+    LaunchTime,
+    OtherTime,
+    Pass,
+    Profile,
+    ProfileNote,
+    Remark,
+    Trust,
+)
 
 PROFILE = Profile(
     calls=5,

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, GuardFailure, Recompile, SourceLine
-from compiler_lens.readers.failed_guard import GuardValues, read_values
-from compiler_lens.readers.recompiles import read_recompiles
+from compiler_lens.decode.failed_guard import GuardValues, read_values
+from compiler_lens.decode.recompiles import read_recompiles
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, GuardFailure, Recompile, SourceLine
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 VERSIONS = ("2.11", "2.13", "2.15")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from compiler_lens.model import SourceLine
-from compiler_lens.readers.stacks import read_comment, read_stack, read_traceback, split_comment
+from compiler_lens.decode.stacks import read_comment, read_stack, read_traceback, split_comment
+from compiler_lens.recording.model import SourceLine
 
 ONE = '  File "/a b/x.py", line 3, in f\n    return g(\n'
 CALL = ("        x,", '        "b",  # why', "    ) + 1")

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, SourceLine, Symbol
-from compiler_lens.readers.symbols import read_symbols
+from compiler_lens.decode.symbols import read_symbols
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, SourceLine, Symbol
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 VERSIONS = ("2.11", "2.13", "2.15")

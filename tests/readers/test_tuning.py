@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.errors import PayloadError
-from compiler_lens.event import Event
-from compiler_lens.model import CompileId, KernelKind
-from compiler_lens.readers.tuning import read_autotune, read_triton_configs, read_triton_kernel_info
+from compiler_lens.decode.tuning import read_autotune, read_triton_configs, read_triton_kernel_info
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, KernelKind
 
 PAYLOADS = Path(__file__).parent.parent / "payloads/2.11/output_code"
 ID = CompileId(0, 0)

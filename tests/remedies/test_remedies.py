@@ -14,11 +14,11 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.analysis.remedies import REMEDIES, SAVES_WORK, remedy_for
-from compiler_lens.analysis.rewrites.arms import arm_at
-from compiler_lens.analysis.source import Sources
-from compiler_lens.model import BreakCause, Outcome, SourceLine
-from compiler_lens.readers.registry_text import read_causes
+from compiler_lens.decode.registry_text import read_causes
+from compiler_lens.facts.breaks.remedies import REMEDIES, SAVES_WORK, remedy_for
+from compiler_lens.facts.breaks.rewrites.arms import arm_at
+from compiler_lens.facts.program.source import Sources
+from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.cards import break_cards
-from compiler_lens.model import BreakCause, GraphStage, Outcome, Recording
-from compiler_lens.render.advice import setting_of
+from compiler_lens.facts.breaks.cards import break_cards
+from compiler_lens.recording.model import BreakCause, GraphStage, Outcome, Recording
 from compiler_lens.render.console import report, view
 from compiler_lens.render.console.open_page import page_for
+from compiler_lens.views.advice import setting_of
 
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
 LOGGER = BreakCause("logging.Logger method not supported for non-export cases", context="Logger.warning")

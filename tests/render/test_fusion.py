@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from compiler_lens.analysis.fusion import neighbours
-from compiler_lens.analysis.fusion_reasons import Reason
-from compiler_lens.analysis.library_calls import Library
-from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.fusion import neighbours
+from compiler_lens.facts.kernels.fusion_reasons import Reason
+from compiler_lens.facts.kernels.library_calls import Library
+from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.recording.model import (
     BufferAccess,
     Compilation,
     CompileId,
@@ -26,12 +26,13 @@ from compiler_lens.model import (
     Refusal,
     TensorSpec,
 )
-from compiler_lens.render import fusion_words
-from compiler_lens.render.console import kernels, view
-from compiler_lens.render.console.fusion import neighbour_lines
+from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.json import to_json
 from compiler_lens.render.text import times
+from compiler_lens.views import fusion_words
+from compiler_lens.views.console import kernels
+from compiler_lens.views.console.fusion import neighbour_lines
+from compiler_lens.views.json import to_json
 
 ID = CompileId(0, 0)
 LAYERS = 12

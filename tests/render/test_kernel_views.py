@@ -11,11 +11,11 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens import load
-from compiler_lens.analysis.lineage import Role
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import Selection
 from compiler_lens.cli import main
-from compiler_lens.model import (
+from compiler_lens.facts.kernels.lineage import Role
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.model import (
     CompileId,
     Graph,
     GraphStage,
@@ -28,12 +28,12 @@ from compiler_lens.model import (
     SourceLine,
     Trust,
 )
-from compiler_lens.render import words
 from compiler_lens.render.console import view
-from compiler_lens.render.console.lineage import folded_modules
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.json import to_json
 from compiler_lens.render.text import microseconds
+from compiler_lens.views import words
+from compiler_lens.views.console.lineage import folded_modules
+from compiler_lens.views.json import to_json
 
 DATA = Path(__file__).parent.parent / "gpu/data"
 ID = CompileId(0, 0)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from compiler_lens.analysis.modes import Comparison, Compiled, Deviation, Row, Timing
-from compiler_lens.errors import RecordingFileError
-from compiler_lens.model import SourceLine
+from compiler_lens.facts.measured.modes import Comparison, Compiled, Deviation, Row, Timing
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.chart import Bar, Panel, bar_chart, modes_chart
-from compiler_lens.render.console.modes import modes_report
-from compiler_lens.render.console.modes_tables import duration
-from compiler_lens.render.modes_file import comparison_of, modes_json
+from compiler_lens.views.console.modes import modes_report
+from compiler_lens.views.console.modes_tables import duration
+from compiler_lens.views.modes_file import comparison_of, modes_json
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _EVIL = "max</text><script>alert('1')</script>&\x1b[31m\u202e\uffff\ufffe"

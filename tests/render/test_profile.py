@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.analysis.kernel_rows import Costs
-from compiler_lens.analysis.line_story import select_place
-from compiler_lens.analysis.provenance import Provenance
-from compiler_lens.analysis.select import EVERYTHING, Selection, kernel_name, short_name
-from compiler_lens.analysis.source_view import source_view
-from compiler_lens.errors import UsageError
-from compiler_lens.model import CompileId, OtherTime, ProfileNote, Recording, Remark
+from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.line_story import select_place
+from compiler_lens.facts.overview.source_view import source_view
+from compiler_lens.facts.program.select import EVERYTHING, Selection, kernel_name, short_name
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import CompileId, OtherTime, ProfileNote, Recording, Remark
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.console.profile import profile_report
-from compiler_lens.render.console.profile_table import kernel_label
-from compiler_lens.render.json import to_json
-from compiler_lens.render.profile_words import note_words
+from compiler_lens.views.console.profile import profile_report
+from compiler_lens.views.console.profile_table import kernel_label
+from compiler_lens.views.json import to_json
+from compiler_lens.views.profile_words import note_words
 
 GPU = Path(__file__).parent.parent / "gpu" / "data"
 NAMES = ("gpt-default", "gpt-reduce-overhead", "resnet-default")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.model import (
+from compiler_lens.recording.model import (
     BreakOutcome,
     Compilation,
     CompileId,

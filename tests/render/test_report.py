@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis.diff import diff
-from compiler_lens.model import (
+from compiler_lens.facts.compare import diff
+from compiler_lens.recording.model import (
     THE_END,
     BreakCause,
     CaptureProblem,
@@ -24,8 +24,8 @@ from compiler_lens.model import (
     Remark,
 )
 from compiler_lens.render.console import html_fragment, report
-from compiler_lens.render.console.diff import gap_words
-from compiler_lens.render.html import report_page
+from compiler_lens.render.page import report_page
+from compiler_lens.views.console.diff import gap_words
 
 GOLD = Path(__file__).parent.parent / "gold"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
@@ -51,7 +51,7 @@ def test_a_report_draws_no_random_number_of_the_programs():
     code = """
 import random
 before = random.getstate()
-from compiler_lens.model import Recording
+from compiler_lens.recording.model import Recording
 from compiler_lens.render.console import report
 report(Recording(), width=80, color=True)
 assert random.getstate() == before

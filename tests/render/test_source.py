@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.analysis import cards
-from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import Graph, GraphStage, Node, Outcome, Recording, SourceFile, SourceLine
+from compiler_lens.facts.breaks import cards
+from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.recording.model import Graph, GraphStage, Node, Outcome, Recording, SourceFile, SourceLine
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.json import to_json
+from compiler_lens.views.json import to_json
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 BODY = [

@@ -2,11 +2,20 @@
 
 import pytest
 
-from compiler_lens.analysis.select import EVERYTHING
-from compiler_lens.model import AutotuneResult, Compilation, CompileId, Kernel, KernelKind, Outcome, Pass, Recording
+from compiler_lens.facts.program.select import EVERYTHING
+from compiler_lens.recording.model import (
+    AutotuneResult,
+    Compilation,
+    CompileId,
+    Kernel,
+    KernelKind,
+    Outcome,
+    Pass,
+    Recording,
+)
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.words import tuning_time
+from compiler_lens.views.words import tuning_time
 
 ID = CompileId(0, 0)
 

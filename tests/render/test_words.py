@@ -2,12 +2,12 @@
 
 import pytest
 
-from compiler_lens.analysis.caches import Warmth
-from compiler_lens.analysis.coverage import Treatment
-from compiler_lens.analysis.findings import Basis, Severity
-from compiler_lens.analysis.phases import Phase
-from compiler_lens.model import CudagraphState, GraphStage, KernelKind, Outcome, Pass, Trust
-from compiler_lens.render import words
+from compiler_lens.facts.overview.findings import Basis, Severity
+from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.time.caches import Warmth
+from compiler_lens.facts.time.phases import Phase
+from compiler_lens.recording.model import CudagraphState, GraphStage, KernelKind, Outcome, Pass, Trust
+from compiler_lens.views import words
 
 
 @pytest.mark.parametrize(

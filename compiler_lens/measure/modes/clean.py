@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from compiler_lens.capture import compat
 from compiler_lens.capture.tap import ANCHOR
+from compiler_lens.capture.torch_api import compat
 from compiler_lens.lens import Lens
 from compiler_lens.measure.modes.wanted import Wanted
 

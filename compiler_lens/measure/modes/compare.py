@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from compiler_lens.errors import RecordingFileError, UsageError
 from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call, as_calls
 from compiler_lens.measure.modes.clean import apart, clean
@@ -22,6 +21,7 @@ from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.session import Bench, Session, Work
 from compiler_lens.measure.modes.wanted import MODES, wanted_rows
 from compiler_lens.measure.trial import Program, callable_of
+from compiler_lens.recording.errors import RecordingFileError, UsageError
 
 _FEWEST_PASSES = 2  # cold, then from the caches on disk
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from compiler_lens.analysis.modes import DEFAULT, Compiled, Row
-from compiler_lens.model import Recording
+from compiler_lens.facts.measured.modes import DEFAULT, Compiled, Row
+from compiler_lens.recording.model import Recording
 
 
 def differences(recordings: Mapping[str, Recording]) -> dict[str, Any]:
     """For each row but default, the `RecordingDiff` from default's recording to its own."""
-    from compiler_lens.analysis.diff import diff
+    from compiler_lens.facts.compare import diff
 
     before = recordings.get(DEFAULT)
     if before is None:

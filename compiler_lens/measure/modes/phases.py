@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from compiler_lens.errors import UsageError
+from compiler_lens.recording.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

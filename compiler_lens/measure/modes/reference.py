@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from compiler_lens.analysis.modes import Deviation
+from compiler_lens.facts.measured.modes import Deviation
 from compiler_lens.measure.trial import leaves
 
 Results = list[torch.Tensor]

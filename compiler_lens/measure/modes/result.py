@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.analysis.modes import Comparison
-from compiler_lens.errors import RecordingFileError
-from compiler_lens.model import Recording
+from compiler_lens.facts.measured.modes import Comparison
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.model import Recording
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -25,13 +25,13 @@ class Modes(Comparison):
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """The rows as a table, the differences between their kernels, and what to use."""
-        from compiler_lens.render.console.modes import modes_report
+        from compiler_lens.views.console.modes import modes_report
 
         return modes_report(self, width=width, color=color)
 
     def to_json(self) -> str:
         """The same for programs, and for `from_json`."""
-        from compiler_lens.render.modes_file import modes_json
+        from compiler_lens.views.modes_file import modes_json
 
         return modes_json(self)
 
@@ -48,7 +48,7 @@ class Modes(Comparison):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What `to_json` wrote; without recordings, their differences as text. Raises `RecordingFileError`."""
-        from compiler_lens.render.modes_file import comparison_of
+        from compiler_lens.views.modes_file import comparison_of
 
         found = comparison_of(text)
         return cls(**{one.name: getattr(found, one.name) for one in fields(Comparison)})

@@ -16,8 +16,7 @@ from typing import Any
 
 import torch
 
-from compiler_lens.analysis.modes import Deviation, Row, Timing, compiled_of
-from compiler_lens.errors import UsageError
+from compiler_lens.facts.measured.modes import Deviation, Row, Timing, compiled_of
 from compiler_lens.measure.as_it_was import Kept
 from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_first, recorded, unheard
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
@@ -28,7 +27,8 @@ from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.wanted import Wanted
 from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.trial import cause
-from compiler_lens.model import Recording
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Recording
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from compiler_lens.analysis.modes import DEFAULT, EAGER
-from compiler_lens.analysis.select import nearest
-from compiler_lens.errors import UsageError
+from compiler_lens.facts.measured.modes import DEFAULT, EAGER
+from compiler_lens.facts.program.select import nearest
+from compiler_lens.recording.errors import UsageError
 
 MODES = (EAGER, DEFAULT, "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from compiler_lens.analysis.select import EVERYTHING, Selection
-from compiler_lens.model import Recording
+from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.recording.model import Recording
 
 if TYPE_CHECKING:
-    from compiler_lens.analysis.ownership import UserPaths
+    from compiler_lens.facts.program.ownership import UserPaths
     from compiler_lens.render.console.page import Page
 
 __all__ = ["html_fragment", "report", "view"]
@@ -41,7 +41,7 @@ def report(
     """
     from compiler_lens.render.console.open_page import page_for
     from compiler_lens.render.console.page import render
-    from compiler_lens.render.console.screen import report_lines
+    from compiler_lens.views.console.screen import report_lines
 
     page = page_for(recording, width=width, color=color, path=path)
     return render(report_lines(recording, page, user_paths), page)
@@ -50,7 +50,7 @@ def report(
 def view(recording: Recording, name: str, page: Page, selection: Selection = EVERYTHING) -> str:
     """One of the views behind the report, whole or of a part of the recording."""
     from compiler_lens.render.console.page import render
-    from compiler_lens.render.console.views import VIEWS
+    from compiler_lens.views.console.views import VIEWS
 
     return render(VIEWS[name](recording, selection, page), page)
 
@@ -58,7 +58,7 @@ def view(recording: Recording, name: str, page: Page, selection: Selection = EVE
 def html_fragment(recording: Recording) -> str:
     """The report as a piece of HTML, for a notebook's `_repr_html_`."""
     from compiler_lens.render.console.open_page import html_of, page_for
-    from compiler_lens.render.console.screen import report_lines
+    from compiler_lens.views.console.screen import report_lines
 
     page = page_for(recording, width=100, color=True, path="REC")
     return html_of(report_lines(recording, page), page)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from compiler_lens.analysis.ownership import is_own
-from compiler_lens.model import Recording
+from compiler_lens.facts.program.ownership import is_own
+from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import MIN_WIDTH, Page, terminal
 from compiler_lens.render.text import short_paths
 

@@ -1,0 +1,76 @@
+"""Source files for a log that holds none: those on this machine, where they still say what the log says."""
+
+from __future__ import annotations
+
+import sysconfig
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from compiler_lens.decode.fold_definitions import name_definitions
+from compiler_lens.recording.model import Recording, SourceFile, SourceLine, Unavailable
+from compiler_lens.recording.source_text import Sources
+
+_LONGEST = 2_000_000  # bytes of a file
+_FACT = "source text"
+_OTHER = "some files were changed since this log was written, or are not on this machine"
+
+
+def with_disk_sources(recording: Recording) -> Recording:
+    """The recording with the text of its files, of those that are on this machine and agree with every known line."""
+    lines: dict[str, list[SourceLine]] = defaultdict(list)
+    for at in _lines(recording):
+        lines[at.file].append(at)
+    wanted = {file: known for file, known in lines.items() if _is_wanted(file)}
+    read = {file: text for file in sorted(wanted) if (text := _text(file))}
+    files = tuple(SourceFile(file, text) for file, text in read.items() if _agrees(file, wanted[file], read))
+    missing = (Unavailable(_FACT, _OTHER),) if len(files) < len(wanted) else ()
+    return replace(
+        recording,
+        sources=files,
+        compilations=name_definitions(recording.compilations, files),
+        unavailable=recording.unavailable + missing,
+    )
+
+
+def _lines(recording: Recording) -> Iterator[SourceLine]:
+    for event in recording.graph_breaks:
+        yield from event.user_stack
+    for c in recording.compilations:
+        yield SourceLine(c.file, 0)
+        yield from c.stack
+    for graph in recording.graphs:
+        for node in graph.nodes:
+            yield from node.source
+
+
+def _is_wanted(file: str) -> bool:
+    """As for what a lens keeps: not torch's own files, not the standard library's."""
+    path = file.replace("\\", "/")
+    is_library = file.startswith(sysconfig.get_path("stdlib")) and "-packages/" not in path
+    return bool(file) and not file.startswith("<") and "-packages/torch/" not in path and not is_library
+
+
+def _text(file: str) -> str:
+    try:
+        path = Path(file)
+        if not path.is_file() or path.stat().st_size > _LONGEST:  # a log may name a pipe, which would never end
+            return ""
+        with tokenize.open(file) as stream:
+            return stream.read()
+    except (OSError, SyntaxError, ValueError):  # not there; not Python; a name that no file can have
+        return ""
+
+
+def _agrees(file: str, known: Iterable[SourceLine], texts: Mapping[str, str]) -> bool:
+    """Whether each line of which the log has text begins as the file's line does."""
+    source = Sources(texts)
+    told = {(at.line, at.code.strip()) for at in known if at.line and at.code.strip()}
+    return bool(told) and all(_is_line(code, source.line(file, line).strip()) for line, code in told)
+
+
+def _is_line(code: str, line: str) -> bool:
+    # The log has the whole statement, which the line may only begin.
+    return bool(line) and code.startswith(line[:40])

@@ -1,0 +1,248 @@
+"""Events in, a Recording out: every reader runs here, and what several of them found is joined."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from compiler_lens.decode import (
+    BYTECODE_SUFFIX,
+    caches,
+    cudagraphs,
+    environment,
+    frames,
+    graph_breaks,
+    graph_text,
+    guards,
+    kernels,
+    node_facts,
+    output_code,
+    profiles,
+    recompiles,
+    symbols,
+    tuning,
+)
+from compiler_lens.decode.facts import (
+    CodeKey,
+    Failure,
+    FrameEnd,
+    FrameStart,
+    Fusion,
+    GraphText,
+    KernelNodes,
+    Metrics,
+    NodeFacts,
+    ResumeName,
+    TimedMark,
+    TritonTuning,
+)
+from compiler_lens.decode.fold_bodies import in_bodies
+from compiler_lens.decode.fold_compilations import join_compilations, link_resume_functions
+from compiler_lens.decode.fold_cudagraphs import join_cudagraphs
+from compiler_lens.decode.fold_definitions import name_definitions
+from compiler_lens.decode.fold_fusion import join_fusion
+from compiler_lens.decode.fold_graphs import decompositions, join_graphs
+from compiler_lens.decode.fold_kernels import join_kernels, number_output_codes
+from compiler_lens.decode.fold_spans import join_spans
+from compiler_lens.recording.errors import CaptureError, PayloadError
+from compiler_lens.recording.event import NO_ID, Event, TorchId
+from compiler_lens.recording.model import (
+    AutotuneResult,
+    CacheOutcome,
+    CaptureProblem,
+    Compilation,
+    CompileId,
+    CudagraphOutcome,
+    Environment,
+    GraphBreak,
+    Guard,
+    Kernel,
+    OutputCode,
+    Profile,
+    Recompile,
+    Recording,
+    SourceFile,
+    Symbol,
+    Unavailable,
+)
+
+Reader = Callable[[Event, CompileId, Mapping[int, str]], Sequence[Any]]
+Found = TypeVar("Found")
+
+READERS: Mapping[str, Reader] = {
+    "dynamo_start": frames.read_dynamo_start,
+    "lens.frame_start": frames.read_frame_start,
+    "lens.frame_end": frames.read_frame_end,
+    "compilation_metrics": frames.read_metrics,
+    "bwd_compilation_metrics": frames.read_metrics,
+    "dynamo_error": graph_breaks.read_dynamo_error,
+    "dynamo_graph_break_reason": graph_breaks.read_graph_break,
+    "recompile_reasons": recompiles.read_recompiles,
+    "dynamo_cpp_guards_str": guards.read_guards,
+    "create_symbol": symbols.read_symbols,
+    "create_unbacked_symbol": symbols.read_symbols,
+    "symbolic_shape_specialization": symbols.read_symbols,
+    "dynamo_output_graph": graph_text.read_graph,
+    "aot_joint_graph": graph_text.read_graph,
+    "aot_forward_graph": graph_text.read_graph,
+    "aot_backward_graph": graph_text.read_graph,
+    "aot_inference_graph": graph_text.read_graph,
+    "inductor_post_grad_graph": graph_text.read_graph,
+    "lens.node_facts": node_facts.read_node_facts,
+    "inductor_output_code": output_code.read_output_code,
+    "lens.kernel_nodes": kernels.read_kernel_nodes,
+    "lens.fusion": kernels.read_fusion,
+    "lens.autotune": tuning.read_autotune,
+    "lens.triton_configs": tuning.read_triton_configs,
+    "triton_kernel_info": tuning.read_triton_kernel_info,
+    "lens.cudagraph": cudagraphs.read_cudagraph,
+    "lens.cudagraph_skip": cudagraphs.read_cudagraph_skip,
+    "lens.frame_skipped": environment.read_skipped_frame,
+    "aotautograd_cache_hit": caches.read_cache,
+    "aotautograd_cache_miss": caches.read_cache,
+    "aotautograd_cache_bypass": caches.read_cache,
+    "fx_graph_cache_hit": caches.read_cache,
+    "fx_graph_cache_miss": caches.read_cache,
+    "fx_graph_cache_bypass": caches.read_cache,
+    "fx_graph_bundled_cache_hit": caches.read_cache,
+    "chromium_event": environment.read_timed_event,
+    "lens.environment": environment.read_environment,
+    "lens.profile": profiles.read_profile,
+    "lens.source": environment.read_source,
+    "torch_version": environment.read_torch_version,
+    "lens.problem": environment.read_problem,
+    "lens.unavailable": environment.read_unavailable,
+}
+
+
+def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, strict: bool = False) -> Recording:
+    """The recording that a sequence of events tells of.
+
+    What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
+    """
+    found = _read_all(events, list(problems), strict=strict)
+    graphs = join_graphs(found.of(GraphText), found.of(NodeFacts), found.passes)
+    spans = join_spans(found.of(TimedMark))
+    breaks = found.of(GraphBreak)
+    frame_facts = found.of(FrameStart, FrameEnd, Metrics, Failure)
+    files = found.of(SourceFile)
+    compilations = name_definitions(join_compilations(frame_facts, breaks, graphs, spans), files)
+    environments = found.of(Environment)
+    codes = number_output_codes(found.of(OutputCode), found.of(CodeKey))
+    told = found.of(KernelNodes)
+    kernels_told = in_bodies(join_kernels(found.of(Kernel), told, found.of(TritonTuning)), graphs, codes)
+    kernels_joined, refusals = join_fusion(kernels_told, told, found.of(Fusion))
+    return Recording(
+        environment=environments[-1] if environments else Environment(),
+        compilations=compilations + tuple(found.of(Compilation)),
+        graph_breaks=link_resume_functions(breaks, compilations, found.of(ResumeName)),
+        recompiles=tuple(found.of(Recompile)),
+        guards=tuple(found.of(Guard)),
+        symbols=tuple(found.of(Symbol)),
+        graphs=graphs,
+        decompositions=decompositions(graphs),
+        output_codes=codes,
+        kernels=kernels_joined,
+        refusals=refusals,
+        profiles=tuple(found.of(Profile)),
+        autotunes=tuple(found.of(AutotuneResult)),
+        cudagraphs=join_cudagraphs(_cudagraph_outcomes(found), graphs, codes, kernels_joined),
+        caches=tuple(found.of(CacheOutcome)),
+        spans=spans,
+        sources=tuple(files),
+        problems=(*found.problems, *found.of(CaptureProblem)),
+        unavailable=tuple(found.of(Unavailable)),
+    )
+
+
+def _cudagraph_outcomes(found: _Found) -> list[CudagraphOutcome]:
+    """What our hook saw, and where it saw nothing (a log of torch's own) what torch's metrics tell."""
+    seen = found.of(CudagraphOutcome)
+    known = {outcome.compile_id for outcome in seen}
+    metrics = [m for m in found.of(Metrics) if m.compile_id not in known]
+    return seen + [o for m in metrics for o in cudagraphs.cudagraph_from_metrics(m.values, m.compile_id)]
+
+
+@dataclass(slots=True)
+class _Found:
+    by_type: dict[type, list[Any]]
+    problems: list[CaptureProblem]
+
+    def add(self, values: Iterable[Any]) -> None:
+        for value in values:
+            self.by_type[type(value)].append(value)
+
+    def of(self, *kinds: type[Found]) -> list[Found]:
+        return [value for kind in kinds for value in self.by_type[kind]]
+
+    @property
+    def passes(self) -> dict[CompileId, list[Any]]:
+        """For each compilation the passes of its output codes, in order: the post-grad graphs come in the same."""
+        parts: dict[CompileId, list[Any]] = defaultdict(list)
+        for code in self.of(OutputCode):
+            parts[code.compile_id].append(code.part)
+        return parts
+
+
+def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict: bool) -> _Found:
+    found = _Found(defaultdict(list), problems)
+    ids = _CompileIds()
+    files: dict[int, str] = {}
+    for event in events:
+        compile_id = None
+        try:
+            compile_id = ids.of(event)
+            if event.name in ("str", "lens.files"):
+                files.update(environment.read_file_names(event))
+            elif (reader := _reader(event.name)) is not None:
+                found.add(reader(event, compile_id, files))
+        except Exception as error:  # noqa: BLE001 -- an event that we cannot read must not cost us the others
+            found.problems.append(_problem(event, compile_id, error, strict=strict))
+    return found
+
+
+def _reader(name: str) -> Reader | None:
+    return frames.read_bytecode_name if name.endswith(BYTECODE_SUFFIX) else READERS.get(name)
+
+
+def _problem(event: Event, compile_id: CompileId | None, error: Exception, *, strict: bool) -> CaptureProblem:
+    if strict:
+        raise CaptureError(f"{event.name} of [{compile_id}]: {error!r}") from error
+    message = str(error) if isinstance(error, PayloadError) else repr(error)
+    return CaptureProblem(event.name, message, compile_id)
+
+
+class _CompileIds:
+    """Tells apart the compilations that share a torch id.
+
+    torch counts from zero again after a reset: an id that this life of the process had already begins the next one.
+    What torch passed over has no id at all, and is only counted.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[Any, CompileId] = {}
+        self._begun: set[TorchId] = set()  # in this life
+        self._life = 0
+        self._nameless = 0
+
+    def of(self, event: Event) -> CompileId:
+        if event.run is None and event.torch_id == NO_ID:
+            return CompileId(None, None)
+        key = event.torch_id if event.run is None else event.run
+        known = self._known.get(key)
+        if known is None:
+            frame, recompile, autograd = event.torch_id
+            known = self._known[key] = CompileId(frame, recompile, self._epoch(event.torch_id), autograd)
+        return known
+
+    def _epoch(self, torch_id: TorchId) -> int:
+        if torch_id == NO_ID:
+            self._nameless += 1
+            return self._nameless - 1
+        if torch_id in self._begun:
+            self._life += 1
+            self._begun.clear()
+        self._begun.add(torch_id)
+        return self._life

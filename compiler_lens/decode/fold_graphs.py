@@ -1,0 +1,202 @@
+"""Joins what torch printed of the graphs with what our hooks saw of their nodes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from compiler_lens.decode.facts import GraphText, NodeFacts
+from compiler_lens.decode.fold_lines import is_bookkeeping
+from compiler_lens.decode.fold_origins import TRAINING, Facts, Nodes, join_dynamo, join_lowered, program_of
+from compiler_lens.recording.model import CompileId, Decomposition, Graph, GraphStage, Node, Pass, SavedTensor, Trust
+
+STAGES: Mapping[str, GraphStage] = {
+    "dynamo_output_graph": GraphStage.DYNAMO,
+    "aot_joint_graph": GraphStage.AOT_JOINT,
+    "aot_forward_graph": GraphStage.AOT_FORWARD,
+    "aot_backward_graph": GraphStage.AOT_BACKWARD,
+    "aot_inference_graph": GraphStage.AOT_INFERENCE,
+    "inductor_post_grad_graph": GraphStage.POST_GRAD,
+}
+# Facts are of a graph if they know at least this part of its ops. The names in a text are those of the live nodes,
+# but for the rare one that collides with a function's; torch removes part of a joint graph's ops before splitting it.
+_SHARE = 0.9
+_JOINT_SHARE = 0.5
+
+Staged = tuple[GraphStage, GraphText, Facts | None]
+
+
+def join_graphs(
+    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Mapping[CompileId, Sequence[Pass]]
+) -> tuple[Graph, ...]:
+    """The graphs of all compilations, in the order of `texts`.
+
+    `passes` are those of each compilation's output codes, in order: torch sends a post-grad graph before its
+    output code, and does not say of which pass it is.
+    """
+    texts_of: dict[CompileId, list[int]] = defaultdict(list)
+    facts_of: dict[CompileId, list[NodeFacts]] = defaultdict(list)
+    for position, text in enumerate(texts):
+        texts_of[text.compile_id].append(position)
+    for each in facts:
+        facts_of[each.compile_id].append(each)
+    joined: dict[int, Graph] = {}
+    for compile_id, positions in texts_of.items():
+        own = [texts[position] for position in positions]
+        for index, graph in _join_compilation(own, facts_of[compile_id], passes.get(compile_id, ())):
+            joined[positions[index]] = graph
+    return tuple(graph for _, graph in sorted(joined.items(), key=lambda item: item[0]))
+
+
+def _join_compilation(
+    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Sequence[Pass]
+) -> Iterator[tuple[int, Graph]]:
+    staged = _last_attempts(_match_facts(list(zip(_stages(texts, passes), texts, strict=True)), facts))
+    staged = _with_joint_facts(staged)
+    dynamo = {i: join_dynamo(text, known) for i, (stage, text, known) in staged.items() if stage is GraphStage.DYNAMO}
+    joints = _of(staged, GraphStage.AOT_JOINT)
+    program = program_of(
+        [(nodes, subgraphs) for _, nodes, subgraphs in dynamo.values()],
+        [known for stage, _, known in staged.values() if stage in TRAINING and known],
+        tuple(node for text in joints for node in text.nodes),
+        [text.nodes for text in joints or _of(staged, GraphStage.AOT_INFERENCE)],
+    )
+    backwards = _of(staged, GraphStage.AOT_BACKWARD)
+    ordinals: Counter[GraphStage] = Counter()
+    for i, (stage, text, known) in staged.items():
+        ordinal = ordinals[stage]
+        ordinals[stage] += 1
+        trust, nodes, subgraphs = dynamo.get(i) or join_lowered(stage, text, known, program)
+        has_backward = stage is GraphStage.AOT_FORWARD and ordinal < len(backwards)
+        saved = _saved(text.nodes, backwards[ordinal].nodes) if has_backward else ()
+        yield i, Graph(text.compile_id, stage, text.code, nodes, ordinal, trust, saved, subgraphs)
+
+
+def _of(staged: Mapping[int, Staged], wanted: GraphStage) -> list[GraphText]:
+    return [text for stage, text, _ in staged.values() if stage is wanted]
+
+
+def _stages(texts: Sequence[GraphText], passes: Sequence[Pass]) -> Iterator[GraphStage]:
+    count = sum(text.name == "inductor_post_grad_graph" for text in texts)
+    of_graph = iter(passes if len(passes) == count else ())
+    for text in texts:
+        stage = STAGES[text.name]
+        if stage is GraphStage.POST_GRAD and (next(of_graph, None) is Pass.BACKWARD or _takes_gradients(text)):
+            stage = GraphStage.POST_GRAD_BACKWARD
+        yield stage
+
+
+def _takes_gradients(text: GraphText) -> bool:
+    """Whether it has AOTAutograd's tangents_1, tangents_2 … among its inputs."""
+    return any(node.op == "placeholder" and node.name.startswith("tangents_") for node in text.nodes)
+
+
+def _match_facts(staged: Sequence[tuple[GraphStage, GraphText]], facts: Sequence[NodeFacts]) -> list[Staged]:
+    """To each graph the first facts of its stage, not yet taken, that know its nodes."""
+    unused: dict[str, list[Facts]] = defaultdict(list)
+    for each in facts:
+        unused[each.stage].append({fact.name: fact for fact in each.facts})
+    matched: list[Staged] = []
+    for stage, text in staged:
+        # The hooks tell of both post-grad graphs under one word, as torch does.
+        pool = unused["post_grad" if stage is GraphStage.POST_GRAD_BACKWARD else stage.value]
+        found = next((i for i, each in enumerate(pool) if _knows(each, text.nodes)), None)
+        matched.append((stage, text, None if found is None else pool.pop(found)))
+    return matched
+
+
+def _knows(facts: Facts, nodes: Nodes, share: float = _SHARE) -> bool:
+    ops = [node for node in nodes if node.op.startswith("call_")] or nodes
+    return sum(node.name in facts for node in ops) >= share * len(ops)
+
+
+def _last_attempts(staged: Sequence[Staged]) -> dict[int, Staged]:
+    """Without the graphs of attempts that torch gave up, by position.
+
+    The attempts of one stage only are compared: a backward that is compiled later counts as attempt 0 again.
+    """
+    last: dict[GraphStage, int] = {}
+    for stage, text, _ in staged:
+        last[stage] = max(text.attempt, last.get(stage, 0))
+    return {i: each for i, each in enumerate(staged) if each[1].attempt == last[each[0]]}
+
+
+def _with_joint_facts(staged: Mapping[int, Staged]) -> dict[int, Staged]:
+    """Joint graphs with the facts of the forward and the backward that they are split into: nodes keep their names."""
+    forwards = (known or {} for stage, _, known in staged.values() if stage is GraphStage.AOT_FORWARD)
+    backwards = (known or {} for stage, _, known in staged.values() if stage is GraphStage.AOT_BACKWARD)
+    joined = dict(staged)
+    for i, (stage, text, known) in staged.items():
+        if stage is GraphStage.AOT_JOINT:
+            both = {**next(backwards, {}), **next(forwards, {})}
+            joined[i] = (stage, text, known or (both if both and _knows(both, text.nodes, _JOINT_SHARE) else None))
+    return joined
+
+
+def _saved(forward: Nodes, backward: Nodes) -> tuple[SavedTensor, ...]:
+    """What the forward returns and the backward takes under the same name; tensors only, no sizes."""
+    taken = {node.name for node in backward if node.op == "placeholder"}
+    nodes = {node.name: node for node in forward}
+    returned = next((node.inputs for node in reversed(forward) if node.op == "output"), ())
+    kept = [nodes[name] for name in dict.fromkeys(returned) if name in taken and nodes[name].specs]
+    return tuple(SavedTensor(node.name, node.specs[0], node.op == "placeholder") for node in kept)
+
+
+def decompositions(graphs: Sequence[Graph]) -> tuple[Decomposition, ...]:
+    """What became of each op of the user's programs, as far as the nodes' origins are known."""
+    by_compilation: dict[CompileId, list[Graph]] = defaultdict(list)
+    for graph in graphs:
+        by_compilation[graph.compile_id].append(graph)
+    return tuple(found for own in by_compilation.values() for found in _decompositions(own))
+
+
+def _decompositions(graphs: Sequence[Graph]) -> Iterator[Decomposition]:
+    lowered = _lowered(graphs)
+    if not lowered:
+        return
+    trust = min((graph.origins for graph in lowered), key=_DOUBT.index)
+    forward, backward = _became(lowered, backward=False), _became(lowered, backward=True)
+    shared = _shared(lowered) if trust is Trust.TEXT else frozenset[str]()
+    for graph in graphs:
+        if graph.stage is not GraphStage.DYNAMO:
+            continue
+        for name, node in _program_ops(graph):
+            ops = forward.get(name, ()), backward.get(name, ())
+            if trust is Trust.EXACT or (any(ops) and name not in shared):
+                yield Decomposition(graph.compile_id, name, node.target, tuple(ops[0]), tuple(ops[1]), trust)
+
+
+_DOUBT = (Trust.UNKNOWN, Trust.TEXT, Trust.EXACT)
+
+
+def _lowered(graphs: Sequence[Graph]) -> list[Graph]:
+    """The joint graphs, which hold both passes whole, or the next best; only those with known origins."""
+    known = [graph for graph in graphs if graph.origins is not Trust.UNKNOWN]
+    joint = [graph for graph in known if graph.stage is GraphStage.AOT_JOINT]
+    passes = {GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD, GraphStage.AOT_INFERENCE}
+    return joint or [graph for graph in known if graph.stage in passes]
+
+
+def _program_ops(graph: Graph) -> Iterator[tuple[str, Node]]:
+    for prefix, nodes in [("", graph.nodes), *((f"{subgraph.name}.", subgraph.nodes) for subgraph in graph.subgraphs)]:
+        tensors = {node.name for node in nodes if node.specs}
+        ops = (node for node in nodes if node.op.startswith("call_") and not is_bookkeeping(node, tensors))
+        yield from ((prefix + node.name, node) for node in ops)
+
+
+def _became(graphs: Sequence[Graph], *, backward: bool) -> dict[str, list[str]]:
+    ops: dict[str, list[str]] = defaultdict(list)
+    for graph in graphs:
+        # The backward graph computes parts of the forward anew: those are in the forward graph as well.
+        if graph.stage is GraphStage.AOT_BACKWARD and not backward:
+            continue
+        for node in graph.ops:
+            if node.backward is backward and node.target.startswith("torch.ops."):
+                for origin in node.origins:
+                    ops[origin].append(node.target.removeprefix("torch.ops."))
+    return ops
+
+
+def _shared(graphs: Sequence[Graph]) -> frozenset[str]:
+    """Dynamo nodes that share their line with others: the line does not tell which of them an op came from."""
+    return frozenset(o for graph in graphs for node in graph.ops if len(node.origins) > 1 for o in node.origins)

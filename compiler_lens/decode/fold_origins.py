@@ -1,0 +1,201 @@
+"""Follows nodes of lowered graphs back to the Dynamo nodes they came from, and with them to modules and lines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.decode.facts import GraphText, NodeFact
+from compiler_lens.decode.fold_lines import Place, Visits, origins_of, place_of, program_visits, whole_lines
+from compiler_lens.recording.model import GraphStage, Node, SourceLine, Subgraph, Trust
+
+Facts = Mapping[str, NodeFact]
+Nodes = tuple[Node, ...]
+
+TRAINING = frozenset((GraphStage.AOT_JOINT, GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD,
+                      GraphStage.POST_GRAD_BACKWARD))  # fmt: skip
+_UNKNOWN = NodeFact("")
+_GRADIENTS = frozenset((GraphStage.AOT_JOINT, GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD))
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One compilation's Dynamo graph, by all that lowered nodes point back with."""
+
+    nodes: Mapping[str, Sequence[tuple[str, Node]]]  # by name, with the name that says which subgraph
+    forward_of: Mapping[int, Sequence[NodeFact]]  # the forward nodes that autograd numbered so
+    forward_names: frozenset[str]  # what the joint graph computes before it reads a gradient
+    lines: Mapping[Place, tuple[str, ...]]  # the ops of a line
+    by_line: Mapping[str, tuple[str, ...]]  # the origins of AOT nodes, told by lines alone
+
+
+def program_of(
+    dynamo: Sequence[tuple[Nodes, Sequence[Subgraph]]], facts: Iterable[Facts], joint: Nodes, traced: Sequence[Nodes]
+) -> Program:
+    """`facts` are those of the training graphs, the forward graph's first; `traced` the joint or inference graphs."""
+    graphs = [("", own) for own, _ in dynamo] + [(f"{s.name}.", s.nodes) for _, inner in dynamo for s in inner]
+    nodes: dict[str, list[tuple[str, Node]]] = defaultdict(list)
+    for prefix, graph in graphs:
+        for node in graph:
+            for key in {node.name, prefix + node.name}:
+                nodes[key].append((prefix + node.name, node))
+    visits, forward = program_visits(graphs), _forward_names(joint)
+    by_line = _by_line(traced[0], forward, visits) if len(traced) == 1 else {}  # names are of one graph only
+    return Program(nodes, _forward_nodes(facts), forward, whole_lines(visits), by_line)
+
+
+def _by_line(traced: Nodes, forward: frozenset[str], visits: Visits) -> Mapping[str, tuple[str, ...]]:
+    ops = [node for node in traced if node.op.startswith("call_") and not _computes_size(node)]
+    first = len(ops) if not forward else sum(node.name in forward for node in ops)
+    return origins_of(ops[:first], ops[first:], visits)
+
+
+def _computes_size(node: Node) -> bool:
+    return node.target.startswith("operator.") and node.target != "operator.getitem"
+
+
+def _forward_nodes(facts: Iterable[Facts]) -> dict[int, list[NodeFact]]:
+    numbered: dict[int, list[NodeFact]] = defaultdict(list)
+    for each in facts:
+        for fact in each.values():
+            if fact.origins and fact.seq_nr is not None and "." not in fact.name:  # a subgraph counts for itself
+                numbered[fact.seq_nr].append(fact)
+    return numbered
+
+
+def _forward_names(joint: Nodes) -> frozenset[str]:
+    """AOTAutograd traces the whole forward first and names the gradients it is given tangents_1, tangents_2 …"""
+    tangents = {node.name for node in joint if node.op == "placeholder" and node.name.startswith("tangents_")}
+    forward = set()
+    for node in joint:
+        if node.op != "output" and not tangents.isdisjoint(node.inputs):
+            break
+        forward.add(node.name)
+    return frozenset(forward)
+
+
+def join_dynamo(text: GraphText, facts: Facts | None) -> tuple[Trust, Nodes, tuple[Subgraph, ...]]:
+    """The Dynamo graph's own nodes: modules and whole stacks."""
+    if facts is None:
+        return Trust.UNKNOWN, text.nodes, text.subgraphs
+    nodes = tuple(_dynamo_node(node, facts.get(node.name)) for node in text.nodes)
+    subgraphs = tuple(
+        Subgraph(s.name, tuple(_dynamo_node(n, facts.get(f"{s.name}.{n.name}")) for n in s.nodes))
+        for s in text.subgraphs
+    )
+    return Trust.EXACT, nodes, subgraphs
+
+
+def _dynamo_node(node: Node, fact: NodeFact | None) -> Node:
+    if fact is None:
+        return node
+    return _with(node, fact, fact.source or node.source)
+
+
+def join_lowered(
+    stage: GraphStage, text: GraphText, facts: Facts | None, program: Program
+) -> tuple[Trust, Nodes, tuple[Subgraph, ...]]:
+    """A graph behind Dynamo's: by its nodes' facts, or else by the lines that torch printed above them."""
+    join = _Exact(stage, facts, program) if facts else _ByLine(stage, program)
+    nodes = tuple(join.node(node, node.name) for node in text.nodes)
+    subgraphs = tuple(
+        Subgraph(s.name, tuple(join.node(n, f"{s.name}.{n.name}") for n in s.nodes)) for s in text.subgraphs
+    )
+    trust = Trust.EXACT if facts else Trust.TEXT if any(node.origins for node in nodes) else Trust.UNKNOWN
+    return trust, nodes, subgraphs
+
+
+@dataclass(frozen=True, slots=True)
+class _Exact:
+    stage: GraphStage
+    facts: Facts
+    program: Program
+
+    def node(self, node: Node, name: str) -> Node:
+        fact = self.facts.get(name)
+        if fact is None:
+            gradient = _is_gradient(node, name, self.stage, self.program)
+            return _with(node, _UNKNOWN, node.source, backward=True) if gradient else node
+        place = place_of(node)
+        origins = self._resolved(fact, place, fact.module)
+        forward = () if origins else self._differentiated(node, fact, place)
+        backward = bool(forward) or (not origins and _is_gradient(node, name, self.stage, self.program))
+        origins = origins or forward
+        source = fact.source or _stack(origins, place, self.program) or node.source
+        return _with(node, fact, source, origins, backward=backward)
+
+    def _resolved(self, fact: NodeFact, place: Place | None, module: str) -> tuple[str, ...]:
+        return tuple(_resolve(origin, place, module, self.program) for origin in fact.origins)
+
+    def _differentiated(self, node: Node, fact: NodeFact, place: Place | None) -> tuple[str, ...]:
+        """The origins of the forward node that this one differentiates.
+
+        An op that autograd does not record carries the number of the last op that it did, and a sum of gradients
+        that of any op. But torch copies module and line of the forward node to its backward nodes, and no module to
+        sums (torch/_functorch/_aot_autograd/utils.py, `copy_fwd_metadata_to_bw_nodes`).
+        """
+        if self.stage not in TRAINING or fact.seq_nr is None or node.op in {"placeholder", "output"}:
+            return ()
+        for forward in self.program.forward_of.get(fact.seq_nr, ()):
+            origins = self._resolved(forward, place, fact.module)
+            if forward.module_type == fact.module_type and _stack(origins, place, self.program):
+                return origins
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class _ByLine:
+    stage: GraphStage
+    program: Program
+
+    def node(self, node: Node, name: str) -> Node:
+        place = place_of(node)
+        origins = self._origins(node, name, place) if node.op.startswith("call_") else ()
+        backward = _is_gradient(node, name, self.stage, self.program)
+        if self.stage not in _GRADIENTS or not self.program.forward_names:
+            backward = backward or node.backward  # in a backward graph torch says so of recomputed forward nodes too
+        if not origins:
+            return node if backward == node.backward else _with(node, _UNKNOWN, node.source, backward=backward)
+        modules = {(n.module, n.module_type) for origin in origins for _, n in self.program.nodes[origin]}
+        module, kind = modules.pop() if len(modules) == 1 else ("", "")
+        source = _stack(origins, place, self.program) or node.source
+        return _with(node, NodeFact("", module, kind), source, origins, backward=backward)
+
+    def _origins(self, node: Node, name: str, place: Place | None) -> tuple[str, ...]:
+        if place is None or _computes_size(node):
+            return ()
+        # The later graphs keep the names of the nodes that they keep.
+        return self.program.by_line.get(name) or self.program.lines.get(place, ())
+
+
+def _resolve(origin: str, place: Place | None, module: str, program: Program) -> str:
+    """The origin by its full name: FX gives a subgraph's nodes the names that other graphs use too."""
+    found = program.nodes.get(origin, ())
+    if len(found) > 1:
+        found = [(name, node) for name, node in found if place_of(node) == place]
+    if len(found) > 1:  # checkpointed layers share their lines
+        found = [(name, node) for name, node in found if node.module == module]
+    return found[0][0] if len(found) == 1 else origin
+
+
+def _stack(origins: Sequence[str], place: Place | None, program: Program) -> tuple[SourceLine, ...]:
+    """The whole stack of the first origin, where it ends at the line that torch printed."""
+    for _, node in program.nodes.get(origins[0], ()) if origins else ():
+        if place is None or place_of(node) == place:
+            return node.source
+    return ()
+
+
+def _is_gradient(node: Node, name: str, stage: GraphStage, program: Program) -> bool:
+    return stage in _GRADIENTS and node.op.startswith("call_") and name not in program.forward_names
+
+
+def _with(
+    node: Node, fact: NodeFact, source: tuple[SourceLine, ...], origins: tuple[str, ...] = (), *, backward: bool = False
+) -> Node:
+    # Not `dataclasses.replace`, which takes three times as long: a recording has tens of thousands of nodes.
+    return Node(
+        node.name, node.op, node.target, node.inputs, node.specs, source, fact.module, fact.module_type, origins,
+        fact.original_aten, node.arguments, backward,
+    )  # fmt: skip

@@ -1,0 +1,64 @@
+"""Opening what somebody saved: our journals, and logs of TORCH_TRACE that we did not write."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from compiler_lens.decode.disk_sources import with_disk_sources
+from compiler_lens.decode.fold import fold
+from compiler_lens.decode.fold_collector import collector_paused
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.journal import is_journal, read_journal
+from compiler_lens.recording.model import Recording
+from compiler_lens.recording.torch_log import is_torch_log, read_torch_log, torch_log_files
+
+
+def load(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
+    """The recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one of them.
+
+    A file that was cut off or damaged opens up to the damage, which is among `problems`.
+
+    Raises:
+        RecordingFileError: no such file, neither kind, written by a newer compiler_lens, or a folder with several.
+        CaptureError: in strict mode, for an event that no reader can read.
+    """
+    target = Path(path)
+    with collector_paused():
+        try:
+            if target.is_dir():
+                target = _only_recording(target)
+            if not is_journal(target) and is_torch_log(target):
+                return with_disk_sources(fold(*read_torch_log(target), strict=strict))
+        except OSError as error:
+            raise RecordingFileError(f"cannot open {target}: {error.strerror or error}") from error
+        return fold(*read_journal(target), strict=strict)
+
+
+def recordings_in(folder: Path) -> tuple[Path, ...]:
+    """The recordings in a folder (`*.clens`, `*.clens.gz`), the newest first."""
+    files = [path for path in folder.glob("*.clens*") if path.is_file() and _is_readable_journal(path)]
+    return tuple(sorted(files, key=lambda path: (path.stat().st_mtime, path.name), reverse=True))
+
+
+def _is_readable_journal(path: Path) -> bool:
+    try:
+        return is_journal(path)
+    except OSError:
+        return False
+
+
+def _only_recording(folder: Path) -> Path:
+    files = recordings_in(folder)
+    told = "recordings, the newest first"
+    if not files:
+        files, told = torch_log_files(folder), "logs, one for each process"
+    if not files:
+        raise RecordingFileError(f"{folder} holds no recording (*.clens) and no TORCH_TRACE log")
+    if len(files) > 1:
+        names = "\n  ".join(str(file) for file in files[:20])
+        raise RecordingFileError(f"{folder} holds {len(files)} {told}; name one of them:\n  {names}")
+    return files[0]
+
+
+open_recording = load

@@ -1,0 +1,85 @@
+"""Where in the user's program: torch's structured stacks, Python's printed ones, and the comments behind guards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from compiler_lens.recording.model import SourceLine
+
+# What stands for a file whose name was interned before anybody listened.
+UNKNOWN_FILE = "<unknown>"
+
+# augment_exc_message() in torch/_dynamo/exc.py puts a third blank before the first frame; the function is missing
+# where torch prints only a place.
+_FRAME = re.compile(r"^ {2,3}File \"(?P<file>.*)\", line (?P<line>\d+)(?:, in (?P<function>.*))?$")
+_REPEATED = re.compile(r"^ {2}\[Previous line repeated (\d+) more times?\]$")
+_MARKS = re.compile(r"^[\s~^]+$")
+_CODE = "    "
+
+# What a guard's text is scanned for: strings, and the comment that torch puts behind it.
+_STRING_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"| {2,}# ", re.DOTALL)
+# get_verbose_code_parts() in torch/_dynamo/guards.py.
+_HINT = " (HINT: "
+# format_frame() in torch/utils/_traceback.py: "x = y + 1  # app/train.py:12 in step". torch shortens the file's name.
+_PLACE = re.compile(
+    r"(?:(?P<code>.*?)  # )?(?P<file>[^\s#:(][^\n#:(]*):(?P<line>\d+) in (?P<function>[\w.<>]+)(?P<rest>.*)", re.DOTALL
+)
+
+
+def read_stack(stack: Iterable[Mapping[str, Any]] | None, files: Mapping[int, str]) -> tuple[SourceLine, ...]:
+    """A structured stack, outermost first. `files` tells the names that torch sent as numbers."""
+    return tuple(_structured_line(frame, files) for frame in stack or ())
+
+
+def _structured_line(frame: Mapping[str, Any], files: Mapping[int, str]) -> SourceLine:
+    file = frame.get("filename")
+    name = file if isinstance(file, str) else files.get(-1 if file is None else file, UNKNOWN_FILE)
+    return SourceLine(name, frame.get("line") or 0, frame.get("name") or "", (frame.get("loc") or "").strip())
+
+
+def read_traceback(text: str) -> tuple[SourceLine, ...]:
+    """A stack as Python 3.10 to 3.13 and torch print it, outermost first; code of several lines becomes one."""
+    frames: list[tuple[re.Match[str], list[str]]] = []
+    for line in text.splitlines():
+        if found := _FRAME.match(line):
+            frames.append((found, []))
+        elif repeated := _REPEATED.match(line):
+            frames += frames[-1:] * int(repeated[1])
+        elif frames and line.startswith(_CODE) and not _MARKS.match(line):
+            frames[-1][1].append(line.strip())
+    return tuple(_printed_line(found, code) for found, code in frames)
+
+
+def _printed_line(found: re.Match[str], code: Sequence[str]) -> SourceLine:
+    return SourceLine(found["file"], int(found["line"]), found["function"] or "", "".join(_joined(code)))
+
+
+def _joined(code: Sequence[str]) -> Iterator[str]:
+    before = ""
+    for line in code:
+        if before and before[-1] not in "([{" and line[0] not in ")]}":
+            yield " "
+        yield line
+        before = line
+
+
+def split_comment(text: str) -> tuple[str, str]:
+    """A guard's text without the comment that torch wrote behind it, and that comment."""
+    # A `#` in a string is not one; an odd apostrophe hides the comment from this search.
+    found = next((f for f in _STRING_OR_COMMENT.finditer(text) if f[0].startswith(" ")), None)
+    expression, comment = (text[: found.start()], text[found.end() :]) if found else text.partition("  # ")[::2]
+    if _HINT in expression:  # behind a guard that no line asked for
+        expression, _, hint = text.partition(_HINT)
+        comment = _HINT + hint
+    return expression.strip(), comment.strip()
+
+
+def read_comment(comment: str) -> tuple[SourceLine | None, str]:
+    """The place that a guard's comment names, and what else it says."""
+    found = _PLACE.match(comment)
+    if found is None:
+        return None, comment
+    line = SourceLine(found["file"], int(found["line"]), found["function"], (found["code"] or "").strip())
+    return line, found["rest"].strip()

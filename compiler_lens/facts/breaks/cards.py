@@ -1,0 +1,208 @@
+"""Graph breaks as a user would fix them: one card for each place and root cause, its fall-out folded under it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from compiler_lens.facts.breaks.fallout import Regions, fallout_of, regions
+from compiler_lens.facts.breaks.remedies import Remedy, remedy_for
+from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
+from compiler_lens.facts.breaks.rewrites.arms import arm_at
+from compiler_lens.facts.program.coverage import Coverage, Function, coverage
+from compiler_lens.facts.program.ownership import Ownership, is_machinery
+from compiler_lens.facts.program.source import Excerpt, sources
+from compiler_lens.recording.model import (
+    BreakCause,
+    BreakOutcome,
+    CompileId,
+    GraphBreak,
+    Recording,
+    SourceLine,
+)
+
+# torch/_dynamo/graph_break_hints.py, the same eight texts in 2.11, 2.13 and 2.15: true of any break, so no advice.
+_GENERIC_HINTS = (
+    "Your code may result in an error when running in eager.",
+    "This is likely to be a Dynamo bug.",
+    "This graph break may be difficult to debug.",
+    "This graph break is fundamental",
+    "It may be possible to write Dynamo tracing rules for this code.",
+    "This graph break may have been caused by an earlier graph break.",
+    "Please report an issue to PyTorch",
+)
+_SEVERITY = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST, BreakOutcome.SPLIT)
+
+
+@dataclass(frozen=True, slots=True)
+class BreakCard:
+    """What a user would fix in one go: all breaks of one kind at one line, and those that only follow from them."""
+
+    place: SourceLine | None  # None: torch gave no line at all
+    cause: BreakCause  # the root
+    events: tuple[GraphBreak, ...]  # every raw break that the card stands for, in order
+    direct: int  # how many of them broke here; the others only follow
+    own: bool  # the place is in the user's own code
+    chain: tuple[SourceLine, ...]  # the calls that lead there, outermost first, without torch's own; the place is last
+    inside: tuple[SourceLine, ...]  # where in a library it broke, most frequent first; empty if at the place itself
+    frames: int  # frames that broke
+    parts: int  # compiled parts of the functions that it cuts, as coverage counts them: without recompiles
+    functions: Mapping[BreakOutcome, int] = field(default_factory=dict)  # how many have a frame that ended so
+    excerpt: Excerpt | None = None  # the lines around the place, where the source is known
+    remedy: Remedy | None = None  # our advice on this kind of break
+    rewrite: Rewrite | None = None  # what to write instead of this very line, where that is sure
+
+    @property
+    def gb_type(self) -> str:
+        """The root's type in torch's registry."""
+        return self.cause.gb_type
+
+    @property
+    def disabled(self) -> bool:
+        """Whether somebody asked for it: a call of a function that is kept out of the compiler."""
+        return self.gb_type.endswith("disable()`d function")
+
+    @property
+    def compile_ids(self) -> tuple[CompileId, ...]:
+        """The compilations that broke here, each once, in order of appearance."""
+        return tuple(dict.fromkeys(event.compile_id for event in self.events))
+
+    @property
+    def outcomes(self) -> tuple[tuple[BreakOutcome, int], ...]:
+        """How many breaks ended how, the worst first."""
+        counts = Counter(event.outcome for event in self.events)
+        return tuple((outcome, counts[outcome]) for outcome in _SEVERITY if counts[outcome])
+
+    def functions_that(self, outcome: BreakOutcome) -> int:
+        """How many functions have a frame that ended this way; as many as frames, where nobody told their names."""
+        return self.functions.get(outcome) or self.frames_that(outcome)
+
+    def frames_that(self, outcome: BreakOutcome) -> int:
+        """How many frames ended this way."""
+        return len({_frame(event.compile_id) for event in self.events if event.outcome is outcome})
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    file: str
+    line: int
+    gb_type: str
+
+
+def break_cards(
+    recording: Recording, own: Ownership | None = None, covered: Coverage | None = None
+) -> tuple[BreakCard, ...]:
+    """Every graph break, grouped by root cause and by line of the user's own code; the costliest card first.
+
+    The cards partition the breaks: each is an event of exactly one card. `covered` is its coverage, if known.
+    """
+    own = own or Ownership()
+    around, known = regions(recording), sources(recording)
+    places = [_place(event, around, own) for event in recording.graph_breaks]
+    keys = [_key(event, place) for event, place in zip(recording.graph_breaks, places, strict=True)]
+    roots = fallout_of(recording.graph_breaks, keys, around, known)
+    groups: dict[_Key, list[int]] = defaultdict(list)
+    for number, key in enumerate(keys):
+        groups[roots.get(key, key)].append(number)
+    homes = _functions((covered or coverage(recording, own)).functions) if groups else {}
+    cards = []
+    for key, numbers in groups.items():
+        direct = [recording.graph_breaks[n] for n in numbers if keys[n] == key]
+        place = next(places[n] for n in numbers if keys[n] == key)
+        events = tuple(recording.graph_breaks[n] for n in numbers)
+        card = _card(place, direct, events, own)
+        broken = {o: _broken((e for e in events if e.outcome is o), homes) for o in BreakOutcome}
+        cards.append(
+            replace(
+                card,
+                parts=sum(function.parts for function in broken[BreakOutcome.SPLIT]),
+                functions={outcome: len(functions) for outcome, functions in broken.items()},
+                excerpt=known.excerpt(key.file, key.line) if place else None,
+                remedy=remedy_for(card.cause, arm_at(known, place) if place else None),
+                rewrite=rewrite(card.cause, known, place) if place else None,
+            )
+        )
+    return tuple(sorted(cards, key=_cost, reverse=True))
+
+
+def _card(
+    place: SourceLine | None,
+    direct: Sequence[GraphBreak],
+    events: tuple[GraphBreak, ...],
+    own: Ownership,
+) -> BreakCard:
+    return BreakCard(
+        place=place,
+        cause=root_cause(direct[0]),
+        events=events,
+        direct=len(direct),
+        own=place is not None and own.owns(place.file),
+        chain=_chain(direct[0], place, own),
+        inside=_inside(direct, place),
+        frames=len({_frame(event.compile_id) for event in events}),
+        parts=0,
+    )
+
+
+def _functions(every: Iterable[Function]) -> Mapping[CompileId, Function]:
+    return {compile_id: function for function in every for compile_id in function.compile_ids}
+
+
+def _broken(events: Iterable[GraphBreak], homes: Mapping[CompileId, Function]) -> Sequence[Function]:
+    """The functions whose frames broke, each once."""
+    found = (homes.get(event.compile_id) for event in events)
+    return list({function.name: function for function in found if function}.values())
+
+
+def root_cause(event: GraphBreak) -> BreakCause:
+    """What came first; a break whose words nobody could read still is a break."""
+    return event.causes[0] if event.causes else BreakCause("Graph break of unknown cause")
+
+
+def specific_hints(cause: BreakCause) -> tuple[str, ...]:
+    """The hints that say something about this code, without those that torch gives for any break."""
+    return tuple(hint for hint in cause.hints if not hint.strip().startswith(_GENERIC_HINTS))
+
+
+def innermost(event: GraphBreak) -> SourceLine | None:
+    """Where torch stood when it broke, whoever wrote that line."""
+    return event.user_stack[-1] if event.user_stack else event.location
+
+
+def _place(event: GraphBreak, around: Regions, own: Ownership) -> SourceLine | None:
+    """The innermost own line of what was being compiled; without one, the innermost line that is not torch's."""
+    compiled = around.compiled(event)
+    if found := own.innermost(compiled):
+        return found
+    if event.location is not None and own.owns(event.location.file):
+        return event.location
+    outside = [at for at in compiled if not is_machinery(at.file)]
+    return outside[-1] if outside else innermost(event)
+
+
+def _key(event: GraphBreak, place: SourceLine | None) -> _Key:
+    return _Key(place.file if place else "", place.line if place else 0, root_cause(event).gb_type)
+
+
+def _chain(event: GraphBreak, place: SourceLine | None, own: Ownership) -> tuple[SourceLine, ...]:
+    """The user's own calls; where the place is a library's, the library's as well."""
+    stack = [at for at in event.user_stack if not is_machinery(at.file)]
+    if place is None or place not in stack:
+        return tuple(stack)
+    stack = stack[: len(stack) - stack[::-1].index(place)]
+    return tuple(at for at in stack if own.owns(at.file)) if own.owns(place.file) else tuple(stack)
+
+
+def _inside(events: Iterable[GraphBreak], place: SourceLine | None) -> tuple[SourceLine, ...]:
+    found = Counter(inner for event in events if (inner := innermost(event)) is not None)
+    return tuple(at for at, _ in found.most_common() if place is None or (at.file, at.line) != (place.file, place.line))
+
+
+def _frame(compile_id: CompileId) -> tuple[object, ...]:
+    return compile_id.frame, compile_id.epoch, compile_id.autograd
+
+
+def _cost(card: BreakCard) -> tuple[int, int, int]:
+    skipped = card.frames_that(BreakOutcome.SKIPPED_FRAME)
+    return skipped, card.frames_that(BreakOutcome.SKIPPED_REST), len(card.events)

@@ -1,0 +1,220 @@
+"""Which graph breaks only follow from others: what was compiled where, and what had been passed before it broke."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from compiler_lens.facts.program.coverage import plain_function, resumed_line
+from compiler_lens.facts.program.ownership import is_machinery
+from compiler_lens.facts.program.source import Definition, Sources
+from compiler_lens.recording.model import BreakOutcome, Compilation, CompileId, GraphBreak, Recording, SourceLine
+
+Key = TypeVar("Key", bound=Hashable)
+_Call = tuple[str, str]  # a file and a function's own name
+
+# Types of break, alike in 2.11 to 2.15, that a value in a tensor brings about.
+_ON_A_VALUE = (
+    "Data-dependent branching",
+    "Data dependent operator",
+    "Unsupported Tensor.item() call",
+)
+_OF_ROWS = "Dynamic shape operator"
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """Which functions were compiled, and which part of a stack is inside of one."""
+
+    frames: Mapping[CompileId, Compilation]
+    calls: frozenset[_Call]
+
+    def compiled(self, event: GraphBreak) -> tuple[SourceLine, ...]:
+        """The part of a break's stack that a compiled function leads to: outside of it nothing is compiled."""
+        stack = event.user_stack
+        start = next((i for i, at in enumerate(stack) if _call(at) in self.calls), None)
+        frame = self.frames.get(event.compile_id)
+        if start is not None or frame is None or not frame.stack:
+            return stack[start or 0 :]
+        # What torch runs in the frame's stead, when it rebuilds a value, stands on the stack in the frame's place.
+        return frame.stack[-1:] + stack[len(frame.stack) - 1 :]
+
+    def depth(self, event: GraphBreak) -> int | None:
+        """Where in a break's stack the frame stands that was being compiled; None if it is not there."""
+        frame = self.frames.get(event.compile_id)
+        if frame is None:
+            return None
+        wanted = (frame.file, plain_function(frame.function))
+        found = [i for i, at in enumerate(event.user_stack) if _call(at) == wanted]
+        expected = len(frame.stack) - 1
+        return expected if expected in found else found[-1] if found else None
+
+    def resumes_at(self, event: GraphBreak) -> int:
+        """The line behind which the frame begins: 0 but for a resume function."""
+        frame = self.frames.get(event.compile_id)
+        return (resumed_line(frame) or 0) if frame else 0
+
+
+def regions(recording: Recording) -> Regions:
+    """What was compiled, to be asked about stacks."""
+    own = [c for c in recording.compilations if c.compile_id.frame is not None]
+    return Regions({c.compile_id: c for c in own}, frozenset((c.file, plain_function(c.function)) for c in own))
+
+
+def fallout_of(events: Sequence[GraphBreak], keys: Sequence[Key], around: Regions, known: Sources) -> Mapping[Key, Key]:
+    """For each group of breaks (by key) that only follows from another, that other's key; never in a circle.
+
+    A group follows from an earlier one if all its breaks do: because the same call had been traced past this point
+    until the other broke it, because torch was still at work on the other, or because they ask for a number that the
+    other brought out. What is not sure is a root of its own: a card too many is read, a hidden cause is not.
+    """
+    history: _History[Key] = _History(around, known)
+    firsts: dict[Key, int] = {}
+    blamed: dict[Key, list[Key | None]] = defaultdict(list)
+    for number, (event, key) in enumerate(zip(events, keys, strict=True)):
+        firsts.setdefault(key, number)
+        # Nobody traced the call that a recompile is for. But where the line broke by itself and not within the call
+        # around it, it will not break again once that call is compiled whole.
+        blamed[key].append(blamed[key][0] if event.compile_id.recompile and blamed[key] else history.root(event, key))
+        history.note(event, key)
+    roots = {key: found[0] for key, found in blamed.items() if found[0] is not None and None not in found}
+    groups: dict[Key, list[GraphBreak]] = defaultdict(list)
+    for event, key in zip(events, keys, strict=True):
+        if key not in roots:
+            groups[key].append(event)
+    roots |= _derived(groups, known)
+    return {key: _last(key, roots, firsts) for key in roots}
+
+
+def _last(key: Key, roots: Mapping[Key, Key], firsts: Mapping[Key, int]) -> Key:
+    """The root of roots. Each points to what happened before it, so this ends."""
+    while key in roots and firsts[roots[key]] < firsts[key]:
+        key = roots[key]
+    return key
+
+
+def _call(at: SourceLine) -> _Call:
+    return at.file, plain_function(at.function)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached(Generic[Key]):
+    """How far a call had been traced when something broke it."""
+
+    after: int  # a resume function begins behind this line
+    line: int
+    key: Key
+
+
+class _History(Generic[Key]):
+    """What had broken, and where, when something else did."""
+
+    def __init__(self, around: Regions, known: Sources) -> None:
+        self._around = around
+        self._known = known
+        self._reached: dict[tuple[object, ...], dict[int, _Reached[Key]]] = {}
+        self._before: dict[CompileId, tuple[GraphBreak, Key]] = {}
+
+    def note(self, event: GraphBreak, key: Key) -> None:
+        """Each call on the way to a break was traced up to it, by the frame that was being compiled."""
+        self._before[event.compile_id] = event, key
+        depth = self._around.depth(event)
+        if depth is None:
+            return
+        for i, (call, at) in enumerate(_calls(event)[depth:]):
+            if i == 0 and event.outcome is BreakOutcome.SPLIT:
+                continue  # what the frame itself did before the break is compiled, and stays so
+            after = self._around.resumes_at(event) if i == 0 else 0
+            by_depth = self._reached.setdefault(call, {})
+            if depth not in by_depth or by_depth[depth].line < at.line:
+                by_depth[depth] = _Reached(after, at.line, key)
+
+    def root(self, event: GraphBreak, key: Key) -> Key | None:
+        """What an event follows from."""
+        found = self._at_work_on(event) or self._passed_before(event, key)
+        return None if found == key else found
+
+    def _at_work_on(self, event: GraphBreak) -> Key | None:
+        """The break that torch was splitting the frame at when that failed as well: there it gave up on the frame."""
+        before, key = self._before.get(event.compile_id, (None, None))
+        if before is None or event.outcome is not BreakOutcome.SKIPPED_FRAME or event.attempt <= before.attempt:
+            return None
+        at, now = self._line(before), self._line(event)
+        return key if at is None or now is None or at <= now else None
+
+    def _line(self, event: GraphBreak) -> int | None:
+        depth = self._around.depth(event)
+        return None if depth is None else event.user_stack[depth].line
+
+    def _passed_before(self, event: GraphBreak, key: Key) -> Key | None:
+        """What broke a call around this frame further on than where this break stands: else the frame were part of it.
+
+        Sure only of the frame's first compilation, and where the way to the frame has no branch that the other
+        break's has not: then the frame is called as it was traced.
+        """
+        depth = self._around.depth(event)
+        if depth is None or event.compile_id.recompile != 0:
+            return None
+        start = len(event.user_stack) - len(self._around.compiled(event))
+        for i, (call, at) in enumerate(_calls(event)):
+            if i >= start and self._repeats(at):
+                break  # from here on it may be another round of a loop, with other objects
+            for outer, reached in self._reached.get(call, {}).items():
+                if outer >= depth or reached.key == key or not reached.after <= at.line < reached.line:
+                    continue
+                if self._always(at, reached.line) and all(map(self._straight, event.user_stack[i + 1 : depth])):
+                    return reached.key
+        return None
+
+    def _always(self, at: SourceLine, line: int) -> bool:
+        """Whether who reaches a line has also passed another one of the same function."""
+        arms, there = self._known.arms(at.file, at.line), self._known.arms(at.file, line)
+        return arms is not None and there is not None and arms <= there
+
+    def _repeats(self, at: SourceLine) -> bool:
+        return not is_machinery(at.file) and self._known.repeats(at.file, at.line)
+
+    def _straight(self, at: SourceLine) -> bool:
+        return is_machinery(at.file) or self._known.arms(at.file, at.line) == frozenset()
+
+
+def _calls(event: GraphBreak) -> list[tuple[tuple[object, ...], SourceLine]]:
+    """Each call of a stack, with what identifies it: the way there and the function."""
+    calls: list[tuple[tuple[object, ...], SourceLine]] = []
+    way = 0
+    for at in event.user_stack:
+        calls.append(((way, *_call(at)), at))
+        way = hash((way, at.file, at.line))
+    return calls
+
+
+def _derived(groups: Mapping[Key, Sequence[GraphBreak]], known: Sources) -> Mapping[Key, Key]:
+    """Groups that only ask for a row number, in a loop over those that another group's line brought out."""
+    made: dict[tuple[str, Definition], dict[int, Key]] = defaultdict(dict)
+    for key, events in groups.items():
+        for file, line in _lines_of(events) if _type(events[0]).startswith(_OF_ROWS) else ():
+            if around := known.function_at(file, line):
+                made[file, around].setdefault(line, key)
+    found: dict[Key, Key] = {}
+    for key, events in groups.items() if made else ():
+        if not _type(events[0]).startswith(_ON_A_VALUE):
+            continue
+        asking = _lines_of(events)
+        file, line = asking[0] if asking else ("", 0)
+        around = known.function_at(file, line)
+        for start, root in made.get((file, around), {}).items() if around else ():
+            if around and set(asking) <= {(file, n) for n in known.lines_on_rows(file, around, start)}:
+                found[key] = root
+    return found
+
+
+def _lines_of(events: Iterable[GraphBreak]) -> list[tuple[str, int]]:
+    """Where breaks happened, be it in a library."""
+    inner = (next((at for at in reversed(e.user_stack) if not is_machinery(at.file)), None) for e in events)
+    return [(at.file, at.line) for at in dict.fromkeys(inner) if at]
+
+
+def _type(event: GraphBreak) -> str:
+    return event.causes[0].gb_type if event.causes else ""

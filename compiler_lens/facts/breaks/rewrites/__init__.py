@@ -1,0 +1,71 @@
+"""What to write instead of the user's own line at a graph break, or nothing where that is not sure."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+
+from compiler_lens.facts.breaks.rewrites.branches import branching
+from compiler_lens.facts.breaks.rewrites.calls import (
+    data_of,
+    deep_copy,
+    effect,
+    made_outside,
+    numpy_function,
+    requires_grad,
+    same_memory,
+)
+from compiler_lens.facts.breaks.rewrites.masks import masked
+from compiler_lens.facts.breaks.rewrites.numbers import python_number, random_number
+from compiler_lens.facts.breaks.rewrites.site import Rewrite, Site, site_at
+from compiler_lens.facts.program.source import Sources
+from compiler_lens.recording.model import BreakCause, SourceLine
+
+__all__ = ["Rewrite", "rewrite"]
+
+_Rule = Callable[[Site, BreakCause], Rewrite | None]
+
+# By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
+_RULES: Mapping[str, tuple[_Rule, ...]] = {
+    "Data-dependent branching": (branching,),
+    "Data dependent operator": (branching, python_number, random_number),
+    "Dynamic shape operator": (masked,),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (branching, python_number),
+    "Tensor.tolist() with non-integer tensor": (python_number,),
+    "Failed to trace builtin operator": (effect,),
+    "Unsupported python_type() call": (effect,),
+    "Unsupported method call": (effect,),
+    "logging.Logger method not supported for non-export cases": (effect,),
+    "Attempted to call function marked as skipped": (effect, random_number, branching),
+    "Call to a time function": (effect,),
+    "Attempted to copy.deepcopy a tensor": (deep_copy,),
+    "copy.deepcopy()": (deep_copy,),
+    "Failed to mutate tensor data attribute": (data_of,),
+    "Data pointer comparison": (same_memory,),
+    "Builtin `operator.*` comparison with constant `self` failed": (same_memory,),
+    "UserError: DataPtrVariable() has no type": (same_memory,),  # 2.11, for `!=`
+    "setattr() on Tensor.requires_grad": (requires_grad,),
+    "Unsupported Tensor.requires_grad_() call": (requires_grad,),
+    "requires_grad_() intermediate leaked as output": (requires_grad,),
+    "Attempted to use tensor creation function with requires_grad=True": (made_outside,),
+    "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (made_outside,),
+    "Tensor.numpy() with trace_numpy=False": (numpy_function,),
+    "attempted to trace numpy function with config.trace_numpy=False": (numpy_function,),
+    "call `torch.from_numpy` with `torch._dynamo.config.trace_numpy=False`": (numpy_function,),
+}
+
+
+def rewrite(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
+    """What to write instead of a line that breaks the graph; None where no rewrite is known to be right."""
+    rules = _RULES.get(cause.gb_type, ())
+    try:
+        site = site_at(sources, at) if rules else None
+        # a handler may count on what the line raises
+        if site is None or any(isinstance(s, _HANDLING) for s in site.around):
+            return None
+        return next((found for rule in rules if (found := rule(site, cause)) is not None), None)
+    except RecursionError:  # an expression nested deeper than Python's stack
+        return None
+
+
+_HANDLING = tuple(kind for name in ("Try", "TryStar") if (kind := getattr(ast, name, None)) is not None)

@@ -1,0 +1,214 @@
+"""The assignments in a branch or a loop, and what of them may be computed elsewhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from compiler_lens.facts.breaks.rewrites.site import Site
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, gives_several, is_number, is_pure_call
+
+OPERATORS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
+    ast.Pow: "**", ast.MatMult: "@", ast.FloorDiv: "//", ast.Mod: "%",
+}  # fmt: skip
+
+# fmt: off
+_EFFECTS = frozenset({
+    "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add_module", "write", "print",
+    "log", "debug", "info", "warning", "error", "warn", "item", "tolist", "numpy", "open", "next", "input", "exec",
+    "eval", "setattr", "delattr", "backward", "step", "zero_grad",
+})
+# fmt: on
+
+
+_MOST_NAMES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    name: str
+    value: ast.expr
+    operator: type[ast.operator] | None = None
+
+
+def assignments(body: Sequence[ast.stmt]) -> list[Assignment] | None:
+    found: list[Assignment] = []
+    for statement in body:
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            found += [Assignment(t.id, statement.value) for t in statement.targets if isinstance(t, ast.Name)]
+        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
+            found.append(Assignment(statement.target.id, statement.value, type(statement.op)))
+    known = all(a.operator is None or a.operator in OPERATORS for a in found)
+    once = len({a.name for a in found}) == len(found) == len(body)
+    return found if once and known else None
+
+
+def stays_tensor(site: Site, one: Assignment) -> bool:
+    """Whether a count in Python, such as `n += 1`, does not become a tensor."""
+    counts = one.operator or any(n.id == one.name for n in ast.walk(one.value) if isinstance(n, ast.Name))
+    return not counts or site.is_tensor(ast.Name(one.name))
+
+
+def is_simple_value(node: ast.expr) -> bool:
+    """Whether a value may be computed though it is not needed, and is a tensor or a number."""
+    if isinstance(node, ast.Constant):
+        return is_number(node)
+    if isinstance(node, ast.Call):
+        parts = [*node.args, *(k.value for k in node.keywords)]
+        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        return is_pure_call(node) and all(is_simple_value(n) or _is_setting(n) for n in (*parts, *owner))
+    if isinstance(node, ast.BinOp):
+        return is_simple_value(node.left) and is_simple_value(node.right)
+    if isinstance(node, ast.UnaryOp):
+        return not isinstance(node.op, ast.Not) and is_simple_value(node.operand)
+    if isinstance(node, ast.Subscript):
+        return is_simple_value(node.value) and not any(isinstance(n, (ast.Call, ast.Compare)) for n in ast.walk(node))
+    return bool(dotted(node))
+
+
+# Functions that give no number, or an error, for some arguments: a test in front of them may be there for that.
+_PARTIAL = frozenset({
+    "div", "log", "log1p", "masked_select", "pow", "reciprocal", "rsqrt", "sqrt", "norm", "std", "acos", "asin", "tan",
+})  # fmt: skip
+_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
+
+
+def is_guarded(site: Site, test: ast.expr, values: Sequence[ast.expr | Assignment]) -> bool:
+    """Whether a test may be there so that a value is not computed: it asks for what that divides by, or selects by."""
+    asked = _made_of(site, [test])
+    return any(_made_of(site, _risks(value, _above_zero(test))) & asked for value in values)
+
+
+def zero_divisor(test: ast.expr, values: Sequence[ast.expr | Assignment]) -> str:
+    """What is taken for granted where a value divides by what the test finds above a number: `norm` in `norm > 1.0`."""
+    name = _above_zero(test)
+    found = [d for value in values for d in _divisors(value) if name and isinstance(d, ast.Name) and d.id == name]
+    return f"no gradient is taken through it where `{name}` is 0" if found else ""
+
+
+def _above_zero(test: ast.expr) -> str:
+    """The tensor that a test compares with a number above 0: its zeros are not what that test is there for."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE)):
+        return ""
+    number = test.comparators[0]
+    is_above = isinstance(number, ast.Constant) and isinstance(number.value, (int, float)) and number.value > 0
+    return test.left.id if is_above and isinstance(test.left, ast.Name) else ""
+
+
+def _divisors(value: ast.expr | Assignment) -> list[ast.expr]:
+    """What is divided by, where no number is an error: the quotient by 0 is thrown away."""
+    own = [value.value] if isinstance(value, Assignment) and value.operator is ast.Div else []
+    nodes = ast.walk(value.value if isinstance(value, Assignment) else value)
+    return own + [n.right for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+
+
+def _risks(value: ast.expr | Assignment, above_zero: str) -> list[ast.AST]:
+    """What a value is not computed for whatever it is."""
+    safe = [d for d in _divisors(value) if isinstance(d, ast.Name) and d.id == above_zero]
+    found: list[ast.AST] = []
+    if isinstance(value, Assignment):
+        if value.operator in _DIVISIONS and value.value not in safe:
+            found += [ast.Name(value.name), value.value] if value.operator is ast.Pow else [value.value]
+        value = value.value
+    for node in ast.walk(value):
+        if isinstance(node, ast.BinOp) and node.right in safe:
+            continue
+        if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS):
+            found += [node.left, node.right] if isinstance(node.op, ast.Pow) else [node.right]
+        elif isinstance(node, ast.Subscript):
+            found += [node.slice]
+        elif called(node) in _PARTIAL:
+            found += [node]
+    return found
+
+
+def _made_of(site: Site, nodes: Sequence[ast.AST]) -> set[str]:
+    """The names in some expressions, and in what these names are assigned."""
+    found: set[str] = set()
+    left = [name for node in nodes for name in _names_in(node)]
+    while left and len(found) < _MOST_NAMES:
+        name = left.pop()
+        if name in found or name in ("torch", site.torch, "F"):
+            continue
+        found.add(name)
+        value = site.value_of(name)
+        left += _names_in(value) if value else ()
+    return found
+
+
+@lru_cache(maxsize=256)
+def _names_in(node: ast.AST) -> tuple[str, ...]:
+    return tuple(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
+
+
+def _is_setting(node: ast.expr) -> bool:
+    return all(
+        isinstance(n, (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)) for n in ast.walk(node)
+    )
+
+
+def new_value(site: Site, one: Assignment) -> str:
+    text = site.source(one.value)
+    if one.operator is None:
+        return text
+    closed = isinstance(one.value, (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript))
+    return f"{one.name} {OPERATORS[one.operator]} {text if closed else f'({text})'}"
+
+
+def runs_in_cond(node: ast.expr) -> bool:
+    """Whether a value may be computed inside of torch.cond: it changes nothing in place and is one tensor."""
+    if isinstance(
+        node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
+    ):
+        return False
+    if isinstance(node, ast.Call) and gives_several(node):
+        return False
+    return not any(_has_effect(n) for n in ast.walk(node) if isinstance(n, ast.Call))
+
+
+def _has_effect(call: ast.Call) -> bool:
+    name = called(call)
+    random = name.startswith("rand") or "random" in dotted(call.func).split(".") or name in ("dropout", "bernoulli")
+    writes = any(k.arg in ("inplace", "out") for k in call.keywords)
+    return not name or random or writes or name in _EFFECTS or (name.endswith("_") and not name.endswith("__"))
+
+
+def as_function(
+    site: Site, name: str, operands: list[str], body: list[Assignment], targets: list[str]
+) -> Iterator[str]:
+    yield f"def {name}({', '.join(operands)}):"
+    if targets == [""]:
+        yield f"    return {_own(site, body[0])}"
+        return
+    for one in body:
+        yield f"    {one.name} = {_own(site, one)}"
+    yield f"    return {', '.join(t if body else f'{t}.clone()' for t in targets)}"
+
+
+def _own(site: Site, one: Assignment) -> str:
+    """A value that shares no memory with an operand: torch.cond refuses those that do."""
+    text = new_value(site, one)
+    fresh = one.operator or isinstance(one.value, (ast.BinOp, ast.UnaryOp, ast.Compare))
+    if isinstance(one.value, ast.Call):
+        views = (
+            "view",
+            "reshape",
+            "t",
+            "transpose",
+            "permute",
+            "squeeze",
+            "unsqueeze",
+            "expand",
+            "flatten",
+            "select",
+            "detach",
+        )
+        fresh = called(one.value) not in (*views, "contiguous", "to", "float", "double", "half", "type_as")
+    return text if fresh else f"{text}.clone()"
+
+
+def as_tuple(names: Sequence[str]) -> str:
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})"

@@ -1,0 +1,312 @@
+"""The statement at a graph break: its text, what stands around it, and which names are tensors for sure."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import takewhile
+
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
+from compiler_lens.facts.program.source import Sources
+from compiler_lens.recording.model import SourceLine
+
+_LONGEST_FILE = 2_000_000  # characters that we parse
+_LONGEST_LINE = 1_000
+_LONGEST_STATEMENT = 60  # lines: nobody reads a longer suggestion
+_LARGEST_STATEMENT = 5_000  # characters
+_LARGEST_BLOCK = 200  # lines of a statement that the rules look through
+_DEEPEST = 50  # statements around one another
+
+Change = tuple[ast.expr, str]  # what stands there now, what to write there
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A suggestion for lines of the user's own."""
+
+    before: tuple[str, ...]  # the user's lines, dedented
+    after: tuple[str, ...]  # what to write instead, with their own names
+    is_complete: bool  # False: a sketch; its `...`, or what `needs` says, is left to the user
+    needs: str = ""  # what the rewrite assumes
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The statement that a line belongs to, with its surroundings."""
+
+    text: str
+    line: int
+    statement: ast.stmt
+    following: tuple[ast.stmt, ...]  # in the same block
+    around: tuple[ast.stmt, ...]  # loops and branches of the function around it, outermost first
+    function: Function | None
+    tensors: frozenset[str]  # names that are tensors for sure
+    torch: str = "torch"  # what the file calls torch
+    imports_torch: bool = True
+
+    def source(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
+        """An expression's text on one line, with parts of it changed."""
+        text = self.edited(node, changes)
+        return ast.unparse(ast.parse(f"({text})", mode="eval")) if "\n" in text else text
+
+    def atom(self, node: ast.expr) -> str:
+        """An expression's text, in brackets where a dot behind it would mean something else."""
+        text = self.source(node)
+        return text if isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript)) else f"({text})"
+
+    def free(self, name: str) -> str:
+        """A name that the function does not use yet."""
+        return name if name not in self.names() else self.free(f"{name}_")
+
+    def edited(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
+        """A node's text as the user wrote it, with parts of it changed."""
+        whole, starts = _encoded(self.text)
+        first, last = _extent(node, starts)
+        data = whole[first:last]
+        for part, new in sorted(changes, key=lambda c: _extent(c[0], starts), reverse=True):
+            begin, end = _extent(part, starts)
+            data = data[: begin - first] + new.encode() + data[end - first :]
+        return data.decode()
+
+    def rewrite(
+        self, after: Sequence[str], needs: str = "", *, last: ast.stmt | None = None, is_complete: bool = True
+    ) -> Rewrite | None:
+        """A suggestion for the statement, or for all from it to `last`; None where that is not whole lines."""
+        before = self._lines(last or self.statement)
+        if before is None or tuple(after) == before:
+            return None
+        if not self.imports_torch and any("torch." in line for line in after):
+            needs = "; ".join(filter(None, (needs, "`import torch`")))
+        return Rewrite(before, tuple(after), is_complete, needs)
+
+    def edit(self, changes: Sequence[Change], needs: str = "") -> Rewrite | None:
+        """A suggestion that changes parts of the statement and keeps the rest as it is."""
+        if not changes:
+            return None
+        indent = self.statement.col_offset
+        first, *rest = self.edited(self.statement, changes).split("\n")
+        return self.rewrite([first, *(line[indent:] for line in rest)], needs)
+
+    def _lines(self, last: ast.stmt) -> tuple[str, ...] | None:
+        first, indent = self.statement, self.statement.col_offset
+        lines = _split(self.text)[first.lineno - 1 : last.end_lineno]
+        tail = lines[-1].encode()[last.end_col_offset or 0 :].decode().strip()
+        between = [first, *takewhile(lambda s: s.lineno <= last.lineno, self.following)]
+        if (
+            sum(map(len, lines)) > _LARGEST_STATEMENT
+            or lines[0][:indent].strip()
+            or (tail and not tail.startswith("#"))
+            or len(lines) > _LONGEST_STATEMENT
+        ):
+            return None
+        if any(line[:indent].strip() for line in lines) or any(_spans_lines(n) for s in between for n in ast.walk(s)):
+            return None
+        return tuple(line[indent:].rstrip() for line in lines)
+
+    def at(self, statement: ast.stmt) -> Site:
+        """The same place for a statement around this one."""
+        return replace(self, statement=statement, following=())
+
+    def head(self, statement: ast.For) -> tuple[str, ...]:
+        """The lines of a loop before its body, dedented; empty if they hold more than that."""
+        lines = _split(self.text)[statement.lineno - 1 : _head_end(statement)]
+        is_whole = lines[-1].rstrip().endswith(":") and statement.body[0].lineno > _head_end(statement)
+        return tuple(line[statement.col_offset :] for line in lines) if is_whole else ()
+
+    def names(self) -> frozenset[str]:
+        """Every name that the function, or without one the statement, uses."""
+        uses = _uses(self.function or self.statement)
+        return frozenset((*uses.loads, *uses.stores))
+
+    def local(self) -> frozenset[str]:
+        """Parameters and names that the function assigns."""
+        return _local(self.function) if self.function else frozenset()
+
+    def defined_before(self, name: str) -> bool:
+        """Whether a local name has a value when the statement is reached, as far as text tells."""
+        if self.function is None:
+            return False
+        first = next(iter(_uses(self.function).stores.get(name, ())), self.statement.lineno)
+        return name in parameters(self.function) or first < self.statement.lineno
+
+    def value_of(self, name: str) -> ast.expr | None:
+        """What a name is assigned, if that happens once in the function."""
+        uses = _uses(self.function) if self.function else _Uses({}, {}, {})
+        values = uses.values.get(name, ())
+        return values[0] if len(uses.stores.get(name, ())) == len(values) == 1 else None
+
+    def loads(self, name: str) -> Sequence[ast.Name]:
+        """Where the function reads a name, in the order of the text."""
+        return _uses(self.function).loads.get(name, ()) if self.function else ()
+
+    def number_of(self, node: ast.expr) -> int | None:
+        """In which of the following statements a node is."""
+        return _number_at(self.following, node.lineno)
+
+    def parents(self) -> Mapping[ast.AST, ast.AST]:
+        """Of each node of the function, or without one of the statement, the node around it."""
+        return _parents(self.function or self.statement)
+
+    def is_tensor(self, node: ast.expr) -> bool:
+        """Whether an expression is a tensor for sure."""
+        return is_tensor(node, self.tensors)
+
+
+def site_at(sources: Sources, at: SourceLine) -> Site | None:
+    """The statement at a line; from the line alone where its file is not known or is another one by now."""
+    known = sources.line(at.file, at.line)
+    if len(known) > _LONGEST_LINE or len(at.code) > _LONGEST_LINE:
+        return None
+    if known.strip() and (not at.code or at.code.strip().startswith(known.strip())):  # torch may join several lines
+        return _in_file(_with_line_feeds(sources.texts[at.file]), at.line)
+    tree = _parsed(at.code.strip())
+    if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], SIMPLE):
+        return None
+    statement = tree.body[0]
+    names = tensor_names(statement, frozenset(n.id for n in ast.walk(statement) if isinstance(n, ast.Name)))
+    return Site(at.code.strip(), 1, statement, (), (), None, names)
+
+
+def _in_file(text: str, line: int) -> Site | None:
+    tree = _parsed(text)
+    path = _path(tree.body, line) if tree else ()
+    if tree is None or not path or _is_large(path[-1][0], _encoded(text)[1]):
+        return None
+    places = [i for i, (s, _) in enumerate(path) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    (statement, following), around = path[-1], [s for s, _ in path[:-1]]
+    function = around[places[-1]] if places and places[-1] < len(around) else None
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return None
+    inner = tuple(around[places[-1] + 1 :])
+    names = _tensors(function)
+    torch = _torch_name(tree)
+    return Site(text, line, statement, following, inner, function, names, torch or "torch", bool(torch))
+
+
+def _path(body: Sequence[ast.stmt], line: int) -> tuple[tuple[ast.stmt, tuple[ast.stmt, ...]], ...]:
+    """The statements around a line, outermost first, each with those behind it; empty where they are too many."""
+    found: list[tuple[ast.stmt, tuple[ast.stmt, ...]]] = []
+    while (number := _number_at(body, line)) is not None and len(found) < _DEEPEST:
+        statement = body[number]
+        found.append((statement, tuple(body[number + 1 :])))
+        inner = (b for b in _blocks(statement) if _number_at(b, line) is not None)
+        body = () if line <= _head_end(statement) else next(inner, ())
+    return tuple(found) if len(found) < _DEEPEST else ()
+
+
+def _number_at(body: Sequence[ast.stmt], line: int) -> int | None:
+    number = bisect_left(body, line, key=lambda s: s.end_lineno or 0)
+    return number if number < len(body) and body[number].lineno <= line else None
+
+
+def _head_end(statement: ast.stmt) -> int:
+    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return statement.lineno - 1
+    heads = [getattr(statement, field, None) for field in ("test", "iter", "subject")]
+    heads += [e for item in getattr(statement, "items", ()) for e in (item.context_expr, item.optional_vars)]
+    return max(statement.lineno, *(getattr(head, "end_lineno", None) or 0 for head in heads))
+
+
+def _is_large(statement: ast.stmt, starts: tuple[int, ...]) -> bool:
+    """Whether a statement, or of one with a block the head, is longer than a suggestion may be."""
+    if isinstance(statement, SIMPLE):
+        first, last = _extent(statement, starts)
+    else:
+        first, last = starts[statement.lineno - 1], starts[_head_end(statement)]
+    return last - first > _LARGEST_STATEMENT or (statement.end_lineno or 0) - statement.lineno > _LARGEST_BLOCK
+
+
+def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
+    for field in ("body", "orelse", "finalbody"):
+        yield getattr(statement, field, [])
+    for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+        yield part.body
+
+
+@dataclass(frozen=True, slots=True)
+class _Uses:
+    """What a function does with each name."""
+
+    loads: Mapping[str, Sequence[ast.Name]]
+    stores: Mapping[str, Sequence[int]]  # lines, in order
+    values: Mapping[str, Sequence[ast.expr]]  # what is assigned to the name alone
+
+
+@lru_cache(maxsize=16)
+def _uses(tree: ast.AST) -> _Uses:
+    loads: dict[str, list[ast.Name]] = {}
+    stores: dict[str, list[int]] = {}
+    values: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            loads.setdefault(node.id, []).append(node)
+        elif isinstance(node, ast.Name):
+            stores.setdefault(node.id, []).append(node.lineno)
+        elif isinstance(node, ast.Assign) and len(named := targets(node)) == 1:
+            values.setdefault(named[0], []).append(node.value)
+    in_order = {name: sorted(nodes, key=lambda n: n.lineno) for name, nodes in loads.items()}
+    return _Uses(in_order, {name: sorted(lines) for name, lines in stores.items()}, values)
+
+
+@lru_cache(maxsize=16)
+def _parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
+    return {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+
+
+@lru_cache(maxsize=16)
+def _local(function: Function) -> frozenset[str]:
+    return frozenset(_uses(function).stores).union(parameters(function))
+
+
+@lru_cache(maxsize=16)
+def _tensors(function: Function) -> frozenset[str]:
+    return tensor_names(function, _local(function))
+
+
+@lru_cache(maxsize=16)
+def _torch_name(tree: ast.Module) -> str:
+    imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names)
+    return next((a.asname or "torch" for a in imports if a.name == "torch" or a.name.startswith("torch.")), "")
+
+
+def _spans_lines(node: ast.AST) -> bool:
+    is_text = isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))
+    )
+    return is_text and getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0)
+
+
+def _extent(node: ast.AST, starts: tuple[int, ...]) -> tuple[int, int]:
+    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
+    return starts[first - 1] + getattr(node, "col_offset", 0), starts[last - 1] + getattr(node, "end_col_offset", 0)
+
+
+@lru_cache(maxsize=16)
+def _with_line_feeds(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+@lru_cache(maxsize=16)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(text.split("\n"))
+
+
+@lru_cache(maxsize=16)
+def _encoded(text: str) -> tuple[bytes, tuple[int, ...]]:
+    starts = [0]
+    for line in text.split("\n"):
+        starts.append(starts[-1] + len(line.encode()) + 1)
+    return text.encode(), tuple(starts)
+
+
+@lru_cache(maxsize=16)
+def _parsed(text: str) -> ast.Module | None:
+    if not text or len(text) > _LONGEST_FILE:
+        return None
+    try:
+        return ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # another Python's syntax, a cell with magics
+        return None

@@ -1,0 +1,334 @@
+"""What differs around the kernels: frames, breaks, recompiles, tuning, CUDA graphs, settings, time."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler_lens.facts.breaks.cards import BreakCard, break_cards
+from compiler_lens.facts.compare.model import (
+    AutotuneChange,
+    BreakChange,
+    CudagraphChange,
+    FrameChange,
+    RecompileChange,
+    SettingChange,
+    Side,
+)
+from compiler_lens.facts.compare.programs import Compiled, Paired
+from compiler_lens.facts.kernels.kernels import launch_count
+from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.tuned import Otherwise, run_otherwise
+from compiler_lens.facts.program.coverage import coverage
+from compiler_lens.facts.recompiles.stories import recompile_stories
+from compiler_lens.facts.time.phases import phase_times
+from compiler_lens.recording.model import (
+    AutotuneChoice,
+    CompileId,
+    CudagraphOutcome,
+    CudagraphState,
+    Environment,
+    Graph,
+    GraphStage,
+    KernelKind,
+    Outcome,
+    Pass,
+    Recording,
+)
+
+
+def side_of(recording: Recording) -> Side:
+    """A recording in figures."""
+    profile = recording.profiles[-1] if recording.profiles else None
+    return Side(
+        kernels=len(recording.kernels),
+        launches=launch_count(recording.kernels),
+        graphs=len(recording.output_codes),
+        phases=phase_times(recording.spans),
+        files=sum(span.name == "compile_file" for span in recording.spans),
+        microseconds=profile.microseconds if profile else None,
+        spread=profile.spread if profile else 0.0,
+        busy_microseconds=profile.busy_microseconds if profile else None,
+        problems=len(recording.problems),
+        unfinished=recording.unfinished,
+        is_timed_well=profile is None or is_usable(doubts(profile, ())),
+    )
+
+
+# -- frames
+
+
+def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[FrameChange, ...]:
+    """Compilations that only one side has, and those that ended differently; alike ones in one.
+
+    Frames of torch and of other packages that Dynamo passes over are none that anybody waits for.
+    """
+    passed = {id(c) for r in (before, after) for frame in coverage(r).library for c in frame.compilations}
+    pairs, left, right = paired
+    left, right = ([one for one in side if id(one.compilation) not in passed] for side in (left, right))
+    found: list[tuple[Compiled | None, Compiled | None]] = [
+        *(pair for pair in pairs if pair[0].compilation.outcome is not pair[1].compilation.outcome),
+        *((one, None) for one in left),
+        *((None, one) for one in right),
+    ]
+    groups: dict[tuple[str, Outcome | None, Outcome | None], list[tuple[Compiled | None, Compiled | None]]] = {}
+    for both in found:
+        function = next(one.function for one in both if one)
+        old, new = (one.compilation.outcome if one else None for one in both)
+        groups.setdefault((function, old, new), []).append(both)
+    changes = [
+        FrameChange(function, _ids(b for b, _ in group), _ids(a for _, a in group), old, new)
+        for (function, old, new), group in groups.items()
+    ]
+    return tuple(
+        sorted(
+            changes,
+            key=lambda c: (
+                c.function,
+                -len(c.before or c.after),
+                str(sorted(map(str, (c.outcome_before, c.outcome_after)))),
+            ),
+        )
+    )
+
+
+def _ids(side: Iterable[Compiled | None]) -> tuple[CompileId, ...]:
+    return tuple(one.compilation.compile_id for one in side if one)
+
+
+# -- graph breaks
+
+
+def break_changes(before: Recording, after: Recording) -> tuple[BreakChange, ...]:
+    """Breaks that are fixed, new, or happen more or less often. Line numbers do not count, the line's text does."""
+    left, right = list(break_cards(before)), list(break_cards(after))
+    pairs: list[tuple[BreakCard | None, BreakCard | None]] = []
+    for exact in (True, False):  # a line that was edited and still breaks is no other break
+        found, left, right = _kth(left, right, [[_place(card, exact=exact) for card in side] for side in (left, right)])
+        pairs += found
+    pairs += [*((card, None) for card in left), *((None, card) for card in right)]
+    changes = [
+        BreakChange(
+            (a or b).gb_type,  # type: ignore[union-attr]  # one of them is there
+            (a or b).place,  # type: ignore[union-attr]
+            len(b.events) if b else 0,
+            len(a.events) if a else 0,
+        )
+        for b, a in pairs
+    ]
+    return tuple(sorted((c for c in changes if c.before != c.after), key=_break_weight))
+
+
+def _place(card: BreakCard, *, exact: bool) -> Hashable:
+    at = card.place
+    return card.gb_type, at.function if at else "", at.code.strip() if at and exact else ""
+
+
+def _break_weight(change: BreakChange) -> tuple[object, ...]:
+    at = change.place
+    return -abs(change.before - change.after), change.gb_type, (at.function, at.code) if at else ("", "")
+
+
+def _kth(left: list, right: list, keys: Sequence[Sequence[Hashable]]) -> tuple[list, list, list]:  # type: ignore[type-arg]
+    """The k-th of each key with the k-th; and what is left."""
+    places: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for i, key in enumerate(keys[1]):
+        places[key].append(i)
+    met: Counter[Hashable] = Counter()
+    pairs, rest, taken = [], [], set()
+    for one, key in zip(left, keys[0], strict=True):
+        if met[key] < len(places.get(key, ())):
+            taken.add(places[key][met[key]])
+            pairs.append((one, right[places[key][met[key]]]))
+            met[key] += 1
+        else:
+            rest.append(one)
+    return pairs, rest, [one for i, one in enumerate(right) if i not in taken]
+
+
+# -- recompiles
+
+
+def recompile_changes(before: Recording, after: Recording) -> tuple[RecompileChange, ...]:
+    """Recompiles by function and cause, where there are more or fewer."""
+    left, right = _recompiles(before), _recompiles(after)
+    return tuple(
+        RecompileChange(function, subject, left[function, subject], right[function, subject])
+        for function, subject in sorted({*left, *right})
+        if left[function, subject] != right[function, subject]
+    )
+
+
+def _recompiles(recording: Recording) -> Counter[tuple[str, str]]:
+    counts: Counter[tuple[str, str]] = Counter()
+    for story in recompile_stories(recording):
+        for chapter in story.chapters:
+            counts[story.function.name, chapter.subject] += len(chapter.changes)
+    return counts
+
+
+# -- tuning
+
+
+def autotune_changes(
+    before: Recording, after: Recording, pairs: Sequence[tuple[Compiled, Compiled]]
+) -> tuple[AutotuneChange, ...]:
+    """Ops for which another choice won; those tuned on one side only."""
+    ids = {b.compilation.compile_id: a.compilation.compile_id for b, a in pairs}
+    left = _tuned(before, {i: n for n, i in enumerate(ids)})
+    right = _tuned(after, {i: n for n, i in enumerate(ids.values())})
+    found: dict[tuple[object, ...], AutotuneChange] = {}
+    for key in sorted({*left, *right}, key=repr):
+        for k in range(max(len(left[key]), len(right[key]))):
+            one, other = (side[key][k] if k < len(side[key]) else None for side in (left, right))
+            if _same(one.winner if one else None, other.winner if other else None):
+                continue
+            told = key[1:], _name(one.winner if one else None), _name(other.winner if other else None)
+            found[told] = _once_more(found.get(told), _tuned_change(key, one, other))
+    return tuple(found.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Won:
+    winner: AutotuneChoice | None
+    runs: Otherwise | None
+
+
+def _tuned_change(key: tuple[int, str, tuple[str, ...]], one: _Won | None, other: _Won | None) -> AutotuneChange:
+    _, op, inputs = key
+    won = [side.winner if side else None for side in (one, other)]
+    runs = [side.runs if side else None for side in (one, other)]
+    return AutotuneChange(op, inputs, won[0], won[1], 1, runs[0], runs[1])
+
+
+def _once_more(known: AutotuneChange | None, found: AutotuneChange) -> AutotuneChange:
+    if known is None:
+        return found
+    runs = known.before_runs or found.before_runs, known.after_runs or found.after_runs
+    return replace(known, times=known.times + 1, before_runs=runs[0], after_runs=runs[1])
+
+
+_Tuned = defaultdict[tuple[int, str, tuple[str, ...]], list[_Won]]
+
+
+def _tuned(recording: Recording, numbers: Mapping[CompileId, int]) -> _Tuned:
+    made: _Tuned = defaultdict(list)
+    others = run_otherwise(recording, Provenance.of(recording).lineages) if recording.autotunes else {}
+    for result in recording.autotunes:
+        won = _Won(result.winner, others.get(id(result)))
+        made[numbers.get(result.compile_id, -1), result.op, result.inputs].append(won)
+    return made
+
+
+def _same(one: AutotuneChoice | None, other: AutotuneChoice | None) -> bool:
+    return _name(one) == _name(other)
+
+
+def _name(choice: AutotuneChoice | None) -> str:
+    """What was chosen: a template's name holds a number, and its constants tell which it is."""
+    if choice is None:
+        return ""
+    return choice.name if choice.kind in (KernelKind.EXTERN, KernelKind.FALLBACK) else f"{choice.kind} {choice.detail}"
+
+
+# -- CUDA graphs
+
+
+def cudagraph_changes(
+    before: Recording, after: Recording, pairs: Sequence[tuple[Compiled, Compiled]]
+) -> tuple[CudagraphChange, ...]:
+    """Compiled graphs for which CUDA graphs ended differently."""
+    left, right = _outcomes(before), _outcomes(after)
+    if not (left and right):  # a log does not tell of them
+        return ()
+    changes = []
+    for b, a in pairs:
+        ours, theirs = left[b.compilation.compile_id], right[a.compilation.compile_id]
+        for part in sorted({*ours, *theirs}, key=str):
+            one, other = ours.get(part), theirs.get(part)
+            if _state(one) != _state(other):
+                changes.append(CudagraphChange(b.function, part, one, other))
+    return tuple(sorted(changes, key=lambda c: (c.function, str(c.part))))
+
+
+def _outcomes(recording: Recording) -> defaultdict[CompileId, dict[Pass | None, CudagraphOutcome]]:
+    made: defaultdict[CompileId, dict[Pass | None, CudagraphOutcome]] = defaultdict(dict)
+    for outcome in recording.cudagraphs:
+        made[outcome.compile_id][outcome.part] = outcome
+    return made
+
+
+def _state(outcome: CudagraphOutcome | None) -> object:
+    if outcome is None or outcome.state is CudagraphState.NOT_REQUESTED:
+        return None
+    return outcome.state, outcome.partitions
+
+
+# -- settings
+
+
+def input_changes(pairs: Sequence[tuple[Compiled, Compiled]]) -> tuple[SettingChange, ...]:
+    """What the first graph is given, where that has other shapes or dtypes: the cause of all that follows."""
+    key = GraphStage.DYNAMO, 0
+    traced = [both for both in pairs if all(key in one.graphs for one in both)]
+    first = min(traced, key=lambda both: sorted(str(one.compilation.compile_id) for one in both), default=())
+    if not first:
+        return ()
+    left, right = (_inputs(one.graphs[key]) for one in first)
+    return tuple(
+        SettingChange(f"input {n}", left[n], right[n]) for n in sorted({*left} & {*right}) if left[n] != right[n]
+    )
+
+
+# As Dynamo names what a graph is given: L_x_, L_kwargs_input_ids_, and what a module holds.
+_INPUT = re.compile(r"L_(?!self_)(?:kwargs_)?(\w+?)_$")
+_HELD = re.compile(r"_(?:parameters|buffers)_")
+
+
+def _inputs(graph: Graph) -> dict[str, str]:
+    given = [node for node in graph.nodes if node.op == "placeholder" and node.specs and not _HELD.search(node.target)]
+    return {found[1]: ", ".join(map(str, node.specs)) for node in given if (found := _INPUT.match(node.target))}
+
+
+def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange, ...]:
+    """What the compiler was told, and where it ran, as far as both sides say and that differs."""
+    sides = (_asked(before), _asked(after)), (_environment(before.environment), _environment(after.environment))
+    return tuple(
+        SettingChange(name, left.get(name, ""), right.get(name, ""))
+        for left, right in sides
+        if left and right
+        for name in sorted({*left, *right}, key=_telling)
+        if left.get(name, "") != right.get(name, "") and (name != "threads" or name in left.keys() & right.keys())
+    )
+
+
+# What is told first; then packages, then torch's settings, which have a dot in their names.
+_FIRST = ("mode", "options", "backend", "dynamic", "torch", "triton", "device", "threads", "python", "platform")
+
+
+def _telling(name: str) -> tuple[int, bool, str]:
+    return _FIRST.index(name) if name in _FIRST else len(_FIRST), "." in name, name
+
+
+def _asked(recording: Recording) -> dict[str, str]:
+    """Of a log nobody knows the mode."""
+    told = [c for c in recording.compilations if c.backend or c.mode != "default"]
+    values = {
+        "mode": {c.mode for c in told},
+        "options": {f"{name}={value}" for c in told for name, value in c.options.items()},
+        "backend": {c.backend for c in told if c.backend},
+        "dynamic": {str(c.dynamic) for c in told if c.dynamic is not None},
+    }
+    return {name: ", ".join(sorted(value)) for name, value in values.items() if value}
+
+
+def _environment(environment: Environment) -> dict[str, str]:
+    if not environment.torch:
+        return {}
+    facts = {name: getattr(environment, name) for name in ("torch", "triton", "device", "python", "platform")}
+    facts["threads"] = "" if environment.threads is None else str(environment.threads)
+    packages = {name: v for name, v in sorted(environment.versions.items()) if name not in facts}
+    return {name: v for name, v in {**facts, **packages, **dict(sorted(environment.config.items()))}.items() if v}

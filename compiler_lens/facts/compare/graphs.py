@@ -1,0 +1,211 @@
+"""Graphs node by node: which node of one is which of the other, and what was added, removed, moved and changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from compiler_lens.facts.compare.align import Pair, align, gaps, moved
+from compiler_lens.facts.compare.model import GraphChange, NodeChange, Verdict
+from compiler_lens.facts.compare.programs import Compiled
+from compiler_lens.facts.program.ownership import innermost_own, is_own
+from compiler_lens.recording.model import GraphStage, Node, SourceLine
+
+# The joint graph is the forward and the backward once more.
+_STAGES = tuple(stage for stage in GraphStage if stage is not GraphStage.AOT_JOINT)
+_TWIN = {GraphStage.AOT_INFERENCE: GraphStage.AOT_FORWARD, GraphStage.AOT_FORWARD: GraphStage.AOT_INFERENCE}
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_NUMBERED = re.compile(r"_\d+\b")  # true_graph_0, wrap_body_1
+
+
+class Described(NamedTuple):
+    """What a node is, apart from its name and place."""
+
+    target: str
+    arguments: str  # with the names of other nodes left out
+    specs: tuple[str, ...]
+    module: str
+    line: str  # the user's, as text: its number changes with every line above it
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """Which node of one graph is which of another, by position."""
+
+    before: Sequence[Node]
+    after: Sequence[Node]
+    pairs: tuple[Pair, ...]  # in order
+    moved: tuple[Pair, ...]  # the same node at another place
+    changed: frozenset[Pair]  # of `pairs`: not the same in all
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Names of nodes before, to names after."""
+        return {self.before[b].name: self.after[a].name for b, a in (*self.pairs, *self.moved)}
+
+
+# What two nodes between aligned neighbours must have in common to be the same node, changed; the strictest first.
+_LIKENESS: tuple[Callable[[Described], Hashable], ...] = (
+    lambda d: (d.target, d.arguments, d.specs),
+    lambda d: (d.target, d.module, d.line),
+    lambda d: (d.target, d.module),
+    lambda d: d.target,
+    lambda d: (d.specs, d.module) if d.specs and d.target != _PLACEHOLDER else None,
+)
+_PLACEHOLDER = "placeholder"
+
+
+@dataclass(frozen=True, slots=True)
+class Aligner:
+    """Aligns graphs, each pair once."""
+
+    known: dict[tuple[int, int], Alignment] = field(default_factory=dict)
+    own: dict[str, bool] = field(default_factory=dict)  # by file: whether it is the user's
+
+    def __call__(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> Alignment:
+        """Nodes that are the same, in order; then those that moved; then, between those, what changed."""
+        key = id(before), id(after)
+        if key not in self.known:
+            self.known[key] = self._align(before, after)
+        return self.known[key]
+
+    def _align(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> Alignment:
+        same = tuple((i, i) for i in range(len(before)))
+        if before == after:
+            return Alignment(before, after, same, (), frozenset())
+        left, right = [self.describe(node) for node in before], [self.describe(node) for node in after]
+        if left == right:
+            return Alignment(before, after, same, (), frozenset())
+        pairs = align(left, right)
+        elsewhere = moved(left, right, pairs)
+        gone, come = {b for b, _ in elsewhere}, {a for _, a in elsewhere}
+        changed: set[Pair] = set()
+        for likeness in _LIKENESS:
+            found = list(_in_gaps(pairs, (left, right), likeness, (gone, come)))
+            changed.update(found)
+            pairs = sorted([*pairs, *found])
+        return Alignment(before, after, tuple(pairs), tuple(elsewhere), frozenset(changed))
+
+    def describe(self, node: Node) -> Described:
+        """A node's identity."""
+        return Described(
+            node.target if node.op.startswith("call_") else node.op,
+            _arguments(node),
+            tuple([f"{spec}{(spec.device or '').partition(':')[0]}" for spec in node.specs]),
+            node.module,
+            self._line(node.source),
+        )
+
+    def _line(self, source: Sequence[SourceLine]) -> str:
+        """The user's innermost line, as text."""
+        for at in reversed(source):
+            if at.file not in self.own:
+                self.own[at.file] = is_own(at.file)
+            if self.own[at.file]:
+                return at.code.strip()
+        return source[-1].code.strip() if source else ""
+
+
+def _arguments(node: Node) -> str:
+    """What a node is given besides other nodes."""
+    inputs = set(node.inputs)
+    kept = (
+        _WORD.sub(lambda found: "%" if found[0] in inputs else found[0], node.arguments) if inputs else node.arguments
+    )
+    return _NUMBERED.sub("", kept) if "_" in kept else kept
+
+
+def _in_gaps(
+    pairs: Sequence[Pair],
+    sides: tuple[Sequence[Described], Sequence[Described]],
+    likeness: Callable[[Described], Hashable],
+    taken: tuple[set[int], set[int]],
+) -> Iterator[Pair]:
+    left, right = sides
+    for b_gap, a_gap in gaps(pairs, len(left), len(right)):
+        b_keys = [(likeness(left[i]), i) for i in b_gap if i not in taken[0]]
+        a_keys = [(likeness(right[i]), i) for i in a_gap if i not in taken[1]]
+        b_keys, a_keys = [(k, i) for k, i in b_keys if k is not None], [(k, i) for k, i in a_keys if k is not None]
+        for b, a in align([k for k, _ in b_keys], [k for k, _ in a_keys]):
+            yield b_keys[b][1], a_keys[a][1]
+
+
+# -- what changed
+
+
+def graph_changes(pairs: Sequence[tuple[Compiled, Compiled]], aligned: Aligner) -> tuple[GraphChange, ...]:
+    """The graphs of compilations that are each other, where they differ; by compilation, then from the top down."""
+    found = (change for before, after in pairs for change in _changes(before, after, aligned))
+    return tuple(sorted(found, key=lambda c: (_ids(c), _STAGES.index(c.stage), c.ordinal)))
+
+
+def _ids(change: GraphChange) -> list[str]:
+    return sorted((str(change.before), str(change.after)))
+
+
+def _changes(before: Compiled, after: Compiled, aligned: Aligner) -> Iterator[GraphChange]:
+    for (stage, ordinal), graph in before.graphs.items():
+        other = after.graphs.get((stage, ordinal)) or after.graphs.get((_TWIN.get(stage, stage), ordinal))
+        if other is None or stage not in _STAGES:
+            continue
+        if nodes := tuple(_node_changes(aligned(graph.nodes, other.nodes))):
+            told = stage if stage is other.stage else GraphStage.AOT_FORWARD
+            yield GraphChange(before.function, graph.compile_id, other.compile_id, told, ordinal, nodes)
+
+
+def _node_changes(aligned: Alignment) -> Iterator[NodeChange]:
+    groups: dict[tuple[Verdict, str, str], list[tuple[Node | None, Node | None]]] = {}
+    for one, other, verdict in _raw(aligned):
+        key = verdict, _said(one, other), _said(other, one)
+        groups.setdefault(key, []).append((one, other))
+    for (verdict, old, new), nodes in groups.items():
+        names = tuple((b.name if b else "", a.name if a else "") for b, a in nodes)
+        first = next(n for n in (nodes[0][1], nodes[0][0]) if n)
+        last = next(n for n in (nodes[-1][1], nodes[-1][0]) if n)
+        module = last.module if last.module != first.module else ""
+        yield NodeChange(verdict, old, new, names, first.module, _line(first), module)
+
+
+def _raw(aligned: Alignment) -> Iterator[tuple[Node | None, Node | None, Verdict]]:
+    """Changes in the order of the graph, whichever side is read first."""
+    pairs = (*aligned.pairs, *aligned.moved)
+    known = {b for b, _ in pairs}, {a for _, a in pairs}
+    found: list[tuple[int, Node | None, Node | None, Verdict]] = []
+    found += [(b + a, aligned.before[b], aligned.after[a], Verdict.IDENTICAL) for b, a in aligned.moved]
+    found += [(b + a, aligned.before[b], aligned.after[a], Verdict.CHANGED) for b, a in aligned.changed]
+    found += [(2 * b, n, None, Verdict.REMOVED) for b, n in enumerate(aligned.before) if b not in known[0]]
+    found += [(2 * a, None, n, Verdict.ADDED) for a, n in enumerate(aligned.after) if a not in known[1]]
+    for _, one, other, verdict in sorted(found, key=_place):
+        if _matters(one or other) and (verdict is not Verdict.CHANGED or _said(one, other) != _said(other, one)):
+            yield one, other, verdict
+
+
+def _place(found: tuple[int, Node | None, Node | None, Verdict]) -> tuple[int, list[str]]:
+    at, one, other, _ = found
+    return at, sorted(_told(node) for node in (one, other))
+
+
+def _matters(node: Node | None) -> bool:
+    """An op, or an input; outputs and attribute reads follow from those."""
+    return node is not None and (node.op.startswith("call_") or node.op == "placeholder")
+
+
+def _told(node: Node | None) -> str:
+    """`torch.ops.aten.sum.dim_IntList f32[64]`: the op and its result."""
+    if node is None:
+        return ""
+    return f"{node.target if node.op.startswith('call_') else 'input'} {', '.join(map(str, node.specs))}".rstrip()
+
+
+def _said(node: Node | None, other: Node | None) -> str:
+    """The same with its arguments, where nothing else tells it from the other."""
+    if node is None or other is None or _told(node) != _told(other):
+        return _told(node)
+    arguments = _arguments(node)
+    return f"{_told(node)} ({arguments})" if arguments != _arguments(other) else _told(node)
+
+
+def _line(node: Node) -> SourceLine | None:
+    return innermost_own(node.source)

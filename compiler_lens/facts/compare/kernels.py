@@ -1,0 +1,332 @@
+"""Launches of two programs, matched by what they compute, and in what they differ."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from compiler_lens.facts.compare.align import Pair
+from compiler_lens.facts.compare.aspects import Matched, Texts, configurations, differences, is_compute, pointers
+from compiler_lens.facts.compare.graphs import Aligner
+from compiler_lens.facts.compare.model import Case, Difference, LaunchRef, MatchMethod, Times, Verdict
+from compiler_lens.facts.compare.programs import Called, Program
+from compiler_lens.facts.compare.regrouped import moved_ops
+from compiler_lens.facts.compare.source import call
+from compiler_lens.recording.model import KernelKind, LaunchTime, Node, Recording
+
+Timed = Mapping[tuple[object, ...], LaunchTime]
+Group = tuple[tuple[int, ...], tuple[int, ...]]  # positions of launches that are each other
+_Key = Callable[[int, int], Hashable]  # of side and position of a launch; None: it has no key
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Launches that are each other, before alike ones are folded."""
+
+    verdict: Verdict
+    method: MatchMethod | None
+    case: Case
+    retuned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is worked out once for a whole diff."""
+
+    aligned: Aligner = field(default_factory=Aligner)
+    texts: Texts = field(default_factory=Texts)
+
+
+@dataclass(frozen=True, slots=True)
+class Two:
+    """Two programs that are each other, with all that their launches are compared by. Pairs are before and after."""
+
+    launches: tuple[tuple[Called, ...], ...]
+    nodes: tuple[Mapping[str, Node], ...]
+    names: Mapping[str, str]  # of nodes before, to nodes after
+    ids: tuple[Mapping[str, int], ...]  # a number for each node; the same for nodes that are each other
+    origins: tuple[tuple[frozenset[int], ...], ...]  # the nodes of each launch
+    several: tuple[frozenset[int], ...]  # nodes that several launches of a side compute
+    timed: tuple[Timed, Timed]
+    texts: Texts
+
+    @classmethod
+    def of(cls, programs: tuple[Program | None, Program | None], timed: tuple[Timed, Timed], known: Known) -> Two:
+        """From two programs, or one."""
+        graphs = [p.graph.nodes if p and p.graph else () for p in programs]
+        launches = tuple(p.launches if p else () for p in programs)
+        aligned = known.aligned(graphs[0], graphs[1])
+        ids: tuple[dict[str, int], ...] = {}, {}
+        for number, (b, a) in enumerate((*aligned.pairs, *aligned.moved)):
+            ids[0][graphs[0][b].name] = ids[1][graphs[1][a].name] = number
+        for side, graph in enumerate(graphs):
+            for number, node in enumerate(graph):
+                ids[side].setdefault(node.name, -1 - 2 * number - side)
+        origins = tuple(
+            tuple(frozenset(own[name] for name in one.launch.nodes if name in own) for one in side)
+            for side, own in zip(launches, ids, strict=True)
+        )
+        counts = [Counter(node for one in side for node in one) for side in origins]
+        return cls(
+            launches=launches,
+            nodes=tuple({node.name: node for node in graph} for graph in graphs),
+            names=aligned.names,
+            ids=ids,
+            origins=origins,
+            several=tuple(frozenset(node for node, n in count.items() if n > 1) for count in counts),
+            timed=timed,
+            texts=known.texts,
+        )
+
+    def code(self, side: int, at: int) -> str:
+        """The code of a launch, comparable; of a library's, the call."""
+        one = self.launches[side][at]
+        return self.texts.of(one.kernel) or f"{one.kernel.name}({call(one.kernel, one.launch)})"
+
+    def named_ops(self, side: int, at: int) -> Hashable:
+        """What the text of a launch's kernel names, and how that goes through its elements; None if nothing."""
+        kernel = self.launches[side][at].kernel
+        return (kernel.aten, kernel.shape) if kernel.aten else None
+
+
+def match(two: Two) -> Iterator[Found]:
+    """Every launch of both programs, exactly once."""
+    left, right = (list(range(len(side))) for side in two.launches)
+    groups: list[Group] = []
+    for key in _sure(two):
+        left, right = _kth(left, right, key, groups)
+    left, right = _unplaced(two, left, right, groups, two.code)
+    for explained in (_explained(two, groups), frozenset[int]()):
+        left, right = _overlaps(two, left, right, groups, explained)
+    left, right = _kth(left, right, _same_ops(two), groups)
+    left, right = _unplaced(two, left, right, groups, two.named_ops)
+    groups += [((b,), ()) for b in left]
+    groups += [((), (a,)) for a in right]
+    for before, after in groups:
+        yield _judged(two, before, after)
+
+
+def _sure(two: Two) -> tuple[_Key, ...]:
+    """What makes launches each other beyond doubt: equal nodes and code, equal nodes; code, if no nodes are known."""
+
+    def shape(side: int, at: int) -> str:
+        return two.launches[side][at].kernel.shape
+
+    def known(what: _Key) -> _Key:
+        return lambda side, at: (two.origins[side][at], what(side, at)) if two.origins[side][at] else None
+
+    return (
+        known(two.code),
+        known(shape),
+        known(lambda _side, _at: ""),
+        lambda side, at: None if two.origins[side][at] else two.code(side, at),
+    )
+
+
+def _kth(left: Sequence[int], right: Sequence[int], key: _Key, groups: list[Group]) -> tuple[list[int], list[int]]:
+    """Group the k-th launch of each key with the k-th; what is left."""
+    places: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for at in right:
+        if (own := key(1, at)) is not None:
+            places[own].append(at)
+    met: Counter[Hashable] = Counter()
+    pairs: list[Pair] = []
+    for at in left:
+        own = key(0, at)
+        if own is not None and met[own] < len(places.get(own, ())):
+            pairs.append((at, places[own][met[own]]))
+            met[own] += 1
+    groups += [((b,), (a,)) for b, a in pairs]
+    taken_left, taken_right = {b for b, _ in pairs}, {a for _, a in pairs}
+    return [b for b in left if b not in taken_left], [a for a in right if a not in taken_right]
+
+
+def _unplaced(
+    two: Two, left: list[int], right: list[int], groups: list[Group], what: _Key
+) -> tuple[list[int], list[int]]:
+    """Launches whose nodes only one side knows, as of a kernel that a log calls in several places."""
+    for side in (0, 1):
+
+        def key(of: int, at: int, side: int = side) -> Hashable:
+            return None if of == side and two.origins[of][at] else what(of, at)
+
+        left, right = _kth(left, right, key, groups)
+    return left, right
+
+
+def _explained(two: Two, groups: Sequence[Group]) -> frozenset[int]:
+    """The nodes of launches that are matched."""
+    return frozenset(
+        node
+        for group in groups
+        for side, members in enumerate(group)
+        for at in members
+        for node in two.origins[side][at]
+    )
+
+
+def _overlaps(
+    two: Two, left: list[int], right: list[int], groups: list[Group], explained: frozenset[int]
+) -> tuple[list[int], list[int]]:
+    """Join launches that have nodes in common: each node counts where it is most at home; what is left."""
+    homes = [_homes(two.origins[side], own, explained) for side, own in enumerate((left, right))]
+    parent: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def root(one: tuple[int, int]) -> tuple[int, int]:
+        while parent.setdefault(one, one) != one:
+            parent[one] = parent[parent[one]]
+            one = parent[one]
+        return one
+
+    for node in homes[0].keys() & homes[1].keys():
+        members = [*((0, b) for b in homes[0][node]), *((1, a) for a in homes[1][node])]
+        for other in members[1:]:
+            parent[root(other)] = root(members[0])
+    joined: defaultdict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+    for side, at in sorted(parent):
+        joined[root((side, at))][side].append(at)
+    groups += [(tuple(b), tuple(a)) for b, a in joined.values()]
+    return [b for b in left if (0, b) not in parent], [a for a in right if (1, a) not in parent]
+
+
+def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: frozenset[int]) -> dict[int, list[int]]:
+    """For each node the launches that it tells most about: those that compute the least besides it.
+
+    A template's nodes, as torch tells them, include those of what it reads; a cheap op is computed anew in several
+    kernels. Nodes that matched launches compute too count only for a launch that has no others.
+    """
+    covers: defaultdict[int, list[int]] = defaultdict(list)
+    for at in own:
+        for node in (origins[at] - explained) or origins[at]:
+            covers[node].append(at)
+    homes: dict[int, list[int]] = {}
+    for node, launches in covers.items():
+        least = min(len(origins[at]) for at in launches)
+        homes[node] = [at for at in launches if len(origins[at]) == least]
+    for at in sorted(set(own).difference(*homes.values())):
+        for node in origins[at]:
+            homes.setdefault(node, []).append(at)
+    return homes
+
+
+def _same_ops(two: Two) -> _Key:
+    """The ops and shapes of what a launch computes; without nodes, the ops that its code names."""
+
+    def key(side: int, at: int) -> Hashable:
+        one = two.launches[side][at]
+        ops = [two.nodes[side][name] for name in one.launch.nodes if name in two.nodes[side]]
+        told = tuple(sorted(f"{node.target} {' '.join(map(str, node.specs))}" for node in ops if is_compute(node)))
+        if told or two.origins[side][at]:
+            return told or None
+        return (one.kernel.aten, one.kernel.shape) if one.kernel.aten else None
+
+    return key
+
+
+# -- what became of them
+
+
+def _judged(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> Found:
+    before, after = [two.launches[0][at] for at in befores], [two.launches[1][at] for at in afters]
+    case = Case(tuple(map(_ref, before)), tuple(map(_ref, after)), times=_times(before, after, two.timed))
+    if not (before and after):
+        return Found(Verdict.REMOVED if before else Verdict.ADDED, None, case)
+    if len(before) == len(after) == 1:
+        return _compared(two, before[0], after[0], case)
+    verdict = Verdict.SPLIT if len(before) == 1 else Verdict.MERGED if len(after) == 1 else Verdict.REGROUPED
+    if verdict is Verdict.REGROUPED:
+        case = replace(case, differences=_moved(two, befores, afters))
+    return Found(verdict, MatchMethod.OVERLAP, case)
+
+
+def _moved(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:
+    sides = [
+        [(two.launches[side][at].kernel.name, two.origins[side][at]) for at in own]
+        for side, own in enumerate((befores, afters))
+    ]
+    names = (name for at in befores for name in two.launches[0][at].launch.nodes)
+    known = ((two.ids[0][name], two.nodes[0][name]) for name in names if name in two.nodes[0])
+    # What several launches compute has not moved anywhere.
+    ops = {
+        number: node.original_aten or node.target
+        for number, node in known
+        if is_compute(node) and not any(number in several for several in two.several)
+    }
+    return moved_ops(sides[0], sides[1], ops)
+
+
+def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:
+    same_code = _same_code(two, before, after)
+    chosen, by_timing = configurations(before.kernel, after.kernel)
+    # The code of a library's call does not hold its sizes, nor does that of a kernel of the user's own.
+    holds_all = all(one.kernel.source and one.kernel.kind is not KernelKind.USER for one in (before, after))
+    found = () if same_code and holds_all else differences(_matched(two, before, after))
+    ours, theirs = two.origins[0][before.position], two.origins[1][after.position]
+    method = _method(ours, theirs, same_code=same_code and not found)
+    if not by_timing or found:
+        found = (*found, *chosen)
+    if found:
+        return Found(Verdict.CHANGED, method, replace(case, differences=tuple(dict.fromkeys(found))))
+    return Found(Verdict.IDENTICAL, method, replace(case, differences=chosen), retuned=bool(chosen))
+
+
+def _method(ours: frozenset[int], theirs: frozenset[int], *, same_code: bool) -> MatchMethod:
+    if same_code and (ours & theirs or not (ours and theirs)):
+        return MatchMethod.SOURCE
+    if ours and ours == theirs:
+        return MatchMethod.ORIGINS
+    return MatchMethod.OVERLAP if ours & theirs else MatchMethod.OPS
+
+
+def _same_code(two: Two, before: Called, after: Called) -> bool:
+    sides = [
+        (one.kernel.kind, pointers(one.kernel), two.code(side, one.position))
+        for side, one in enumerate((before, after))
+    ]
+    return sides[0] == sides[1]
+
+
+def _matched(two: Two, before: Called, after: Called) -> Matched:
+    elsewhere = [
+        {name for name in one.launch.nodes if two.ids[side].get(name) in two.several[side]}
+        for side, one in enumerate((before, after))
+    ]
+    return Matched(before, after, two.texts, two.nodes, two.names, (elsewhere[0], elsewhere[1]))
+
+
+def _ref(one: Called) -> LaunchRef:
+    kernel = one.kernel
+    return LaunchRef(
+        kernel.compile_id, kernel.part, kernel.ordinal, kernel.name, kernel.kind, kernel.shape,
+        one.number, one.position, one.launch.aten or kernel.aten,
+    )  # fmt: skip
+
+
+# -- time
+
+
+def timed_launches(recording: Recording) -> Timed:
+    """The times of a recording's launches in its last profile: one call's, as those of the call itself."""
+    launches = recording.profiles[-1].launches if recording.profiles else ()
+    return {(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): t for t in launches}
+
+
+def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed, Timed]) -> Times | None:
+    """What all of these take; None where that is not known of one: a profile is of one call, of one program."""
+    if not (timed[0] and timed[1]):
+        return None
+    sides = [
+        [found for one in launches if (found := known.get(_timed_as(one)))]
+        for launches, known in zip((before, after), timed, strict=True)
+    ]
+    if [len(side) for side in sides] != [len(before), len(after)]:
+        return None
+    sums = [sum(t.microseconds * t.runs for t in side) for side in sides]
+    spreads = [sum((t.spread * t.runs) ** 2 for t in side) ** 0.5 for side in sides]
+    return Times(*sums, *spreads)
+
+
+def _timed_as(one: Called) -> tuple[object, ...]:
+    kernel = one.kernel
+    return kernel.compile_id, kernel.part, kernel.ordinal, kernel.name, one.number

@@ -1,0 +1,337 @@
+"""What differs between two recordings: plain frozen values. `before` and `after` are the two sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.facts.kernels.tuned import Otherwise
+from compiler_lens.facts.time.phases import PhaseTimes
+from compiler_lens.recording.model import (
+    AutotuneChoice,
+    CompileId,
+    CudagraphOutcome,
+    CudagraphState,
+    GraphStage,
+    KernelKind,
+    Outcome,
+    Pass,
+    SourceLine,
+)
+
+_CAPTURED = (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
+
+
+class MatchMethod(Enum):
+    """How launches of the two sides were recognised as each other, the surest first."""
+
+    SOURCE = "source"  # the same generated code, names and numbers aside, for the same nodes
+    ORIGINS = "origins"  # the same nodes of the graph
+    OVERLAP = "overlap"  # some nodes in common
+    OPS = "ops"  # other nodes, or nobody knows which, but the same ops on the same shapes
+
+
+class Verdict(Enum):
+    """What became of the launches that compute something."""
+
+    IDENTICAL = "identical"
+    CHANGED = "changed"  # one launch on each side
+    SPLIT = "split"  # one before, several after
+    MERGED = "merged"  # several before, one after
+    REGROUPED = "regrouped"  # several on both sides
+    ADDED = "added"
+    REMOVED = "removed"
+
+
+class Aspect(Enum):
+    """In what two launches differ that compute the same."""
+
+    KIND = "kind"  # generated, a template, a library's; or another function of the library
+    OPS = "ops"  # what it computes: relu became gelu
+    FUSED = "fused"  # computes more, or less, than before
+    MOVED = "moved"  # an op went from one kernel into another
+    SIZES = "sizes"
+    DTYPE = "dtype"
+    REDUCTION = "reduction"  # how it goes through its elements: pointwise, reduction, persistent reduction
+    TEMPLATE = "template"  # the constants of a template: BLOCK_M, GROUP_M
+    TILING = "tiling"  # size hints and block sizes
+    WARPS = "warps"  # num_warps, num_stages
+    ACCESS = "access"  # strides and index expressions
+    CODE = "code"  # anything else in the code
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One value that differs: of which aspect, what it is called, and what it is on each side; empty if not there."""
+
+    aspect: Aspect
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRef:
+    """A launch, by where it stands in its recording."""
+
+    compile_id: CompileId
+    part: Pass
+    ordinal: int  # of the output code
+    kernel: str
+    kind: KernelKind
+    shape: str
+    launch: int  # which of the kernel's launches
+    position: int  # among all launches of the output code
+    ops: tuple[str, ...] = ()  # targets of what it computes: "torch.ops.aten.mm.default"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Microseconds in one call of the model, measured on both sides; the spread is between the quartiles."""
+
+    before: float
+    after: float
+    before_spread: float = 0.0
+    after_spread: float = 0.0
+
+    @property
+    def gain(self) -> float:
+        """Microseconds less than before; negative: more."""
+        return self.before - self.after
+
+    @property
+    def above_noise(self) -> bool:
+        """Whether they differ by more than they vary."""
+        return abs(self.gain) > max(self.before_spread, self.after_spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Launches before, and what stands for them after."""
+
+    before: tuple[LaunchRef, ...]
+    after: tuple[LaunchRef, ...]
+    differences: tuple[Difference, ...] = ()
+    times: Times | None = None  # only if both sides were profiled
+
+
+@dataclass(frozen=True, slots=True)
+class KernelChange:
+    """Launches that differ in the same way, as often as there are cases."""
+
+    verdict: Verdict
+    method: MatchMethod | None  # None: nothing on the other side
+    differences: tuple[Difference, ...]  # those that all cases share
+    cases: tuple[Case, ...]
+
+    @property
+    def first(self) -> Case:
+        """The case that stands for all."""
+        return self.cases[0]
+
+    @property
+    def aspects(self) -> tuple[Aspect, ...]:
+        """In what the launches differ, of all cases."""
+        found = {difference.aspect for case in self.cases for difference in case.differences}
+        return tuple(aspect for aspect in Aspect if aspect in found)
+
+    @property
+    def times(self) -> Times | None:
+        """Microseconds of all cases together."""
+        return sum_times(self.cases)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """A node of a graph, on the side or the sides where it is; or several that changed in the same way."""
+
+    verdict: Verdict  # ADDED, REMOVED, CHANGED; IDENTICAL: moved
+    before: str  # "torch.ops.aten.relu.default f32[8, 64]"; empty if not there
+    after: str
+    nodes: tuple[tuple[str, str], ...]  # their names, before and after
+    module: str = ""  # of the first
+    line: SourceLine | None = None  # the user's, of the first; after, if it is there
+    last_module: str = ""  # of the last, if that is another
+
+    @property
+    def times(self) -> int:
+        """How many nodes."""
+        return len(self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphChange:
+    """The graphs of one stage of one compilation, where they differ."""
+
+    function: str
+    before: CompileId
+    after: CompileId
+    stage: GraphStage
+    ordinal: int
+    nodes: tuple[NodeChange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameChange:
+    """A compilation that only one side has, or that ended differently; or several that are alike in this."""
+
+    function: str
+    before: tuple[CompileId, ...]
+    after: tuple[CompileId, ...]
+    outcome_before: Outcome | None
+    outcome_after: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class BreakChange:
+    """Graph breaks of one kind at one line: events on each side. None after: fixed. None before: new."""
+
+    gb_type: str
+    place: SourceLine | None  # after, if it is there
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecompileChange:
+    """Recompiles of one function for one cause, on each side."""
+
+    function: str
+    subject: str  # "x.shape[0]"; empty if torch gave no reason
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class AutotuneChange:
+    """An op for which autotuning chose differently; or that was tuned on one side only."""
+
+    op: str
+    inputs: tuple[str, ...]
+    before: AutotuneChoice | None
+    after: AutotuneChoice | None
+    times: int = 1  # ops of these inputs for which it did
+    before_runs: Otherwise | None = None  # launches of them that are no such choice
+    after_runs: Otherwise | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CudagraphChange:
+    """A compiled graph for which CUDA graphs ended differently."""
+
+    function: str
+    part: Pass | None
+    before: CudagraphOutcome | None
+    after: CudagraphOutcome | None
+
+
+@dataclass(frozen=True, slots=True)
+class SettingChange:
+    """A circumstance that differs: a version, the device, a mode, an option, an input. Empty: as torch has it."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One recording in figures."""
+
+    kernels: int
+    launches: int
+    graphs: int  # output codes
+    phases: PhaseTimes
+    files: int = 0  # that the C++ compiler was run for: what is on this machine already is not compiled again
+    microseconds: float | None = None  # one call of the model, if it was profiled
+    spread: float = 0.0
+    busy_microseconds: float | None = None  # of it, the device working
+    problems: int = 0  # what could not be recorded or read: it may be what differs
+    unfinished: str = ""  # why the recording has no end
+    is_timed_well: bool = True  # else its profile measured a busy machine
+
+    @property
+    def idle_microseconds(self) -> float | None:
+        """Of one call, the device waiting."""
+        if self.microseconds is None or self.busy_microseconds is None:
+            return None
+        return max(0.0, self.microseconds - self.busy_microseconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordingDiff:
+    """Everything that the compiler did differently. Names, numbers, paths, ids and times are no difference."""
+
+    before: Side
+    after: Side
+    kernels: tuple[KernelChange, ...] = ()  # what weighs most first
+    identical: tuple[Case, ...] = ()
+    retuned: tuple[Case, ...] = ()  # of the identical: timed anew among the same candidates, and another one won
+    graphs: tuple[GraphChange, ...] = ()
+    frames: tuple[FrameChange, ...] = ()
+    breaks: tuple[BreakChange, ...] = ()
+    recompiles: tuple[RecompileChange, ...] = ()
+    autotunes: tuple[AutotuneChange, ...] = ()
+    cudagraphs: tuple[CudagraphChange, ...] = ()
+    settings: tuple[SettingChange, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the compiler did the same. How it was called to do so, `settings`, is no result of its."""
+        changed = (self.kernels, self.graphs, self.frames, self.breaks, self.recompiles, self.cudagraphs)
+        return not any(changed) and not any(a.before and a.after for a in self.autotunes)
+
+    @property
+    def same_kernels(self) -> bool:
+        """Whether no kernel differs."""
+        return not self.kernels
+
+    @property
+    def kernel_times(self) -> Times | None:
+        """Microseconds of all launches that were timed on both sides, identical ones included."""
+        return sum_times([*self.identical, *(case for change in self.kernels for case in change.cases)])
+
+    @property
+    def timed_launches(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Of each side's launches those that `kernel_times` counts, and all."""
+        cases = [*self.identical, *(case for change in self.kernels for case in change.cases)]
+        timed = [case for case in cases if case.times]
+        before, after = (
+            (sum(len(getattr(case, side)) for case in timed), sum(len(getattr(case, side)) for case in cases))
+            for side in ("before", "after")
+        )
+        return before, after
+
+    @property
+    def call_times(self) -> Times | None:
+        """Microseconds of one call of the model, seen from outside."""
+        before, after = self.before, self.after
+        if before.microseconds is None or after.microseconds is None:
+            return None
+        return Times(before.microseconds, after.microseconds, before.spread, after.spread)
+
+    @property
+    def idle_times(self) -> Times | None:
+        """Microseconds of one call in which the device waits."""
+        before, after = self.before.idle_microseconds, self.after.idle_microseconds
+        return None if before is None or after is None else Times(before, after, self.before.spread, self.after.spread)
+
+    @property
+    def captured(self) -> tuple[int, int]:
+        """Of the compiled graphs for which CUDA graphs ended differently, those that were captured on each side."""
+        sides = [[change.before for change in self.cudagraphs], [change.after for change in self.cudagraphs]]
+        before, after = (sum(bool(one and one.state in _CAPTURED) for one in side) for side in sides)
+        return before, after
+
+
+def sum_times(cases: list[Case] | tuple[Case, ...]) -> Times | None:
+    """The times of several cases together; spreads add up as those of independent measurements do."""
+    known = [case.times for case in cases if case.times]
+    if not known:
+        return None
+    return Times(
+        sum(t.before for t in known),
+        sum(t.after for t in known),
+        sum(t.before_spread**2 for t in known) ** 0.5,
+        sum(t.after_spread**2 for t in known) ** 0.5,
+    )

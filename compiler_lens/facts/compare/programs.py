@@ -1,0 +1,209 @@
+"""Which compilations of two recordings are each other, and which of their programs: forward, backward."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.facts.program.coverage import function_name
+from compiler_lens.recording.model import (
+    Compilation,
+    CompileId,
+    Graph,
+    GraphStage,
+    Kernel,
+    Launch,
+    Outcome,
+    Pass,
+    Recording,
+)
+
+_ALIKE = 0.5  # share of ops in common from which on a function is the other one, renamed
+_COMPARED = 200  # compilations left over on a side, that are compared with each other
+
+# The graph by which a compilation is told, the first that is there.
+_TELLING = (GraphStage.DYNAMO, GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE, GraphStage.POST_GRAD)
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """One launch, with its kernel."""
+
+    kernel: Kernel
+    launch: Launch
+    number: int  # among the launches of its kernel
+    position: int  # among those of its program
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What Inductor made of one graph."""
+
+    compile_id: CompileId
+    part: Pass
+    ordinal: int
+    graph: Graph | None  # the one that it lowered
+    launches: tuple[Called, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """One compilation, with its graphs and programs."""
+
+    compilation: Compilation
+    function: str
+    graphs: Mapping[tuple[GraphStage, int], Graph]
+    programs: tuple[Program, ...]
+
+    @property
+    def ops(self) -> tuple[str, ...]:
+        """The ops that tell it from others."""
+        stages = (stage for stage in _TELLING if (stage, 0) in self.graphs)
+        stage = next(stages, None)
+        return tuple(node.target for node in self.graphs[stage, 0].ops) if stage else ()
+
+    @property
+    def shapes(self) -> tuple[str, ...]:
+        """The shapes and dtypes of what it is given and of what it computes."""
+        stage = next((stage for stage in _TELLING if (stage, 0) in self.graphs), None)
+        return tuple(str(spec) for node in self.graphs[stage, 0].nodes for spec in node.specs) if stage else ()
+
+
+def compiled(recording: Recording) -> list[Compiled]:
+    """The compilations of a recording with what belongs to them, in order."""
+    graphs: _Graphs = defaultdict(dict)
+    for graph in recording.graphs:
+        graphs[graph.compile_id][graph.stage, graph.ordinal] = graph
+    calls: _Calls = defaultdict(lambda: defaultdict(list))
+    for code in recording.output_codes:
+        _ = calls[code.compile_id][code.part, code.ordinal]
+    for kernel in recording.kernels:
+        calls[kernel.compile_id][kernel.part, kernel.ordinal] += [
+            (launch.line, number, kernel) for number, launch in enumerate(kernel.launches)
+        ]
+    # Frames that Dynamo skipped share the id that stands for none.
+    made = [_compiled(c, graphs.pop(c.compile_id, {}), calls.pop(c.compile_id, {})) for c in recording.compilations]
+    strays = (Compilation(i, "?", "", 0, Outcome.UNFINISHED) for i in dict.fromkeys((*graphs, *calls)))
+    return [*made, *(_compiled(c, graphs.get(c.compile_id, {}), calls.get(c.compile_id, {})) for c in strays)]
+
+
+_Graphs = defaultdict[CompileId, dict[tuple[GraphStage, int], Graph]]
+_Calls = defaultdict[CompileId, defaultdict[tuple[Pass, int], list[tuple[int, int, Kernel]]]]
+
+
+def _compiled(
+    compilation: Compilation,
+    graphs: Mapping[tuple[GraphStage, int], Graph],
+    calls: Mapping[tuple[Pass, int], Sequence[tuple[int, int, Kernel]]],
+) -> Compiled:
+    programs = (
+        Program(compilation.compile_id, part, ordinal, _lowered(graphs, part, ordinal), _in_order(called))
+        for (part, ordinal), called in calls.items()
+    )
+    return Compiled(compilation, _called(compilation), graphs, tuple(programs))
+
+
+def _called(compilation: Compilation) -> str:
+    name = function_name(compilation).name
+    return f"{compilation.module}.{name}" if compilation.module and name == compilation.function else name
+
+
+def _lowered(graphs: Mapping[tuple[GraphStage, int], Graph], part: Pass, ordinal: int) -> Graph | None:
+    if part is Pass.BACKWARD:
+        stages = (GraphStage.POST_GRAD_BACKWARD, GraphStage.AOT_BACKWARD)
+    else:
+        aot = GraphStage.AOT_FORWARD if part is Pass.FORWARD else GraphStage.AOT_INFERENCE
+        stages = (GraphStage.POST_GRAD, aot)
+    return next((graphs[stage, ordinal] for stage in stages if (stage, ordinal) in graphs), None)
+
+
+def _in_order(called: Sequence[tuple[int, int, Kernel]]) -> tuple[Called, ...]:
+    ordered = sorted(called, key=lambda one: (one[0], one[2].name, one[1]))
+    return tuple(Called(kernel, kernel.launches[number], number, at) for at, (_, number, kernel) in enumerate(ordered))
+
+
+Paired = tuple[list[tuple[Compiled, Compiled]], list[Compiled], list[Compiled]]
+
+
+def pair_compilations(before: Sequence[Compiled], after: Sequence[Compiled]) -> Paired:
+    """Compilations that are each other, and what is left on each side.
+
+    By what the author calls the function; of several of that name, those of equal ops on equal shapes, then of equal
+    ops, then in their order. What is left then, by its ops: a function that was renamed.
+    """
+    keys: tuple[Callable[[Compiled], Hashable], ...] = (
+        lambda c: (_name(c), c.ops, c.shapes),
+        lambda c: (_name(c), c.ops),
+        _name,
+        lambda c: (c.ops, c.shapes) if c.ops else (id(c),),
+    )
+    pairs: list[tuple[Compiled, Compiled]] = []
+    left, right = list(before), list(after)
+    for key in keys:
+        found, left, right = _paired(left, right, key)
+        pairs += found
+    found, left, right = _alike(left, right)
+    return [*pairs, *found], left, right
+
+
+def _name(one: Compiled) -> Hashable:
+    return one.function, one.compilation.module, bool(one.compilation.resumes)
+
+
+def _paired(left: Sequence[Compiled], right: Sequence[Compiled], key: Callable[[Compiled], Hashable]) -> Paired:
+    places: defaultdict[Hashable, list[Compiled]] = defaultdict(list)
+    for one in right:
+        places[key(one)].append(one)
+    met: Counter[Hashable] = Counter()
+    pairs, rest, taken = [], [], set()
+    for one in left:
+        own = key(one)
+        if met[own] < len(places.get(own, ())):
+            other = places[own][met[own]]
+            met[own] += 1
+            pairs.append((one, other))
+            taken.add(id(other))
+        else:
+            rest.append(one)
+    return pairs, rest, [one for one in right if id(one) not in taken]
+
+
+def _alike(left: Sequence[Compiled], right: Sequence[Compiled]) -> Paired:
+    """The most alike first."""
+    if not left or not right or max(len(left), len(right)) > _COMPARED:
+        return [], list(left), list(right)
+    sides = [[(i, one, Counter(one.ops)) for i, one in enumerate(side)] for side in (left, right)]
+    found = [
+        (-share, min(i, j), max(i, j), i, j)
+        for i, _, ops in sides[0]
+        for j, _, others in sides[1]
+        if (share := _share(ops, others)) >= _ALIKE
+    ]
+    pairs: dict[int, int] = {}
+    taken: set[int] = set()
+    for *_, i, j in sorted(found):
+        if i not in pairs and j not in taken:
+            pairs[i] = j
+            taken.add(j)
+    matched = [(left[i], right[j]) for i, j in pairs.items()]
+    return (
+        matched,
+        [one for i, one in enumerate(left) if i not in pairs],
+        [one for j, one in enumerate(right) if j not in taken],
+    )
+
+
+def _share(ops: Counter[str], others: Counter[str]) -> float:
+    both, either = (ops & others).total(), (ops | others).total()
+    return both / either if either else 0.0
+
+
+def pair_programs(before: Compiled | None, after: Compiled | None) -> list[tuple[Program | None, Program | None]]:
+    """The programs of a compilation by pass and number; a forward and an inference graph are the same to this."""
+    left, right = ({_slot(p): p for p in one.programs} if one else {} for one in (before, after))
+    return [(left.get(slot), right.get(slot)) for slot in sorted({*left, *right})]
+
+
+def _slot(program: Program) -> tuple[bool, int]:
+    return program.part is Pass.BACKWARD, program.ordinal

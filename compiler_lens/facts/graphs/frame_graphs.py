@@ -1,0 +1,184 @@
+"""A function whose graph broke: its graphs in order, and what runs in Python between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+from compiler_lens.facts.breaks.cards import BreakCard, break_cards
+from compiler_lens.facts.program.coverage import Coverage, Function, coverage
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.source import sources
+from compiler_lens.recording.model import CompileId, Graph, GraphStage, Recording, SourceLine
+
+_RESUME = re.compile(r"torch_dynamo_resume_in_.+_at_(\d+)$")
+_OTHERS = 2  # recompiles of one part that are shown besides the one that was asked for
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A graph break after a graph."""
+
+    card: BreakCard
+    number: int  # of the card, among all
+    lines: tuple[SourceLine, ...]  # the line that breaks, where it is known
+    resumes: int = 0  # the line where the function goes on
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One graph of a function, and the break that ends it; without a graph, where everything runs in Python."""
+
+    compile_id: CompileId
+    graph: Graph | None
+    cut: Cut | None = None
+    part: int = 0  # counted from 1, where the backend was given the graph in parts (DDPOptimizer splits it)
+    parts: int = 0
+    line: int = 0  # where it goes on behind a break; 0: the beginning of the function
+    instead: bool = False  # runs in place of the one before: of another branch, or compiled again and cut elsewhere
+
+
+@dataclass(frozen=True, slots=True)
+class FramePieces:
+    """A function's graphs in order."""
+
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameGraphs:
+    """What the graphs of any function are found by: made once for all of a recording's."""
+
+    functions: Mapping[CompileId, Function]
+    graphs: Mapping[CompileId, Graph]
+    cuts: Mapping[CompileId, Cut]
+    splits: Mapping[CompileId, Sequence[Graph]]
+    order: Mapping[CompileId, int]  # in which the compilations were made
+
+    @classmethod
+    def of(cls, recording: Recording, covered: Coverage, cards: Sequence[BreakCard]) -> FrameGraphs:
+        """Of a recording, its functions and its graph breaks."""
+        graphs: dict[CompileId, Graph] = {}
+        for graph in recording.graphs:
+            if graph.stage is GraphStage.DYNAMO:
+                graphs.setdefault(graph.compile_id, graph)
+        functions: dict[CompileId, Function] = {}
+        for function in covered.functions:
+            for compile_id in function.compile_ids:
+                functions.setdefault(compile_id, function)
+        order = {each.compile_id: number for number, each in enumerate(recording.compilations)}
+        return cls(functions, graphs, _cuts(recording, cards), _splits(recording), order)
+
+    def pieces(self, compile_id: CompileId, wanted: CompileId | None = None) -> FramePieces:
+        """The graphs of a compilation's function; of recompiles the one wanted and what ran with it, or the first."""
+        function = self.functions.get(compile_id)
+        if function is None:
+            return FramePieces(str(compile_id), tuple(self._shown(compile_id, 0, instead=False)))
+        parts = self._parts(function)
+        at = next((place for place, part in enumerate(parts) if wanted in part.ids), 0)
+        found: list[Piece] = []
+        before = None
+        for place, part in enumerate(parts):
+            first = self._chosen(part, parts[at], wanted, place < at)
+            instead = before is not None and before.line == part.line > 0 and part.line not in self._resumes(before)
+            # The one whose break comes first stands last, before the part that goes on there.
+            for number, one in enumerate(sorted((first, *self._others(part, first)), key=self._goes_on)):
+                found += self._shown(one, part.line, instead=instead or number > 0)
+            before = part
+        return FramePieces(function.name.name, tuple(found))
+
+    def _parts(self, function: Function) -> list[_FramePart]:
+        """Its frames by the line where each goes on; where that says nothing, as they were first reached."""
+        found: list[tuple[tuple[int, int], _FramePart]] = []
+        starts = 0
+        for frame in function.frames:
+            ids = [c.compile_id for c in frame.compilations]
+            shown = [i for i in ids if i in self.graphs or i in self.cuts] or ids
+            line = frame.resumes_at or 0
+            starts += not line
+            found.append(((starts, line), _FramePart(line, tuple(shown))))
+        return [part for _, part in sorted(found, key=lambda each: each[0])]
+
+    def _chosen(self, part: _FramePart, anchor: _FramePart, wanted: CompileId | None, before: bool) -> CompileId:
+        """The compilation that ran with the one wanted: made right after it; none was needed: the one before it."""
+        if wanted is None or part is anchor:
+            return wanted if wanted in part.ids else part.ids[0]
+        at = self.order.get(wanted, 0)
+        end = min((n for i in anchor.ids if (n := self.order.get(i, 0)) > at), default=len(self.order))
+        behind = [] if before else [i for i in part.ids if at < self.order.get(i, 0) < end]
+        earlier = [i for i in part.ids if self.order.get(i, 0) < at]
+        return (*behind, *reversed(earlier), *part.ids)[0]
+
+    def _others(self, part: _FramePart, first: CompileId) -> list[CompileId]:
+        """Recompiles that end otherwise: at another break, or at none."""
+        ends = {self._end(i): i for i in reversed(part.ids)}
+        ends.pop(self._end(first))
+        return sorted(ends.values(), key=part.ids.index)[:_OTHERS]
+
+    def _goes_on(self, compile_id: CompileId) -> float:
+        return -self.cuts[compile_id].resumes if compile_id in self.cuts else -inf
+
+    def _end(self, compile_id: CompileId) -> int:
+        return self.cuts[compile_id].number if compile_id in self.cuts else 0
+
+    def _resumes(self, part: _FramePart) -> set[int]:
+        return {self.cuts[i].resumes for i in part.ids if i in self.cuts}
+
+    def _shown(self, compile_id: CompileId, line: int, *, instead: bool) -> list[Piece]:
+        found = _pieces(
+            compile_id, self.graphs.get(compile_id), self.cuts.get(compile_id), self.splits.get(compile_id, ())
+        )
+        told = [replace(piece, line=line) for piece in found if piece.graph or piece.cut]
+        return [replace(told[0], instead=instead), *told[1:]] if told else []
+
+
+@dataclass(frozen=True, slots=True)
+class _FramePart:
+    """A frame of a function: its beginning, or what goes on behind a break."""
+
+    line: int  # where it goes on; 0: the beginning
+    ids: tuple[CompileId, ...]  # its compilations that show something
+
+
+def _resume_line(name: str) -> int:
+    found = _RESUME.search(name)
+    return int(found[1]) if found else 0
+
+
+def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | None = None) -> FramePieces:
+    """The graphs of the function that one compilation belongs to, that compilation's own among them."""
+    graphs = FrameGraphs.of(recording, coverage(recording, own), break_cards(recording, own))
+    return graphs.pieces(compile_id, wanted=compile_id)
+
+
+def _pieces(compile_id: CompileId, graph: Graph | None, cut: Cut | None, splits: Sequence[Graph]) -> list[Piece]:
+    """One graph, or the parts that it was split into; what ends it comes behind the last."""
+    if len(splits) <= 1:
+        return [Piece(compile_id, graph, cut)]
+    *before, last = (Piece(compile_id, each, None, n, len(splits)) for n, each in enumerate(splits, 1))
+    return [*before, replace(last, cut=cut)]
+
+
+def _splits(recording: Recording) -> Mapping[CompileId, list[Graph]]:
+    """The forward graphs of each compilation, in the order in which they run."""
+    found: dict[CompileId, list[Graph]] = {}
+    for graph in recording.graphs:
+        if graph.stage in {GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE}:
+            found.setdefault(graph.compile_id, []).append(graph)
+    return {each: sorted(graphs, key=lambda graph: graph.ordinal) for each, graphs in found.items()}
+
+
+def _cuts(recording: Recording, cards: Sequence[BreakCard]) -> Mapping[CompileId, Cut]:
+    known = sources(recording)
+    found: dict[CompileId, Cut] = {}
+    for number, card in enumerate(cards, 1):
+        for event in card.events:
+            place = card.place or event.location
+            lines = (place,) if place else ()
+            if place and known.has(place.file):
+                lines = (SourceLine(place.file, place.line, place.function, known.line(place.file, place.line)),)
+            found.setdefault(event.compile_id, Cut(card, number, lines, _resume_line(event.resume_function or "")))
+    return found

@@ -1,0 +1,224 @@
+"""The graphs that higher-order ops run, put in their place: a call's steps stand among those of the graph around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from compiler_lens.facts.kernels.graph_flow import Flow, Role, Step, Value, Within, steps_of
+from compiler_lens.facts.kernels.launches import Launched
+from compiler_lens.recording.model import Graph, Node, Subgraph
+
+_HIGHER_ORDER = "torch.ops.higher_order."
+_DEEPEST = 8  # calls in each other
+_MOST = 20_000  # steps inside of calls: a body that is called often stands at each of its calls
+_WORD = re.compile(r"\w+")
+
+# What an op calls the graphs that it runs, in the order of its arguments (torch/_higher_order_ops).
+_NAMES: Mapping[str, tuple[str, ...]] = {
+    "cond": ("true", "false"),
+    "while_loop": ("condition", "body"),
+    "while_loop_stack_output": ("condition", "body"),
+    "autograd_function_apply": ("forward", "backward"),
+    "flex_attention": ("score_mod", "mask_mod"),
+    "flex_attention_backward": ("score_mod", "score_mod's gradient", "mask_mod"),
+}
+# What those are given that take none of the call's own arguments.
+_GIVEN: Mapping[str, tuple[str, ...]] = {
+    "score_mod": ("score", "b", "h", "q_idx", "kv_idx"),
+    "mask_mod": ("b", "h", "q_idx", "kv_idx"),
+}
+_APART = frozenset({"backward"})  # what it gives is no part of the call's result
+
+# The steps of one graph in their order, and the launch that computes each, for the name of a graph inside of one.
+Ordered = Callable[[str, Flow], tuple[Flow, list[Launched]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A graph that a call runs."""
+
+    name: str  # "true", "score_mod"; empty where there is only one
+    graph: Subgraph
+
+
+def bodies(node: Node, names: Mapping[str, Node], inner: Mapping[str, Subgraph], scope: str = "") -> tuple[Body, ...]:
+    """The graphs that a call runs, in the order of its arguments; `names` are the nodes of the graph it stands in."""
+    if node.op == "call_module":
+        own = inner.get(_within(scope, node.target))
+        return (Body("", own),) if own else ()
+    found = [inner[path] for read in node.inputs if (path := _path(names.get(read), scope)) in inner]
+    told = _NAMES.get(node.target.removeprefix(_HIGHER_ORDER), ()) if len(found) > 1 else ("",)
+    if len(told) != len(found):
+        told = tuple(graph.name.rpartition(".")[2] for graph in found)
+    return tuple(map(Body, told, found))
+
+
+def _path(node: Node | None, scope: str) -> str:
+    # The same graph may be held under one name and read under several.
+    return _within(scope, node.target) if node is not None and node.op == "get_attr" else ""
+
+
+def _within(scope: str, name: str) -> str:
+    return f"{scope}.{name}" if scope else name
+
+
+def op_count(graph: Graph) -> tuple[int, int]:
+    """How many ops a graph has, as Dynamo counts them: all calls; and how many more in the graphs that they run."""
+    if not graph.subgraphs:
+        return len(graph.ops), 0
+    inner = {each.name: each for each in graph.subgraphs}
+    known: dict[str, int] = {}
+
+    def inside(scope: str, nodes: Sequence[Node]) -> int:
+        names = {node.name: node for node in nodes}
+        return sum(whole(body.graph) for node in nodes if _calls(node) for body in bodies(node, names, inner, scope))
+
+    def whole(body: Subgraph) -> int:
+        if body.name not in known:
+            known[body.name] = sum(map(_calls, body.nodes)) + inside(body.name, body.nodes)
+        return known[body.name]
+
+    return len(graph.ops), inside("", graph.nodes)
+
+
+def _calls(node: Node) -> bool:
+    return node.op.startswith("call_")
+
+
+def with_bodies(flowing: Flow, launched: list[Launched], ordered: Ordered) -> tuple[Flow, list[Launched]]:
+    """The flow with the steps of all bodies before the call that runs them, and the launch that computes each."""
+    if not flowing.graph.subgraphs:
+        return flowing, launched
+    opening = _Opening(flowing, ordered)
+    opening.add(_Scope("", "", flowing.steps, {n.name: n for n in flowing.graph.nodes}, launched, {}))
+    makers = {node.name: number for number, step in enumerate(opening.steps) for node in step.nodes}
+    inputs = {name: value for name, value in opening.inputs.items() if name not in opening.held}
+    found = replace(flowing, steps=tuple(opening.steps), makers=makers, inputs=inputs, local=opening.local)
+    return found, opening.launched
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A graph at one of its calls."""
+
+    path: str  # of the graph
+    prefix: str  # of its nodes' names at this call: the same graph may stand at several
+    steps: Sequence[Step]
+    names: Mapping[str, Node]
+    launched: Sequence[Launched]
+    given: Mapping[str, str]  # what its inputs are in the graph around it
+    within: tuple[Within, ...] = ()
+
+
+@dataclass(slots=True)
+class _Opening:
+    """A flow under way."""
+
+    flowing: Flow
+    ordered: Ordered
+    steps: list[Step] = field(default_factory=list)
+    launched: list[Launched] = field(default_factory=list)
+    inputs: dict[str, Value] = field(default_factory=dict)
+    local: dict[str, tuple[int, int]] = field(default_factory=dict)
+    held: set[str] = field(default_factory=set)  # attributes that are bodies
+    left: int = _MOST
+    inner: dict[str, Subgraph] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.inputs.update(self.flowing.inputs)
+        self.inner.update((each.name, each) for each in self.flowing.graph.subgraphs)
+
+    def add(self, scope: _Scope) -> None:
+        for step, launch in zip(scope.steps, scope.launched, strict=True):
+            found = bodies(step.node, scope.names, self.inner, scope.path) if len(scope.within) < _DEEPEST else ()
+            # Of a graph with too much inside, calls stay closed.
+            room = sum(len(body.graph.nodes) for body in found)
+            if found and room <= self.left:
+                self.left -= room
+                self._call(scope, step, launch, found)
+            else:
+                self._emit(scope, step, launch, (_named(scope, name) for name in step.reads), scope.within)
+
+    def _call(self, scope: _Scope, step: Step, launch: Launched, found: Sequence[Body]) -> None:
+        node = step.node
+        held = [name for name in node.inputs if _path(scope.names.get(name), scope.path) in self.inner]
+        self.held.update(f"{scope.prefix}{name}" for name in held)
+        rest = node.arguments[_end_of(held, node.arguments) :]
+        operands = [word for word in _WORD.findall(rest) if word in node.inputs and word not in held]
+        taken: set[str] = set()
+        given: list[str] = []
+        first = len(self.steps)
+        for body in found:
+            places = [n for n in body.graph.nodes if n.op == "placeholder"]
+            matched = len(places) == len(operands)
+            names = dict(zip((n.name for n in places), operands, strict=True)) if matched else {}
+            taken.update(names.values())
+            outputs = self._body(scope, step, body, {name: _named(scope, of) for name, of in names.items()})
+            given.extend(() if body.name in _APART else outputs)
+        own = (_named(scope, name) for name in step.reads if name not in held and name not in taken)
+        self._emit(scope, step, launch, (*own, *given), (*scope.within, Within(node)))
+        if len(found) == 1:  # body and call are one box
+            self.local.update(dict.fromkeys(self._given(f"{scope.prefix}{node.name}"), (first, len(self.steps))))
+
+    def _given(self, call: str) -> list[str]:
+        return [name for name in reversed(self.local) if name.rpartition(".")[0] == call]
+
+    def _body(self, scope: _Scope, step: Step, body: Body, given: Mapping[str, str]) -> list[str]:
+        """Put in the steps of a body; what it returns."""
+        graph, nodes = body.graph, body.graph.nodes
+        call = f"{scope.prefix}{step.node.name}."
+        prefix = f"{call}{body.name}." if body.name else call
+        steps = steps_of([n for n in nodes if _calls(n)], self.flowing.graph.stage)
+        makers = {node.name: number for number, each in enumerate(steps) for node in each.nodes}
+        inner, launched = self.ordered(graph.name, replace(self.flowing, steps=steps, makers=makers))
+        within = (*scope.within, Within(step.node, body.name))
+        opened = _Scope(graph.name, prefix, inner.steps, {n.name: n for n in nodes}, launched, given, within)
+        first = len(self.steps)
+        self.add(opened)
+        told = _GIVEN.get(body.name, ())
+        for number, node in enumerate(n for n in nodes if n.op == "placeholder"):
+            if node.name not in given:
+                label = told[number] if number < len(told) else node.name
+                self._local(prefix, node, Role.INPUT, label, first)
+        for node in nodes:
+            if node.op == "get_attr":
+                self._local(prefix, node, Role.PARAMETER, node.name, first)
+        output = next((node for node in reversed(nodes) if node.op == "output"), None)
+        return [_named(opened, name) for name in output.inputs] if output else []
+
+    def _local(self, prefix: str, node: Node, role: Role, label: str, first: int) -> None:
+        name = f"{prefix}{node.name}"
+        self.inputs[name] = Value(replace(node, name=name), role, label)
+        self.local[name] = (first, len(self.steps))
+
+    def _emit(
+        self,
+        scope: _Scope,
+        step: Step,
+        launch: Launched,
+        reads: Iterable[str],
+        within: tuple[Within, ...],
+    ) -> None:
+        self.launched.append(launch)
+        read = tuple(dict.fromkeys(reads))  # two of its inputs may be the same value
+        if not scope.prefix:
+            self.steps.append(replace(step, reads=read, within=within))
+            return
+        node = replace(step.node, name=f"{scope.prefix}{step.node.name}", inputs=read)
+        parts = tuple(
+            replace(part, name=f"{scope.prefix}{part.name}", inputs=tuple(_named(scope, n) for n in part.inputs))
+            for part in step.parts
+        )
+        self.steps.append(Step(node, parts, read, within))
+
+
+def _named(scope: _Scope, name: str) -> str:
+    """What a name of a body is in the whole flow."""
+    return scope.given.get(name) or f"{scope.prefix}{name}"
+
+
+def _end_of(names: Sequence[str], text: str) -> int:
+    """Where the last of some words ends."""
+    return max((m.end() for name in names for m in re.finditer(rf"\b{re.escape(name)}\b(?!')", text)), default=0)

@@ -1,0 +1,154 @@
+"""Which graph a user means: a stage, a compilation, a module. A `UsageError` says what there is instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler_lens.facts.graphs.level_tree import Group, GroupKind
+from compiler_lens.facts.graphs.levels import Levels
+from compiler_lens.facts.kernels.graph_flow import Step
+from compiler_lens.facts.program.select import instead, select_ids
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import CompileId, Graph, GraphStage, Pass, Recording
+
+KERNELS = "kernels"
+KERNELS_BACKWARD = "kernels_backward"
+TRAINING = "training"  # the forward beside the backward
+FRAME = "frame"  # all graphs of a function, with the graph breaks between them
+
+_UNDER: Mapping[str, GraphStage] = {
+    KERNELS: GraphStage.POST_GRAD,
+    KERNELS_BACKWARD: GraphStage.POST_GRAD_BACKWARD,
+    TRAINING: GraphStage.AOT_FORWARD,
+    FRAME: GraphStage.DYNAMO,
+}
+_ABOUT = 0.75  # of two graphs: the smaller one is about as large
+STAGES = (*(stage.value for stage in GraphStage), *_UNDER)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is to be drawn."""
+
+    graph: Graph
+    view: str  # a stage's name, or one of those above
+    others: tuple[CompileId, ...] = ()  # compilations that were meant as well, and have this view too
+
+
+def choose(recording: Recording, stage: str = "", compile_id: str = "", part: int | None = None) -> Choice:
+    """The graph of a stage, a compilation and a part; without them, the largest Dynamo graph, or what there is."""
+    graphs = [graph for graph in recording.graphs if graph.nodes]
+    if compile_id:
+        ids = select_ids(recording, compile_id)
+        graphs = [graph for graph in graphs if graph.compile_id in ids]
+    if not graphs:
+        where = f"compilation {compile_id}" if compile_id else "this recording"
+        raise UsageError(f"no graph in {where}: nothing was compiled, or nobody recorded it")
+    there = _views(recording, graphs)
+    view = stage.strip().lower().replace("-", "_") if stage else next(iter(there))
+    if view not in there:
+        where = f" of {compile_id}" if compile_id else ""
+        raise UsageError(f"no {stage!r} graph{where}{instead(view, there)}")
+    measured = _measured(recording) if view.startswith(KERNELS) else frozenset()
+    found = _largest([graph for graph in there[view] if graph.compile_id in measured] or there[view])
+    there_too = dict.fromkeys(graph.compile_id for graph in there[view] if graph.compile_id != found.compile_id)
+    return Choice(found if part is None else _part(there[view], found.compile_id, part), view, tuple(there_too))
+
+
+def _largest(graphs: Sequence[Graph]) -> Graph:
+    """The largest graph; where that is of a recompile, the first of its frame that is about as large."""
+    largest = max(graphs, key=lambda graph: len(graph.nodes))
+    same = [
+        graph
+        for graph in graphs
+        if replace(graph.compile_id, recompile=None) == replace(largest.compile_id, recompile=None)
+    ]
+    first = next(graph for graph in same if len(graph.nodes) >= _ABOUT * len(largest.nodes))
+    return max((graph for graph in same if graph.compile_id == first.compile_id), key=lambda graph: len(graph.nodes))
+
+
+def _places(graphs: Sequence[Graph], stage: GraphStage) -> frozenset[tuple[CompileId, int]]:
+    return frozenset((graph.compile_id, graph.ordinal) for graph in graphs if graph.stage is stage)
+
+
+def _fitting(recording: Recording, graphs: Sequence[Graph], view: str) -> list[Graph]:
+    """The graphs that a view can begin with: of an interrupted run, backwards and kernels may not be there."""
+    found = [graph for graph in graphs if graph.stage is (_UNDER.get(view) or GraphStage(view))]
+    if view == TRAINING:
+        backwards = _places(graphs, GraphStage.AOT_BACKWARD)
+        return [graph for graph in found if (graph.compile_id, graph.ordinal) in backwards]
+    if view.startswith(KERNELS):
+        backward = view == KERNELS_BACKWARD
+        launched = {
+            (kernel.compile_id, kernel.ordinal)
+            for kernel in recording.kernels
+            if (kernel.part is Pass.BACKWARD) == backward
+        }
+        return [graph for graph in found if (graph.compile_id, graph.ordinal) in launched]
+    return found
+
+
+def _measured(recording: Recording) -> frozenset[CompileId]:
+    """The compilations whose kernels the last profile timed."""
+    return frozenset(time.compile_id for profile in recording.profiles[-1:] for time in profile.launches)
+
+
+def _part(graphs: Sequence[Graph], compile_id: CompileId, part: int) -> Graph:
+    """One of the graphs that the backend was given, where there are several."""
+    several = [graph for graph in graphs if graph.compile_id == compile_id]
+    found = next((graph for graph in several if graph.ordinal == part - 1), None)
+    if found is None:
+        there = f"it has {len(several)}" if len(several) > 1 else "it is whole"
+        raise UsageError(f"no part {part} of this graph of {compile_id}: {there}")
+    return found
+
+
+def _views(recording: Recording, graphs: Sequence[Graph]) -> dict[str, list[Graph]]:
+    """What can be drawn, with the graphs that each view can begin with."""
+    found = {view: _fitting(recording, graphs, view) for view in STAGES}
+    return {view: fitting for view, fitting in found.items() if fitting}
+
+
+def choose_module(levels: Levels, module: str) -> Group:
+    """The group of a module by its path or the end of it; a module that is called twice is where it is called first."""
+    wanted = module.strip().strip(".")
+    if not wanted:
+        return levels.root
+    groups = {group.module: group for group in reversed(list(_all(levels.root))) if group.module}
+    if wanted in groups:
+        return groups[wanted]
+    paths = {step.node.module for step in levels.flow.steps if step.node.module} | set(groups)
+    paths |= {".".join(parts[:n]) for parts in (path.split(".") for path in paths) for n in range(1, len(parts))}
+    ends = sorted(path for path in paths if path == wanted or path.endswith(f".{wanted}"))
+    if wanted not in ends and len(ends) != 1:
+        told = instead(wanted, ends or sorted(paths)) if paths else ": its nodes tell of none"
+        raise UsageError(f"{'which' if ends else 'no'} module {module!r} in this graph{told}")
+    path = wanted if wanted in ends else ends[0]
+    return groups.get(path) or _stretch(levels, path)
+
+
+def _all(root: Group) -> list[Group]:
+    found, waiting = [], [root]
+    while waiting:
+        group = waiting.pop()
+        found.append(group)
+        waiting.extend(child for child in reversed(group.children) if not isinstance(child, int))
+    return found
+
+
+def _stretch(levels: Levels, path: str) -> Group:
+    """A module that is no group of its own: the first run of its steps."""
+
+    def within(step: Step) -> bool:
+        return step.node.module == path or step.node.module.startswith(f"{path}.")
+
+    steps = levels.flow.steps
+    first = next((number for number, step in enumerate(steps) if within(step)), None)
+    if first is None:
+        raise UsageError(f"no module {path!r} in this graph: it has no ops here")
+    last = next((number for number in range(first, len(steps)) if not within(steps[number])), len(steps))
+    for group in _all(levels.root):
+        if (group.first, group.last) == (first, last):
+            return group
+    return Group(GroupKind.MODULE, path, first, last, tuple(range(first, last)), path)

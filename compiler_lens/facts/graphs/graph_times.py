@@ -1,0 +1,65 @@
+"""How long the launches of a graph took, where that was measured: for the boxes of its picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from compiler_lens.facts.kernels.flops import place_of
+from compiler_lens.facts.kernels.launches import Call
+from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
+from compiler_lens.facts.kernels.roofline import LaunchCost, launch_costs
+from compiler_lens.recording.model import Graph, Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """The measured time of some launches of a graph."""
+
+    launches: tuple[LaunchCost, ...]
+    whole: float  # microseconds of all launches of the graph
+
+    @property
+    def microseconds(self) -> float:
+        """In one call of the model."""
+        return sum(cost.total for cost in self.launches)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphTimes:
+    """Of each launch of a graph, by its place among all."""
+
+    costs: Mapping[int, LaunchCost]
+    whole: float
+
+    def of(self, places: Iterable[int]) -> Spent | None:
+        """What these launches took together, each once; None if none of them was measured."""
+        known = tuple(self.costs[place] for place in sorted(set(places)) if place in self.costs)
+        return Spent(known, self.whole) if known else None
+
+
+def graph_times(recording: Recording, graph: Graph, calls: Sequence[Call]) -> GraphTimes | None:
+    """The times of the last profile; None where there is none, or where its times are not those of the program."""
+    if not recording.profiles or not calls:
+        return None
+    profile = recording.profiles[-1]
+    own = replace(profile, launches=tuple(time for time in profile.launches if time.compile_id == graph.compile_id))
+    measured = launch_costs(
+        replace(
+            recording,
+            graphs=tuple(each for each in recording.graphs if each.compile_id == graph.compile_id),
+            kernels=tuple(kernel for kernel in recording.kernels if kernel.compile_id == graph.compile_id),
+        ),
+        own,
+    )
+    if not measured or not is_usable(doubts(own, measured)):
+        return None
+    times = [(cost, cost.time) for cost in measured]
+    known = {place_of(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
+    places = (
+        (call.place, place_of(k.compile_id, k.part, k.ordinal, k.name, call.number))
+        for call in calls
+        for k in (call.kernel,)
+    )
+    costs = {place: known[launch] for place, launch in places if launch in known}
+    return GraphTimes(costs, sum(cost.total for cost in costs.values())) if costs else None

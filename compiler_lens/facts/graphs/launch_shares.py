@@ -1,0 +1,46 @@
+"""What of a launch stands together in the order of steps: a launch may be parted by what is none of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from compiler_lens.facts.kernels.graph_flow import Step
+from compiler_lens.facts.kernels.launches import Launched
+from compiler_lens.facts.kernels.lineage import is_view
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of a launch stands in one box."""
+
+    part: int  # counted from 1: where others' ops stand between its own, the launch has several boxes
+    parts: int
+    ops: int  # that do work: views do none
+    again: int  # ops that an earlier launch computed already, and this one once more; told of the first part
+
+
+def shares(steps: Sequence[Step], launched: Sequence[Launched], ops: Mapping[int, int]) -> Mapping[int, Share]:
+    """What of its launch each run of steps is, by the run's first step; `ops` has how many ops each launch computes."""
+    runs: dict[int, list[tuple[int, int]]] = {}
+    for (place, _), group in groupby(range(len(launched)), key=lambda n: (_place(launched[n]), calls_around(steps[n]))):
+        if place is not None:
+            members = list(group)
+            own = sum(not is_view(node.target) for number in members for node in steps[number].nodes)
+            runs.setdefault(place, []).append((members[0], own))
+    found = {}
+    for place, parts in runs.items():
+        again = max(ops.get(place, 0) - sum(own for _, own in parts), 0)
+        for part, (first, own) in enumerate(parts, 1):
+            found[first] = Share(part, len(parts), own, 0 if part > 1 else again)
+    return found
+
+
+def _place(launch: Launched) -> int | None:
+    return launch[0] if launch else None
+
+
+def calls_around(step: Step) -> tuple[tuple[str, str], ...]:
+    """The calls of higher-order ops that a step stands in."""
+    return tuple((each.call.name, each.body) for each in step.within)

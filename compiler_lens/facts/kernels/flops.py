@@ -1,0 +1,269 @@
+"""How much a library call or a filled-in template computes: floating-point operations of a node, from its graph alone.
+
+Counted as `torch.utils.flop_counter` does: a multiplication and an addition are two operations, a mask or causality
+saves none, and only what multiplies matrices counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from compiler_lens.facts.kernels.kernels import is_generated
+from compiler_lens.recording.model import (
+    CompileId,
+    Graph,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Launch,
+    Node,
+    Pass,
+    Recording,
+)
+
+Shape = tuple[int, ...]
+# A launch: compilation, whether it is a backward's, output code, kernel, which of its launches.
+Place = tuple[CompileId, bool, int, str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Operations, and the type of the numbers that are multiplied."""
+
+    flops: int
+    dtype: str  # "bf16"
+
+
+class _Unknown(Exception):  # noqa: N818 -- never leaves this file
+    """A size is symbolic, or is not recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    node: Node
+    nodes: Mapping[str, Node]
+    arguments: Sequence[str]  # positional, as printed
+
+    def shape(self, index: int) -> Shape:
+        """Of an argument, by its position."""
+        if index >= len(self.arguments):
+            raise _Unknown
+        return _shape(self.nodes.get(self.arguments[index]))
+
+    @property
+    def result(self) -> Shape:
+        return _shape(self.node)
+
+
+def node_work(node: Node, nodes: Mapping[str, Node]) -> Work | None:
+    """What a node computes; None if it multiplies no matrices, or where a size is symbolic or not recorded."""
+    formula = _FORMULAS.get(op_packet(node.target))
+    if formula is None:
+        return None
+    call = _Call(node, nodes, positional(node.arguments))
+    try:
+        flops = formula(call)
+    except (_Unknown, IndexError, ValueError):
+        return None
+    return Work(flops, _dtype(call))
+
+
+def launch_work(recording: Recording) -> dict[Place, Work]:
+    """For every launch that multiplies matrices, how much. A kernel of another kind only names what came before it."""
+    kernels: dict[tuple[CompileId, bool, int], list[Kernel]] = defaultdict(list)
+    for kernel in recording.kernels:
+        kernels[kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal].append(kernel)
+    found: dict[Place, Work] = {}
+    for graph in _lowered(recording):
+        program = (graph.compile_id, graph.stage is GraphStage.POST_GRAD_BACKWARD, graph.ordinal)
+        for launch, work in _shared_out(graph, kernels.get(program, ())):
+            place = (*program, *launch)
+            known = found.get(place)
+            found[place] = Work(work.flops + known.flops, known.dtype) if known else work
+    return found
+
+
+def place_of(compile_id: CompileId, part: Pass, ordinal: int, kernel: str, launch: int) -> Place:
+    """A launch as `launch_work` calls it."""
+    return compile_id, part is Pass.BACKWARD, ordinal, kernel, launch
+
+
+def dtypes_multiplied(recording: Recording, ids: Container[CompileId]) -> tuple[str, ...]:
+    """The types of numbers whose matrices these compilations multiply, the most work first."""
+    total: dict[str, int] = {}
+    for (compile_id, *_), work in launch_work(recording).items():
+        if compile_id in ids:
+            total[work.dtype] = total.get(work.dtype, 0) + work.flops
+    return tuple(sorted(total, key=lambda dtype: -total[dtype]))
+
+
+def op_packet(target: str) -> str:
+    """`torch.ops.aten.mm.default` -> `aten.mm`."""
+    return ".".join(target.removeprefix("torch.ops.").split(".")[:2])
+
+
+def _lowered(recording: Recording) -> Iterator[Graph]:
+    stages = (GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD)
+    return (graph for graph in recording.graphs if graph.stage in stages)
+
+
+def _shared_out(graph: Graph, kernels: Iterable[Kernel]) -> Iterator[tuple[tuple[str, int], Work]]:
+    """Each node's work with the first launch that names it: later ones name it as where their inputs came from."""
+    nodes = {node.name: node for node in graph.nodes}
+    works = {node.name: work for node in graph.nodes if (work := node_work(node, nodes)) is not None}
+    if not works:
+        return
+    taken: set[str] = set()
+    launches = [(launch, k, index) for k in kernels if _multiplies(k) for index, launch in enumerate(k.launches)]
+    for launch, kernel, index in sorted(launches, key=lambda found: found[0].line):
+        for name in _named(launch, kernel):
+            if name in works and name not in taken:
+                taken.add(name)
+                yield (kernel.name, index), works[name]
+
+
+def _multiplies(kernel: Kernel) -> bool:
+    return not is_generated(kernel) or kernel.kind in {KernelKind.TEMPLATE, KernelKind.OTHER}
+
+
+def _named(launch: Launch, kernel: Kernel) -> tuple[str, ...]:
+    return launch.nodes or (kernel.nodes if len(kernel.launches) == 1 else ())
+
+
+# -- sizes
+
+
+def _shape(node: Node | None) -> Shape:
+    if node is None or not node.specs:
+        raise _Unknown
+    sizes = node.specs[0].shape
+    known = tuple(size for size in sizes if isinstance(size, int))
+    if len(known) < len(sizes):
+        raise _Unknown
+    return known
+
+
+def _dtype(call: _Call) -> str:
+    """Of the factors: the last argument that has a type among the first three, a bias or a total comes before."""
+    op = op_packet(call.node.target)
+    first = 1 if op in _TOTAL_FIRST else 0
+    node = call.nodes.get(call.arguments[first])
+    return node.specs[0].dtype if node and node.specs else ""
+
+
+_TOKEN = re.compile(r"[\[\](){},=]")
+
+
+def positional(printed: str) -> list[str]:
+    """The positional arguments of a printed call."""
+    found, depth, start, named = [], 0, 0, False
+    for token in _TOKEN.finditer(printed):
+        sign = token[0]
+        if sign in "[({":
+            depth += 1
+        elif sign in "])}":
+            depth -= 1
+        elif depth == 0 and sign == "=":
+            named = True
+            break
+        elif depth == 0:
+            found.append(printed[start : token.start()].strip())
+            start = token.end()
+    if not named and printed[start:].strip():
+        found.append(printed[start:].strip())
+    return found
+
+
+# -- formulas
+
+
+def _product(a: Shape, b: Shape) -> int:
+    """Of two stacks of matrices: (…, m, k) and (…, k, n)."""
+    *batch, m, k = a
+    return 2 * prod(batch) * m * k * b[-1]
+
+
+def _mm(call: _Call) -> int:
+    return _product(call.shape(0), call.shape(1))
+
+
+def _addmm(call: _Call) -> int:
+    return _product(call.shape(1), call.shape(2))
+
+
+def _linear(call: _Call) -> int:
+    # The weight may be packed, and then has any shape.
+    return 2 * prod(call.result) * call.shape(0)[-1]
+
+
+def _conv(x: Shape, weight: Shape, out: Shape, *, transposed: bool) -> int:
+    return 2 * x[0] * prod((x if transposed else out)[2:]) * prod(weight)
+
+
+def _convolution(call: _Call) -> int:
+    transposed = len(call.arguments) > 6 and call.arguments[6] == "True"  # noqa: PLR2004
+    return _conv(call.shape(0), call.shape(1), call.result, transposed=transposed)
+
+
+def _convolution_plain(call: _Call) -> int:
+    return _conv(call.shape(0), call.shape(1), call.result, transposed=False)
+
+
+def _convolution_transposed(call: _Call) -> int:
+    return _conv(call.shape(0), call.shape(1), call.result, transposed=True)
+
+
+def _convolution_backward(call: _Call) -> int:
+    out, x, weight = call.shape(0), call.shape(1), call.shape(2)
+    transposed, mask = call.arguments[7] == "True", call.arguments[10].strip("[]() ").split(",")
+    # Each gradient multiplies as often as the forward; with groups too, where torch's counter has it wrong.
+    wanted = sum(one.strip() == "True" for one in mask[:2])
+    return wanted * _conv(x, weight, out, transposed=transposed)
+
+
+def _attention(call: _Call) -> int:
+    (b, h, q, d), k, v = call.shape(0), call.shape(1), call.shape(2)
+    return 2 * b * h * q * k[2] * (d + v[3])
+
+
+def _attention_backward(call: _Call) -> int:
+    # The gradient of the result comes first: scores once more, then three products with d, two with the values' size.
+    (b, h, q, d), k, v = call.shape(1), call.shape(2), call.shape(3)
+    return 2 * b * h * q * k[2] * (3 * d + 2 * v[3])
+
+
+_Formula = Callable[[_Call], int]
+_TOTAL_FIRST = frozenset(("aten.addmm", "aten.baddbmm"))  # what is added to stands before the factors
+_FORMULAS: Mapping[str, _Formula] = {
+    "aten.mm": _mm,
+    "aten._int_mm": _mm,
+    "aten._scaled_mm": _mm,
+    "aten.bmm": _mm,
+    "aten.addmm": _addmm,
+    "aten.baddbmm": _addmm,
+    "aten.linear": _linear,
+    "mkldnn._linear_pointwise": _linear,
+    "mkl._mkl_linear": _linear,
+    "onednn.qlinear_pointwise": _linear,
+    "aten.convolution": _convolution,
+    "aten._convolution": _convolution,
+    "aten.cudnn_convolution": _convolution_plain,
+    "aten.miopen_convolution": _convolution_plain,
+    "mkldnn._convolution_pointwise": _convolution_plain,
+    "mkldnn._convolution_transpose_pointwise": _convolution_transposed,
+    "aten.convolution_backward": _convolution_backward,
+    "aten._scaled_dot_product_flash_attention": _attention,
+    "aten._scaled_dot_product_efficient_attention": _attention,
+    "aten._scaled_dot_product_cudnn_attention": _attention,
+    "aten._scaled_dot_product_fused_attention_overrideable": _attention,
+    "aten._scaled_dot_product_flash_attention_for_cpu": _attention,
+    "aten._scaled_dot_product_flash_attention_backward": _attention_backward,
+    "aten._scaled_dot_product_efficient_attention_backward": _attention_backward,
+    "aten._scaled_dot_product_cudnn_attention_backward": _attention_backward,
+    "aten._scaled_dot_product_fused_attention_overrideable_backward": _attention_backward,
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+}

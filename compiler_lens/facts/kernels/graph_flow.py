@@ -1,0 +1,251 @@
+"""A graph as steps and what flows between them: what is an input, a parameter, saved for the backward, a result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from itertools import takewhile
+
+from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SavedTensor
+
+_HELD = re.compile(r"_(?:parameters|buffers)_+(?:modules_+)?(\w+?)_*$")  # L_self_modules_up_parameters_weight_
+_POSITION = re.compile(r"args_(\d{1,4})")
+_WORD = re.compile(r"\w+")
+BACKWARDS = (GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD)
+
+
+class Role(Enum):
+    """What a value is that a graph gets, or gives."""
+
+    INPUT = "input"
+    PARAMETER = "parameter"  # or a buffer, or a constant of the graph
+    SAVED = "saved"  # kept by the forward for the backward
+    TANGENT = "tangent"  # the gradient that a backward starts from
+    RESULT = "result"
+    GRADIENT = "gradient"  # of a parameter
+    SIZE = "size"  # a number, no tensor
+
+
+# What stands in the box that reads or makes it, and is no box of its own.
+HELD = (Role.PARAMETER, Role.SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A value that a graph gets or gives."""
+
+    node: Node
+    role: Role
+    label: str  # in the author's words where they are known: "weight", "x"
+
+
+@dataclass(frozen=True, slots=True)
+class Within:
+    """A call of a higher-order op that a step stands in."""
+
+    call: Node
+    body: str = ""  # which of the graphs that it runs: "true"; empty where there is one, and for the call itself
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One op with the nodes that only take its results apart."""
+
+    node: Node
+    parts: tuple[Node, ...] = ()
+    reads: tuple[str, ...] = ()  # names of values, of steps and of inputs
+    within: tuple[Within, ...] = ()  # outermost first
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The op and its parts."""
+        return (self.node, *self.parts)
+
+    def made(self, place: int) -> Node:
+        """One of its nodes: there may be thousands."""
+        return self.parts[place - 1] if place else self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """A graph's steps in order: each reads only what earlier ones made."""
+
+    graph: Graph
+    steps: tuple[Step, ...]
+    makers: Mapping[str, int]  # which step makes a value
+    inputs: Mapping[str, Value]
+    outputs: tuple[Value, ...]  # a value may be given twice, as a result and as saved
+    local: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # inputs of a body: of which steps it consists
+
+
+def flow(recording: Recording, graph: Graph) -> Flow:
+    """What flows through one graph of a recording."""
+    siblings = [g for g in recording.graphs if g.compile_id == graph.compile_id]
+    names = next((c.parameters for c in recording.compilations if c.compile_id == graph.compile_id), ())
+    primals = _primals(graph, next((g for g in siblings if g.stage is GraphStage.DYNAMO), None), names)
+    steps = steps_of(graph.ops, graph.stage)
+    makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
+    inputs = {n.name: _input(n, graph.stage, primals, names) for n in graph.nodes if not n.op.startswith("call_")}
+    saved = graph.saved or next(
+        (g.saved for g in siblings if g.stage is GraphStage.AOT_FORWARD and g.ordinal == graph.ordinal), ()
+    )
+    outputs = _outputs(graph, saved, primals)
+    if graph.stage is not GraphStage.DYNAMO:
+        kept = {value.node.name for value in outputs if value.role is not Role.SAVED}
+        steps = _brought_home(steps, makers, kept)
+        makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
+    return Flow(graph, steps, makers, inputs, outputs)
+
+
+def _brought_home(steps: Sequence[Step], makers: Mapping[str, int], results: Collection[str]) -> tuple[Step, ...]:
+    """The steps, with what is only saved or copied behind its module's last step: torch puts it at the graph's end."""
+    read = set(results)
+    loose = [False] * len(steps)
+    for place in reversed(range(len(steps))):
+        loose[place] = not any(node.name in read for node in steps[place].nodes)
+        if not loose[place]:
+            read.update(steps[place].reads)
+    order: list[tuple[int, int]] = []  # behind which step, and which among those
+    last: dict[str, tuple[int, int]] = {}
+    for place, step in enumerate(steps):
+        home, module = last.get(step.node.module), step.node.module
+        reads = max((order[makers[name]] for name in step.reads if name in makers), default=(-1, 0))
+        own = (home[0], place) if loose[place] and module and home and home >= reads else (place, place)
+        order.append(own)
+        last[module] = max(own, last.get(module, own))
+    return tuple(step for _, step in sorted(zip(order, steps, strict=True), key=lambda each: each[0]))
+
+
+def steps_of(nodes: Sequence[Node], stage: GraphStage) -> tuple[Step, ...]:
+    """The ops of a graph, each with what takes its results apart."""
+    ops = {node.name: node for node in (nodes if stage is GraphStage.DYNAMO else _with_modules(nodes))}
+    parts: dict[str, list[Node]] = {}
+    for node in ops.values():
+        maker = ops.get(node.inputs[0]) if node.inputs else None
+        # Of a tensor, operator.getitem is an op like any other.
+        if node.target == "operator.getitem" and maker is not None and len(maker.specs) != 1:
+            parts.setdefault(maker.name, []).append(node)
+    taken = {part.name for several in parts.values() for part in several if part.name not in parts}
+    made = (Step(n, tuple(p for p in parts.get(n.name, ()) if p.name in taken)) for n in ops.values())
+    return tuple(
+        replace(step, reads=tuple(dict.fromkeys(step.node.inputs))) for step in made if step.node.name not in taken
+    )
+
+
+def _with_modules(ops: Sequence[Node]) -> list[Node]:
+    """The ops; sums of gradients, which no line wrote, are given the module that they stand in."""
+    modules = {node.name: node.module for node in ops}
+    filled = list(ops)
+    following = ""
+    after = [""] * len(ops)
+    for place in reversed(range(len(ops))):
+        after[place] = following
+        following = ops[place].module or following
+    for place, node in enumerate(ops):
+        if not node.module and not node.origins and (node.backward or not node.source):
+            read = [modules[name] for name in node.inputs if name in modules]
+            near = (common(read), common((read[-1], after[place]) if read else ()))
+            module = max(near, key=len)
+            modules[node.name] = module
+            if module:
+                filled[place] = replace(node, module=module)
+    return filled
+
+
+def common(modules: Iterable[str]) -> str:
+    """The innermost module around all of these."""
+    split = [module.split(".") for module in modules]
+    same = takewhile(lambda parts: len(set(parts)) == 1, zip(*split, strict=False))
+    return ".".join(parts[0] for parts in same)
+
+
+# -- inputs and outputs
+
+
+def _primals(graph: Graph, dynamo: Graph | None, names: Sequence[str]) -> list[Value]:
+    """The Dynamo graph's inputs: a graph of AOTAutograd takes them in the same order."""
+    if dynamo is None or graph is dynamo:
+        return []
+    given = [_dynamo_input(node, names) for node in dynamo.nodes if node.op == "placeholder"]
+    own = [n for n in graph.nodes if n.op == "placeholder" and n.name.startswith(("primals_", "arg"))]
+    places = ((_number(node.name), node) for node in own)
+    # Where AOTAutograd took inputs apart or dropped some, numbers say nothing.
+    fits = all(k is not None and k < len(given) and given[k].node.specs == n.specs for k, n in places)
+    return given if fits else []
+
+
+def _number(name: str) -> int | None:
+    """Which input `primals_3` or `arg2_1` is, from 0."""
+    if name.startswith("primals_") and name[8:].isdecimal():
+        return int(name[8:]) - 1
+    number = name[3:].partition("_")[0] if name.startswith("arg") else ""
+    return int(number) if number.isdecimal() else None
+
+
+def _dynamo_input(node: Node, names: Sequence[str]) -> Value:
+    """`names` are the parameters of the function behind a wrapper of torch's, which takes `*args` and `**kwargs`."""
+    held = _HELD.search(node.target)
+    if held:
+        return Value(node, Role.PARAMETER, held[1])
+    plain = node.target.removeprefix("L_").rstrip("_") if node.target.startswith("L_") else node.name
+    if position := _POSITION.fullmatch(plain):
+        plain = names[int(position[1])] if int(position[1]) < len(names) else plain
+    plain = plain.removeprefix("kwargs_")
+    return Value(node, Role.INPUT if node.specs else Role.SIZE, plain or node.name)
+
+
+def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Sequence[str]) -> Value:
+    if node.op == "get_attr":
+        return Value(node, Role.PARAMETER, node.name)
+    if stage is GraphStage.DYNAMO:
+        return _dynamo_input(node, names)
+    number = _number(node.name)
+    known = primals[number] if number is not None and number < len(primals) else None
+    label = known.label if known else node.name
+    if node.name.startswith("tangents_"):
+        return Value(node, Role.TANGENT, f"gradient of output {node.name[9:]}")
+    if stage in BACKWARDS:
+        held = known is not None and known.role is Role.PARAMETER
+        return Value(node, Role.PARAMETER if held else Role.SAVED if node.specs else Role.SIZE, label)
+    if known:
+        return Value(node, known.role, label)
+    return Value(node, Role.INPUT if node.specs else Role.SIZE, label)
+
+
+def _outputs(graph: Graph, saved: Sequence[SavedTensor], primals: Sequence[Value]) -> tuple[Value, ...]:
+    nodes = {node.name: node for node in graph.nodes}
+    output = next((node for node in reversed(graph.nodes) if node.op == "output"), None)
+    if output is None:
+        return ()
+    given = [word for word in _WORD.findall(output.arguments) if word in nodes or word == "None"]
+    if not set(output.inputs) <= set(given):
+        given = list(output.inputs)
+    if saved and graph.stage not in BACKWARDS:  # behind the saved tensors come the sizes that are saved
+        sizes = takewhile(lambda name: name in nodes and not nodes[name].specs, reversed(given))
+        given = given[: len(given) - len(list(sizes))]
+    roles = _roles(graph.stage, given, saved, primals)
+    return tuple(replace(value, node=nodes[name]) for name, value in zip(given, roles, strict=True) if name in nodes)
+
+
+def _roles(
+    stage: GraphStage, given: Sequence[str], saved: Sequence[SavedTensor], primals: Sequence[Value]
+) -> list[Value]:
+    blank = Node("", "", "")
+    results = [Value(blank, Role.RESULT, name) for name in given]
+    if stage in BACKWARDS or stage is GraphStage.AOT_JOINT:
+        first = len(given) - len(primals) if stage is GraphStage.AOT_JOINT else 0
+        if not primals or first < 0 or first + len(primals) != len(given):
+            return [replace(value, role=Role.GRADIENT) for value in results] if stage in BACKWARDS else results
+        return results[:first] + [
+            Value(blank, Role.GRADIENT if of.role is Role.PARAMETER else Role.RESULT, f"gradient of {of.label}")
+            for of in primals
+        ]
+    if stage in {GraphStage.AOT_FORWARD, GraphStage.POST_GRAD}:
+        kept = {tensor.name for tensor in saved}
+        last = max(len(given) - len(saved), 1)  # results come first
+        if not kept.issuperset(given[last:]):
+            last = max((place for place, name in enumerate(given, 1) if name not in kept), default=1)
+        return results[:last] + [replace(value, role=Role.SAVED) for value in results[last:]]
+    return results

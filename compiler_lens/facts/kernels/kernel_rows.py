@@ -1,0 +1,113 @@
+"""Kernels with their launches: where these come from, what they move, and what they take in one call."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.facts.kernels.flops import Place, Work, launch_work, place_of
+from compiler_lens.facts.kernels.kernels import KernelGroup, Views, is_generated, kernel_groups, view_nodes
+from compiler_lens.facts.kernels.lineage import Lineage
+from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.roofline import LaunchCost, launch_costs
+from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
+from compiler_lens.recording.model import Kernel, Recording, Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What is known of all launches: memory, operations, and the latest profile's times."""
+
+    moved: Mapping[Place, Traffic]
+    work: Mapping[Place, Work]
+    measured: Mapping[Place, LaunchCost]
+    views: Views = frozenset()  # the nodes that no kernel computes: wherever ops are counted, without these
+    is_usable: bool = True  # whether the profile's times are those of the program: else nothing follows from them
+
+    @classmethod
+    def of(cls, recording: Recording) -> Costs:
+        """Of a recording."""
+        costs = launch_costs(recording, recording.profiles[-1]) if recording.profiles else ()
+        times = [(cost, cost.time) for cost in costs]
+        measured = {place_of(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
+        usable = not recording.profiles or is_usable(doubts(recording.profiles[-1], costs))
+        return cls(launch_traffic(recording), launch_work(recording), measured, view_nodes(recording.graphs), usable)
+
+    def microseconds(self, lineages: Iterable[Lineage]) -> float | None:
+        """What these launches take in one call; None if none of them was measured."""
+        known = [cost.total for cost in self.launches(lineages)]
+        return sum(known) if known else None
+
+    def launches(self, lineages: Iterable[Lineage]) -> tuple[LaunchCost, ...]:
+        """Those that were measured."""
+        return tuple(self.measured[place] for place in places(lineages) if place in self.measured)
+
+    def traffic(self, lineages: Iterable[Lineage]) -> Traffic | None:
+        """What these launches read and write, None where that is not known of one."""
+        each = [self.moved.get(place) for place in places(lineages)]
+        known = [traffic for traffic in each if traffic is not None]
+        if not known or len(known) < len(each):
+            return None
+        exact = all(traffic.trust is Trust.EXACT for traffic in known)
+        trust = Trust.EXACT if exact else Trust.TEXT
+        return Traffic(sum(one.read for one in known), sum(one.written for one in known), trust)
+
+    def flops(self, lineages: Iterable[Lineage]) -> int | None:
+        """Operations of the matrix products among these launches; None if there are none."""
+        known = [self.work[place].flops for place in places(lineages) if place in self.work]
+        return sum(known) if known else None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """Kernels that compute the same, with the launches that were asked for."""
+
+    group: KernelGroup
+    lineages: tuple[Lineage, ...]
+    traffic: Traffic | None  # that they read and write, each once
+    flops: int | None
+    microseconds: float | None  # in one call, measured
+
+    @property
+    def launches(self) -> int:
+        """How many launches are meant."""
+        return sum(1 if one.launch is not None else len(one.kernel.launches) for one in self.lineages)
+
+
+def kernel_rows(lineages: Iterable[Lineage], costs: Costs) -> tuple[KernelRow, ...]:
+    """The kernels of some launches: by time where that was measured, else the one that fuses most first."""
+    own = {id(members[0].kernel): members for members in by_kernel(lineages)}
+    rows = []
+    for group in kernel_groups((members[0].kernel for members in own.values()), costs.views):
+        meant = tuple(lineage for kernel in group.kernels for lineage in own[id(kernel)])
+        rows.append(KernelRow(group, meant, costs.traffic(meant), costs.flops(meant), costs.microseconds(meant)))
+    return tuple(sorted(rows, key=_rank))
+
+
+def by_kernel(lineages: Iterable[Lineage]) -> tuple[tuple[Lineage, ...], ...]:
+    """The launches of each kernel."""
+    found: dict[int, list[Lineage]] = defaultdict(list)
+    for lineage in lineages:
+        found[lineage.index].append(lineage)
+    return tuple(map(tuple, found.values()))
+
+
+def lineages_of(recording: Recording, provenance: Provenance, kernels: Iterable[Kernel]) -> tuple[Lineage, ...]:
+    """The launches of some kernels of the recording."""
+    wanted = {id(kernel) for kernel in kernels}
+    indices: Sequence[int] = [index for index, kernel in enumerate(recording.kernels) if id(kernel) in wanted]
+    return tuple(lineage for index in indices for lineage in provenance.of_kernel(index))
+
+
+def _rank(row: KernelRow) -> tuple[float, bool, int, str]:
+    return -(row.microseconds or 0.0), not is_generated(row.group.first), -row.group.op_count, row.group.first.name
+
+
+def places(lineages: Iterable[Lineage]) -> Iterator[Place]:
+    """The launches that these are, each by its place; a lineage of a whole kernel is all launches of it."""
+    for one in lineages:
+        k = one.kernel
+        for number in range(len(k.launches)) if one.launch is None else (one.launch,):
+            yield place_of(k.compile_id, k.part, k.ordinal, k.name, number)

@@ -1,0 +1,107 @@
+"""Kernels in figures: by kind, and what each fuses; kernels that compute the same, folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from compiler_lens.facts.kernels.lineage import is_view
+from compiler_lens.recording.model import (
+    AutotuneResult,
+    CompileId,
+    CudagraphOutcome,
+    CudagraphState,
+    Graph,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Pass,
+)
+
+# Nodes: the compilation, whether it is the backward's, the output code's number, the name.
+Views = Collection[tuple[CompileId, bool, int, str]]
+
+_LOWERED: Mapping[GraphStage, bool] = {GraphStage.POST_GRAD: False, GraphStage.POST_GRAD_BACKWARD: True}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelGroup:
+    """Kernels of one kind that fuse the same ops: one kernel of the model, compiled as often as it has members."""
+
+    kernels: tuple[Kernel, ...]
+    fused: tuple[tuple[str, int], ...]  # ATen op and how often, the first first
+    op_count: int  # how many ops one of these kernels computes
+
+    @property
+    def first(self) -> Kernel:
+        """The member that stands for all."""
+        return self.kernels[0]
+
+    @property
+    def launches(self) -> int:
+        """How often the output code calls one of these, all members together."""
+        return sum(len(k.launches) for k in self.kernels)
+
+    @property
+    def parts(self) -> tuple[Pass, ...]:
+        """The passes that its members belong to."""
+        return tuple(dict.fromkeys(k.part for k in self.kernels))
+
+
+def fused_op_count(kernel: Kernel, views: Views = frozenset()) -> int:
+    """How many ops one launch of a kernel computes: post-grad nodes but for views, else the ATen ops of its text."""
+    program = kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal
+    each = [sum((*program, name) not in views for name in launch.nodes) for launch in kernel.launches if launch.nodes]
+    whole = sum((*program, name) not in views for name in kernel.nodes)
+    return max(each, default=whole) or len(kernel.aten)
+
+
+def view_nodes(graphs: Iterable[Graph]) -> Views:
+    """The nodes of what Inductor lowers that only look at memory in another way: no kernel computes them."""
+    lowered = [graph for graph in graphs if graph.stage in _LOWERED]
+    return frozenset(
+        (graph.compile_id, _LOWERED[graph.stage], graph.ordinal, node.name)
+        for graph in lowered
+        for nodes in (graph.nodes, *(subgraph.nodes for subgraph in graph.subgraphs))
+        for node in nodes
+        if node.op.startswith("call_") and is_view(node.target)
+    )
+
+
+def is_generated(kernel: Kernel) -> bool:
+    """Whether Inductor wrote the kernel, or filled in a template: only such a kernel fuses anything."""
+    return kernel.kind not in {KernelKind.EXTERN, KernelKind.FALLBACK}
+
+
+def kernel_groups(kernels: Iterable[Kernel], views: Views = frozenset()) -> tuple[KernelGroup, ...]:
+    """All kernels, those that compute the same in one group; the one that fuses most first."""
+    groups: dict[tuple[object, ...], list[Kernel]] = {}
+    for kernel in kernels:
+        # An extern kernel without known nodes has nothing but its name to be told apart by.
+        what = (fused_op_count(kernel, views), kernel.aten) if kernel.aten or kernel.nodes else kernel.name
+        groups.setdefault((kernel.kind, kernel.shape, kernel.part, what), []).append(kernel)
+    made = (
+        KernelGroup(tuple(g), tuple(Counter(g[0].aten).items()), fused_op_count(g[0], views)) for g in groups.values()
+    )
+    return tuple(sorted(made, key=lambda g: (-g.op_count, -len(g.first.source), g.first.name)))
+
+
+def kernel_kinds(kernels: Iterable[Kernel]) -> tuple[tuple[KernelKind, int], ...]:
+    """How many kernels of each kind, the most frequent first."""
+    return tuple(Counter(k.kind for k in kernels).most_common())
+
+
+def launch_count(kernels: Iterable[Kernel]) -> int:
+    """How many kernel calls the output codes hold in all."""
+    return sum(len(k.launches) for k in kernels)
+
+
+def cudagraph_states(outcomes: Iterable[CudagraphOutcome]) -> Mapping[CudagraphState, int]:
+    """How many compiled graphs ended in which state, where CUDA graphs were asked for."""
+    return Counter(o.state for o in outcomes if o.state is not CudagraphState.NOT_REQUESTED)
+
+
+def autotune_winners(results: Iterable[AutotuneResult]) -> Mapping[KernelKind, int]:
+    """How many tuned ops went to which kind of kernel."""
+    return Counter(r.winner.kind for r in results if r.winner)

@@ -1,0 +1,140 @@
+"""What a launch's nodes lead back to: nodes of the user's program, its modules and lines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.recording.model import CompileId, Kernel, Launch, Node, SourceLine, Trust
+
+# From the one that says least.
+DOUBT = (Trust.UNKNOWN, Trust.TEXT, Trust.EXACT)
+
+# Ops that only look at memory in another way: Inductor makes them part of how the next op reads.
+_VIEWS = frozenset(
+    (
+        "aten.view", "aten._unsafe_view", "aten.reshape", "aten.permute", "aten.transpose", "aten.t", "aten.select",
+        "aten.slice", "aten.expand", "aten.squeeze", "aten.unsqueeze", "aten.as_strided", "aten.alias", "aten.detach",
+        "aten.unbind", "aten.split", "aten.split_with_sizes", "aten.diagonal", "aten.view_as_real",
+        "aten.view_as_complex", "aten.unfold", "operator.getitem",
+    )
+)  # fmt: skip
+
+
+class Role(Enum):
+    """What a node of a launch has to do with an op of the user's program."""
+
+    COMPUTES = "computes"
+    DIFFERENTIATES = "differentiates"
+    RECOMPUTES = "recomputes"  # a part of the forward, again in the backward
+    FEEDS = "feeds"  # autograd or a pass added it, without an origin of its own: this is where its result goes
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where in the user's program something comes from: a node of a Dynamo graph, or where none is known a line."""
+
+    number: int  # its place among `Provenance.origins`
+    compile_id: CompileId
+    name: str  # of the Dynamo node, with that of its subgraph; empty: only the line is known
+    target: str
+    module: str
+    module_type: str
+    stack: tuple[SourceLine, ...]  # the calls that led there, outermost first
+    line: SourceLine | None  # the innermost one of the user's own, or else the innermost of a library
+
+
+@dataclass(frozen=True, slots=True)
+class Strand:
+    """One node of a launch, followed back."""
+
+    name: str
+    node: Node | None  # of the post-grad graph; None where only a comment names it
+    aten: str  # the AOT node that it is, if that graph still calls it so
+    origins: tuple[Origin, ...]
+    role: Role
+    trust: Trust  # of the weakest link
+
+    @property
+    def is_view(self) -> bool:
+        """Whether it moves no memory of its own."""
+        return self.node is not None and is_view(self.node.target)
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """One launch and all that its nodes come from."""
+
+    index: int  # of the kernel in `Recording.kernels`
+    launch: int | None  # which of its launches, from 0; None: the kernel's, whose launches nobody told apart
+    kernel: Kernel
+    strands: tuple[Strand, ...]
+    lost: tuple[str, ...] = ()  # nodes that it is said to compute and that its graph does not show
+
+    @property
+    def called(self) -> Launch | None:
+        """The launch itself."""
+        return None if self.launch is None else self.kernel.launches[self.launch]
+
+    @property
+    def tied(self) -> tuple[Strand, ...]:
+        """The strands that say what it is for: what it feeds counts only where it computes nothing of its own."""
+        known = tuple(strand for strand in self.strands if strand.origins)
+        return tuple(strand for strand in known if strand.role is not Role.FEEDS) or known
+
+    @property
+    def trust(self) -> Trust:
+        """How far its lines are known: the best of its strands."""
+        return max((strand.trust for strand in self.tied), key=DOUBT.index, default=Trust.UNKNOWN)
+
+    @property
+    def origins(self) -> tuple[Origin, ...]:
+        """What it computes, differentiates or recomputes; where there is no such thing, what it feeds."""
+        return tuple({origin.number: origin for strand in self.tied for origin in strand.origins}.values())
+
+    @property
+    def lines(self) -> tuple[SourceLine, ...]:
+        """The user's lines behind it, in the order of its nodes."""
+        return tuple({(o.line.file, o.line.line): o.line for o in self.origins if o.line}.values())
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """The modules behind it."""
+        return tuple(dict.fromkeys(o.module for o in self.origins if o.module))
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A launch, and those of its nodes that tie it to what was asked for."""
+
+    lineage: Lineage
+    strands: tuple[Strand, ...]
+
+    @property
+    def role(self) -> Role:
+        """The closest of its strands' roles."""
+        return min((strand.role for strand in self.strands), key=tuple(Role).index)
+
+    @property
+    def trust(self) -> Trust:
+        """How it is known."""
+        return max((strand.trust for strand in self.strands), key=DOUBT.index)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginsAt:
+    """What a line, or a module, has in the Dynamo graphs."""
+
+    direct: tuple[Origin, ...] = ()  # of this very line
+    calls: tuple[Origin, ...] = ()  # of what is called on it
+
+    @property
+    def every(self) -> tuple[Origin, ...]:
+        """Both."""
+        return (*self.direct, *self.calls)
+
+
+def is_view(target: str) -> bool:
+    """Whether an op only looks at memory in another way."""
+    parts = target.removeprefix("torch.ops.").split(".")
+    return ".".join(parts[:2]) in _VIEWS

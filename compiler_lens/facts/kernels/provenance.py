@@ -1,0 +1,144 @@
+"""From a launch to the user's lines and modules, and back: each node that it computes is followed to its origin."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.facts.kernels.lineage import Lineage, Origin, OriginsAt, Role, Strand, Tie
+from compiler_lens.facts.kernels.lowered import Scopes
+from compiler_lens.facts.kernels.origins import Origins
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import (
+    GraphStage,
+    Kernel,
+    Pass,
+    Recording,
+    Trust,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Every launch with its lineage, and the ways back from the user's program to the launches."""
+
+    lineages: tuple[Lineage, ...]  # launch by launch, in the order of `Recording.kernels`
+    origins: tuple[Origin, ...]
+    _starts: tuple[int, ...]  # where the lineages of each kernel begin
+    _strands: Mapping[int, Sequence[tuple[int, Strand]]]  # an origin's, each with the place of its lineage
+    _lines: Mapping[tuple[str, int], Mapping[int, bool]]  # an origin at each line of its stack: is it the innermost
+    _modules: Sequence[tuple[str, int]]  # sorted
+
+    @classmethod
+    def of(cls, recording: Recording, own: Ownership | None = None) -> Provenance:
+        """All of a recording, once."""
+        return _built(recording, own or Ownership())
+
+    def of_kernel(self, index: int) -> tuple[Lineage, ...]:
+        """The launches of the kernel at this place of `Recording.kernels`, in order; one entry if nobody told them."""
+        return self.lineages[self._starts[index] : self._starts[index + 1]]
+
+    def at_line(self, file: str, number: int) -> OriginsAt:
+        """The ops of a line; any ending of the file's path will do, if only one file here has it."""
+        found = self._lines.get((self._file(file, number), number), {})
+        return OriginsAt(
+            tuple(self.origins[n] for n, direct in found.items() if direct),
+            tuple(self.origins[n] for n, direct in found.items() if not direct),
+        )
+
+    def _file(self, file: str, number: int) -> str:
+        if (file, number) in self._lines:
+            return file
+        files = dict.fromkeys(known for known, _ in self._lines)
+        ending = "/" + file.replace("\\", "/").removeprefix("./")
+        found = [known for known in files if known.replace("\\", "/").endswith(ending) and file not in files]
+        if len(found) > 1:
+            raise UsageError(f"{file!r} is the end of several files: {', '.join(sorted(found))}")
+        return found[0] if found else file
+
+    def in_module(self, path: str) -> OriginsAt:
+        """The ops of a module and of all below it."""
+        first, last = bisect_left(self._modules, (path, -1)), bisect_left(self._modules, (f"{path}\0", -1))
+        below = bisect_left(self._modules, (f"{path}.", -1)), bisect_left(self._modules, (f"{path}/", -1))
+        return OriginsAt(
+            tuple(self.origins[n] for _, n in self._modules[first:last]),
+            tuple(self.origins[n] for _, n in self._modules[slice(*below)]),
+        )
+
+    @property
+    def modules(self) -> tuple[str, ...]:
+        """Every module that an op is directly in, sorted."""
+        return tuple(dict.fromkeys(path for path, _ in self._modules))
+
+    def ties(self, origins: Iterable[Origin]) -> tuple[Tie, ...]:
+        """The launches that any of these origins led to, in order."""
+        found: dict[int, dict[str, Strand]] = defaultdict(dict)
+        for origin in origins:
+            for place, strand in self._strands.get(origin.number, ()):
+                found[place][strand.name] = strand
+        return tuple(Tie(self.lineages[place], tuple(found[place].values())) for place in sorted(found))
+
+
+# -- building
+
+
+def _built(recording: Recording, own: Ownership) -> Provenance:
+    origins = Origins(own)
+    for graph in recording.graphs:
+        if graph.stage is GraphStage.DYNAMO:
+            origins.add_graph(graph)
+    scopes = Scopes(recording, origins)
+    lineages: list[Lineage] = []
+    starts = [0]
+    for index, kernel in enumerate(recording.kernels):
+        lineages += _lineages(index, kernel, scopes)
+        starts.append(len(lineages))
+    strands: dict[int, list[tuple[int, Strand]]] = defaultdict(list)
+    for place, lineage in enumerate(lineages):
+        for strand in lineage.tied:
+            for origin in strand.origins:
+                strands[origin.number].append((place, strand))
+    modules = sorted((origin.module, origin.number) for origin in origins.all if origin.module)
+    return Provenance(tuple(lineages), tuple(origins.all), tuple(starts), strands, origins.lines, modules)
+
+
+def _lineages(index: int, kernel: Kernel, scopes: Scopes) -> Iterator[Lineage]:
+    if not kernel.launches:
+        yield _lineage(index, None, kernel, kernel.nodes, scopes)
+    elif len(kernel.launches) == 1 or any(launch.nodes or launch.source_nodes for launch in kernel.launches):
+        alone = kernel.nodes if len(kernel.launches) == 1 else ()
+        for number, launch in enumerate(kernel.launches):
+            yield _lineage(index, number, kernel, launch.nodes or alone, scopes)
+    else:  # what all of them compute together is known, and not which computes what
+        yield _lineage(index, None, kernel, kernel.nodes, scopes)
+
+
+def _lineage(index: int, number: int | None, kernel: Kernel, names: Sequence[str], scopes: Scopes) -> Lineage:
+    if not names:
+        commented = kernel.launches[number].source_nodes if number is not None else ()
+        return Lineage(index, number, kernel, tuple(_by_comment(kernel, commented, scopes)))
+    scope, certain = scopes.of_launch(kernel, number, names)
+    if scope is None:
+        return Lineage(index, number, kernel, (), tuple(names))
+    known = kernel.trust if certain else Trust.TEXT
+    strands = tuple(scopes.strand(scope, name, kernel, known) for name in names if name in scope.nodes)
+    return Lineage(index, number, kernel, strands, tuple(name for name in names if name not in scope.nodes))
+
+
+def _by_comment(kernel: Kernel, names: Iterable[str], scopes: Scopes) -> Iterator[Strand]:
+    """What the comment above a launch names: Dynamo nodes, and in a backward nodes of its own graph."""
+    found = scopes.of(kernel)
+    scope = found[0] if found else None
+    for name in names:
+        origin = scopes.origins.named(kernel.compile_id, name)
+        lowered = scope.nodes.get(name) if scope and kernel.part is Pass.BACKWARD else None
+        if scope is not None and lowered is not None:
+            strand = scopes.strand(scope, name, kernel, Trust.TEXT)
+            if origin is None or origin in strand.origins:  # otherwise it is one of two, and nobody says which
+                yield strand
+        elif origin is not None:
+            role = Role.RECOMPUTES if kernel.part is Pass.BACKWARD else Role.COMPUTES
+            yield Strand(name, None, "", (origin,), role, Trust.TEXT)

@@ -1,0 +1,153 @@
+"""What settings of torch.compile do with a program, in the figures of every other view; and which is best."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.facts.breaks.cards import break_cards, innermost
+from compiler_lens.facts.program.coverage import coverage
+from compiler_lens.facts.program.ownership import innermost_own
+from compiler_lens.facts.recompiles.stories import recompile_stories
+from compiler_lens.recording.model import (
+    CaptureProblem,
+    CompileId,
+    GraphBreak,
+    GraphStage,
+    Outcome,
+    Recording,
+    SourceLine,
+)
+
+_EAGER = (Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT, Outcome.FAILED)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How a program was compiled."""
+
+    graphs: int
+    breaks: int  # graph break events
+    eager_frames: int  # frames that run eagerly: skipped, or over the recompile limit
+    compilations: int
+    recompiles: int
+    seconds: float  # of Dynamo: nothing was generated
+    benign_graphs: int = 0  # of the graphs, breaks and recompiles: those of recompiles that are as they should be
+    benign_breaks: int = 0
+    benign_recompiles: int = 0
+
+    @property
+    def cost(self) -> tuple[int, int, int, int]:
+        """What hurts most first: of two configurations, the one with less of it is better."""
+        return (
+            self.eager_frames,
+            self.breaks - self.benign_breaks,
+            self.recompiles - self.benign_recompiles,
+            self.graphs - self.benign_graphs,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A place that breaks graphs."""
+
+    gb_type: str
+    line: SourceLine | None
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One configuration, tried on the program."""
+
+    name: str
+    code: tuple[str, ...]  # what to write to get it, a line each
+    price: str  # what it costs, in words
+    before: Counts | None  # as the program is; None: that raised
+    after: Counts | None  # None: it raised
+    error: str = ""  # what it raised, in one line
+    error_line: SourceLine | None = None  # the user's line where it raised
+    left: tuple[Left, ...] = ()  # what still breaks graphs, the costliest first
+    problems: tuple[CaptureProblem, ...] = ()  # what could not be recorded: the figures may be too low
+
+    @property
+    def helps(self) -> bool:
+        """Whether the program is compiled better than it is now."""
+        return self.after is not None and (self.before is None or self.after.cost < self.before.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class NotTried:
+    """A configuration that was not tried, and why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What every configuration that could matter does with a program. The first trial is the program as it is."""
+
+    trials: tuple[Trial, ...]
+    not_tried: tuple[NotTried, ...] = ()
+    calls: int = 1  # made in each trial
+
+    @property
+    def baseline(self) -> Trial:
+        """The program as it is."""
+        return self.trials[0]
+
+    @property
+    def best(self) -> Trial | None:
+        """The trial that helps most; of several, the one with the least to write."""
+        helping = [trial for trial in self.trials[1:] if trial.helps]
+        return min(helping, key=_rank, default=None)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether there was nothing to try: no breaks, no recompiles but benign ones, nothing runs eagerly."""
+        counts = self.baseline.after
+        return counts is not None and not any(counts.cost[:-1])
+
+
+def _rank(trial: Trial) -> tuple[tuple[int, int, int, int], int]:
+    return (trial.after.cost if trial.after else (0, 0, 0, 0)), len(trial.code)
+
+
+def count(recording: Recording) -> Counts:
+    """The figures of a recording."""
+    outcomes = coverage(recording).counts
+    captured = [graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO]
+    benign = _benign(recording)
+    return Counts(
+        graphs=len(captured),
+        breaks=len(recording.graph_breaks),
+        eager_frames=sum(outcomes.get(outcome, 0) for outcome in _EAGER),
+        compilations=len(recording.compilations),
+        recompiles=len(recording.recompiles),
+        seconds=sum(c.seconds or 0.0 for c in recording.compilations),
+        benign_graphs=sum(compile_id in benign for compile_id in captured),
+        benign_breaks=_repeated(recording.graph_breaks, benign),
+        benign_recompiles=sum(recompile.compile_id in benign for recompile in recording.recompiles),
+    )
+
+
+def _benign(recording: Recording) -> set[CompileId]:
+    """The recompiles with which there is nothing to do."""
+    chapters = [chapter for story in recompile_stories(recording) if story.benign for chapter in story.chapters]
+    return {change.recompile.compile_id for chapter in chapters for change in chapter.changes}
+
+
+def _repeated(breaks: Sequence[GraphBreak], benign: Collection[CompileId]) -> int:
+    """Breaks of benign recompiles at lines that break without them, too."""
+    others = {_place(event) for event in breaks if event.compile_id not in benign}
+    return sum(event.compile_id in benign and _place(event) in others for event in breaks)
+
+
+def _place(event: GraphBreak) -> tuple[str, int] | None:
+    at = innermost_own(event.user_stack) or innermost(event)
+    return (at.file, at.line) if at else None
+
+
+def breaks_left(recording: Recording) -> tuple[Left, ...]:
+    """What breaks graphs in a recording, each place once, the costliest first."""
+    return tuple(Left(card.gb_type, card.place) for card in break_cards(recording))

@@ -1,0 +1,264 @@
+"""What is worth doing next, ranked, each with its evidence and its cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
+from compiler_lens.facts.program.coverage import Coverage, Frame, Function, Treatment
+from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.time.phases import Phase, phase_times
+from compiler_lens.recording.model import (
+    BreakOutcome,
+    CacheLayer,
+    CacheOutcome,
+    CacheResult,
+    Compilation,
+    CompileId,
+    CudagraphOutcome,
+    CudagraphState,
+    GraphStage,
+    Outcome,
+    Recording,
+    SourceLine,
+)
+
+_DOMINANT = 0.6  # of all compile time
+_LONG = 10.0  # seconds: below that nobody waits for a phase
+_TINY = 3  # ops: starting such a graph costs more than it computes
+_MANY_TINY = 3
+_IDLE = 0.5  # of a call
+
+
+class Severity(Enum):
+    """How much it matters. INFO is benign: nothing to fix."""
+
+    HIGH = "high"  # something does not run compiled at all
+    MEDIUM = "medium"  # something is compiled worse, or more often, than it could be
+    LOW = "low"
+    INFO = "info"
+
+
+class Basis(Enum):
+    """How a cost is known."""
+
+    MEASURED = "measured"  # times in the recording
+    COUNTED = "counted"  # events in the recording; what they cost at run time is not in it
+
+
+@dataclass(frozen=True, slots=True)
+class NothingSeen:
+    """Not one frame entered the compiler."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFailed:
+    """Compiling a frame ended in an error that reached the user."""
+
+    frame: Frame
+    card: BreakCard | None = None  # where the same thing also broke graphs
+
+
+@dataclass(frozen=True, slots=True)
+class CudagraphsSkipped:
+    """CUDA graphs were asked for, and some compiled graphs run without."""
+
+    outcomes: tuple[CudagraphOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CacheBypassed:
+    """A cache refused to keep a graph: every new process compiles it again."""
+
+    layer: CacheLayer
+    outcomes: tuple[CacheOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TinyGraphs:
+    """Graph breaks left graphs so small that they are hardly worth a launch."""
+
+    function: Function
+    graphs: int
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseDominates:
+    """Most of a long compile time went into one phase."""
+
+    phase: Phase
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceIdle:
+    """In a profile the device waits most of a call, and no CUDA graph launches for it."""
+
+    microseconds: float  # of a call
+    idle: float  # of these, the device waiting
+    mode: str  # that the model was compiled with
+
+
+@dataclass(frozen=True, slots=True)
+class DisabledOnPurpose:
+    """A call of a function that is kept out of the compiler."""
+
+    line: SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The recording ends while a frame is compiled."""
+
+    frame: Frame
+
+
+Evidence = (
+    NothingSeen
+    | FrameFailed
+    | BreakCard
+    | RecompileStory
+    | Function
+    | CudagraphsSkipped
+    | CacheBypassed
+    | TinyGraphs
+    | PhaseDominates
+    | DeviceIdle
+    | DisabledOnPurpose
+    | Unfinished
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing to know, and mostly to do."""
+
+    severity: Severity
+    evidence: Evidence
+    seconds: float | None = None  # what it costs, where the recording tells
+    basis: Basis = Basis.COUNTED
+
+    @property
+    def benign(self) -> bool:
+        """Whether nothing needs fixing."""
+        return self.severity is Severity.INFO
+
+
+def findings(
+    recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], stories: tuple[RecompileStory, ...]
+) -> tuple[Finding, ...]:
+    """Everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
+    if not covered.frames and not recording.graph_breaks:
+        return (Finding(Severity.HIGH, NothingSeen()),)
+    failed = [_failed(f, cards) for f in covered.frames if f.outcome is Outcome.FAILED and not _interrupted(f)]
+    left = [card for card in cards if all(card is not failure.card for failure in failed)]
+    found = [
+        *(Finding(Severity.HIGH, failure) for failure in failed),
+        *map(_card, left),
+        *map(_story, stories),
+        *_functions(covered, stories),
+        *_cudagraphs(recording),
+        *_idle(recording),
+        *_bypassed(recording),
+        *_tiny(recording, covered),
+        *_phase(recording),
+    ]
+    order = list(Severity)
+    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+
+
+def failed_compilation(frame: Frame) -> Compilation:
+    """The first compilation of a failed frame that failed."""
+    return next(c for c in frame.compilations if c.outcome is Outcome.FAILED)
+
+
+def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> FrameFailed:
+    failure, at = failed_compilation(frame).failure, failed_compilation(frame).failure_line
+    same = (
+        c
+        for c in cards
+        if failure and at and c.place and _where(c.place) == _where(at) and c.gb_type == failure.gb_type
+    )
+    return FrameFailed(frame, next(same, None))
+
+
+def _interrupted(frame: Frame) -> bool:
+    """Whether the user stopped it: nothing to fix."""
+    return failed_compilation(frame).reason.startswith("KeyboardInterrupt")
+
+
+def _where(line: SourceLine) -> tuple[str, int]:
+    return line.file, line.line
+
+
+def _card(card: BreakCard) -> Finding:
+    lost = card.frames_that(BreakOutcome.SKIPPED_FRAME) or card.frames_that(BreakOutcome.SKIPPED_REST)
+    if card.disabled and card.place and not lost and card.direct == len(card.events):
+        return Finding(Severity.INFO, DisabledOnPurpose(card.place))
+    return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
+
+
+def _story(story: RecompileStory) -> Finding:
+    severity = Severity.HIGH if story.limit else Severity.INFO if story.benign else Severity.MEDIUM
+    return Finding(severity, story, story.seconds, Basis.MEASURED)
+
+
+def _functions(covered: Coverage, stories: tuple[RecompileStory, ...]) -> Iterator[Finding]:
+    """Functions that run eagerly though nothing broke them, or hit a limit that no recompile was recorded of."""
+    told = any(story.limit for story in stories)
+    for function in () if told else covered.treated(Treatment.LIMIT):
+        yield Finding(Severity.HIGH, function)
+    for function in covered.treated(Treatment.EAGER):
+        if not any(frame.breaks for frame in function.frames):
+            is_heavy = function.own and not function.generator
+            yield Finding(Severity.HIGH if is_heavy else Severity.LOW, function)
+    for function in covered.treated(Treatment.UNFINISHED):
+        yield from (Finding(Severity.INFO, Unfinished(f)) for f in function.frames if f.outcome is Outcome.UNFINISHED)
+
+
+def _cudagraphs(recording: Recording) -> Iterator[Finding]:
+    # Asked for on a machine without a GPU, as max-autotune does everywhere: nobody expects them there.
+    on_gpu = any(k.device not in {"", "cpu"} for k in recording.kernels)
+    skipped = tuple(o for o in recording.cudagraphs if on_gpu and o.state is CudagraphState.SKIPPED)
+    if skipped:
+        yield Finding(Severity.MEDIUM, CudagraphsSkipped(skipped))
+
+
+def _idle(recording: Recording) -> Iterator[Finding]:
+    if not recording.profiles or any(o.state is not CudagraphState.NOT_REQUESTED for o in recording.cudagraphs):
+        return
+    profile = recording.profiles[-1]
+    parts = call_parts(profile)
+    if parts.idle > _IDLE * parts.total and Advice.REDUCE_OVERHEAD in roofline(recording, profile).advice:
+        mode = next((c.mode for c in recording.compilations if c.mode != "default"), "default")
+        yield Finding(Severity.MEDIUM, DeviceIdle(parts.total, parts.idle, mode), basis=Basis.MEASURED)
+
+
+def _bypassed(recording: Recording) -> Iterator[Finding]:
+    """By layer; what AOTAutograd's cache did not take is no finding of the cache of what it was lowered to, too."""
+    told: set[CompileId] = set()
+    for layer in CacheLayer:
+        asked = (o for o in recording.caches if o.layer is layer and o.result is CacheResult.BYPASS)
+        if bypassed := tuple(o for o in asked if o.compile_id not in told):
+            yield Finding(Severity.LOW, CacheBypassed(layer, bypassed))
+        told |= {o.compile_id for o in bypassed}
+
+
+def _tiny(recording: Recording, covered: Coverage) -> Iterator[Finding]:
+    tiny = {g.compile_id for g in recording.graphs if g.stage is GraphStage.DYNAMO and len(g.ops) <= _TINY}
+    for function in covered.treated(Treatment.SPLIT, Treatment.PARTLY_EAGER):
+        small = sum(any(c.compile_id in tiny for c in frame.compilations) for frame in function.frames)
+        if small >= _MANY_TINY:
+            yield Finding(Severity.LOW, TinyGraphs(function, small))
+
+
+def _phase(recording: Recording) -> Iterator[Finding]:
+    times = phase_times(recording.spans)
+    if times.total < _LONG:
+        return
+    phase, seconds = times.both[0]
+    if seconds > _DOMINANT * times.total:
+        yield Finding(Severity.INFO, PhaseDominates(phase, seconds / times.total), seconds, Basis.MEASURED)

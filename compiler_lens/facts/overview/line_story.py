@@ -1,0 +1,247 @@
+"""What became of a line of the user's, or of a module: ops, kernels of both passes, and what else is in those."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.facts.kernels.kernel_rows import lineages_of
+from compiler_lens.facts.kernels.lineage import Lineage, Origin, OriginsAt, Role, Tie, is_view
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
+from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.select import Selection, nearest, select_kernels
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Decomposition, GraphStage, Kernel, Pass, Recording, SourceLine
+
+_LOWERED = frozenset((GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD))
+_LISTED = 6  # modules that a message names
+
+
+class Fate(Enum):
+    """What became of a line, in one word."""
+
+    KERNELS = "kernels"  # some kernel works for it
+    VIEWS = "views"  # it only looks at memory in another way
+    FOLDED = "folded"  # nothing of it is left in the graphs that Inductor gets
+    UNNAMED = "unnamed"  # it is in those graphs, and no kernel is known to compute it
+    NO_KERNELS = "no_kernels"  # its compilation has no kernels in this recording: another backend
+    BREAKS = "breaks"
+    EAGER = "eager"
+    FAILED = "failed"
+    UNSEEN = "unseen"  # in no graph
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A line or a module, as it was named, and its ops."""
+
+    file: str
+    line: int
+    module: str
+    found: OriginsAt
+
+
+@dataclass(frozen=True, slots=True)
+class LineStory:
+    """Everything that is known of a line or a module."""
+
+    asked: Asked
+    code: str
+    ops: tuple[Origin, ...]  # its own; where it has none, those of what it calls
+    ties: tuple[Tie, ...]  # launches that work for these
+    inside: tuple[Tie, ...]  # launches that work only for what is called there
+    decompositions: tuple[Decomposition, ...]
+    shares: tuple[tuple[SourceLine, int], ...]  # other lines in these launches, and in how many of them
+    fate: Fate
+    unknown: tuple[Kernel, ...] = ()  # of the same compilations, that lead to no line at all: one may be this line's
+
+    def of_pass(self, *, backward: bool) -> tuple[Tie, ...]:
+        """The launches of the backward, or of the other programs."""
+        return tuple(tie for tie in self.ties if (tie.lineage.kernel.part is Pass.BACKWARD) is backward)
+
+
+@dataclass(frozen=True, slots=True)
+class LineRow:
+    """A line, and in how many launches it is."""
+
+    line: SourceLine
+    forward: int
+    backward: int
+
+
+def line_rows(provenance: Provenance) -> tuple[LineRow, ...]:
+    """Every line that some launch works for, file by file."""
+    lines: dict[tuple[str, int], SourceLine] = {}
+    counts: Counter[tuple[str, int, bool]] = Counter()
+    for lineage in provenance.lineages:
+        for line in lineage.lines:
+            lines[line.file, line.line] = line
+            counts[line.file, line.line, lineage.kernel.part is Pass.BACKWARD] += 1
+    return tuple(LineRow(lines[f, n], counts[f, n, False], counts[f, n, True]) for f, n in sorted(lines))
+
+
+def line_story(recording: Recording, provenance: Provenance, text: str, own: Ownership | None = None) -> LineStory:
+    """The story of what a user names: `model.py:41`, or `layers.3.attn`."""
+    views = source_view(recording, own or Ownership())
+    asked = select_place(provenance, views, text)
+    return story_of(recording, provenance, asked, next((view for view in views if view.file == asked.file), None))
+
+
+def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: FileView | None) -> LineStory:
+    """The story of a place whose file is known."""
+    ops = asked.found.direct or asked.found.calls
+    ties = provenance.ties(ops)
+    known = {(tie.lineage.index, tie.lineage.launch) for tie in ties}
+    inside = [t for t in provenance.ties(asked.found.calls) if (t.lineage.index, t.lineage.launch) not in known]
+    facts = view.facts.get(asked.line) if view else None
+    return LineStory(
+        asked,
+        _code(view, facts, asked.line, ops),
+        ops,
+        ties,
+        tuple(inside),
+        _decompositions(recording, ops),
+        _shares(ties, asked, ops),
+        _fate(recording, ops, ties, facts),
+        _unknown(provenance, ops),
+    )
+
+
+def selected(
+    recording: Recording, provenance: Provenance, selection: Selection, *, with_views: bool = True
+) -> tuple[Lineage, ...]:
+    """The launches that a selection means: of compilations, of a line, of a module, of a kernel.
+
+    Without views, those that compute something of the line or module, and do not just read it in another shape.
+    """
+    if not selection.place:
+        return lineages_of(recording, provenance, (k for k in recording.kernels if selection.has(k)))
+    views = source_view(recording, Ownership.of(selection.user_paths))
+    try:
+        asked = select_place(provenance, views, selection.place, "line, no module and no kernel")
+    except UsageError:
+        if not _names_a_kernel(recording, selection.place):
+            raise
+        return lineages_of(recording, provenance, select_kernels(recording, selection.place, None))
+    ties = provenance.ties(asked.found.every)
+    return tuple(tie.lineage for tie in ties if with_views or not all(strand.is_view for strand in tie.strands))
+
+
+def _names_a_kernel(recording: Recording, text: str) -> bool:
+    """Whether text is a kernel's name or a part of one, or of several, which `select_kernels` then says."""
+    return bool(text.strip()) and any(text in kernel.name for kernel in recording.kernels)
+
+
+def select_place(
+    provenance: Provenance, views: Sequence[FileView], text: str, kinds: str = "line and no module"
+) -> Asked:
+    """The line meant by `model.py:41`, by any ending of the path; or the module of that path, or with that ending."""
+    name, _, number = text.rpartition(":")
+    if name and number.isdecimal():
+        view, line = select_file(views, text)
+        if view.text and not 0 < int(number) <= max(len(view.text), *view.facts, 0):
+            raise UsageError(f"no line {text}: the file has {len(view.text):,} lines")
+        return Asked(view.file, line or 0, "", provenance.at_line(view.file, line or 0))
+    path = text.strip().removeprefix("self.").strip(".")
+    found = _in_module(provenance, path) if path else OriginsAt()
+    if found.every:
+        return Asked("", 0, path, OriginsAt(found.every))
+    raise UsageError(f"no {kinds} {text!r} in this recording{_instead(provenance, views, text)}")
+
+
+def _in_module(provenance: Provenance, path: str) -> OriginsAt:
+    whole = provenance.in_module(path)
+    if whole.every:
+        return whole
+    ending = f".{path}"
+    found = {module: f"{module}.".find(f"{ending}.") for module in provenance.modules}
+    tops = dict.fromkeys(module[: at + len(ending)] for module, at in found.items() if at > 0)
+    each = {origin.number: origin for top in tops for origin in provenance.in_module(top).every}
+    return OriginsAt(tuple(each.values()))
+
+
+def _instead(provenance: Provenance, views: Sequence[FileView], text: str) -> str:
+    try:
+        view, _ = select_file(views, text)
+    except UsageError:
+        view = None
+    if view is not None:
+        lines = [number for number, facts in view.facts.items() if facts.compiled]
+        return f": which line of it? {text}:{lines[0]} for one" if lines else ": a file, and no line of it is compiled"
+    if text.strip().isdecimal():
+        named = next((file for view in views if (file := _name(view.file)) and view.own), "FILE")
+        return f": a line is named with its file: {named}:{text.strip()}"
+    modules = provenance.modules
+    meant = nearest(text, modules)
+    more = f" and {len(modules) - _LISTED:,} more" if len(modules) > _LISTED else ""
+    listed = f": it has the modules {', '.join(modules[:_LISTED])}{more}" if modules else ": name a line as FILE:N"
+    return listed + (f". Did you mean {meant}?" if meant else "")
+
+
+def _name(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
+def _code(view: FileView | None, facts: LineFacts | None, number: int, ops: Sequence[Origin]) -> str:
+    if view and 0 < number <= len(view.text):
+        return view.text[number - 1].strip()
+    told = (place.code for op in ops for place in op.stack if view and (place.file, place.line) == (view.file, number))
+    return (facts.code if facts else "") or next(told, "")
+
+
+def _decompositions(recording: Recording, ops: Iterable[Origin]) -> tuple[Decomposition, ...]:
+    known = {(each.compile_id, each.node): each for each in recording.decompositions}
+    return tuple(known[op.compile_id, op.name] for op in ops if (op.compile_id, op.name) in known)
+
+
+def _shares(ties: Iterable[Tie], asked: Asked, ops: Iterable[Origin]) -> tuple[tuple[SourceLine, int], ...]:
+    mine = {(asked.file, asked.line), *((op.line.file, op.line.line) for op in ops if op.line and not asked.file)}
+    lines: dict[tuple[str, int], SourceLine] = {}
+    counts: Counter[tuple[str, int]] = Counter()
+    for tie in ties:
+        # What a view is part of works for its line as well, but shares nothing with it.
+        for line in () if all(strand.is_view for strand in tie.strands) else tie.lineage.lines:
+            if (line.file, line.line) not in mine:
+                lines[line.file, line.line] = line
+                counts[line.file, line.line] += 1
+    return tuple((lines[place], count) for place, count in counts.most_common())
+
+
+def _fate(recording: Recording, ops: Sequence[Origin], ties: Iterable[Tie], facts: LineFacts | None) -> Fate:
+    if any(not strand.is_view and strand.role is not Role.FEEDS for tie in ties for strand in tie.strands):
+        return Fate.KERNELS
+    if ops:
+        return _without_kernel(recording, ops)
+    if facts is None:
+        return Fate.UNSEEN
+    if facts.failures or facts.uncompiled is Treatment.FAILED:
+        return Fate.FAILED
+    return Fate.BREAKS if facts.cards else Fate.EAGER if facts.uncompiled else Fate.UNSEEN
+
+
+def _unknown(provenance: Provenance, ops: Iterable[Origin]) -> tuple[Kernel, ...]:
+    ids = {op.compile_id for op in ops}
+    lost = {one.index: one.kernel for one in provenance.lineages if one.kernel.compile_id in ids and not one.lines}
+    known = {one.index for one in provenance.lineages if one.lines}
+    return tuple(kernel for index, kernel in lost.items() if index not in known)
+
+
+def _without_kernel(recording: Recording, ops: Sequence[Origin]) -> Fate:
+    ids = {op.compile_id for op in ops}
+    if not any(kernel.compile_id in ids for kernel in recording.kernels):
+        return Fate.NO_KERNELS
+    names = {(op.compile_id, op.name) for op in ops}
+    left = [
+        node.target
+        for graph in recording.graphs
+        if graph.compile_id in ids and graph.stage in _LOWERED
+        for node in graph.ops
+        if any((graph.compile_id, name) in names for name in node.origins)
+    ]
+    if not left and all(op.name for op in ops):
+        return Fate.FOLDED
+    return Fate.VIEWS if left and all(map(is_view, left)) else Fate.UNNAMED

@@ -1,0 +1,332 @@
+"""What became of every frame, and of every function that the user wrote: compiled whole, cut, or run eagerly."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from compiler_lens.facts.program.ownership import Ownership, innermost_own
+from compiler_lens.facts.program.source import Sources, sources
+from compiler_lens.recording.model import (
+    BreakOutcome,
+    Compilation,
+    CompileId,
+    GraphBreak,
+    GraphStage,
+    Outcome,
+    Recording,
+    SourceLine,
+)
+
+FrameKey = tuple[int | None, int, int | None]  # torch's frame number, the epoch, compiled autograd's number
+
+_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+
+# The frame that torch compiles in place of a module's forward, in torch/_dynamo/external_utils.py (2.11 to 2.15).
+_WRAPPER_FILE = "torch/_dynamo/external_utils.py"
+
+# torch's registry of breaks on calling a function that is kept out of the compiler on purpose.
+_DISABLED = "disable()`d function"
+
+# torch's own words in ConvertFrameAssert.__call__(), 2.11 to 2.15; all that comes out is "an error was suppressed".
+_GENERATOR = "Generators cannot be compiled directly with `torch.compile`."
+
+# What a frame counts as when its compilations ended differently: what hurts the user most.
+_OUTCOME_ORDER = (
+    Outcome.FAILED,
+    Outcome.RECOMPILE_LIMIT,
+    Outcome.COMPILED,
+    Outcome.SKIPPED,
+    Outcome.EMPTY,
+    Outcome.UNFINISHED,
+)
+
+
+class Treatment(Enum):
+    """What became of a function as its author sees it."""
+
+    WHOLE = "whole"  # one graph
+    SPLIT = "split"  # several graphs, with Python in between
+    PARTLY_EAGER = "partly_eager"  # compiled up to some line, eager from there
+    EAGER = "eager"  # skipped: nothing of it is compiled
+    LIMIT = "recompile_limit"  # recompiled too often: eager since
+    FAILED = "failed"
+    EMPTY = "empty"  # nothing to compile
+    UNFINISHED = "unfinished"
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether all that can be compiled of it is."""
+        return self in {Treatment.WHOLE, Treatment.SPLIT}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class FunctionName:
+    """A frame as its author knows it: a function of theirs, or a module."""
+
+    name: str
+    file: str = ""
+    line: int = 0
+    module: bool = False  # `name` is the class of a module; the place is where it was called
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One frame with all its compilations."""
+
+    key: FrameKey
+    name: FunctionName
+    outcome: Outcome
+    compilations: tuple[Compilation, ...]
+    resumes_at: int | None = None  # for a resume function: the line of the break it goes on behind
+    breaks: tuple[GraphBreak, ...] = ()
+    graphs: int = 0  # of its first compilation: what one call runs
+
+    @property
+    def graph_breaks(self) -> int:
+        """How many breaks it has."""
+        return len(self.breaks)
+
+    @property
+    def reason(self) -> str:
+        """Why it was not compiled, as far as torch said."""
+        return next((c.reason for c in reversed(self.compilations) if c.reason and c.outcome is self.outcome), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """A stretch of lines in a file."""
+
+    file: str
+    first: int
+    last: int | None = None  # None: to the end of the function, wherever that is
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What the user wrote: a frame and the resume functions that graph breaks cut from it."""
+
+    name: FunctionName
+    frames: tuple[Frame, ...]
+    treatment: Treatment
+    eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
+    own: bool = True  # the user's own, not a library's
+    generator: bool = False  # by itself it is never compiled, only within a function
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome of its worst frame, but an empty rest of a compiled function counts as compiled."""
+        return _worst({frame.outcome for frame in self.frames})
+
+    @property
+    def parts(self) -> int:
+        """Into how many compiled pieces it fell: without recompiles, and of the two ways behind a branch one."""
+        return _parts(self.frames)
+
+    @property
+    def compile_ids(self) -> tuple[CompileId, ...]:
+        """All its compilations."""
+        return tuple(c.compile_id for frame in self.frames for c in frame.compilations)
+
+    @property
+    def reason(self) -> str:
+        """Why it, or a part of it, is not compiled; empty if it is."""
+        if self.generator:
+            return _GENERATOR
+        given = next((f.reason for f in self.frames if f.outcome is not Outcome.COMPILED and f.reason), "")
+        lost = (e for f in self.frames for e in f.breaks if e.outcome is BreakOutcome.SKIPPED_REST and e.causes)
+        return given or next((event.root.gb_type for event in lost), "")
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Every frame that Dynamo looked at, once."""
+
+    frames: tuple[Frame, ...]  # the user's
+    functions: tuple[Function, ...]
+    library: tuple[Frame, ...]  # frames of torch and other packages that Dynamo passed over, as it should
+    disabled: tuple[SourceLine, ...] = ()  # calls of functions kept out of the compiler on purpose
+
+    @property
+    def counts(self) -> Mapping[Outcome, int]:
+        """How many of the user's frames ended how."""
+        return Counter(frame.outcome for frame in self.frames)
+
+    @property
+    def treatments(self) -> Mapping[Treatment, int]:
+        """How many functions became what."""
+        return Counter(function.treatment for function in self.functions)
+
+    def treated(self, *treatments: Treatment) -> tuple[Function, ...]:
+        """The functions of some kinds, the user's own before a library's."""
+        found = [f for f in self.functions if f.treatment in treatments]
+        return tuple(sorted(found, key=lambda f: (not f.own, treatments.index(f.treatment))))
+
+
+def frame_key(compile_id: CompileId) -> FrameKey:
+    """What all compilations of one frame share."""
+    return compile_id.frame, compile_id.epoch, compile_id.autograd
+
+
+def function_name(compilation: Compilation) -> FunctionName:
+    """What to call a compilation's frame: as its author does; the module's class where only that is known."""
+    if at := compilation.definition:
+        return FunctionName(at.function, at.file, at.line)
+    resumed = compilation.resumes or _resumed(compilation.function)[0]
+    if resumed:
+        return FunctionName(_resumed(resumed)[0] or resumed, compilation.file, compilation.line)
+    if not compilation.file.replace("\\", "/").endswith(_WRAPPER_FILE):
+        return FunctionName(compilation.function or "?", compilation.file, compilation.line)
+    caller = innermost_own(compilation.stack) or SourceLine("", 0)
+    return FunctionName(compilation.module or "module", caller.file, caller.line, module=True)
+
+
+def resumed_line(compilation: Compilation) -> int | None:
+    """For a resume function: the line of the graph break that it goes on behind."""
+    return _resumed(compilation.function)[1]
+
+
+def plain_function(function: str) -> str:
+    """A function's own name, without what torch adds where it goes on behind a graph break."""
+    return _resumed(function)[0] or function
+
+
+def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
+    """Group the recording's compilations into frames, and the frames into the functions that the user wrote."""
+    own = own or Ownership()
+    # All modules share the code object of torch's wrapper, and so one frame number: their class tells them apart.
+    groups: dict[tuple[FrameKey, str], list[Compilation]] = {}
+    for compilation in recording.compilations:
+        groups.setdefault((frame_key(compilation.compile_id), compilation.module), []).append(compilation)
+    broken: dict[CompileId, list[GraphBreak]] = defaultdict(list)
+    for event in recording.graph_breaks:
+        broken[event.compile_id].append(event)
+    graphs = Counter(graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
+    frames = [_frame(key, tuple(group), broken, graphs) for (key, _), group in groups.items()]
+    looked_at = tuple(f for f in frames if not _passed_over(f, own))
+    functions = _functions(looked_at, own, sources(recording))
+    disabled = dict.fromkeys(
+        event.user_stack[-1] for event in recording.graph_breaks if event.user_stack and _is_disabling(event)
+    )
+    return Coverage(looked_at, functions, tuple(f for f in frames if _passed_over(f, own)), tuple(disabled))
+
+
+def _is_disabling(event: GraphBreak) -> bool:
+    return any(cause.gb_type.endswith(_DISABLED) for cause in event.causes[:1])
+
+
+def _resumed(function: str) -> tuple[str, int | None]:
+    found = _RESUME.search(function)
+    return (found[1], int(found[2])) if found else ("", None)
+
+
+def _worst(outcomes: set[Outcome]) -> Outcome:
+    return next(outcome for outcome in _OUTCOME_ORDER if outcome in outcomes)
+
+
+def _frame(
+    key: FrameKey,
+    compilations: tuple[Compilation, ...],
+    broken: Mapping[CompileId, list[GraphBreak]],
+    graphs: Mapping[CompileId, int],
+) -> Frame:
+    first = compilations[0]
+    ids = dict.fromkeys(c.compile_id for c in compilations)
+    return Frame(
+        key,
+        function_name(first),
+        _worst({c.outcome for c in compilations}),
+        compilations,
+        resumed_line(first),
+        tuple(event for i in ids for event in broken.get(i, ())),
+        next((graphs[i] for i in ids if graphs.get(i)), 0),
+    )
+
+
+def _passed_over(frame: Frame, own: Ownership) -> bool:
+    # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
+    idle = frame.outcome in {Outcome.SKIPPED, Outcome.EMPTY} and not frame.breaks
+    return idle and not frame.name.module and not own.owns(frame.compilations[0].file)
+
+
+def _functions(frames: tuple[Frame, ...], own: Ownership, known: Sources) -> tuple[Function, ...]:
+    members: dict[FunctionName, list[Frame]] = {f.name: [] for f in frames if f.resumes_at is None}
+    starts: dict[tuple[str, str], list[FunctionName]] = {}
+    for name in members:
+        starts.setdefault((name.file, name.name), []).append(name)
+    for frame in frames:
+        members.setdefault(_home(frame, starts), []).append(frame)
+    return tuple(_function(name, tuple(group), own, known) for name, group in members.items())
+
+
+def _home(frame: Frame, starts: Mapping[tuple[str, str], list[FunctionName]]) -> FunctionName:
+    """The function that a frame is part of; of several with one name in one file, the last that starts before it."""
+    at = frame.resumes_at
+    if at is None or any(c.definition for c in frame.compilations):
+        return frame.name
+    before = [name for name in starts.get((frame.name.file, frame.name.name), ()) if name.line <= at]
+    return max(before, key=lambda name: name.line, default=frame.name)
+
+
+def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, known: Sources) -> Function:
+    lines = tuple(dict.fromkeys(line for frame in frames for line in _eager_lines(frame)))
+    if lines:  # only now: to find where a function ends, its file must be parsed
+        around = known.function_at(name.file, name.line)
+        is_it = around is not None and not name.module and name.line in {around.line, around.first}
+        lines = tuple(replace(line, last=around.last) for line in lines) if around and is_it else lines
+    refused = all(frame.key[0] is None and frame.outcome is Outcome.SKIPPED for frame in frames)
+    found = known.function_at(name.file, name.line) if refused and not name.module else None
+    is_generator = found is not None and found.generator
+    return Function(name, frames, _treatment(frames, lines), lines, own.owns(name.file), is_generator)
+
+
+def _eager_lines(frame: Frame) -> Iterable[Lines]:
+    """The rest of the function behind a break that nothing could resume from, and of a resume function given up."""
+    file = frame.compilations[0].file
+    if frame.resumes_at is not None and frame.outcome in {Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT}:
+        yield Lines(file, frame.resumes_at)
+    for event in frame.breaks:
+        at = next((at for at in reversed(event.user_stack) if at.file == file), None)
+        if event.outcome is BreakOutcome.SKIPPED_REST and at is not None:
+            yield Lines(file, at.line)
+
+
+def _parts(frames: tuple[Frame, ...]) -> int:
+    groups: dict[int | None, list[Frame]] = defaultdict(list)
+    for frame in frames:
+        groups[frame.resumes_at].append(frame)
+    total = 0
+    for at, group in groups.items():
+        sizes = [int(frame.graphs or frame.outcome is Outcome.COMPILED) for frame in group]
+        # Behind a branch torch makes a resume function for either way; other breaks of one line follow each other.
+        total += sum(sizes) if at is None or any(_breaks_at(frame, at) for frame in group) else max(sizes)
+    return total
+
+
+def _breaks_at(frame: Frame, line: int) -> bool:
+    return any(at.line == line and at.file == frame.name.file for event in frame.breaks for at in event.user_stack)
+
+
+def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:
+    outcomes = {frame.outcome for frame in frames}
+    if Outcome.FAILED in outcomes:
+        return Treatment.FAILED
+    if any(f.outcome is Outcome.RECOMPILE_LIMIT and f.resumes_at is None for f in frames):
+        return Treatment.LIMIT
+    graphs = _parts(frames)
+    if not graphs:
+        return _without_graphs(outcomes, eager)
+    if eager:
+        return Treatment.PARTLY_EAGER
+    is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)
+    return Treatment.SPLIT if graphs > 1 or is_cut else Treatment.WHOLE
+
+
+def _without_graphs(outcomes: set[Outcome], eager: tuple[Lines, ...]) -> Treatment:
+    # A frame that breaks before its first op is empty for torch, and runs eagerly from there.
+    if eager or Outcome.SKIPPED in outcomes:
+        return Treatment.EAGER
+    return Treatment.UNFINISHED if Outcome.UNFINISHED in outcomes else Treatment.EMPTY

@@ -1,0 +1,290 @@
+"""What a failed guard was about: its class, what changed in the author's names, from which value to which."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from compiler_lens.facts.recompiles.argument_names import Names, readable
+from compiler_lens.facts.recompiles.guard_values import DTYPES, EntryValues
+from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
+from compiler_lens.recording.model import GuardFailure
+
+_C = CauseClass
+
+_TENSOR = re.compile(
+    r"tensor '(?P<tensor>.*)' (?P<what>size|stride|dtype|dispatch key set|requires_grad|rank|device index) "
+)
+_INDEX = re.compile(r" mismatch at index (\d+)\.")
+_SIZE = re.compile(r"(?P<tensor>.+)\.shape\[(?P<axis>\d+)\]\Z")
+_NUMBER = re.compile(r"-?\d+\Z")
+_FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf|nan)\Z")
+_BACKEND = re.compile(r"compiler='?([^',)]+)")
+_PRESENCE = re.compile(r"[\w.]+\((.+), '?([^,']+)'?\)\Z")
+_SELF = re.compile(r"self\b")
+_IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
+_STATE = "GLOBAL_STATE changed"
+_BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
+# Causes that ask what class a value is of.
+OF_CLASS = frozenset((_C.BOOL_OR_NONE, _C.OBJECT_TYPE, _C.TENSOR_TYPE))
+
+# Where batches and sequences are: by the number of dimensions, and for two by names that speak of tokens.
+_TOKENS = re.compile(r"ids|mask|token|label|position", re.IGNORECASE)
+_PLURAL_RANK = 2
+_SEQUENCE_RANK = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """One failed guard, understood."""
+
+    cause: CauseClass
+    subject: str  # "x.shape[0]", "self.step", "len(cache)"
+    key: str  # under which the values of other entries have it
+    old: str = ""
+    new: str = ""
+
+
+def understand(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
+    """A failed guard of `entry`, when `now` was compiled; a value that nobody told is empty."""
+    made = _tensor(failure, names, entry, now) or _sentence(failure, names) or _expression(failure, names, entry, now)
+    kinds = entry.kind(made.subject), now.kind(made.subject)
+    if made.cause in OF_CLASS and "None" in kinds and all(kinds):
+        return Failed(_C.BOOL_OR_NONE, made.subject, made.key, *kinds)
+    old = made.old if made.old and not made.old.startswith((">=", "<=")) else entry.values.get(made.key) or made.old
+    new = made.new or now.values.get(made.key) or ("Tensor" if now.rank(made.key) is not None else "")
+    if made.cause in OF_CLASS:
+        new = new or kinds[1]
+    return replace(made, old=_plain(made.cause, old), new=_plain(made.cause, new))
+
+
+def _plain(cause: CauseClass, value: str) -> str:
+    """A value as its author would write it."""
+    if cause is _C.REQUIRES_GRAD:
+        return {"0": "False", "1": "True"}.get(value, value)
+    if cause is _C.BACKEND and (found := _BACKEND.search(value)):
+        return found[1]
+    if value.startswith("<class '") and value.endswith("'>"):
+        return value[8:-2].rpartition(".")[2]
+    return DTYPES.get(value, value) if cause is _C.DTYPE else value
+
+
+# -- tensors
+
+
+def _tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed | None:
+    found = _TENSOR.match(failure.text)
+    if found is None:
+        return None
+    tensor, index = readable(found["tensor"], names), _INDEX.search(failure.text)
+    if found["what"] == "size" and index:
+        name = _of_an_argument(f"{tensor}.shape[{index[1]}]", failure.old, failure.new, entry, now)
+        return _size(name, failure.old, failure.new, entry, now)
+    if found["what"] == "stride" and index:
+        name = f"{tensor}.stride({index[1]})"
+        return Failed(_C.STRIDE, name, name, failure.old, failure.new)
+    if found["what"] == "dispatch key set":
+        return _keys(tensor, failure)
+    cause, subject, key = {
+        "dtype": (_C.DTYPE, f"{tensor}.dtype", "dtype of "),
+        "requires_grad": (_C.REQUIRES_GRAD, f"{tensor}.requires_grad", "requires_grad of "),
+        "rank": (_C.RANK, f"{tensor}.dim()", "dim of "),
+        "device index": (_C.DEVICE, f"{tensor}.device", "device of "),
+    }[found["what"]]
+    return Failed(cause, subject, key + tensor, failure.old, failure.new)
+
+
+def _of_an_argument(name: str, old: str, new: str, entry: EntryValues, now: EntryValues) -> str:
+    """A size by the first argument whose same dimension changed in the same way: a batch is many tensors' size."""
+    axis = name[name.rindex(".shape[") :]
+    fixed = (key for key, value in entry.values.items() if value == old and key not in entry.varying)
+    changed = (key for key in fixed if key.endswith(axis) and now.values.get(key) == new)
+    return next((key for key in changed if key.removesuffix(axis).isidentifier()), name)
+
+
+def _size(name: str, old: str, new: str, entry: EntryValues, now: EntryValues) -> Failed:
+    # torch/fx/experimental/symbolic_shapes.py: sizes 0 and 1 never become symbols.
+    found = _SIZE.match(name)
+    cause = _C.ZERO_ONE if {old, new} & {"0", "1"} else _dimension(found, entry, now)
+    return Failed(cause, name, name, old, new)
+
+
+def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues) -> CauseClass:
+    if found is None:
+        return _C.SIZE
+    tensor, axis = found["tensor"], int(found["axis"])
+    rank = entry.rank(tensor) or now.rank(tensor) or 0
+    if axis == 0 and rank >= _PLURAL_RANK:
+        return _C.BATCH_SIZE
+    tokens = _TOKENS.search(tensor) is not None
+    if axis == 1 and ((rank == _PLURAL_RANK and tokens) or rank == _SEQUENCE_RANK):
+        return _C.SEQUENCE_LENGTH
+    return _C.SIZE
+
+
+def role(name: str, values: EntryValues) -> CauseClass:
+    """What a value that may vary is for: a batch, a sequence, another size, or a number."""
+    found = _SIZE.match(name)
+    return _dimension(found, values, values) if found else _C.INT_ARGUMENT
+
+
+def _keys(tensor: str, failure: GuardFailure) -> Failed:
+    old, new = (
+        text.removeprefix("DispatchKeySet(").removesuffix(")").split(", ") for text in (failure.old, failure.new)
+    )
+    device = next((k for k in old if k in _BACKENDS), ""), next((k for k in new if k in _BACKENDS), "")
+    if device[0] != device[1]:
+        return Failed(_C.DEVICE, f"{tensor}.device", f"device of {tensor}", *(name.lower() for name in device))
+    gone, come = ([k for k in one if k not in other] for one, other in ((old, new), (new, old)))
+    told = (", ".join(keys) or "plain" for keys in (gone, come))
+    return Failed(_C.DISPATCH_KEYS, tensor, f"keys of {tensor}", *told)
+
+
+# -- sentences of torch's
+
+
+def _sentence(failure: GuardFailure, names: Names) -> Failed | None:
+    text = failure.text
+    name = readable(failure.source, names)
+    if text.startswith(_STATE):
+        cause = _C.GRAD_MODE if name == "grad_mode" else _C.AUTOCAST if "autocast" in name else _C.OTHER_GLOBAL_STATE
+        subject = "autocast" if cause is _C.AUTOCAST else name.replace("_", " ")
+        return Failed(cause, subject, f"global {name}", failure.old, failure.new)
+    if text.startswith("expected type of "):
+        cause = _C.BOOL_OR_NONE if "NoneType" in failure.old + failure.new else _C.TENSOR_TYPE
+        old = "" if failure.old == "a tensor type" else failure.old  # torch before 2.15 does not say which
+        new = "None" if "NoneType" in failure.new else failure.new
+        return Failed(cause, name, f"type of {name}", old, new)
+    if text.startswith("Duplicate tensors found"):
+        return Failed(_C.ALIASING, name.replace('"', ""), text)
+    if text.startswith("BACKEND_MATCH"):
+        return Failed(_C.BACKEND, "the backend", "backend", failure.old, failure.new)
+    if text.startswith("Cache line invalidated"):
+        return Failed(_C.DEAD_OBJECT, name, f"life of {name}")
+    return _missing(text, name)
+
+
+def _missing(text: str, name: str) -> Failed | None:
+    if text.startswith("KeyError on "):
+        return Failed(_C.DICT_KEYS, name, f"key {name}", "present", "missing")
+    if text.startswith("IndexError on "):
+        return Failed(_C.LIST_LENGTH, name, f"index {name}", "present", "missing")
+    if text.startswith("getattr failed on source "):
+        return Failed(_attribute(name, text), name, f"attribute {name}", "present", "missing")
+    if "Accessor: " in text:
+        function = name.removesuffix(".__code__")
+        return Failed(_C.OBJECT_IDENTITY, function, f"identity of {function}", "a function" if function != name else "")
+    return None
+
+
+# -- expressions
+
+
+def _expression(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
+    name, text = readable(failure.source, names), failure.text
+    if text.startswith("___check_obj_id("):
+        return _identity(name, failure, names)
+    if text.startswith("___check_type_id("):
+        own = name == "self"
+        return Failed(_C.ANOTHER_MODULE if own else _C.OBJECT_TYPE, name, f"type of {name}", failure.old)
+    if name.startswith("len(") and name.endswith(")"):
+        return _length(name, failure, names, entry, now)
+    if ".shape[" in name or ".stride(" in name or not name:
+        return _on_sizes(name, failure, names)
+    return _on_value(name, failure, names)
+
+
+def _on_value(name: str, failure: GuardFailure, names: Names) -> Failed:
+    if name.startswith("list(dict.keys("):
+        return Failed(_C.DICT_KEYS, f"the keys of {_inside(name)}", name, failure.old)
+    if name.startswith(("set.__contains__(", "___dict_contains(", "hasattr(")):
+        return _presence(name, failure)
+    if name.startswith("math.isnan("):
+        inner = name[len("math.isnan(") : -1]
+        return Failed(_C.FLOAT_ARGUMENT, inner, inner)
+    return Failed(_value_class(failure, name, names), _named(failure, name), name, failure.old)
+
+
+def _presence(name: str, failure: GuardFailure) -> Failed:
+    """Of a key, a member of a set or an attribute, that was wanted to be there or not to."""
+    old, new = ("missing", "present") if failure.old == "False" else ("present", "missing")
+    found = _PRESENCE.match(name)
+    if found is None:
+        return Failed(_C.DICT_KEYS, name, name, old, new)
+    if name.startswith("hasattr("):
+        return Failed(_attribute(found[1], failure.source), f"{found[1]}.{found[2]}", name, old, new)
+    holder, key = (found[1], found[2]) if name.startswith("set.") else (found[2], found[1])
+    return Failed(_C.DICT_KEYS, f"{key} in {holder}", name, old, new)
+
+
+def _inside(name: str) -> str:
+    return name.rpartition("(")[2].partition(")")[0]
+
+
+def _identity(name: str, failure: GuardFailure, names: Names) -> Failed:
+    if name == "self" and names.wrapper:
+        return Failed(_C.ANOTHER_MODULE, name, f"identity of {name}", failure.old)
+    if failure.old in {"<class 'NoneType'>", "<class 'bool'>", "None", "True", "False"}:
+        return Failed(_C.BOOL_OR_NONE, name, f"identity of {name}", failure.old)
+    return Failed(_C.OBJECT_IDENTITY, name, f"identity of {name}", failure.old)
+
+
+def _length(name: str, failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
+    inside = name[len("len(") : -1]
+    if names.wrapper and inside in {"args", "kwargs"}:
+        return Failed(
+            _C.CALL_STYLE, "arguments by position" if inside == "args" else "arguments by keyword", name, failure.old
+        )
+    # DictGuardManager writes `len(d) != 2` for the two it wants; any other length is a leaf guard of its own kind.
+    a_dict = "!=" in failure.text or inside in entry.dicts | now.dicts
+    return Failed(_C.DICT_KEYS if a_dict else _C.LIST_LENGTH, name, name, failure.old)
+
+
+def _on_sizes(name: str, failure: GuardFailure, names: Names) -> Failed:
+    text = readable(failure.text, names)
+    found = _SIZE.match(name)
+    if found and text == f"2 <= {name}":
+        return Failed(_C.ZERO_ONE, name, name, failure.old)
+    if ".stride(" in text or "._base" in text:
+        return Failed(_C.STRIDE, name or text, name or text)
+    if found and failure.old:
+        return Failed(_C.SHAPE_EXPRESSION, text, name, failure.old)
+    if name or ".shape[" in text:
+        return Failed(_C.SHAPE_EXPRESSION, text, text, "True", "False")
+    return Failed(_C.OTHER, text, text)
+
+
+def _named(failure: GuardFailure, name: str) -> str:
+    return f"global {name}" if failure.source.startswith("G[") else name
+
+
+def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass:
+    root, *path = re.split(r"(?=[.\[])", name, maxsplit=1)
+    if failure.source.startswith("G["):
+        return _C.GLOBAL
+    if ".param_groups[" in name or name.startswith("param_groups["):
+        return _C.OPTIMIZER
+    if name.endswith(".training"):
+        return _C.TRAINING_MODE
+    if names.is_captured(root):
+        return _C.CLOSURE
+    if path and "." in path[0]:
+        return _attribute(name, failure.source)
+    return _BY_VALUE.get(failure.old) or _by_form(failure.old)
+
+
+def _attribute(name: str, source: str) -> CauseClass:
+    """Of a module, as far as its name tells, or of another object."""
+    return _C.MODULE_ATTRIBUTE if _SELF.match(name) or _IN_MODULE.search(source) else _C.OBJECT_ATTRIBUTE
+
+
+_BY_VALUE: Mapping[str, CauseClass] = dict.fromkeys(("True", "False", "None", "not None"), _C.BOOL_OR_NONE)
+
+
+def _by_form(value: str) -> CauseClass:
+    if value.startswith((">= ", "<= ")) or _NUMBER.match(value):
+        return _C.INT_ARGUMENT
+    if _FLOAT.match(value):
+        return _C.FLOAT_ARGUMENT
+    return _C.STRING_ARGUMENT if value[:1] in {"'", '"'} else _C.OTHER

@@ -1,0 +1,293 @@
+"""Why functions were compiled again, told as a person would: what changed, how often, at what price, what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from compiler_lens.facts.breaks.cards import innermost
+from compiler_lens.facts.program.coverage import Coverage, FunctionName, resumed_line
+from compiler_lens.facts.program.ownership import innermost_own
+from compiler_lens.facts.recompiles.argument_names import phrase
+from compiler_lens.facts.recompiles.guard_values import EntryValues
+from compiler_lens.facts.recompiles.recompile_facts import (
+    Decided,
+    Facts,
+    author_name,
+    decide,
+    recompile_facts,
+    whole_line,
+)
+from compiler_lens.facts.recompiles.recompile_fixes import (
+    BEHIND_A_BREAK,
+    COUNTED,
+    COUNTED_IN_MODULE,
+    FIXES,
+    CauseClass,
+    Fix,
+)
+from compiler_lens.recording.model import (
+    Compilation,
+    CompileId,
+    Graph,
+    GraphBreak,
+    Outcome,
+    Recompile,
+    Recording,
+    SourceLine,
+)
+
+_OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
+_UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+)).*")
+_NO_WORD = re.compile(r"\W+")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One recompile: what a value was and what it became; empty where neither torch nor a guard told."""
+
+    decided: Decided
+    frame: CompileId  # the first compilation of its frame
+    old: str = ""
+    new: str = ""
+
+    @property
+    def recompile(self) -> Recompile:
+        """The recompile itself, with all that torch said."""
+        return self.decided.recompile
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A value, and how many times in a row it was there; an empty value is one that nobody told."""
+
+    value: str
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """All recompiles of a function for one cause."""
+
+    cause: CauseClass
+    subject: str  # what changed, in the author's names: "x.shape[0]", "self.step"; empty if torch gave no reason
+    changes: tuple[Change, ...]
+    fix: Fix
+    line: SourceLine | None  # the innermost line of the user's that depends on it, as far as torch told
+    seconds: float  # of these recompiles, their backwards included
+    benign: bool  # how torch.compile is meant to work: nothing to do
+
+    @property
+    def series(self) -> tuple[Step, ...]:
+        """The values in the order in which they came, equal ones in a row as one step; empty if nobody told any.
+
+        Of several frames, a function and its rests behind graph breaks, those of the one recompiled most often.
+        """
+        steps = _folded(_values(max(_by_frame(self.changes), key=len)))
+        return steps if any(step.value for step in steps) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class RecompileStory:
+    """Everything about the recompiles of one function."""
+
+    function: FunctionName  # as its author names it: "Model.forward"
+    chapters: tuple[Chapter, ...]  # the most recompiles first
+    compilations: int  # how many times it was really compiled, the first times included
+    parts: int  # frames that were recompiled: the function itself, and the rests of it behind graph breaks
+    seconds: float  # of all recompiles
+    limit: CompileId | None = None  # where the recompile limit was hit: it runs eagerly since
+    repeats_breaks: int = 0  # graph breaks of recompilations at lines where the first compilation broke too
+
+    @property
+    def recompiles(self) -> int:
+        """How many times its compiled code did not fit."""
+        return sum(len(chapter.changes) for chapter in self.chapters)
+
+    @property
+    def benign(self) -> bool:
+        """Whether there is nothing to do."""
+        return self.limit is None and all(chapter.benign for chapter in self.chapters)
+
+
+def recompile_stories(recording: Recording, covered: Coverage | None = None) -> tuple[RecompileStory, ...]:
+    """A story for every function that was recompiled: those that need something done first, then by seconds.
+
+    Every recompile of the recording is in exactly one chapter of one story. `covered` is its coverage, if known.
+    """
+    if not recording.recompiles:
+        return ()
+    facts = recompile_facts(recording, covered=covered)
+    groups: dict[FunctionName, list[Recompile]] = {}
+    for recompile in recording.recompiles:
+        groups.setdefault(facts.home(recompile.compile_id), []).append(recompile)
+    members: dict[FunctionName, list[Compilation]] = {}
+    for compilation in recording.compilations:
+        members.setdefault(facts.home(compilation.compile_id), []).append(compilation)
+    stories = [_story(home, group, members.get(home, ()), facts) for home, group in groups.items()]
+    return tuple(sorted(stories, key=lambda s: (s.benign, s.limit is None, -s.seconds, -s.recompiles)))
+
+
+def _story(
+    home: FunctionName, recompiles: Sequence[Recompile], members: Sequence[Compilation], facts: Facts
+) -> RecompileStory:
+    function = next((author_name(c, facts) for c in members if not c.resumes), home)
+    groups: dict[tuple[CauseClass, str], list[Decided]] = {}
+    for decided in (decide(recompile, facts) for recompile in recompiles):
+        names = facts.names[decided.recompile.compile_id]
+        groups.setdefault((decided.failed.cause, phrase(decided.failed.subject, names)), []).append(decided)
+    chapters = [_chapter(cause, subject, group, function, facts) for (cause, subject), group in groups.items()]
+    frames = {facts.lives.first(recompile.compile_id) for recompile in recompiles}
+    ours = [c for c in members if facts.lives.first(c.compile_id) in frames]
+    return RecompileStory(
+        function,
+        tuple(sorted(chapters, key=lambda chapter: -len(chapter.changes))),
+        sum(c.outcome is not Outcome.RECOMPILE_LIMIT for c in ours),
+        len(frames),
+        sum(chapter.seconds for chapter in chapters),
+        next((c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT), None),
+        sum(_repeated(recompile, facts) for recompile in recompiles),
+    )
+
+
+def _chapter(
+    cause: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
+) -> Chapter:
+    changes = tuple(_changes(group, facts))
+    line = next((line for decided in group if (line := _line(decided, facts))), None)
+    fix = _fix(cause, subject, line, group, facts)
+    return Chapter(
+        cause,
+        subject,
+        changes,
+        replace(fix, change=_worded(fix.change, subject, function, changes)),
+        line,
+        sum(_seconds(facts.compilations.get(decided.recompile.compile_id)) for decided in group),
+        max(map(len, _by_frame(changes))) <= fix.free,
+    )
+
+
+def _changes(group: Sequence[Decided], facts: Facts) -> Iterator[Change]:
+    """What each recompile changed; a new value that was told only when it failed itself, by the recompile after it."""
+    for this, after in pairwise([*group, None]):
+        if this is None:
+            return
+        own, new = this.recompile.compile_id, this.failed.new
+        if not new and after and after.failure and facts.lives.entry(after.recompile, after.failure) == own:
+            new = after.failed.old
+        yield Change(this, facts.lives.first(own), this.failed.old, new)
+
+
+def _by_frame(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
+    frames: dict[CompileId, list[Change]] = {}
+    for change in changes:
+        frames.setdefault(change.frame, []).append(change)
+    return list(frames.values())
+
+
+def _values(changes: Sequence[Change]) -> Iterator[str]:
+    last: str | None = None
+    for change in changes:
+        if last == change.new != change.old and change.new:
+            continue  # another entry of the same function learns of the value that is there already
+        if last is None or (change.old and change.old != last):
+            yield change.old
+        yield change.new
+        last = change.new
+
+
+def _folded(values: Iterator[str]) -> tuple[Step, ...]:
+    steps: list[Step] = []
+    for value in values:
+        if steps and steps[-1].value == value:
+            steps[-1] = replace(steps[-1], times=steps[-1].times + 1)
+        else:
+            steps.append(Step(value))
+    return tuple(steps)
+
+
+def _seconds(compilation: Compilation | None) -> float:
+    return (compilation.seconds or 0.0) + (compilation.backward_seconds or 0.0) if compilation else 0.0
+
+
+# -- lines
+
+
+def _line(decided: Decided, facts: Facts) -> SourceLine | None:
+    """Where the user's code depends on what changed: the failed guard's line, else that of the entry's guard on it."""
+    if decided.failure is None:
+        return None
+    entry = facts.lives.entry(decided.recompile, decided.failure)
+    found = _OF_TENSOR.match(decided.failed.subject)
+    guarded = facts.values.get(entry, EntryValues()).lines.get(found["tensor"] if found else decided.failed.subject)
+    stack = decided.failure.user_stack
+    at = innermost_own(stack) if len(stack) > 1 else (stack[0] if stack else guarded)
+    own = whole_line(at, entry, facts) if at else None
+    return own or _first_use(decided.failure.source, facts.graphs.get(entry, ()))
+
+
+def _first_use(source: str, graphs: Sequence[Graph]) -> SourceLine | None:
+    """The user's line that first uses an input of a graph; Dynamo calls the input of `args[0]` l_args_0_."""
+    name = f"l_{_NO_WORD.sub('_', source).strip('_')}_"
+    users = (node for graph in graphs for node in graph.nodes if name in node.inputs)
+    return next((line for node in users if (line := innermost_own(node.source))), None)
+
+
+def _repeated(recompile: Recompile, facts: Facts) -> int:
+    before = facts.lives.first(recompile.compile_id)
+    first = {_place(b) for b in facts.breaks.get(before, ())} if before != recompile.compile_id else set()
+    return sum(_place(b) in first for b in facts.breaks.get(recompile.compile_id, ()))
+
+
+def _place(event: GraphBreak) -> tuple[str, int] | None:
+    at = innermost_own(event.user_stack) or innermost(event)
+    return (at.file, at.line) if at else None
+
+
+# -- words of a fix
+
+_WRITTEN = (CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE)
+
+
+def _fix(cause: CauseClass, subject: str, line: SourceLine | None, group: Sequence[Decided], facts: Facts) -> Fix:
+    """The fix of a class, but for what the function writes itself and for what only a graph break hands over."""
+    if all(decided.failure and "___stack" in decided.failure.source for decided in group):
+        at = next((resumed_line(c) for d in group if (c := facts.compilations.get(d.recompile.compile_id))), None)
+        return replace(FIXES[cause], change=BEHIND_A_BREAK.replace("{line}", str(at))) if at else FIXES[cause]
+    varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
+    if cause not in _WRITTEN or varies or line is None or not _writes(line.code, subject):
+        return FIXES[cause]
+    return COUNTED_IN_MODULE if cause is CauseClass.MODULE_ATTRIBUTE else COUNTED
+
+
+def _writes(code: str, subject: str) -> bool:
+    """`self.calls += 1`, `self.calls = self.calls + 1`."""
+    *path, last = _WORD.findall(subject.removeprefix("global ")) or [""]
+    name = (r"[.'\"]" if path else r"(?<![\w.])") + rf"{re.escape(last)}\b"
+    written = rf"{name}['\"\]]*\s*(?:(?:[-+*/%|&^@]|<<|>>)+=|=(?!=).*{name})"
+    return bool(last) and re.search(written, code) is not None
+
+
+def _classes(changes: Sequence[Change]) -> str:
+    found = list(dict.fromkeys(value for change in changes for value in (change.old, change.new) if value))
+    return f": it was {' and '.join(found)}" if len(found) > 1 else ""
+
+
+def _worded(change: str, subject: str, function: FunctionName, changes: Sequence[Change]) -> str:
+    name = subject.removeprefix("global ") or "the value"
+    unnamed = _UNNAMED.fullmatch(subject)
+    found = _OF_TENSOR.match(subject)
+    axis = re.search(r"\d+", subject) if unnamed else None
+    words: Mapping[str, str] = {
+        "name": name,
+        "tensor": f"<{unnamed['what']}>" if unnamed else found["tensor"] if found else name,
+        "axis": axis[0] if axis else found["axis"] if found else "0",
+        "list": name.removeprefix("len(").removesuffix(")"),
+        "attribute": next(reversed(_WORD.findall(name)), name),
+        "function": function.name,
+        "classes": _classes(changes),
+    }
+    return change.format(**words)

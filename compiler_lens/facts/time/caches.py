@@ -1,0 +1,51 @@
+"""Cold or warm: what torch's compile caches answered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, CompileId, Recording
+
+
+class Warmth(Enum):
+    """How much of the compiling was answered from caches."""
+
+    COLD = "cold"
+    WARM = "warm"
+    PARTLY = "partly_warm"
+    UNKNOWN = "unknown"  # no cache was asked, or none told us
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSummary:
+    """Compilations that asked a cache, and how many needed no Inductor."""
+
+    warmth: Warmth
+    warm: int  # compilations answered from a cache
+    asked: int  # compilations that asked one
+    results: Mapping[tuple[CacheLayer, CacheResult], int]
+
+
+def cache_summary(recording: Recording) -> CacheSummary:
+    """What the caches answered, per compilation and per layer."""
+    by_id: dict[CompileId, list[CacheOutcome]] = {}
+    for outcome in recording.caches:
+        by_id.setdefault(outcome.compile_id, []).append(outcome)
+    warm = sum(_is_warm(outcomes) for outcomes in by_id.values())
+    results = Counter((o.layer, o.result) for o in recording.caches)
+    return CacheSummary(_warmth(warm, len(by_id)), warm, len(by_id), results)
+
+
+def _is_warm(outcomes: list[CacheOutcome]) -> bool:
+    """An AOTAutograd hit brings everything; without one, all of the FX graphs must have been found."""
+    results = {layer: {o.result for o in outcomes if o.layer is layer} for layer in CacheLayer}
+    return CacheResult.HIT in results[CacheLayer.AOT_AUTOGRAD] or results[CacheLayer.FX_GRAPH] == {CacheResult.HIT}
+
+
+def _warmth(warm: int, asked: int) -> Warmth:
+    if not asked:
+        return Warmth.UNKNOWN
+    return Warmth.COLD if not warm else Warmth.WARM if warm == asked else Warmth.PARTLY

@@ -1,0 +1,375 @@
+"""The file that a recording is written to, event by event, and read back from.
+
+One JSON value a line, appended by a single unbuffered write as things happen, so that a killed process loses
+nothing that was seen. The first line is the header. A text longer than `INLINE_LIMIT` stands once, in a line of
+its own (`{"@": 3, "is": "..."}`), and events refer to it by number (`{"@": 3}`).
+
+What is in an event line: `e` name, `at` seconds, `run`, `id` torch's compile id, `n` attempt, `m` metadata,
+`x` payload, `th` thread, `c` came from beside a cache entry. Absent means the default of `event.Event`.
+The last line is an event of its own, `lens.closed`, where the header promises one: a file without it has no end yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import gzip
+import hashlib
+import io
+import itertools
+import json
+import os
+import stat
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.event import NO_ID, Event
+from compiler_lens.recording.model import THE_END, CaptureProblem
+
+# 1: the first.
+FORMAT_VERSION = 1
+MAGIC = "compiler_lens"
+_GZIP = b"\x1f\x8b"
+REFERENCE = "@"  # the key of a line that holds a text, and of a value that refers to one
+_CLOSED = "lens.closed"
+_PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
+_NO_END = "it is still being written, or the process ended early"
+INLINE_LIMIT = 200  # characters; shorter texts are cheaper to repeat than to refer to
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=str).encode
+_scan = json.JSONDecoder().raw_decode
+
+
+def _line(value: Any) -> bytes:
+    # surrogatepass: user source may hold lone surrogates, and must not stop a recording.
+    return _encode(value).encode("utf-8", "surrogatepass") + b"\n"
+
+
+class JournalWriter:
+    """Appends events to a file, or to memory where there is no file or the file fails.
+
+    Safe to call from several threads. A forked child's calls do nothing: the journal is its parent's.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.failure: str | None = None  # why the file does not hold everything
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # a signal handler of the user's may compile while we write
+        self._texts: dict[bytes, int] = {}
+        self._numbers = itertools.count()
+        self._memory: list[bytes] = []
+        self._file: _File | None = None
+        self._closed = False
+        self._header = _line({MAGIC: FORMAT_VERSION, "pid": self._pid, _PROMISE: 1})
+        if path is not None:
+            try:
+                self._file = _open_unshared(path)
+                self.path = self._file.path
+            except OSError as error:
+                why = (error.strerror or error) if path.parent.is_dir() else f"there is no folder {path.parent}"
+                self.failure = f"cannot write {path}: {why}"
+        self._write(self._header)
+
+    def append(self, event: Event) -> None:
+        """Write one event. Never raises for a failing disk: see `failure`."""
+        if self._closed or os.getpid() != self._pid:
+            return
+        with self._lock:
+            new_texts: dict[bytes, tuple[int, str]] = {}
+            value = _event_value(event, lambda text: self._intern(text, new_texts))
+            texts = [_line({REFERENCE: number, "is": text}) for number, text in new_texts.values()]
+            self._write(b"".join(texts) + _line(value))
+            # Only now: an interrupt in between must not leave a reference to a text that was never written.
+            self._texts.update((digest, number) for digest, (number, _) in new_texts.items())
+
+    def _intern(self, text: str, new_texts: dict[bytes, tuple[int, str]]) -> Any:
+        if len(text) <= INLINE_LIMIT:
+            return text
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        number = self._texts.get(digest)
+        if number is None:
+            number = new_texts.setdefault(digest, (next(self._numbers), text))[0]
+        return {REFERENCE: number}
+
+    def _write(self, data: bytes) -> None:
+        file = self._file
+        if file is None or not file.is_readable:
+            self._memory.append(data)
+        if file is None:
+            return
+        try:
+            written = file.write(data)
+        except OSError as error:
+            self._go_on_in_memory(file, data, error.strerror or str(error))
+        else:
+            if written < len(data):
+                self._go_on_in_memory(file, data[written:], os.strerror(errno.ENOSPC))
+
+    def _go_on_in_memory(self, file: _File, rest: bytes, why: str) -> None:
+        """The file keeps what it has; `contents` joins the two."""
+        self.failure = f"{self.path} is incomplete: {why}"
+        if file.is_readable:
+            self._memory = [self._file_contents(), rest]
+        self._file = None
+        file.close()
+
+    def _file_contents(self) -> bytes:
+        try:
+            data = self._file.read() if self._file else self._read_by_name()
+        except OSError:  # the descriptor was closed by somebody else
+            data = self._read_by_name()
+        if data.startswith(self._header):
+            return data
+        self.failure = self.failure or f"{self.path} was changed by somebody else"
+        return self._header + data
+
+    def _read_by_name(self) -> bytes:
+        try:
+            return self.path.read_bytes() if self.path else b""
+        except OSError as error:
+            self.failure = f"cannot read {self.path} again: {error.strerror or error}"
+            return b""
+
+    def contents(self) -> bytes:
+        """All that was written, as the file would hold it had nothing failed."""
+        with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
+            return b"".join(self._memory) if self._memory else self._file_contents()
+
+    def close(self) -> None:
+        """Let go of the file. Later events are dropped; `contents` still answers."""
+        with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
+            is_ours = os.getpid() == self._pid and not self._closed
+            self._closed = True
+            file, self._file = self._file, None
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    if is_ours:
+                        file.write(_closing_line())
+                file.close()
+
+
+class _File:
+    """An open journal file: a descriptor that is checked to be still ours before each use.
+
+    A program may close all descriptors (a daemon does), and the next file it opens gets our number.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+        status = os.fstat(self._descriptor)
+        self._identity = status.st_dev, status.st_ino
+        self.is_readable = stat.S_ISREG(status.st_mode)  # what goes to a device is kept in memory too
+        if stat.S_ISFIFO(status.st_mode):  # a pipe that nobody empties would stop the program
+            os.close(self._descriptor)
+            raise OSError(errno.ESPIPE, "it is a pipe")
+
+    def lock(self) -> bool:
+        """Claim the file; False if another writer has it."""
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass  # a file system without locks
+        return True
+
+    def empty(self) -> None:
+        with contextlib.suppress(OSError):  # a device has no length
+            os.ftruncate(self._descriptor, 0)
+
+    def write(self, data: bytes) -> int:
+        return os.write(self._mine(), data)
+
+    def read(self) -> bytes:
+        """Everything in it, by descriptor: the name may be gone."""
+        parts: list[bytes] = []
+        at = 0
+        while part := os.pread(self._mine(), 1 << 30, at):
+            parts.append(part)
+            at += len(part)
+        return b"".join(parts)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._mine())
+
+    def _mine(self) -> int:
+        status = os.fstat(self._descriptor)
+        if (status.st_dev, status.st_ino) != self._identity:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        return self._descriptor
+
+
+def _open_unshared(path: Path) -> _File:
+    """Open *path* anew, or a name beside it while another process records there (the ranks of one job)."""
+    for name in (path.name, f"{path.stem}.{os.getpid()}{path.suffix}"):
+        file = _File(path.parent / name)
+        if file.lock():
+            file.empty()
+            return file
+        file.close()
+    raise OSError(errno.EBUSY, "it is being recorded to already")
+
+
+def _event_value(event: Event, intern: Callable[[str], Any]) -> dict[str, Any]:
+    value: dict[str, Any] = {"e": event.name, "at": round(event.at, 6)}
+    if event.run is not None:
+        value["run"] = event.run
+    if event.torch_id != NO_ID:
+        value["id"] = event.torch_id
+    if event.attempt:
+        value["n"] = event.attempt
+    if event.meta:
+        value["m"] = {key: intern(v) if isinstance(v, str) else v for key, v in event.meta.items()}
+    if event.text is not None:
+        value["x"] = intern(event.text)
+    if event.thread:
+        value["th"] = event.thread
+    if event.cached:
+        value["c"] = 1
+    return value
+
+
+def is_journal(path: Path) -> bool:
+    """Whether the file, gzipped or not, begins as a journal does."""
+    with path.open("rb") as file:
+        is_gzipped = file.read(len(_GZIP)) == _GZIP
+    try:
+        with gzip.open(path) if is_gzipped else path.open("rb") as file:
+            return file.read(len(MAGIC) + 3) == f'{{"{MAGIC}"'.encode()
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return False
+
+
+def read_journal(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
+    """The events of a journal file, gzipped or not, and what is wrong with the file.
+
+    Raises `RecordingFileError` where nothing can be read: no file, no journal, a newer format.
+    """
+    try:
+        with path.open("rb") as file:
+            if file.read(len(_GZIP)) != _GZIP:
+                file.seek(0)
+                return _parse_lines(file, os.fstat(file.fileno()).st_size, str(path))
+        return _parse_zipped(path)
+    except OSError as error:
+        raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
+
+
+def _parse_zipped(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
+    data, damage = bytearray(), None
+    with gzip.open(path) as file:
+        try:
+            while block := file.read1(1 << 20):
+                data += block
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            damage = CaptureProblem("journal", f"{path} cannot be unpacked to its end: {error}")
+    events, problems = _parse_lines(io.BytesIO(data), len(data), str(path))
+    return events, (damage, *problems) if damage else problems
+
+
+def parse_journal(data: bytes, name: str) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
+    """The events in the bytes of a journal that may go on, up to the first damage, and a problem that tells of it."""
+    return _parse_lines(io.BytesIO(data), len(data), name, goes_on=True)
+
+
+def whole(data: bytes) -> bytes:
+    """The bytes of a journal that may go on as those of a file that does not."""
+    is_closed = _is_closing(data[data.rfind(b"\n", 0, -1) + 1 :])
+    return data if is_closed else data + _closing_line()
+
+
+def _closing_line() -> bytes:
+    return _line({"e": _CLOSED, "at": round(time.time(), 6)})
+
+
+def _is_closing(line: bytes) -> bool:
+    return line.startswith(f'{{"e":"{_CLOSED}"'.encode())
+
+
+def _parse_lines(
+    lines: Iterator[bytes], size: int, name: str, *, goes_on: bool = False
+) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
+    line = next(lines, b"")
+    is_closed = _check_header(line, name) or goes_on
+    events: list[Event] = []
+    problem = None
+    texts: dict[int, str] = {}
+    offset = len(line)
+    for number, line in enumerate(lines, start=2):
+        try:
+            if _is_closing(line):
+                is_closed = True
+            elif line != b"\n":
+                _take(_decode(line), texts, events)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            problem = f"{name} is damaged at line {number}: the {size - offset:,} bytes from there on could not be read"
+            break
+        offset += len(line)
+    if problem is None and not line.endswith(b"\n"):
+        problem = f"{name} is cut off at its end"
+    if problem is None and not is_closed:
+        problem = _NO_END
+    return tuple(events), (CaptureProblem(THE_END, problem),) if problem else ()
+
+
+def _decode(line: bytes) -> Any:
+    text = line.decode("utf-8", "surrogatepass")
+    value, end = _scan(text)  # not json.loads, which takes twice as long for a short line
+    if end != len(text) - 1 and text[end:].strip():
+        raise ValueError("more than one value in a line")
+    return value
+
+
+def _check_header(head: bytes, name: str) -> bool:
+    """Raise `RecordingFileError` for what is no journal. Gives whether it may end without the line that closes it."""
+    try:
+        header = json.loads(head)
+        version = header[MAGIC]
+    except (ValueError, KeyError, TypeError):
+        raise RecordingFileError(
+            f"{name} is no recording: neither a journal of compiler_lens nor a TORCH_TRACE log"
+        ) from None
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise RecordingFileError(
+            f"{name} has format {version}, this compiler_lens reads up to {FORMAT_VERSION}: "
+            "upgrade it with pip install --upgrade compiler_lens"
+        )
+    return _PROMISE not in header
+
+
+def _take(value: dict[str, Any], texts: dict[int, str], events: list[Event]) -> None:
+    if "is" in value:
+        texts[value[REFERENCE]] = value["is"]
+        return
+    # Interned: there are few names, each told a hundred thousand times in a large journal.
+    meta = {sys.intern(key): v if type(v) is not dict else _resolve(v, texts) for key, v in value.get("m", {}).items()}
+    frame, recompile, autograd = value.get("id", NO_ID)
+    events.append(
+        Event(
+            name=sys.intern(value["e"]),
+            at=float(value["at"]),
+            run=value.get("run"),
+            torch_id=(frame, recompile, autograd),
+            attempt=value.get("n", 0),
+            meta=meta,
+            text=_resolve(value.get("x"), texts),
+            thread=value.get("th", 0),
+            cached=bool(value.get("c")),
+        )
+    )
+
+
+def _resolve(value: Any, texts: dict[int, str]) -> Any:
+    if type(value) is dict and len(value) == 1 and REFERENCE in value:
+        return texts[value[REFERENCE]]
+    return value

@@ -1,0 +1,284 @@
+"""Reads logs that torch wrote under `TORCH_TRACE=folder`, as the events that we would have recorded.
+
+A log is a sequence of records (`TorchLogsFormatter.format` in torch/_logging/_internal.py, alike from 2.11 to 2.15):
+a line `V1121 04:30:00.123000 <pid> <path>:<line>] {json}`, then the payload, each of its lines behind one tab.
+Nothing else begins with a tab, so records are found, and payloads restored, without looking at single lines.
+"""
+
+from __future__ import annotations
+
+import calendar
+import gzip
+import hashlib
+import json
+import re
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.event import RECORD_CONTEXT, Event, TorchId
+from compiler_lens.recording.model import CaptureProblem, CompileId
+
+_HEADER = re.compile(
+    rb"^(?:\[rank\d+\]:)?[VIWEC](?P<month>0[1-9]|1[0-2])(?P<day>\d\d) "
+    rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) (?P<pid>\d+) [^\n]*?:\d+\] (?P<record>\{\"[^\n]*)",
+    re.MULTILINE,
+)
+_BOUNDARY = re.compile(rb"\n(?=[^\t])")
+# The first word of a compilation is the start of one of these spans, then comes dynamo_start: once in its life each.
+_FIRST_SPAN = re.compile(rb'\t\{\n\t"name": "(dynamo|compiled_autograd)",\n.*^\t"ph": "B"', re.DOTALL | re.MULTILINE)
+_SPAN_TIME = re.compile(rb'\{"chromium_event": [^\n]*\n(?:\t[^\n]*\n)*?\t"ts": (\d+(?:\.\d+)?)')
+_BLOCK = 1 << 20
+_GZIP = b"\x1f\x8b"
+
+
+def is_torch_log(path: Path) -> bool:
+    """Whether the file holds records of torch's structured trace. False for what cannot be read."""
+    try:
+        return _HEADER.search(_head(_blocks(path, []))) is not None
+    except OSError:
+        return False
+
+
+def torch_log_files(folder: Path) -> tuple[Path, ...]:
+    """The logs in a `TORCH_TRACE` folder: one for each process that compiled, by rank and then by age."""
+    files = [path for path in folder.iterdir() if path.is_file() and is_torch_log(path)]
+    return tuple(sorted(files, key=lambda path: (_rank_in_name(path), path.stat().st_mtime, path.name)))
+
+
+def _rank_in_name(path: Path) -> int:
+    # dedicated_log_torch_trace_rank_3_x8d2k1.log
+    found = re.search(r"_rank_(\d+)_", path.name)
+    return int(found[1]) if found else -1
+
+
+def read_torch_log(
+    path: Path, wanted: frozenset[str] | None = None
+) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
+    """The events of a `TORCH_TRACE` log, which may be gzipped, and what is wrong with the log.
+
+    *wanted* names the events whose payload is asked for; the others come without. A log knows no threads: `thread`
+    is 0, or the process id where a forked child wrote to its parent's log. A damaged payload is kept, with a problem.
+    Raises `RecordingFileError` where nothing can be read: no file, a folder, no log.
+    """
+    events: list[Event] = []
+    problems: list[CaptureProblem] = []
+    try:
+        blocks = _blocks(path, problems)
+        head = _head(blocks)
+        first = _HEADER.search(head)
+        if first is None:
+            raise RecordingFileError(_why_no_log(path, head, problems))
+        reader = _Reader(wanted, _clock(first, head, path.stat().st_mtime), first["pid"])
+        for chunk in _chunks(chain([head], blocks)):
+            reader.take(chunk, events, problems)
+    except IsADirectoryError as error:
+        raise RecordingFileError(f"{path} is a folder: name one of the logs in it") from error
+    except OSError as error:
+        raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
+    return tuple(events), _with_cut_off(problems, reader)
+
+
+def _why_no_log(path: Path, head: bytes, problems: list[CaptureProblem]) -> str:
+    if problems:
+        return f"cannot open {path}: {problems[0].message}"
+    if not head:
+        return f"{path} is empty: the process that made it compiled nothing, or was stopped before it did"
+    return f"{path} is no TORCH_TRACE log: run the program with TORCH_TRACE=folder and name a log of that folder"
+
+
+def _blocks(path: Path, problems: list[CaptureProblem]) -> Iterator[bytes]:
+    """The file's bytes, unpacked if it is gzipped. What cannot be unpacked ends it, and is a problem."""
+    with path.open("rb") as file:
+        if file.peek(2)[:2] != _GZIP:
+            while block := file.read(_BLOCK):
+                yield block
+            return
+        with gzip.open(file) as unzipped:
+            try:
+                while block := unzipped.read1(_BLOCK):  # unlike read, it keeps nothing back when the next one fails
+                    yield block
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                problems.append(CaptureProblem("torch_log", f"the file could not be unpacked to its end: {error}"))
+
+
+def _head(blocks: Iterator[bytes]) -> bytes:
+    return b"".join(islice(blocks, 8))  # a block of a gzipped file may be as small as some 10 kB
+
+
+def _chunks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The log cut before every line that does not begin with a tab; holds one record or one block in memory."""
+    parts: list[bytes] = []
+    size, enough = 0, _BLOCK
+    for block in blocks:
+        parts.append(block)
+        size += len(block)
+        if size >= enough:
+            *whole, rest = _BOUNDARY.split(b"".join(parts))
+            yield from whole
+            parts, size = [rest], len(rest)
+            enough = 2 * size + _BLOCK  # growing, so that one huge record is not scanned over and over
+    yield from _BOUNDARY.split(b"".join(parts).removesuffix(b"\n"))
+
+
+def _clock(first: re.Match[bytes], head: bytes, changed: float) -> Callable[[re.Match[bytes]], float]:
+    """Turns a record's time into seconds since the epoch.
+
+    Records tell local time without year or zone. The first timed event tells its time in full; without one, the
+    file's own time gives the year and this machine the zone.
+    """
+    span = _SPAN_TIME.search(head)
+    if span is None:
+        at = time.localtime(changed)
+        naive = _naive_clock(first, at.tm_year - ((int(first["month"]), int(first["day"])) > (at.tm_mon, at.tm_mday)))
+        shift = -time.localtime(naive(first)).tm_gmtoff
+    else:
+        stamp = float(span[1]) / 1e6
+        naive = _naive_clock(first, time.gmtime(stamp).tm_year)
+        record = _HEADER.search(head, head.rfind(b"\n", 0, span.start()) + 1) or first
+        shift = round((stamp - naive(record)) / 900) * 900  # zones differ by quarters of an hour
+    return lambda match: naive(match) + shift
+
+
+def _naive_clock(first: re.Match[bytes], year: int) -> Callable[[re.Match[bytes]], float]:
+    """As if the record's time were UTC, in *year* or, past New Year, the next."""
+    midnights: dict[tuple[bytes, bytes], float] = {}
+
+    def naive(match: re.Match[bytes]) -> float:
+        day = match["month"], match["day"]
+        if day not in midnights:
+            crossed = int(first["month"]) - int(day[0]) > 6  # noqa: PLR2004 - half a year back: New Year has passed
+            midnights[day] = calendar.timegm((year + crossed, int(day[0]), int(day[1]), 0, 0, 0))
+        return midnights[day] + int(match["hour"]) * 3600 + int(match["minute"]) * 60 + float(match["second"])
+
+    return naive
+
+
+@dataclass(slots=True)
+class _Life:
+    """One compilation among those that share a torch id: torch counts from zero again after a reset."""
+
+    run: int
+    epoch: int
+    begun: set[bytes] = field(default_factory=set)
+
+
+class _Reader:
+    """Turns chunks of a log into events. Knows which compilation each torch id stands for at the moment."""
+
+    def __init__(
+        self, wanted: frozenset[str] | None, clock: Callable[[re.Match[bytes]], float], main_pid: bytes
+    ) -> None:
+        self._wanted = wanted
+        self._clock = clock
+        self._main_pid = main_pid
+        self._lives: dict[tuple[bytes, TorchId], _Life] = {}
+        self._epochs: dict[TorchId, int] = {}
+        self._runs = 0
+        self.last_is_damaged = False
+
+    def take(self, chunk: bytes, events: list[Event], problems: list[CaptureProblem]) -> None:
+        """Read one chunk: usually a record."""
+        if not chunk:
+            return
+        header, _, body = chunk.partition(b"\n")
+        match = _HEADER.match(header)
+        record = _json_object(match["record"]) if match else None
+        if match is None or record is None:
+            start = header[:60].decode("utf-8", "replace")
+            self._report(problems, f"{len(chunk):,} bytes of the log are no record of torch's: {start!r}")
+            return
+        torch_id = (
+            _number(record, "frame_id"),
+            _number(record, "frame_compile_id"),
+            _number(record, "compiled_autograd_id"),
+        )
+        key = next((key for key in record if key not in RECORD_CONTEXT), "")
+        name, meta = _name_and_meta(key, record)
+        life = self._life(match["pid"], torch_id, _beginning(key, record, body))
+        payload = body[1:].replace(b"\n\t", b"\n") if body and self._is_wanted(name) else None
+        events.append(
+            Event(
+                name=name,
+                at=self._clock(match),
+                run=life.run if life else None,
+                torch_id=torch_id,
+                attempt=_number(record, "attempt") or 0,
+                meta=meta,
+                text=None if payload is None else payload.decode("utf-8", "replace"),
+                thread=0 if match["pid"] == self._main_pid else int(match["pid"]),
+            )
+        )
+        self.last_is_damaged = False
+        if self._is_wanted(name) and not _is_whole(record.get("has_payload"), payload):
+            where = CompileId(torch_id[0], torch_id[1], life.epoch, torch_id[2]) if life else None
+            self._report(problems, f"the payload of {name} is damaged: its checksum differs", where)
+
+    def _report(self, problems: list[CaptureProblem], message: str, compile_id: CompileId | None = None) -> None:
+        problems.append(CaptureProblem("torch_log", message, compile_id))
+        self.last_is_damaged = True
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._wanted is None or name in self._wanted
+
+    def _life(self, pid: bytes, torch_id: TorchId, beginning: bytes | None) -> _Life | None:
+        """The compilation that a record belongs to. A beginning that this one has had begins the next one."""
+        if torch_id == (None, None, None):
+            return None
+        life = self._lives.get((pid, torch_id))
+        if life is None or beginning in life.begun:
+            epoch = self._epochs.get(torch_id, 0)
+            life = self._lives[pid, torch_id] = _Life(self._runs, epoch)
+            self._epochs[torch_id] = epoch + 1
+            self._runs += 1
+        if beginning is not None:
+            life.begun.add(beginning)
+        return life
+
+
+def _json_object(text: bytes) -> dict[str, Any] | None:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _number(record: dict[str, Any], key: str) -> int | None:
+    value = record.get(key)
+    return value if isinstance(value, int) else None
+
+
+def _name_and_meta(key: str, record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    value = record.get(key)
+    if key == "str" and isinstance(value, list) and len(value) == 2:  # noqa: PLR2004 - an interned file name: text, id
+        return key, {"text": value[0], "id": value[1]}
+    meta = value if isinstance(value, dict) else {}
+    extra = {word: record[word] for word in ("rank", "subgraph_name") if word in record}
+    return (str(meta.get("name", key)) if key == "artifact" else key), {**meta, **extra}
+
+
+def _beginning(key: str, record: dict[str, Any], body: bytes) -> bytes | None:
+    if key == "dynamo_start":
+        return None if record.get("attempt") else b"dynamo_start"
+    found = _FIRST_SPAN.match(body) if key == "chromium_event" else None
+    return found[1] if found else None
+
+
+def _is_whole(checksum: str | None, payload: bytes | None) -> bool:
+    if checksum is None:
+        return True
+    return payload is not None and hashlib.md5(payload, usedforsecurity=False).hexdigest() == checksum
+
+
+def _with_cut_off(problems: list[CaptureProblem], reader: _Reader) -> tuple[CaptureProblem, ...]:
+    """Damage at the very end means that the process was stopped while it wrote."""
+    if not reader.last_is_damaged:
+        return tuple(problems)
+    *others, last = problems
+    return (*others, CaptureProblem("torch_log", "the log is cut off in its last record", last.compile_id))

@@ -1,0 +1,105 @@
+"""What the user wrote between quotes, found in what torch says: the values in guards, a message, names of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from compiler_lens.facts.program.source import sources
+from compiler_lens.recording.model import Recording
+
+_TOKEN = re.compile(r"\w+|\W+")
+_QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.){1,400})\1""", re.DOTALL)
+_NAMED = re.compile(r"(?:[\w)\]]\[|<class )\Z")  # behind it stands a name: of an argument, a module, a class
+_SENTENCE = 8  # characters of several words that are nobody else's
+_SHORTEST = 5  # and of a literal of one word
+_HEADS = (9, 7, 5, 3)  # tokens by which a text of several words is found: words, and what stands between them
+
+_Needle = tuple[str, str]  # a text, and what stands for it
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """Texts that are not to be told: a text of any length is gone through once, however many there are."""
+
+    quoted: Mapping[str, str]  # what stands for it between quotes
+    heads: Mapping[str, tuple[_Needle, ...]]  # texts of several words by their first tokens, the longest first
+    firsts: frozenset[str]  # words that these begin with
+
+    @classmethod
+    def of(cls, recordings: Iterable[Recording], files: Mapping[str, str]) -> Wording:
+        """Of recordings; `files` are the user's own, with what each is called instead."""
+        several = list(recordings)
+        guarded = [text for recording in several for text in _compared(recording)]
+        written = [text for recording in several for text in _literals(recording, files)]
+        told = {text: f"text{n}" for n, text in enumerate(dict.fromkeys((*guarded, *written)), 1)}
+        needles = [
+            (text, instead) for text, instead in told.items() if len(text) >= _SENTENCE and len(text.split()) > 1
+        ]
+        needles += [(file.rpartition("/")[2], called) for file, called in files.items()]
+        heads = _by_head(needles)
+        return cls(told, heads, frozenset(_TOKEN.match(head)[0] for head in heads))  # type: ignore[index]
+
+    def hidden(self, text: str) -> str:
+        """A text with a number for what is not to be told."""
+        if "'" in text or '"' in text:
+            text = "".join(self._without_quoted(text))
+        return "".join(self._without_needles(text)) if self.heads else text
+
+    def _without_quoted(self, text: str) -> Iterator[str]:
+        told = at = 0
+        while found := _QUOTED.search(text, at):
+            at = found.start() + 1  # an apostrophe opens nothing
+            instead = self.quoted.get(found[2])
+            if instead and not _NAMED.search(text, max(at - 8, 0), at - 1):
+                yield f"{text[told:at]}{instead}{found[1]}"
+                told = at = found.end()
+        yield text[told:]
+
+    def _without_needles(self, text: str) -> Iterator[str]:
+        tokens = [(found.start(), found.end()) for found in _TOKEN.finditer(text)]
+        told = 0
+        for number, (begin, end) in enumerate(tokens):
+            if begin >= told and text[begin:end] in self.firsts:
+                needle = self._needle(text, [end for _, end in tokens[number : number + _HEADS[0]]], begin)
+                if needle:
+                    yield f"{text[told:begin]}{needle[1]}"
+                    told = begin + len(needle[0])
+        yield text[told:]
+
+    def _needle(self, text: str, ends: list[int], begin: int) -> _Needle | None:
+        for count in _HEADS:
+            if count <= len(ends):
+                for needle in self.heads.get(text[begin : ends[count - 1]], ()):
+                    if text.startswith(needle[0], begin):
+                        return needle
+        return None
+
+
+def _by_head(needles: Iterable[_Needle]) -> Mapping[str, tuple[_Needle, ...]]:
+    found: dict[str, list[_Needle]] = {}
+    for text, told in sorted(dict.fromkeys(needles), key=lambda each: (-len(each[0]), each)):
+        plain = re.sub(r"\A\W+|\W+\Z", "", text)
+        tokens = _TOKEN.findall(plain)[: _HEADS[0]]
+        if len(tokens) >= _HEADS[-1]:
+            found.setdefault("".join(tokens), []).append((plain, told))
+    return {head: tuple(several) for head, several in found.items()}
+
+
+def _compared(recording: Recording) -> Iterator[str]:
+    """The strings that guards compare with."""
+    said = [guard.expression.partition("==")[2] for guard in recording.guards]
+    for recompile in recording.recompiles:
+        for failure in recompile.failures:
+            said += [failure.text.partition("==")[2], failure.old, failure.new]
+    for text in dict.fromkeys(said):
+        for quoted in _QUOTED.finditer(text):
+            if not (quoted[2].startswith("torch.") or _NAMED.search(text, max(quoted.start() - 8, 0), quoted.start())):
+                yield quoted[2]
+
+
+def _literals(recording: Recording, files: Mapping[str, str]) -> Iterator[str]:
+    known = sources(recording)
+    for file in files:
+        yield from (text for text in known.literals(file) if len(text) >= _SHORTEST)

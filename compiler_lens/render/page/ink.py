@@ -1,0 +1,96 @@
+"""How the page names things and where their names lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from rich.text import Text
+
+from compiler_lens.facts.overview.source_view import FileView
+from compiler_lens.recording.model import CompileId, Kernel, Recording
+from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import BAD, GOOD, WARN, Located, Page
+from compiler_lens.render.text import clean, short_paths
+
+_WIDE = 100_000  # columns: a browser folds lines itself
+_MOODS = ((BAD, "bad"), (WARN, "warn"), (GOOD, "good"))
+
+# Text; or text, what it is sorted by, where it leads to; then what stands beneath it, what else it is found by, and by
+# what those beneath are sorted.
+Cell = str | tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ink:
+    """Names and addresses of everything that the page shows."""
+
+    page: Page  # that of the console, as wide as can be: names are the same there
+    files: Mapping[str, str]  # the files of the source view, each by its address
+    kernels: Mapping[int, str]  # by id: the address of each kernel
+
+    @classmethod
+    def of(cls, recording: Recording, views: Sequence[FileView], path: str) -> Ink:
+        """Of a recording."""
+        page = page_for(recording, width=_WIDE, color=False, path=path)
+        files = {view.file: clean(name) for view, name in zip(views, _short(views), strict=True)}
+        return cls(page, files, _kernel_addresses(recording.kernels))
+
+    def at(self, place: Located) -> str:
+        """`model.py:41`."""
+        return clean(self.page.at(place))
+
+    def href(self, place: Located | None) -> str:
+        """The line in the source view; empty where the page does not have its file."""
+        if place is None or place.file not in self.files:
+            return ""
+        return f"#/source/{quote(self.files[place.file])}:{place.line}"
+
+    def kernel(self, kernel: Kernel) -> str:
+        """The kernel's own view."""
+        return f"#/kernel/{self.kernels[id(kernel)]}"
+
+    @staticmethod
+    def graph(compile_id: CompileId, stage: str = "") -> str:
+        """A compilation's graphs, or one of them."""
+        return f"#/graphs/{address(compile_id)}" + (f"/{stage}" if stage else "")
+
+    def place_cell(self, place: Located | None) -> Cell:
+        """A line in a table."""
+        return (self.at(place), None, self.href(place)) if place else ""
+
+
+def address(compile_id: CompileId) -> str:
+    """A compile id as a part of an address: 0_1."""
+    return str(compile_id).replace("/", "_")
+
+
+def plain(lines: Iterable[Text]) -> list[str]:
+    """Lines of the console as texts."""
+    return [text for one in lines if (text := one.plain.strip())]
+
+
+def mood(text: Text) -> str:
+    """Whether a line of the console is good or bad news."""
+    styles = " ".join(str(span.style) for span in text.spans)
+    return next((name for style, name in _MOODS if style in styles), "")
+
+
+def _short(views: Sequence[FileView]) -> list[str]:
+    short = short_paths(view.file for view in views)
+    return [short[view.file] for view in views]
+
+
+def _kernel_addresses(kernels: Iterable[Kernel]) -> Mapping[int, str]:
+    """`0_0/triton_poi_fused_add_3`; where forward and backward have one of that name, the second says so."""
+    taken: set[str] = set()
+    found: dict[int, str] = {}
+    for kernel in kernels:
+        base = f"{address(kernel.compile_id)}/{quote(clean(kernel.name), safe='')}"
+        ways = (base, f"{base}/{kernel.part.value}", f"{base}/{kernel.part.value}/{kernel.ordinal}")
+        free = next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")
+        taken.add(free)
+        found[id(kernel)] = free
+    return found

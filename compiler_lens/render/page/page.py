@@ -1,0 +1,133 @@
+"""A recording as one HTML file: what a reader needs first stands in it as text, the rest as data for its script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from compiler_lens.facts.program.ownership import UserPaths
+from compiler_lens.recording.model import Recording
+from compiler_lens.recording.redact import redacted
+from compiler_lens.render import text
+from compiler_lens.render.page.pool import packed, shelved
+from compiler_lens.render.page.shell import own_file, rendered, write
+from compiler_lens.render.page.tables import (
+    autotune_blocks,
+    cache_blocks,
+    compilation_blocks,
+    cudagraph_blocks,
+    guard_blocks,
+    strip,
+    time_blocks,
+)
+from compiler_lens.render.picture.style import style_sheet
+from compiler_lens.views.page.gallery import gallery
+from compiler_lens.views.page.graphs import graph_data
+from compiler_lens.views.page.kernels import kernel_details, kernel_lines, kernel_table
+from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.overview import overview
+from compiler_lens.views.page.sources import LEGEND, source_data
+
+# Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
+_VIEWS: Mapping[str, str] = {
+    "overview": "Overview",
+    "source": "Source",
+    "kernels": "Kernels",
+    "graphs": "Graphs",
+    "breaks": "Graph breaks",
+    "recompiles": "Recompiles",
+    "functions": "Functions",
+    "guards": "Guards",
+    "times": "Compile time",
+    "caches": "Caches",
+    "autotune": "Autotuning",
+    "cudagraphs": "CUDA graphs",
+    "environment": "Environment",
+}
+
+
+def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
+    """The whole page. With `redact`, without source text and without the folders of files."""
+    shown, name = (redacted(recording), "REC") if redact else (recording, path)
+    matter = Matter.of(shown, user_paths, name)
+    return rendered(
+        "page.html",
+        own_file("page.css") + style_sheet(),
+        own_file("page.js"),
+        **overview(matter),
+        matter=matter,
+        views=_views(matter),
+        redact=redact,
+        data=list(_data(matter)),
+    )
+
+
+def write_page(
+    recording: Recording, target: Path, *, user_paths: UserPaths = (), name: str = "REC", redact: bool = False
+) -> None:
+    """Write the page to a file. Raises `UsageError` where it cannot be written."""
+    write(report_page(recording, user_paths=user_paths, path=name, redact=redact), target)
+
+
+def _views(matter: Matter) -> list[tuple[str, str, str]]:
+    """Each view that has something to show, with how much that is."""
+    recording, summary = matter.recording, matter.summary
+    counts: dict[str, int | None] = {
+        "overview": None,
+        "times": 1 if recording.spans or recording.compilations else 0,
+        "environment": None,
+        "source": len(matter.views),
+        "kernels": len(recording.kernels),
+        "graphs": (summary.graphs or None) if recording.compilations else 0,
+        "breaks": len(summary.cards),
+        "recompiles": len(recording.recompiles),
+        "functions": len(summary.coverage.functions),
+        "guards": len(recording.guards),
+        "caches": len(recording.caches),
+        "autotune": len(recording.autotunes),
+        "cudagraphs": len(recording.cudagraphs),
+    }
+    uncounted = {"times"}
+    return [
+        (view, name, "" if counts[view] is None or view in uncounted else text.number(counts[view]))
+        for view, name in _VIEWS.items()
+        if counts[view] != 0
+    ]
+
+
+def _data(matter: Matter) -> Iterator[tuple[str, str]]:
+    """What the script reads, by name; the texts last, for then all are known."""
+    recording, ink = matter.recording, matter.ink
+    yield "main", packed({"search": _found(matter)})
+    yield "strip", packed(strip(recording))
+    files = source_data(matter)
+    yield "source", packed({"legend": list(LEGEND.items()), "files": [[one["name"], one["breaks"]] for one in files]})
+    yield from shelved("file", ((one["name"], one) for one in files))
+    yield "kernels", packed([kernel_table(matter)])
+    yield "lines", packed(kernel_lines(matter))
+    yield from shelved("kernel", ((one["key"], one) for one in kernel_details(matter)))
+    graphs = graph_data(matter)
+    yield from shelved("graph", ((one["key"], one) for one in graphs))
+    yield "gallery", packed(gallery(matter, graphs))
+    yield "graphs", packed(compilation_blocks(matter.summary.rows, ink))
+    for name, blocks in (
+        ("guards", guard_blocks), ("times", time_blocks), ("caches", cache_blocks),
+        ("autotune", autotune_blocks), ("cudagraphs", cudagraph_blocks),
+    ):  # fmt: skip
+        yield name, packed(blocks(recording, ink))
+    yield from matter.pool.parts()
+
+
+def _found(matter: Matter) -> list[list[str]]:
+    """What the search finds: name, kind, address, and what else it is found by."""
+    ink = matter.ink
+    found = [[view.file.rpartition("/")[2], "file", f"#/source/{name}", name]
+             for view, name in ((view, ink.files[view.file]) for view in matter.views)]  # fmt: skip
+    found += [
+        [kernel.name, f"kernel [{kernel.compile_id}]", ink.kernel(kernel), ""] for kernel in matter.recording.kernels
+    ]
+    found += [
+        [f.name.name, "function", ink.href(f.name) or "#/functions", ink.at(f.name) if f.name.file else ""]
+        for f in matter.summary.coverage.functions
+    ]
+    return found

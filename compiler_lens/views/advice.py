@@ -1,0 +1,246 @@
+"""Findings in words: what it is, what it does, what to change. Shared by console, page and JSON; no colours here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
+from compiler_lens.facts.breaks.remedies import Setting, remedy_for
+from compiler_lens.facts.overview.findings import (
+    CacheBypassed,
+    CudagraphsSkipped,
+    DeviceIdle,
+    DisabledOnPurpose,
+    Finding,
+    FrameFailed,
+    NothingSeen,
+    PhaseDominates,
+    TinyGraphs,
+    Unfinished,
+    failed_compilation,
+)
+from compiler_lens.facts.program.coverage import Function, plain_function
+from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
+from compiler_lens.facts.recompiles.stories import Chapter, RecompileStory
+from compiler_lens.recording.model import BreakOutcome
+from compiler_lens.render.text import microseconds, one_line, percent, plural, seconds
+from compiler_lens.views import words
+
+_SERIES = 6
+_SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
+
+
+class Located(Protocol):
+    """Anything with a place in a file."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+
+
+At = Callable[[Located], str]  # how a place is written: "model.py:41"
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A finding for a reader: what to look at, what happens there, what to change."""
+
+    subject: str  # "model.py:41" or "`GPT.forward` (model.py:7)"
+    code: str = ""  # the line itself
+    what: str = ""
+    change: str = ""
+    instead: tuple[str, ...] = ()  # lines of code to write instead
+    setting: str = ""  # the configuration that would do
+
+
+def advice(finding: Finding, at: At) -> Advice:
+    """The words for one finding."""
+    evidence = finding.evidence
+    match evidence:
+        case BreakCard():
+            return card_advice(evidence, at)
+        case RecompileStory():
+            return story_advice(evidence, at)
+        case FrameFailed():
+            return _failed(evidence, at)
+        case Function():
+            why = one_line(evidence.reason, 200) or "torch gave no reason"
+            return Advice(_function(evidence, at), what=f"runs eagerly, whole: {why}.")
+        case NothingSeen():
+            return Advice(
+                "Nothing entered the compiler:",
+                what="no call of a compiled function was recorded.",
+                change=(
+                    "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
+                ),
+            )
+        case _:
+            return _others(evidence, at)
+
+
+def card_advice(card: BreakCard, at: At) -> Advice:
+    """What to do about a graph break: the rewrite of this very line if there is one, else the remedy, else torch's."""
+    remedy = card.remedy
+    hint = next(iter(specific_hints(card.cause)), "")
+    setting = setting_of(card)
+    return Advice(
+        at(card.place) if card.place else "an unknown place",
+        one_line(card.place.code, 120) if card.place else "",
+        f"{why(card)} {sentence(effect(card))}",
+        remedy.change if remedy else one_line(hint, 600),
+        card.rewrite.after if card.rewrite else (),
+        f"{setting.name} = {setting.value}" if setting else "",
+    )
+
+
+_BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
+_LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)\(")
+
+
+def setting_of(card: BreakCard) -> Setting | None:
+    """The configuration that would do for this very line; None where none does."""
+    setting, code = card.remedy.setting if card.remedy else None, card.place.code if card.place else ""
+    if setting is None or (setting.name.endswith("capture_scalar_outputs") and _BRANCH.match(code)):
+        return None  # the number would be captured, and the branch on it break the graph instead
+    logged = _LOGGED.search(code)
+    is_logger = setting.name.endswith("ignore_logging_functions") and logged
+    return replace(setting, value=setting.value.replace("info", logged[1])) if is_logger and logged else setting
+
+
+def why(card: BreakCard) -> str:
+    """One sentence on why the compiler cannot go on there; torch's own words where we have none."""
+    if card.remedy:
+        return card.remedy.why
+    said = one_line(card.cause.explanation, 600) or card.gb_type
+    return sentence(said)
+
+
+def effect(card: BreakCard) -> str:
+    """What the breaks of a card do, counted."""
+    skipped, rest = card.functions_that(BreakOutcome.SKIPPED_FRAME), card.functions_that(BreakOutcome.SKIPPED_REST)
+    cut = card.functions_that(BreakOutcome.SPLIT)
+    parts = []
+    if skipped:
+        parts.append(f"{plural(skipped, 'function')} {'runs' if skipped == 1 else 'run'} eagerly, whole")
+    if rest:
+        parts.append(f"the rest of {plural(rest, 'function')} runs eagerly")
+    if cut:
+        into = f" into {plural(card.parts, 'part')}" if card.parts > cut else ""
+        parts.append(f"{plural(cut, 'function')} {'is' if cut == 1 else 'are'} cut{into}")
+    return "; ".join(parts)
+
+
+def link(card: BreakCard) -> str:
+    """torch's own page on this type of break; empty for one without an id."""
+    return f"{_SITE}{card.cause.gbid.lower()}.html" if card.cause.gbid else ""
+
+
+def story_advice(story: RecompileStory, at: At) -> Advice:
+    """What to do about the recompiles of a function: the fix for what changed most often."""
+    chapter = story.chapters[0]
+    others = len(story.chapters) - 1
+    more = f"; and for {plural(others, 'other reason')}" if others else ""
+    limit = " It hit the recompile limit: calls that fit no compilation so far run eagerly." if story.limit else ""
+    price = f" {seconds(story.seconds)} of recompiling." if story.seconds else ""
+    what = f"was recompiled {often(story.recompiles)}: {changed(chapter)}{more}.{price}{limit}"
+    again = (
+        f" {sentence(plural(story.repeats_breaks, 'graph break') + ' came again with that')}"
+        if (story.repeats_breaks)
+        else ""
+    )
+    what += again
+    name = f"`{story.function.name}`" + (f" ({at(story.function)})" if story.function.file else "")
+    return Advice(name, what=what, change=chapter.fix.leave if story.benign else chapter.fix.change)
+
+
+def changed(chapter: Chapter) -> str:
+    """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
+    values = series(chapter)
+    kind = "" if chapter.cause is CauseClass.OTHER else f" ({chapter.cause.value})"
+    name = one_line(chapter.subject, 80)
+    is_code = " of the " not in name
+    subject = f"{f'`{name}`' if is_code else name} changed" if name else "torch gave no reason"
+    return f"{subject}{kind if chapter.subject else ''}{': ' + values if values else ''}"
+
+
+def series(chapter: Chapter, most: int = _SERIES) -> str:
+    """`8 → 4 → 1`, what repeats with its count."""
+    steps = chapter.series
+    told = [one_line(s.value, 32) + (f" ×{s.times}" if s.times > 1 else "") if s.value else "?" for s in steps]  # noqa: RUF001
+    return " → ".join(told[:most]) + (" → …" if len(told) > most else "")
+
+
+def often(count: int) -> str:
+    """once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(count, f"{count:,} times")
+
+
+def sentence(text: str) -> str:
+    """A text as a sentence: a capital, a full stop."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".") if text else ""
+
+
+def _function(function: Function, at: At) -> str:
+    return f"`{function.name.name}`" + (f" ({at(function.name)})" if function.name.file else "")
+
+
+# The exception of get_cpp_compiler() in torch/_inductor/cpp_builder.py: nothing in the user's code is to be fixed.
+_NO_COMPILER = "InvalidCxxCompiler"
+
+
+def _failed(finding: FrameFailed, at: At) -> Advice:
+    failed = failed_compilation(finding.frame)
+    reason = failed.failure.gb_type if failed.failure else finding.frame.reason
+    name = f"`{finding.frame.name.name}`"
+    if _NO_COMPILER in reason:
+        what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
+        return Advice("No C++ compiler", what=what, change="Install a C++ compiler such as g++.")
+    card, place = finding.card, failed.failure_line
+    remedy = remedy_for(failed.failure) if failed.failure else None
+    hints = specific_hints(failed.failure) if failed.failure else ()
+    also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
+    return Advice(
+        at(place or finding.frame.name),
+        one_line(place.code, 120) if place else "",
+        f"compiling {name} failed: {sentence(one_line(reason, 200))}{also}",
+        remedy.change if remedy else one_line(hints[0], 600) if hints else "",
+        card.rewrite.after if card and card.rewrite else (),
+    )
+
+
+def _others(evidence: object, at: At) -> Advice:  # noqa: PLR0911 -- one for each kind
+    match evidence:
+        case CudagraphsSkipped(outcomes):
+            first = outcomes[0]
+            place = at(first.user_stack[-1]) if first.user_stack else ""
+            reason = one_line(first.reason, 200) or "torch gave no reason"
+            return Advice(
+                place or "CUDA graphs", what=f"{plural(len(outcomes), 'graph')} without CUDA graphs: {reason}."
+            )
+        case CacheBypassed(layer, outcomes):
+            reason = one_line(outcomes[0].reason, 200) or "torch gave no reason"
+            what = f"{plural(len(outcomes), 'graph')} not kept, so every new process compiles again: {reason}."
+            return Advice(f"{layer.value} cache", what=what)
+        case TinyGraphs(function, graphs):
+            what = f"fell into {plural(graphs, 'graph')} of three ops or fewer: too small to be worth compiling."
+            return Advice(_function(function, at), what=what, change="Take away the graph breaks between them first.")
+        case PhaseDominates(phase, share):
+            return Advice("Compile time:", what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}.")
+        case DeviceIdle(call, idle, mode):
+            what = f"waits {percent(idle, call)} of a call, as measured: {microseconds(idle)} of {microseconds(call)}."
+            better = "max-autotune" if mode.startswith("max-autotune") else "reduce-overhead"
+            change = f'Compile with mode="{better}": CUDA graphs launch the kernels, and the CPU is not waited for.'
+            return Advice("The device", what=what, change=change)
+        case DisabledOnPurpose(line):
+            called = f" in `{plain_function(line.function)}`" if line.function else ""
+            what = f"calls a function that is kept out of the compiler on purpose{called}: the graph is cut there."
+            return Advice(at(line), one_line(line.code, 120), what)
+        case Unfinished(frame):
+            what = "was still being compiled when the recording ends."
+            return Advice(f"`{frame.name.name}` ({at(frame.name)})", what=what, change="Record again to the end.")
+    return Advice("")

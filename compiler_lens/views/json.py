@@ -1,0 +1,505 @@
+"""Recordings as JSON: every view that the terminal has, for programs.
+
+Each document is an object with "format", "view" and the keys of its view. Keys are the field names of the types in
+`model` and of the analyses; an enum is its value, a compile id its text, a number that JSON cannot write is null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from enum import Enum
+from math import isfinite
+from typing import Any
+
+from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
+from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, Side, fusion
+from compiler_lens.facts.kernels.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
+from compiler_lens.facts.kernels.kernels import fused_op_count
+from compiler_lens.facts.kernels.lineage import Lineage, Origin, Strand, Tie
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.findings import Finding, FrameFailed, TinyGraphs, Unfinished
+from compiler_lens.facts.overview.line_story import line_rows, line_story, selected
+from compiler_lens.facts.overview.source_view import FileView, select_file, source_view
+from compiler_lens.facts.overview.summary import summarize
+from compiler_lens.facts.program.compilations import compilation_rows
+from compiler_lens.facts.program.coverage import Coverage, Function, coverage
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.select import EVERYTHING, Selection, select_kernels
+from compiler_lens.facts.recompiles.stories import Chapter, RecompileStory, recompile_stories
+from compiler_lens.facts.time.caches import cache_summary
+from compiler_lens.facts.time.phases import PhaseTimes, phase_times
+from compiler_lens.recording.model import CompileId, Recompile, Recording
+from compiler_lens.views.advice import advice, effect, link, why
+from compiler_lens.views.profile_data import profile_data
+
+# 1: the first.
+FORMAT = 1
+
+Data = dict[str, Any]
+
+
+def to_json(recording: Recording, view: str = "report", selection: Selection = EVERYTHING) -> str:
+    """One view of a recording as a JSON document, in ASCII."""
+    data = {"format": FORMAT, "view": view} | _VIEWS[view](recording, selection)
+    return json.dumps(plain(data), indent=1, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """A value made of dataclasses, enums and containers as what JSON has."""
+    if value is None or isinstance(value, (str, bool, int)):
+        return value
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return _structure(value)
+
+
+def _structure(value: Any) -> Any:
+    if isinstance(value, CompileId):
+        return str(value)
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if is_dataclass(value):
+        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    if isinstance(value, (tuple, list, set, frozenset)):
+        return [plain(item) for item in value]
+    return str(value)
+
+
+def _report(recording: Recording, selection: Selection) -> Data:
+    summary = summarize(recording, selection.user_paths)
+    return {
+        "environment": recording.environment,
+        "modes": summary.modes,
+        "options": dict(summary.options),
+        "coverage": _coverage(summary.coverage),
+        "counts": {
+            "compilations": len(recording.compilations),
+            "graphs": summary.graphs,
+            "graph_breaks": len(recording.graph_breaks),
+            "recompiles": len(recording.recompiles),
+            "kernels": len(recording.kernels),
+            "problems": len(recording.problems),
+        },
+        "seconds": summary.seconds,
+        "caches": _cache_counts(recording),
+        "phases": _phases(summary.phases),
+        "findings": [_finding(f) for f in summary.findings],
+        "problems": recording.problems,
+        "unavailable": recording.unavailable,
+    }
+
+
+def _findings(recording: Recording, selection: Selection) -> Data:
+    return {"findings": [_finding(f) for f in summarize(recording, selection.user_paths).findings]}
+
+
+def _finding(finding: Finding) -> Data:
+    told = advice(finding, lambda place: f"{place.file}:{place.line}")
+    return {
+        "kind": type(finding.evidence).__name__,
+        "severity": finding.severity,
+        "seconds": finding.seconds,
+        "basis": finding.basis,
+        "advice": told,
+        "evidence": _evidence(finding.evidence),
+    }
+
+
+def _evidence(evidence: Any) -> Any:  # noqa: PLR0911 -- one for each kind
+    match evidence:
+        case BreakCard():
+            return _card(evidence)
+        case RecompileStory():
+            return _story(evidence)
+        case Function(name=name):
+            return {"function": name, "treatment": evidence.treatment, "reason": evidence.reason}
+        case FrameFailed(frame, card):
+            return {"function": frame.name, "reason": frame.reason, "card": _card(card) if card else None}
+        case Unfinished(frame):
+            return {"function": frame.name}
+        case TinyGraphs(function, graphs):
+            return {"function": function.name, "graphs": graphs}
+    return evidence
+
+
+def _breaks(recording: Recording, selection: Selection) -> Data:
+    cards = break_cards(recording, Ownership.of(selection.user_paths))
+    chosen = [card for card in cards if any(selection.has(event) for event in card.events)]
+    return {
+        "count": sum(len(card.events) for card in chosen),
+        "cards": [_card(card) | {"events": card.events} for card in chosen],
+    }
+
+
+def _card(card: BreakCard) -> Data:
+    return {
+        "place": card.place,
+        "own": card.own,
+        "gb_type": card.gb_type,
+        "cause": card.cause,
+        "specific_hints": specific_hints(card.cause),
+        "count": len(card.events),
+        "direct": card.direct,
+        "frames": card.frames,
+        "parts": card.parts,
+        "outcomes": dict(card.outcomes),
+        "compile_ids": card.compile_ids,
+        "chain": card.chain,
+        "inside": card.inside,
+        "excerpt": card.excerpt,
+        "why": why(card),
+        "effect": effect(card),
+        "remedy": card.remedy,
+        "rewrite": card.rewrite,
+        "link": link(card),
+    }
+
+
+def _graphs(recording: Recording, selection: Selection) -> Data:
+    if selection.ids is None:
+        return {"compilations": compilation_rows(recording)}
+    wanted = [g for g in recording.graphs if selection.has(g) and selection.stage in {None, g.stage}]
+    return {
+        "compilations": [r for r in compilation_rows(recording) if r.compile_ids[0] in selection.ids],
+        "graphs": wanted,
+        "decompositions": [d for d in recording.decompositions if selection.has(d)],
+    }
+
+
+def _kernels(recording: Recording, selection: Selection) -> Data:
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    costs = Costs.of(recording)
+    rows = kernel_rows(selected(recording, provenance, selection), costs)
+    each = [_kernel_row(costs, one) for row in rows for one in by_kernel(row.lineages)]
+    return {"kernels": each, "times_are_usable": costs.is_usable}
+
+
+def _kernel_row(costs: Costs, lineages: Sequence[Lineage]) -> Data:
+    return dict(plain(lineages[0].kernel)) | {
+        "ops": fused_op_count(lineages[0].kernel, costs.views),
+        "microseconds": costs.microseconds(lineages),
+        "traffic": costs.traffic(lineages),
+        "flops": costs.flops(lineages),
+        "lines": list({(at.file, at.line): plain(at) for one in lineages for at in one.lines}.values()),
+        "modules": list(dict.fromkeys(module for one in lineages for module in one.modules)),
+    }
+
+
+def _kernel(recording: Recording, selection: Selection) -> Data:
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    costs = Costs.of(recording)
+    kernels = select_kernels(recording, selection.kernel, selection.ids)
+    each = by_kernel(lineages_of(recording, provenance, kernels))
+    rows = [_kernel_row(costs, own) | {"lineages": [_lineage(one) for one in own]} for own in each]
+    return {"kernels": rows, "times_are_usable": costs.is_usable}
+
+
+def _lineage(lineage: Lineage) -> Data:
+    return {
+        "launch": lineage.launch,
+        "trust": lineage.trust,
+        "lines": lineage.lines,
+        "modules": lineage.modules,
+        "nodes": [_strand(strand) for strand in lineage.strands],
+        "lost": lineage.lost,
+    }
+
+
+def _strand(strand: Strand) -> Data:
+    return {
+        "name": strand.name,
+        "target": strand.node.target if strand.node else None,
+        "aten_node": strand.aten or None,
+        "original_aten": strand.node.original_aten if strand.node else None,
+        "role": strand.role,
+        "trust": strand.trust,
+        "origins": [_origin(origin) for origin in strand.origins],
+    }
+
+
+def _origin(origin: Origin) -> Data:
+    return {
+        "compile_id": origin.compile_id,
+        "node": origin.name or None,
+        "target": origin.target,
+        "module": origin.module,
+        "module_type": origin.module_type,
+        "line": origin.line,
+        "stack": origin.stack,
+    }
+
+
+def _line(recording: Recording, selection: Selection) -> Data:
+    own = Ownership.of(selection.user_paths)
+    if not selection.place:
+        rows = line_rows(Provenance.of(recording, own))
+        return {"lines": [{"line": row.line, "forward": row.forward, "backward": row.backward} for row in rows]}
+    story = line_story(recording, Provenance.of(recording, own), selection.place, own)
+    return {
+        "file": story.asked.file or None,
+        "line": story.asked.line or None,
+        "module": story.asked.module or None,
+        "code": story.code,
+        "fate": story.fate,
+        "ops": [_origin(origin) for origin in story.asked.found.direct],
+        "called_ops": [_origin(origin) for origin in story.asked.found.calls],
+        "decompositions": story.decompositions,
+        "launches": [_tie(tie) for tie in story.ties],
+        "launches_of_what_it_calls": [_tie(tie) for tie in story.inside],
+        "shares": [{"line": at, "launches": count} for at, count in story.shares],
+    }
+
+
+def _tie(tie: Tie) -> Data:
+    lineage = tie.lineage
+    return {
+        "compile_id": lineage.kernel.compile_id,
+        "part": lineage.kernel.part,
+        "ordinal": lineage.kernel.ordinal,
+        "kernel": lineage.kernel.name,
+        "launch": lineage.launch,
+        "role": tie.role,
+        "trust": tie.trust,
+        "nodes": [strand.name for strand in tie.strands],
+        "of": len(lineage.strands),
+    }
+
+
+def _fusion(recording: Recording, selection: Selection) -> Data:
+    return {"codes": [_code_fusion(code) for code in fusion(recording, selection)]}
+
+
+def _code_fusion(code: CodeFusion) -> Data:
+    compile_id, part, ordinal = code.code
+    return {
+        "compile_id": compile_id,
+        "part": part,
+        "ordinal": ordinal,
+        "ops": code.ops,
+        "launches": code.launches,
+        "symbolic": code.symbolic,
+        "causes": [_cause(cause) for cause in code.causes],
+        "repeated": [
+            {"node": one.node, "target": one.target, "launches": [_side(side) for side in one.sides]}
+            for one in code.repeated
+        ],
+        "rematerialized": [{"node": node.name, "target": node.target} for node in code.rematerialized],
+    }
+
+
+def _cause(cause: Cause) -> Data:
+    return {
+        "reason": cause.reason,
+        "library": cause.library,
+        "bytes": cause.bytes,
+        "pairs": [
+            {
+                "first": _side(pair.first),
+                "second": _side(pair.second),
+                "bytes": pair.bytes,
+                "shared": pair.refusal.shared,
+                "torch": pair.refusal.reason,
+            }
+            for pair in cause.pairs
+        ],
+    }
+
+
+def _side(side: Side) -> Data:
+    return {"kernel": side.kernel.name, "launch": side.number, "line": side.launch.line, "ops": side.launch.ops}
+
+
+def _recompiles(recording: Recording, selection: Selection) -> Data:
+    stories = [story for story in recompile_stories(recording) if any(selection.has(r) for r in _recompiles_of(story))]
+    return {"count": sum(s.recompiles for s in stories), "stories": [_story(s) for s in stories]}
+
+
+def _recompiles_of(story: RecompileStory) -> list[Recompile]:
+    return [change.recompile for chapter in story.chapters for change in chapter.changes]
+
+
+def _story(story: RecompileStory) -> Data:
+    return {
+        "function": story.function,
+        "compilations": story.compilations,
+        "seconds": story.seconds,
+        "limit": story.limit,
+        "benign": story.benign,
+        "repeats_breaks": story.repeats_breaks,
+        "chapters": [_chapter(chapter) for chapter in story.chapters],
+    }
+
+
+def _chapter(chapter: Chapter) -> Data:
+    return {
+        "cause": chapter.cause,
+        "subject": chapter.subject,
+        "count": len(chapter.changes),
+        "series": chapter.series,
+        "changes": [{"old": c.old, "new": c.new, "recompile": c.recompile} for c in chapter.changes],
+        "fix": chapter.fix,
+        "line": chapter.line,
+        "seconds": chapter.seconds,
+        "benign": chapter.benign,
+    }
+
+
+def _guards(recording: Recording, selection: Selection) -> Data:
+    return {
+        "guards": [g for g in recording.guards if selection.has(g)],
+        "symbols": [s for s in recording.symbols if selection.has(s)],
+    }
+
+
+def _caches(recording: Recording, selection: Selection) -> Data:
+    return _cache_counts(recording) | {"lookups": [c for c in recording.caches if selection.has(c)]}
+
+
+def _cache_counts(recording: Recording) -> Data:
+    summary = cache_summary(recording)
+    results = [{"layer": layer, "result": result, "count": n} for (layer, result), n in summary.results.items()]
+    return {
+        "warmth": summary.warmth,
+        "warm_compilations": summary.warm,
+        "asking_compilations": summary.asked,
+        "results": results,
+    }
+
+
+def _times(recording: Recording, selection: Selection) -> Data:
+    spans = [s for s in recording.spans if selection.has(s)]
+    by_id: dict[CompileId, list[Any]] = {}
+    for span in spans:
+        if span.compile_id is not None:
+            by_id.setdefault(span.compile_id, []).append(span)
+    each = [
+        {"compile_id": c.compile_id, "seconds": c.seconds, "backward_seconds": c.backward_seconds}
+        | {"phases": _phases(phase_times(by_id.get(c.compile_id, ())))}
+        for c in recording.compilations
+        if selection.has(c)
+    ]
+    return {"phases": _phases(phase_times(spans)), "compilations": each, "spans": spans}
+
+
+def _phases(phases: PhaseTimes) -> Data:
+    return {
+        "total_seconds": phases.total if phases.timed else None,
+        "forward": phases.forward,
+        "backward": phases.backward,
+        "parallel_seconds": phases.parallel,
+    }
+
+
+def _frames(recording: Recording, selection: Selection) -> Data:
+    return _coverage(coverage(recording, Ownership.of(selection.user_paths)), selection)
+
+
+def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
+    frames = [f for f in covered.frames if any(selection.has(c) for c in f.compilations)]
+    homes = {frame.key: function.name for function in covered.functions for frame in function.frames}
+    return {
+        "counts": dict(covered.counts),
+        "functions": [
+            {
+                "function": f.name,
+                "treatment": f.treatment,
+                "own": f.own,
+                "parts": f.parts,
+                "eager_lines": f.eager_lines,
+                "reason": f.reason,
+                "compile_ids": f.compile_ids,
+            }
+            for f in covered.functions
+            if any(selection.has(c) for frame in f.frames for c in frame.compilations)
+        ],
+        "disabled": covered.disabled,
+        "frames": [
+            {
+                "function": homes.get(f.key, f.name),
+                "outcome": f.outcome,
+                "reason": f.reason,
+                "resumes_at": f.resumes_at,
+                "graph_breaks": f.graph_breaks,
+                "compile_ids": [c.compile_id for c in f.compilations],
+            }
+            for f in frames
+        ],
+        "library_frames": [{"function": f.name, "reason": f.reason} for f in covered.library],
+    }
+
+
+def _source(recording: Recording, selection: Selection) -> Data:
+    views = source_view(recording, Ownership.of(selection.user_paths))
+    number = None
+    if selection.file:
+        view, number = select_file(views, selection.file)
+        views = (view,)
+    return {"line": number, "files": [_file(view) for view in views if view.facts or selection.file]}
+
+
+def _file(view: FileView) -> Data:
+    return {
+        "file": view.file,
+        "own": view.own,
+        "has_text": bool(view.text),
+        "breaks": view.breaks,
+        "functions": [{"name": d.name, "first": d.first, "last": d.last} for d in view.seen],
+        "lines": [
+            {
+                "line": one.number,
+                "code": view.text[one.number - 1] if one.number <= len(view.text) else one.code,
+                "graphs": one.graphs,
+                "calls": one.calls,
+                "cards": [card.number for card in one.cards],
+                "follows": one.follows,
+                "calls_break": one.calls_break,
+                "failures": one.failures,
+                "uncompiled": one.uncompiled,
+                "guards": [chapter.subject for chapter in one.guards],
+            }
+            for one in view.facts.values()
+        ],
+    }
+
+
+def _autotune(recording: Recording, selection: Selection) -> Data:
+    results = [r for r in recording.autotunes if selection.has(r)]
+    return {"results": [plain(r) | {"winner": plain(r.winner), "margin": plain(r.margin)} for r in results]}
+
+
+def _cudagraphs(recording: Recording, selection: Selection) -> Data:
+    return {"outcomes": [o for o in recording.cudagraphs if selection.has(o)]}
+
+
+def _environment(recording: Recording, _: Selection) -> Data:
+    return {
+        "environment": recording.environment,
+        "problems": recording.problems,
+        "unavailable": recording.unavailable,
+    }
+
+
+_VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
+    "report": _report,
+    "breaks": _breaks,
+    "graphs": _graphs,
+    "kernels": _kernels,
+    "kernel": _kernel,
+    "line": _line,
+    "fusion": _fusion,
+    "recompiles": _recompiles,
+    "guards": _guards,
+    "caches": _caches,
+    "times": _times,
+    "frames": _frames,
+    "source": _source,
+    "autotune": _autotune,
+    "cudagraphs": _cudagraphs,
+    "environment": _environment,
+    "findings": _findings,
+    "profile": profile_data,
+}

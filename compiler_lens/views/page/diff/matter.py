@@ -1,0 +1,88 @@
+"""All that the page of two recordings shows, found out once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler_lens.facts.compare.model import LaunchRef, RecordingDiff
+from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.lineage import Lineage
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.tuned import Tuned
+from compiler_lens.facts.program.ownership import Ownership, UserPaths
+from compiler_lens.recording.model import CompileId, Kernel, Launch, Pass, Recording
+from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import Page
+from compiler_lens.render.page.pool import Pool
+from compiler_lens.views.page.diff.pairs import Pair, pairs_of
+
+_WIDE = 100_000  # columns: a browser folds lines itself
+
+_Place = tuple[CompileId, Pass, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One of the two recordings."""
+
+    recording: Recording
+    provenance: Provenance
+    costs: Costs
+    tuned: Tuned
+    places: Mapping[_Place, int]  # of each kernel in the recording
+
+    @classmethod
+    def of(cls, recording: Recording, own: Ownership) -> Half:
+        """Of a recording."""
+        places = {(k.compile_id, k.part, k.ordinal, k.name): n for n, k in reversed([*enumerate(recording.kernels)])}
+        return cls(recording, Provenance.of(recording, own), Costs.of(recording), Tuned.of(recording), places)
+
+    def kernel(self, one: LaunchRef) -> Kernel | None:
+        """The kernel that a launch is of."""
+        place = self.places.get((one.compile_id, one.part, one.ordinal, one.kernel))
+        return None if place is None else self.recording.kernels[place]
+
+    def launch(self, one: LaunchRef) -> Launch | None:
+        """The launch itself."""
+        kernel = self.kernel(one)
+        return kernel.launches[one.launch] if kernel and one.launch < len(kernel.launches) else None
+
+    def lineages(self, launches: Sequence[LaunchRef]) -> tuple[Lineage, ...]:
+        """Where some launches of one kernel come from."""
+        one = launches[0]
+        place = self.places.get((one.compile_id, one.part, one.ordinal, one.kernel))
+        of_kernel = () if place is None else self.provenance.of_kernel(place)
+        if of_kernel and of_kernel[0].launch is None:
+            return of_kernel
+        # In order: a library's kernel has thousands of launches, and is asked for each.
+        return tuple(of_kernel[n] for n in sorted({each.launch for each in launches}) if n < len(of_kernel))
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """Two recordings and what differs, with what is known of their kernels, and where the texts go."""
+
+    diff: RecordingDiff
+    before: Half
+    after: Half
+    page: Page  # that of the console, as wide as can be: names are the same there
+    names: tuple[str, str]  # of the two, for the reader
+    pairs: tuple[Pair, ...]
+    pool: Pool = field(default_factory=Pool)
+
+    @classmethod
+    def of(
+        cls, before: Recording, after: Recording, diff: RecordingDiff, names: tuple[str, str], user_paths: UserPaths
+    ) -> Both:
+        """Of two recordings."""
+        own = Ownership.of(user_paths)
+        left, right = Half.of(before, own), Half.of(after, own)
+        pages = [page_for(recording, width=_WIDE, color=False) for recording in (before, after)]
+        page = Page(_WIDE, paths={**pages[0].paths, **pages[1].paths})
+        return cls(diff, left, right, page, names, pairs_of(diff, left.kernel, right.kernel))
+
+    @property
+    def halves(self) -> tuple[Half, Half]:
+        """Both sides."""
+        return self.before, self.after

@@ -1,0 +1,118 @@
+"""What stands for what: cases of the same kernels with the same code made one, each with an address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from compiler_lens.facts.compare.model import Case, LaunchRef, MatchMethod, RecordingDiff, Times, Verdict
+from compiler_lens.facts.compare.model import sum_times as summed
+from compiler_lens.recording.model import Kernel
+from compiler_lens.render.page.ink import address
+from compiler_lens.render.text import clean
+from compiler_lens.views.console import diff_words as told
+from compiler_lens.views.console.diff_code import side_code
+
+KernelOf = Callable[[LaunchRef], Kernel | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Kernels before and what stands for them after, as often as they are launched in these roles."""
+
+    key: str  # its address on the page
+    change: int | None  # of which change of the diff, from 0; None: identical
+    verdict: str  # what became of them, in words
+    method: MatchMethod | None
+    cases: tuple[Case, ...]
+    code: tuple[tuple[str, ...], tuple[str, ...]]  # the lines of each side, names and numbers aside
+    retuned: bool = False
+
+    @property
+    def first(self) -> Case:
+        """The case that stands for all."""
+        return self.cases[0]
+
+    @property
+    def times(self) -> Times | None:
+        """Microseconds of all cases together."""
+        return summed(self.cases)
+
+
+@dataclass(slots=True)
+class _Draft:
+    change: int | None
+    verdict: str
+    method: MatchMethod | None
+    code: tuple[tuple[str, ...], tuple[str, ...]]
+    retuned: bool
+    cases: list[Case] = field(default_factory=list)
+
+    def done(self, key: str) -> Pair:
+        return Pair(key, self.change, self.verdict, self.method, tuple(self.cases), self.code, self.retuned)
+
+
+def pairs_of(diff: RecordingDiff, before: KernelOf, after: KernelOf) -> tuple[Pair, ...]:
+    """Every pair of a diff: what differs in the order of its changes, then what is identical."""
+    drafts: dict[Hashable, _Draft] = {}
+    retuned = {id(case) for case in diff.retuned}
+    codes = _Codes(before), _Codes(after)
+    for change, verdict, method, case in _cases(diff):
+        code = codes[0].of(case.before), codes[1].of(case.after)
+        key = (change, _kernels(case.before), _kernels(case.after), case.differences, code)
+        draft = drafts.setdefault(key, _Draft(change, verdict, method, code, id(case) in retuned))
+        draft.cases.append(case)
+    taken: set[str] = set()
+    return tuple(one.done(_address(one.cases[0], taken)) for one in drafts.values())
+
+
+def by_change(pairs: Sequence[Pair], count: int) -> list[list[Pair]]:
+    """The pairs of each change."""
+    found: list[list[Pair]] = [[] for _ in range(count)]
+    for pair in pairs:
+        if pair.change is not None:
+            found[pair.change].append(pair)
+    return found
+
+
+def _cases(diff: RecordingDiff) -> Iterator[tuple[int | None, str, MatchMethod | None, Case]]:
+    for number, change in enumerate(diff.kernels):
+        verdict = told.verdict(change)
+        yield from ((number, verdict, change.method, case) for case in change.cases)
+    retuned = {id(case) for case in diff.retuned}
+    for case in diff.identical:
+        verdict = told.VERDICTS[Verdict.IDENTICAL]
+        yield None, f"{verdict}, timed anew" if id(case) in retuned else verdict, MatchMethod.SOURCE, case
+
+
+def _kernels(side: Sequence[LaunchRef]) -> Hashable:
+    return tuple((one.compile_id, one.part, one.ordinal, one.kernel) for one in side)
+
+
+@dataclass(slots=True)
+class _Codes:
+    """The code of each kernel, read once; of a library's, each call has its own."""
+
+    kernel_of: KernelOf
+    known: dict[Hashable, tuple[str, ...]] = field(default_factory=dict)
+
+    def of(self, side: Sequence[LaunchRef]) -> tuple[str, ...]:
+        key = tuple((*_place(one), one.launch if "." in one.kernel else 0) for one in side)
+        if key not in self.known:
+            self.known[key] = tuple(side_code(side, self.kernel_of))
+        return self.known[key]
+
+
+def _place(one: LaunchRef) -> tuple[Hashable, ...]:
+    return one.compile_id, one.part, one.ordinal, one.kernel
+
+
+def _address(case: Case, taken: set[str]) -> str:
+    """`0_0/triton_poi_fused_add_3`, by what it is after; the next one of that name has a number."""
+    one = (case.after or case.before)[0]
+    base = f"{address(one.compile_id)}/{quote(clean(one.kernel), safe='')}"
+    ways = (base, f"{base}/{one.part.value}", f"{base}/{one.part.value}/{one.launch}")
+    free = next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")
+    taken.add(free)
+    return free

@@ -1,0 +1,60 @@
+"""All that the page shows, found out once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, kernel_rows
+from compiler_lens.facts.kernels.lineage import Lineage
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.source_view import FileView, source_view
+from compiler_lens.facts.overview.summary import Summary, summarize
+from compiler_lens.facts.program.ownership import Ownership, UserPaths
+from compiler_lens.recording.model import Recording
+from compiler_lens.render.page.ink import Ink
+from compiler_lens.render.page.pool import Pool
+
+
+@dataclass(frozen=True, slots=True)
+class Matter:
+    """A recording with its analyses, and where their texts go."""
+
+    recording: Recording
+    summary: Summary
+    own: Ownership
+    views: tuple[FileView, ...]
+    provenance: Provenance
+    costs: Costs
+    rows: tuple[KernelRow, ...]  # one for each kernel: the slowest first, those that compute the same beside each other
+    ink: Ink
+    pool: Pool = field(default_factory=Pool)
+
+    @classmethod
+    def of(cls, recording: Recording, user_paths: UserPaths, path: str) -> Matter:
+        """Of a recording."""
+        own = Ownership.of(user_paths)
+        provenance, costs = Provenance.of(recording, own), Costs.of(recording)
+        views = tuple(view for view in source_view(recording, own) if view.facts)
+        return cls(
+            recording,
+            summarize(recording, user_paths),
+            own,
+            views,
+            provenance,
+            costs,
+            _rows(recording, provenance, costs),
+            Ink.of(recording, views, path),
+        )
+
+
+def _rows(recording: Recording, provenance: Provenance, costs: Costs) -> tuple[KernelRow, ...]:
+    found = []
+    for row in kernel_rows(provenance.lineages, costs):
+        each: defaultdict[int, list[Lineage]] = defaultdict(list)
+        for lineage in row.lineages:
+            each[lineage.index].append(lineage)
+        for index, own in each.items():
+            group = replace(row.group, kernels=(recording.kernels[index],))
+            found.append(KernelRow(group, tuple(own), costs.traffic(own), costs.flops(own), costs.microseconds(own)))
+    return tuple(sorted(found, key=lambda row: -(row.microseconds or 0.0)))

@@ -1,0 +1,174 @@
+"""What the page says first: the verdict, what to do about it, and where the rest is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.overview.findings import (
+    CacheBypassed,
+    CudagraphsSkipped,
+    DeviceIdle,
+    DisabledOnPurpose,
+    Finding,
+    FrameFailed,
+    PhaseDominates,
+    TinyGraphs,
+    Unfinished,
+    failed_compilation,
+)
+from compiler_lens.facts.program.coverage import Function, Treatment
+from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.render.console.page import Located
+from compiler_lens.render.page.ink import mood, plain
+from compiler_lens.render.text import one_line
+from compiler_lens.views import words
+from compiler_lens.views.advice import Advice, advice
+from compiler_lens.views.console.environment import environment_facts
+from compiler_lens.views.console.frames import reasons_of, treated_words
+from compiler_lens.views.console.next_steps import nothing_to_fix
+from compiler_lens.views.console.screen import figures, setting, verdict
+from compiler_lens.views.console.times import total_words, worker_lines
+from compiler_lens.views.page.matter import Matter
+
+_KERNELS = 6
+_WORST = (
+    Treatment.FAILED, Treatment.LIMIT, Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.UNFINISHED, Treatment.SPLIT,
+    Treatment.WHOLE, Treatment.EMPTY,
+)  # fmt: skip
+_KINDS: Mapping[type, str] = {
+    BreakCard: "graph break",
+    RecompileStory: "recompiles",
+    CudagraphsSkipped: "CUDA graphs",
+    CacheBypassed: "caches",
+    PhaseDominates: "compile time",
+    DeviceIdle: "profile",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A finding as the page shows it."""
+
+    finding: Finding
+    told: Advice
+    kind: str  # what it is about, in a word
+    href: str  # its line in the source view
+    more: str  # the view with its evidence
+    before: tuple[str, ...]  # the lines that the suggestion is instead of
+    again: bool  # its change stands above already
+
+
+def overview(matter: Matter) -> dict[str, Any]:
+    """What the templates of the page's own text need."""
+    recording, summary, page = matter.recording, matter.summary, matter.ink.page
+    said = verdict(summary, page)
+    steps = _steps(matter)
+    return {
+        "setting": [one_line(part, 200) for part in setting(recording.environment, summary, page)],
+        "unfinished": words.unfinished(recording.unfinished),
+        "verdict": said.plain,
+        "mood": mood(said),
+        "figures": [part if isinstance(part, tuple) else (str(part), "") for part in figures(recording, summary)],
+        "steps": [step for step in steps if not step.finding.benign],
+        "benign": [step for step in steps if step.finding.benign],
+        "clean": plain(nothing_to_fix(recording, summary, page)[1:2]),
+        "functions": _functions(matter),
+        "treatments": [(t, n) for t in _WORST if (n := summary.coverage.treatments.get(t, 0))],
+        "phases": summary.phases,
+        "phases_told": ", ".join((total_words(summary.phases), *plain(worker_lines(summary.phases)))),
+        "kernels": [(row, matter.ink.kernel(row.group.first)) for row in matter.rows[:_KERNELS]],
+        "facts": environment_facts(recording.environment),
+        "problems": Counter((p.where, p.message) for p in recording.problems).most_common(),
+        "missing": Counter((u.fact, u.reason) for u in recording.unavailable).most_common(),
+    }
+
+
+def _steps(matter: Matter) -> list[Step]:
+    steps: list[Step] = []
+    given: set[str] = set()
+    for finding in matter.summary.findings:
+        told = advice(finding, matter.ink.page.at)
+        again = bool(told.change) and told.change in given
+        before, more = _before(finding, told), _more(finding, matter)
+        kind = _KINDS.get(type(finding.evidence), "")
+        steps.append(Step(finding, told, kind, _href(finding, matter), more, before, again))
+        given.add(told.change)
+    return steps
+
+
+def _before(finding: Finding, told: Advice) -> tuple[str, ...]:
+    evidence = finding.evidence.card if isinstance(finding.evidence, FrameFailed) else finding.evidence
+    rewrite = evidence.rewrite if isinstance(evidence, BreakCard) else None
+    return rewrite.before if rewrite else (told.code,) if told.code else ()
+
+
+def _href(finding: Finding, matter: Matter) -> str:
+    evidence = finding.evidence
+    place: Located | None = None
+    match evidence:
+        case BreakCard():
+            place = evidence.place
+        case RecompileStory():
+            place = evidence.chapters[0].line or evidence.function
+        case FrameFailed():
+            place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
+        case DisabledOnPurpose():
+            place = evidence.line
+        case Function():
+            place = evidence.name
+        case TinyGraphs():
+            place = evidence.function.name
+        case Unfinished():
+            place = evidence.frame.name
+        case CudagraphsSkipped():
+            stack = evidence.outcomes[0].user_stack
+            place = stack[-1] if stack else None
+        case _:
+            pass
+    return matter.ink.href(place) if place else ""
+
+
+def _more(finding: Finding, matter: Matter) -> str:
+    evidence = finding.evidence
+    if isinstance(evidence, FrameFailed):
+        evidence = evidence.card or evidence
+    if isinstance(evidence, BreakCard):
+        return f"#/breaks/{1 + next(i for i, card in enumerate(matter.summary.cards) if card is evidence)}"
+    if isinstance(evidence, RecompileStory):
+        return f"#/recompiles/{1 + next(i for i, story in enumerate(matter.summary.stories) if story is evidence)}"
+    views: dict[type, str] = {
+        CudagraphsSkipped: "cudagraphs", CacheBypassed: "caches", TinyGraphs: "graphs", PhaseDominates: "times",
+        DeviceIdle: "kernels", DisabledOnPurpose: "source",
+        FrameFailed: "functions", Function: "functions", Unfinished: "functions",
+    }  # fmt: skip
+    return f"#/{views.get(type(evidence), 'environment')}"
+
+
+def _functions(matter: Matter) -> list[dict[str, Any]]:
+    """Every function, the user's own and the worst first, with why it is not compiled whole."""
+    ink, covered = matter.ink, matter.summary.coverage
+    reasons = reasons_of(matter.recording, matter.own, ink.page)
+    ranked = sorted(covered.functions, key=lambda f: (not f.own, _WORST.index(f.treatment)))
+    return [
+        {
+            "function": each,
+            "at": ink.at(each.name) if each.name.file else "",
+            "href": ink.href(each.name) if each.name.file else "",
+            "treated": treated_words(each),
+            "why": _why(each, reasons),
+            "ids": [(f"[{i}]", ink.graph(i)) for i in dict.fromkeys(each.compile_ids)],
+        }
+        for each in ranked
+    ]
+
+
+def _why(function: Function, reasons: Any) -> list[str]:
+    if function.treatment.is_compiled or function.treatment is Treatment.EMPTY:
+        return []
+    return list(dict.fromkeys(reasons[i] for i in function.compile_ids if i in reasons)) or [
+        one_line(function.reason, 600)
+    ]

@@ -1,0 +1,169 @@
+"""Pictures of graphs for the page: of each its levels, which open into each other, as far as there is room."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+from compiler_lens.facts.graphs import graph_choice
+from compiler_lens.facts.graphs.frame_graphs import FrameGraphs
+from compiler_lens.facts.graphs.level_boxes import Box
+from compiler_lens.facts.graphs.level_tree import Group, GroupKind
+from compiler_lens.facts.graphs.levels import Levels, levels
+from compiler_lens.recording.model import Compilation, CompileId, Graph, GraphStage, Kernel, Pass, Recording
+from compiler_lens.render.page.ink import address
+from compiler_lens.render.picture.svg import to_svg
+from compiler_lens.render.text import clean
+from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.picture.drawing import TITLES, Drawing, draw, draw_frame, level_note
+from compiler_lens.views.picture.scene import picture
+from compiler_lens.views.picture.sheet import single
+
+_MOST = 300  # pictures in a page: some seconds of drawing at most, and some hundred kilobytes
+_KERNELS: Mapping[GraphStage, tuple[str, tuple[Pass, ...]]] = {
+    GraphStage.POST_GRAD: (graph_choice.KERNELS, (Pass.FORWARD, Pass.INFERENCE)),
+    GraphStage.POST_GRAD_BACKWARD: (graph_choice.KERNELS_BACKWARD, (Pass.BACKWARD,)),
+}
+
+Shown = list[list[Any]]  # each level: its address, name, the address of the one around it, its picture
+
+
+@dataclass(slots=True)
+class Album:
+    """The pictures of a page; each compilation takes its part of what room is left."""
+
+    matter: Matter
+    graphs: Mapping[CompileId, Sequence[Graph]]
+    kernels: Mapping[CompileId, Sequence[Kernel]]
+    compilations: Mapping[CompileId, Compilation]
+    frames: FrameGraphs
+    broken: frozenset[CompileId]  # compilations with a graph break
+    left: int = _MOST
+    # Functions with their breaks, each by its first compilation.
+    drawn: dict[CompileId, dict[str, Any]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> Album:
+        """An empty one."""
+        recording, summary = matter.recording, matter.summary
+        kernels: defaultdict[CompileId, list[Kernel]] = defaultdict(list)
+        for kernel in recording.kernels:
+            kernels[kernel.compile_id].append(kernel)
+        frames = FrameGraphs.of(recording, summary.coverage, summary.cards)
+        compilations = {each.compile_id: each for each in reversed(recording.compilations)}
+        return cls(
+            matter,
+            graphs,
+            kernels,
+            compilations,
+            frames,
+            frozenset(event.compile_id for event in recording.graph_breaks),
+        )
+
+    def of_compilation(self, compile_id: CompileId) -> tuple[list[Shown], list[dict[str, Any]]]:
+        """The levels of each of its graphs; and what is drawn of it besides."""
+        graphs = self.graphs.get(compile_id, ())
+        if not self.left or not graphs:
+            return [[] for _ in graphs], []
+        # Its own part of the recording: nothing looks through all the others.
+        own = replace(
+            self.matter.recording,
+            graphs=tuple(graphs),
+            kernels=tuple(self.kernels.get(compile_id, ())),
+            compilations=(self.compilations[compile_id],),
+        )
+        shown = [self._graph(own, graph) for graph in graphs]
+        return shown, list(self._more(own, compile_id))
+
+    def _graph(self, own: Recording, graph: Graph) -> Shown:
+        if not self.left or not graph.ops:
+            return []
+        return self._levels(levels(own, graph), graph, stage_key(graph))
+
+    def _more(self, own: Recording, compile_id: CompileId) -> Iterator[dict[str, Any]]:
+        """Forward beside backward, kernels, breaks."""
+        graphs = own.graphs
+        stages = {graph.stage for graph in graphs if graph.ops}
+        if {GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD} <= stages:
+            yield from self._whole(graph_choice.TRAINING, lambda: draw(own, graph_choice.TRAINING, str(compile_id)))
+        for graph in graphs:
+            key, parts = _KERNELS.get(graph.stage, ("", ()))
+            if graph.ops and not graph.ordinal and self.left and any(k.part in parts for k in own.kernels):
+                known = levels(own, graph, kernels=True)
+                yield _stage(key, self._levels(known, graph, key))
+        if compile_id in self.broken and GraphStage.DYNAMO in stages:
+            yield from self._function(compile_id)
+
+    def _function(self, compile_id: CompileId) -> Iterator[dict[str, Any]]:
+        """The graphs of the function that a compilation belongs to: the same picture for each of them."""
+        function = self.frames.functions.get(compile_id)
+        key = function.compile_ids[0] if function else compile_id
+        if key not in self.drawn:
+            found = self.frames.pieces(compile_id)
+            ids = dict.fromkeys(piece.compile_id for piece in found.pieces)
+            graphs = tuple(graph for each in ids for graph in self.graphs.get(each, ()))
+            own = replace(self.matter.recording, graphs=graphs, kernels=())
+            self.drawn.update((key, stage) for stage in self._whole(graph_choice.FRAME, lambda: draw_frame(own, found)))
+        if key in self.drawn:
+            yield self.drawn[key]
+
+    def _whole(self, view: str, drawing: Callable[[], Drawing]) -> Iterator[dict[str, Any]]:
+        """A picture without levels of its own."""
+        if self.left:
+            self.left -= 1
+            yield _stage(view, [["", "", None, self.matter.pool.add(_bare(drawing().svg))]])
+
+    def _levels(self, known: Levels, graph: Graph, stage: str) -> Shown:
+        groups = [group for group in known.groups() if group.kernel is None][: self.left]
+        self.left -= len(groups)
+        addresses = _addresses(groups)
+        around = {id(child): group for group in groups for child in group.children}
+        base = f"#/graphs/{address(graph.compile_id)}/{stage}"
+
+        def href(box: Box) -> str:
+            if box.group is None:
+                return ""
+            if box.group.kernel is not None:
+                return self.matter.ink.kernel(box.group.kernel)
+            to = addresses.get(id(box.group))
+            return f"{base}/{quote(to, safe='')}" if to else ""
+
+        shown: Shown = []
+        for group in groups:
+            parent = around.get(id(group))
+            title = group.module or group.label or "the whole graph"
+            svg = to_svg(single(picture(known, group)), title, note=level_note(known, group), href=href, styled=False)
+            up = None if group is known.root else addresses.get(id(parent), "") if parent else ""
+            shown.append([addresses[id(group)], clean(group.label or title), up, self.matter.pool.add(svg)])
+        return shown
+
+
+def stage_key(graph: Graph) -> str:
+    """A graph within its compilation, as a part of an address."""
+    return graph.stage.value + (f"-{graph.ordinal}" if graph.ordinal else "")
+
+
+def _stage(view: str, shown: Shown) -> dict[str, Any]:
+    return {"key": view, "name": TITLES[view], "note": "", "code": None, "levels": shown}
+
+
+def _bare(svg: str) -> str:
+    """Without the style, which the page has once."""
+    head, _, rest = svg.partition("<style>")
+    return head + rest.partition("</style>\n")[2] if rest else svg
+
+
+def _addresses(groups: Sequence[Group]) -> Mapping[int, str]:
+    """The path of a module, so that other stages know it too; else where in the graph it is. The root has none."""
+    found: dict[int, str] = {}
+    taken = {""}
+    for place, group in enumerate(groups):
+        path = "" if not place else clean(group.module) if group.kind is GroupKind.MODULE else ""
+        if place and path in taken:
+            path = f"{path}~{group.first}-{group.last}"
+        taken.add(path)
+        found[id(group)] = path
+    return found

@@ -1,0 +1,190 @@
+"""The words for facts: literal tables from enums to what a user reads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from compiler_lens.facts.kernels.lineage import Role
+from compiler_lens.facts.kernels.tuned import Otherwise
+from compiler_lens.facts.overview.findings import Basis, Severity
+from compiler_lens.facts.overview.line_story import Fate
+from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.time.caches import Warmth
+from compiler_lens.facts.time.phases import Phase
+from compiler_lens.recording.model import (
+    AutotuneResult,
+    CudagraphState,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Outcome,
+    Pass,
+    Trust,
+)
+from compiler_lens.render.text import one_line, plural, seconds
+
+OUTCOMES: Mapping[Outcome, str] = {
+    Outcome.COMPILED: "compiled",
+    Outcome.EMPTY: "empty",
+    Outcome.SKIPPED: "skipped",
+    Outcome.FAILED: "failed",
+    Outcome.RECOMPILE_LIMIT: "limit hit",
+    Outcome.UNFINISHED: "unfinished",
+}
+
+# What is said of one function, and of several, that are not compiled whole; the worst first.
+TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
+    Treatment.FAILED: ("failed", "failed"),
+    Treatment.LIMIT: (
+        "hit the recompile limit, and runs eagerly for anything new",
+        "hit the recompile limit, and run eagerly for anything new",
+    ),
+    Treatment.EAGER: ("runs eagerly", "run eagerly"),
+    Treatment.PARTLY_EAGER: ("runs in part eagerly", "run in part eagerly"),
+    Treatment.UNFINISHED: ("unfinished", "unfinished"),
+}
+
+TREATMENTS: Mapping[Treatment, str] = {
+    Treatment.WHOLE: "compiled whole",
+    Treatment.SPLIT: "compiled in parts",
+    Treatment.PARTLY_EAGER: "partly eager",
+    Treatment.EAGER: "eager",
+    Treatment.LIMIT: "recompile limit hit: eager for anything new",
+    Treatment.FAILED: "failed",
+    Treatment.EMPTY: "nothing to compile",
+    Treatment.UNFINISHED: "unfinished",
+}
+
+SEVERITIES: Mapping[Severity, str] = {
+    Severity.HIGH: "fix first",
+    Severity.MEDIUM: "worth fixing",
+    Severity.LOW: "minor",
+    Severity.INFO: "good to know",
+}
+
+BASES: Mapping[Basis, str] = {Basis.MEASURED: "as recorded", Basis.COUNTED: "estimated"}
+
+STAGES: Mapping[GraphStage, str] = {
+    GraphStage.DYNAMO: "Dynamo graph",
+    GraphStage.AOT_JOINT: "AOT joint graph",
+    GraphStage.AOT_FORWARD: "AOT forward graph",
+    GraphStage.AOT_BACKWARD: "AOT backward graph",
+    GraphStage.AOT_INFERENCE: "AOT inference graph",
+    GraphStage.POST_GRAD: "post-grad graph",
+    GraphStage.POST_GRAD_BACKWARD: "post-grad graph of the backward",
+}
+
+PASSES: Mapping[Pass, str] = {Pass.FORWARD: "forward", Pass.BACKWARD: "backward", Pass.INFERENCE: "inference"}
+
+KERNEL_KINDS: Mapping[KernelKind, str] = {
+    KernelKind.TRITON: "Triton",
+    KernelKind.CPP: "C++",
+    KernelKind.TEMPLATE: "template",
+    KernelKind.FOREACH: "foreach",
+    KernelKind.EXTERN: "extern",
+    KernelKind.FALLBACK: "ATen fallback",
+    KernelKind.USER: "your Triton",
+    KernelKind.OTHER: "other",
+}
+
+TRUST: Mapping[Trust, str] = {
+    Trust.EXACT: "known from the compiler itself",
+    Trust.TEXT: "approximate: read from comments in the generated code",
+    Trust.UNKNOWN: "not known",
+}
+
+# What a node has to do with an op of the user's.
+ROLES: Mapping[Role, str] = {
+    Role.COMPUTES: "{}",
+    Role.DIFFERENTIATES: "gradient of {}",
+    Role.RECOMPUTES: "{}, computed again",
+    Role.FEEDS: "added by the compiler, goes into {}",
+}
+
+# Why a line has no kernel.
+FATES: Mapping[Fate, str] = {
+    Fate.KERNELS: "",
+    Fate.VIEWS: "It costs nothing: it only looks at memory in another way.",
+    Fate.FOLDED: "It costs nothing: no op of it is left in the graphs that Inductor gets.",
+    Fate.UNNAMED: "Inductor gets ops of it, and no kernel is known to compute them.",
+    Fate.NO_KERNELS: "It is compiled, and its compilation has no kernels in this recording.",
+    Fate.BREAKS: "It is in no graph: the graph breaks here.",
+    Fate.EAGER: "It runs eagerly.",
+    Fate.FAILED: "It failed to compile.",
+    Fate.UNSEEN: "No graph in this recording has an op of it.",
+}
+
+CUDAGRAPHS: Mapping[CudagraphState, str] = {
+    CudagraphState.CAPTURED: "captured",
+    CudagraphState.PARTITIONED: "partitioned",
+    CudagraphState.SKIPPED: "skipped",
+    CudagraphState.NOT_REQUESTED: "not requested",
+}
+
+PHASES: Mapping[Phase, str] = {
+    Phase.TRACING: "Dynamo tracing",
+    Phase.GUARDS: "guards",
+    Phase.AOT: "AOTAutograd",
+    Phase.PASSES: "graph passes",
+    Phase.LOWERING: "Inductor lowering",
+    Phase.SCHEDULING: "Inductor scheduling",
+    Phase.CODE_GENERATION: "Inductor code generation",
+    Phase.KERNEL_COMPILATION: "C++/Triton compilation",
+    Phase.AUTOTUNING: "autotuning",
+    Phase.CACHES: "caches",
+    Phase.OTHER: "other",
+}
+
+WARMTH: Mapping[Warmth, str] = {
+    Warmth.COLD: "cold",
+    Warmth.WARM: "warm",
+    Warmth.PARTLY: "partly warm",
+    Warmth.UNKNOWN: "",
+}
+
+
+def unfinished(why: str, name: str = "This recording") -> str:
+    """That a recording has no end; nothing where it has one."""
+    return f"{name} is not finished: {one_line(why)}" if why else ""
+
+
+def gap(where: str, why: str) -> str:
+    """Something that is not in a recording; of its file it is told already what could not be done."""
+    return why if where == "journal" else f"could not read {where}: {why}"
+
+
+def kernel_kind(kernel: Kernel) -> str:
+    """Who wrote a kernel and what shape it has: `C++ reduction`, `Triton persistent`, `extern`."""
+    shape = kernel.shape.replace("_", " ").replace("persistent reduction", "persistent")
+    return KERNEL_KINDS[kernel.kind] + (f" {shape}" if shape and shape != kernel.kind.value else "")
+
+
+def tuning_time(results: Iterable[AutotuneResult]) -> str:
+    """`5.75 s`, `5.14 s of an earlier run`: what came out of a cache took no time in this one."""
+    spent = {False: 0.0, True: 0.0}
+    for result in results:
+        spent[result.cached] += (result.seconds or 0.0) + (result.precompile_seconds or 0.0)
+    earlier = f"{seconds(spent[True])} of an earlier run" if spent[True] else ""
+    return ", and ".join(filter(None, (seconds(spent[False]) if spent[False] or not earlier else "", earlier)))
+
+
+def runs_otherwise(found: Otherwise | None) -> str:
+    """That what won is not what runs, where it is not."""
+    if found is None:
+        return ""
+    more = f" and {len(found.kernels) - 1:,} more" if len(found.kernels) > 1 else ""
+    are = plural(found.launches, "launch is", "launches are")
+    return (
+        f"not what runs: {are} {found.kernels[0]}{more} ({KERNEL_KINDS[found.kind]}). "
+        "Where work round a product can be fused into it, torch chooses again"
+    )
+
+
+def op_name(target: str) -> str:
+    """An op without what every op has: `torch.ops.aten.add.Tensor` is add, `torch.nn.functional.gelu` is gelu."""
+    parts = target.removeprefix("torch.ops.").split(".")
+    if parts[0] in {"aten", "prims"} and len(parts) > 1:
+        return parts[1]
+    if target.startswith("torch.ops.") or len(parts) == 1:
+        return ".".join(parts[:2])
+    return parts[-1] if parts[0] in {"torch", "operator", "_operator"} else ".".join(parts[:2])
