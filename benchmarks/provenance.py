@@ -18,13 +18,13 @@ from least_cpu import REPEATS, least_cpu
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
-    Pass,
     Recording,
     SourceLine,
     Trust,
@@ -50,7 +50,7 @@ def graph(stage: GraphStage, nodes: Sequence[Node]) -> Graph:
     return Graph(ID, stage, "", tuple(nodes), origins=Trust.EXACT)
 
 
-def kernel(name: str, part: Pass, launches: Sequence[Sequence[str]]) -> Kernel:
+def kernel(name: str, part: Direction, launches: Sequence[Sequence[str]]) -> Kernel:
     """A kernel with these launches."""
     made = tuple(Launch(i, (), tuple(names)) for i, names in enumerate(launches))
     nodes = tuple(dict.fromkeys(name for names in launches for name in names))
@@ -77,10 +77,12 @@ def equal_layers(nodes: int) -> Recording:
     fused: dict[int, list[list[str]]] = {i: [] for i in range(0, OPS, 4)}
     for start in range(0, len(ops), 4):
         fused[ops[start][1]].append([name for _, _, name in ops[start : start + 4]])
-    kernels = [kernel(f"fused_{i}", Pass.FORWARD, [[f"{n}_f" for n in ns] for ns in each]) for i, each in fused.items()]
+    kernels = [
+        kernel(f"fused_{i}", Direction.FORWARD, [[f"{n}_f" for n in ns] for ns in each]) for i, each in fused.items()
+    ]
     ends = ("_b", "_s", "_f")
     kernels += [
-        kernel(f"fused_{i}_backward", Pass.BACKWARD, [[f"{n}{end}" for n in ns for end in ends] for ns in each])
+        kernel(f"fused_{i}_backward", Direction.BACKWARD, [[f"{n}{end}" for n in ns for end in ends] for ns in each])
         for i, each in fused.items()
     ]
     stages = (GraphStage.AOT_FORWARD, GraphStage.POST_GRAD), (GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD)
@@ -94,7 +96,7 @@ def one_constant(nodes: int) -> Recording:
     chain = [node(f"c{i}", 0, f"c{i - 1}") for i in range(half)]
     users = [node(f"u{i}", i, f"c{half - 1}", "c0", origins=(f"x{i}",)) for i in range(half)]
     dynamo = [node(f"x{i}", i) for i in range(half)]
-    launches = [kernel(f"k{i}", Pass.FORWARD, [[f"c{i}", f"u{i}"]]) for i in range(half)]
+    launches = [kernel(f"k{i}", Direction.FORWARD, [[f"c{i}", f"u{i}"]]) for i in range(half)]
     return Recording(
         graphs=(graph(GraphStage.DYNAMO, dynamo), graph(GraphStage.POST_GRAD, [*chain, *users])),
         kernels=tuple(launches),
@@ -106,7 +108,7 @@ def one_line(nodes: int) -> Recording:
     half = nodes // 2
     dynamo = [node(f"x{i}", 7, module=f"layers.{i}") for i in range(half)]
     lowered = [node(f"a{i}", 7, origins=(f"x{i}",)) for i in range(half)]
-    each = kernel("k", Pass.FORWARD, [[f"a{i}"] for i in range(half)])
+    each = kernel("k", Direction.FORWARD, [[f"a{i}"] for i in range(half)])
     return Recording(graphs=(graph(GraphStage.DYNAMO, dynamo), graph(GraphStage.POST_GRAD, lowered)), kernels=(each,))
 
 

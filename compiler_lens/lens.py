@@ -118,7 +118,7 @@ class Lens:
 
         It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
         """
-        from compiler_lens.render.page import write_page
+        from compiler_lens.render.page.page import write_page
 
         target, name = Path(path), _as_typed(self.path) if self.path and self.path.exists() else "REC"
         with collector_paused():

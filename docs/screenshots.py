@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from compiler_lens import diff, load
-from compiler_lens.render.page import report_page
+from compiler_lens.render.page.page import report_page
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "html"))

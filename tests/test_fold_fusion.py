@@ -4,32 +4,32 @@ import pytest
 
 from compiler_lens.decode.facts import FinalNode, Fusion, KernelNodes
 from compiler_lens.decode.fold_fusion import join_fusion
-from compiler_lens.recording.model import BufferAccess, CompileId, Kernel, KernelKind, Launch, Pass, Refusal
+from compiler_lens.recording.model import BufferAccess, CompileId, Direction, Kernel, KernelKind, Launch, UnfusedPair
 
 ID = CompileId(0, 0)
 
 
-def kernel(name, *lines, kind=KernelKind.TRITON, part=Pass.FORWARD, ordinal=0):
-    return Kernel(ID, part, name, kind, launches=tuple(Launch(line, ()) for line in lines), ordinal=ordinal)
+def kernel(name, *lines, kind=KernelKind.TRITON, direction=Direction.FORWARD, ordinal=0):
+    return Kernel(ID, direction, name, kind, launches=tuple(Launch(line, ()) for line in lines), ordinal=ordinal)
 
 
 def access(text):
     """`buf0 64, buf1` as accesses; one without a number is of unknown size."""
-    parts = [part.split() for part in text.split(", ")] if text else []
-    return tuple(BufferAccess(part[0], int(part[1]) if len(part) > 1 else None) for part in parts)
+    parts = [direction.split() for direction in text.split(", ")] if text else []
+    return tuple(BufferAccess(direction[0], int(direction[1]) if len(direction) > 1 else None) for direction in parts)
 
 
 def node(ops, reads="", writes="", kind="SchedulerNode"):
     return FinalNode(tuple(ops.split()), kind, access(reads), access(writes))
 
 
-def fusion(*nodes, apart=(), part=Pass.FORWARD):
-    return Fusion(ID, part, nodes, tuple((a, b, why, access(shared)) for a, b, why, shared in apart))
+def fusion(*nodes, apart=(), direction=Direction.FORWARD):
+    return Fusion(ID, direction, nodes, tuple((a, b, why, access(shared)) for a, b, why, shared in apart))
 
 
-def told(*calls, part=Pass.FORWARD):
+def told(*calls, direction=Direction.FORWARD):
     entries = tuple((name, ()) for name, _ in calls)
-    return KernelNodes(ID, part, entries, ops=tuple(tuple(ops.split()) for _, ops in calls))
+    return KernelNodes(ID, direction, entries, ops=tuple(tuple(ops.split()) for _, ops in calls))
 
 
 def launches(kernels):
@@ -105,20 +105,23 @@ def test_pairs_left_apart_are_of_two_launches():
     ]
     nodes = fusion(node("op0"), node("op1"), node("op2"), apart=apart)
     _, refusals = join_fusion(kernels, [told(("a", "op0"), ("cpp", "op1 op2"))], [nodes])
-    assert refusals == (Refusal(ID, Pass.FORWARD, "op0", "op1", "why", access("buf0 8")),)
+    assert refusals == (UnfusedPair(ID, Direction.FORWARD, "op0", "op1", "why", access("buf0 8")),)
 
 
 def test_output_codes_of_one_compilation_are_kept_apart_by_their_order():
-    kernels = [kernel("k", 1), kernel("k", 1, ordinal=1), kernel("k", 1, part=Pass.BACKWARD)]
-    calls = [told(("k", "op0")), told(("k", "op0")), told(("k", "op0"), part=Pass.BACKWARD)]
-    nodes = [fusion(node("op0", f"{x} 8"), part=part) for x, part in (("a", Pass.FORWARD), ("b", Pass.INFERENCE))]
-    joined, _ = join_fusion(kernels, calls, [*nodes, fusion(node("op0", "c 8"), part=Pass.BACKWARD)])
+    kernels = [kernel("k", 1), kernel("k", 1, ordinal=1), kernel("k", 1, direction=Direction.BACKWARD)]
+    calls = [told(("k", "op0")), told(("k", "op0")), told(("k", "op0"), direction=Direction.BACKWARD)]
+    nodes = [
+        fusion(node("op0", f"{x} 8"), direction=direction)
+        for x, direction in (("a", Direction.FORWARD), ("b", Direction.INFERENCE))
+    ]
+    joined, _ = join_fusion(kernels, calls, [*nodes, fusion(node("op0", "c 8"), direction=Direction.BACKWARD)])
     assert [k.launches[0].reads for k in joined] == [access("a 8"), access("b 8"), access("c 8")]
     unsure, _ = join_fusion(kernels, calls, nodes[:1])
     assert all(not launch.ops for k in unsure for launch in k.launches)
 
 
-@pytest.mark.parametrize("calls", [[], [KernelNodes(ID, Pass.FORWARD, (("k", ("mm",)),))]])
+@pytest.mark.parametrize("calls", [[], [KernelNodes(ID, Direction.FORWARD, (("k", ("mm",)),))]])
 def test_older_recordings_join_as_before(calls):
     kernels = (kernel("k", 1),)
     assert join_fusion(kernels, calls, []) == (kernels, ())

@@ -10,7 +10,16 @@ from compiler_lens.decode.fold_graphs import decompositions, join_graphs
 from compiler_lens.decode.graph_text import read_graph
 from compiler_lens.decode.node_facts import read_node_facts
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, GraphStage, Node, Pass, SourceLine, Subgraph, TensorSpec, Trust
+from compiler_lens.recording.model import (
+    CompileId,
+    Direction,
+    GraphStage,
+    Node,
+    SourceLine,
+    Subgraph,
+    TensorSpec,
+    Trust,
+)
 
 PAYLOADS = Path(__file__).parent / "payloads"
 VERSIONS = ["2.11", "2.13", "2.15"]
@@ -199,13 +208,13 @@ TANGENT = Node("tangents_1", "placeholder", "tangents_1")
 
 def test_the_pass_of_a_post_grad_graph_is_that_of_its_output_code():
     texts = [graph_text("post_grad", X, op("a")), graph_text("post_grad", X, op("b"))]
-    stages = [g.stage for g in join_graphs(texts, [], {ID: [Pass.FORWARD, Pass.BACKWARD]})]
+    stages = [g.stage for g in join_graphs(texts, [], {ID: [Direction.FORWARD, Direction.BACKWARD]})]
     assert stages == [GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD]
 
 
 def test_a_post_grad_graph_without_output_code_is_known_by_the_gradients_it_takes():
     texts = [graph_text("post_grad", X, op("a")), graph_text("post_grad", TANGENT, op("b"))]
-    stages = [g.stage for g in join_graphs(texts, [], {ID: [Pass.INFERENCE]})]
+    stages = [g.stage for g in join_graphs(texts, [], {ID: [Direction.INFERENCE]})]
     assert stages == [GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD]
 
 

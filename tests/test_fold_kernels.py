@@ -10,7 +10,16 @@ from compiler_lens.decode.kernels import read_kernel_nodes
 from compiler_lens.decode.output_code import read_output_code
 from compiler_lens.decode.tuning import read_triton_configs, read_triton_kernel_info
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, Kernel, KernelConfig, KernelKind, Launch, OutputCode, Pass, Trust
+from compiler_lens.recording.model import (
+    CompileId,
+    Direction,
+    Kernel,
+    KernelConfig,
+    KernelKind,
+    Launch,
+    OutputCode,
+    Trust,
+)
 
 PAYLOADS = Path(__file__).parent / "payloads/2.11/output_code"
 ID = CompileId(0, 0)
@@ -20,14 +29,14 @@ def launches(count):
     return tuple(Launch(line, ()) for line in range(1, count + 1))
 
 
-def kernel(name="k", part=Pass.FORWARD, count=1, aot="0_forward", compile_id=ID, **fields):
+def kernel(name="k", direction=Direction.FORWARD, count=1, aot="0_forward", compile_id=ID, **fields):
     fields.setdefault("kind", KernelKind.TRITON)
     fields.setdefault("meta", {"aot_id": aot})
-    return Kernel(compile_id, part, name, launches=launches(count), **fields)
+    return Kernel(compile_id, direction, name, launches=launches(count), **fields)
 
 
-def told(*entries, part=Pass.FORWARD, compile_id=ID, cached=False):
-    return KernelNodes(compile_id, part, tuple((name, tuple(nodes.split())) for name, nodes in entries), cached)
+def told(*entries, direction=Direction.FORWARD, compile_id=ID, cached=False):
+    return KernelNodes(compile_id, direction, tuple((name, tuple(nodes.split())) for name, nodes in entries), cached)
 
 
 def tuning(*rows, name="k", compile_id=ID, **fields):
@@ -98,14 +107,16 @@ def test_a_kernel_that_no_hook_heard_of_keeps_what_its_text_tells():
 
 
 def test_forward_and_backward_have_kernels_of_one_name_and_nodes_of_their_own():
-    pair = [kernel(), kernel(part=Pass.BACKWARD, aot="0_backward")]
-    joined = join_kernels(pair, [told(("k", "b"), part=Pass.BACKWARD), told(("k", "f"))], [])
+    pair = [kernel(), kernel(direction=Direction.BACKWARD, aot="0_backward")]
+    joined = join_kernels(pair, [told(("k", "b"), direction=Direction.BACKWARD), told(("k", "f"))], [])
     assert [k.nodes for k in joined] == [("f",), ("b",)]
 
 
 def test_on_a_cache_hit_an_inference_graph_may_be_called_forward():
-    (joined,) = join_kernels([kernel(part=Pass.INFERENCE, aot="0_inference")], [told(("k", "a"), cached=True)], [])
-    assert (joined.nodes, joined.trust, joined.part) == (("a",), Trust.EXACT, Pass.INFERENCE)
+    (joined,) = join_kernels(
+        [kernel(direction=Direction.INFERENCE, aot="0_inference")], [told(("k", "a"), cached=True)], []
+    )
+    assert (joined.nodes, joined.trust, joined.direction) == (("a",), Trust.EXACT, Direction.INFERENCE)
 
 
 def test_several_output_codes_of_one_compilation_are_numbered_and_keep_their_nodes_apart():
@@ -122,16 +133,17 @@ def test_nodes_that_cannot_be_told_apart_go_to_every_kernel_of_that_name_but_to_
 
 def test_output_codes_are_numbered_as_their_kernels_are():
     codes = [OutputCode(ID, p, f"# AOT ID: ['{a}']\n") for p, a in (
-        (Pass.FORWARD, "0_forward"), (Pass.BACKWARD, "0_backward"), (Pass.FORWARD, "1_forward"),
+        (Direction.FORWARD, "0_forward"), (Direction.BACKWARD, "0_backward"), (Direction.FORWARD, "1_forward"),
     )]  # fmt: skip
     assert [c.ordinal for c in number_output_codes(codes)] == [0, 0, 1]
 
 
 def test_an_output_code_has_the_key_of_the_graph_that_was_done_at_its_place():
-    aots = [("0_forward", Pass.FORWARD), ("1_forward", Pass.FORWARD), ("0_backward", Pass.BACKWARD)]
-    codes = [OutputCode(ID, part, f"# AOT ID: ['{aot}']") for aot, part in aots]
+    aots = [("0_forward", Direction.FORWARD), ("1_forward", Direction.FORWARD), ("0_backward", Direction.BACKWARD)]
+    codes = [OutputCode(ID, direction, f"# AOT ID: ['{aot}']") for aot, direction in aots]
     keys = [
-        CodeKey(ID, part, key) for part, key in zip((Pass.INFERENCE, Pass.FORWARD, Pass.BACKWARD), "abc", strict=True)
+        CodeKey(ID, direction, key)
+        for direction, key in zip((Direction.INFERENCE, Direction.FORWARD, Direction.BACKWARD), "abc", strict=True)
     ]
     assert [c.key for c in number_output_codes(codes, keys)] == ["a", "b", "c"]
     assert [c.key for c in number_output_codes(codes, keys[1:])] == ["", "", "c"]  # whose the one is, nobody knows
@@ -146,13 +158,13 @@ def test_a_kernel_has_each_config_once_the_fastest_first_and_the_last_choice_hol
 
 
 def test_tunings_of_one_name_go_to_forward_and_backward_in_the_order_of_compiling():
-    pair = [kernel(), kernel(part=Pass.BACKWARD, aot="0_backward")]
+    pair = [kernel(), kernel(direction=Direction.BACKWARD, aot="0_backward")]
     joined = join_kernels(pair, [], [tuning(({"XBLOCK": 1}, 1.0, True)), tuning(({"XBLOCK": 2}, 1.0, True))])
     assert [k.configs[0].values["XBLOCK"] for k in joined] == [1, 2]
 
 
 def test_a_tuning_that_may_be_of_either_kernel_is_given_to_none():
-    pair = [kernel(), kernel(part=Pass.BACKWARD, aot="0_backward")]
+    pair = [kernel(), kernel(direction=Direction.BACKWARD, aot="0_backward")]
     assert [k.configs for k in join_kernels(pair, [], [tuning(({"XBLOCK": 1}, 1.0, True))])] == [(), ()]
 
 

@@ -18,7 +18,7 @@ from compiler_lens.facts.kernels.fusion_reasons import Reason  # noqa: E402
 from compiler_lens.facts.kernels.library_calls import Library  # noqa: E402
 from compiler_lens.recording.event import Event  # noqa: E402
 from compiler_lens.recording.journal import parse_journal  # noqa: E402
-from compiler_lens.recording.model import BufferAccess, CacheResult, Launch, Pass, Recording  # noqa: E402
+from compiler_lens.recording.model import BufferAccess, CacheResult, Direction, Launch, Recording  # noqa: E402
 
 ROWS, WIDTH = 32, 64
 TENSOR = 4 * ROWS * WIDTH
@@ -81,8 +81,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Seen]]:
         yield found
 
 
-def launches(recording: Recording, part: Pass) -> dict[tuple[str, int], Launch]:
-    kernels = [kernel for kernel in recording.kernels if kernel.part is part]
+def launches(recording: Recording, direction: Direction) -> dict[tuple[str, int], Launch]:
+    kernels = [kernel for kernel in recording.kernels if kernel.direction is direction]
     return {(kernel.name, launch.line): launch for kernel in kernels for launch in kernel.launches}
 
 
@@ -92,13 +92,13 @@ def test_launches_share_out_all_nodes_that_have_a_kernel(runs: dict[str, Seen], 
     assert len(told) == len(runs[run].recording.output_codes) > 0
     for event in told:
         wanted = [op for ops, kind, _, _ in event.meta["nodes"] if kind not in NO_KERNEL for op in ops]
-        part = Pass(event.meta["part"])
-        given = [op for launch in launches(runs[run].recording, part).values() for op in launch.ops]
+        direction = Direction(event.meta["part"])
+        given = [op for launch in launches(runs[run].recording, direction).values() for op in launch.ops]
         assert sorted(given) == sorted(wanted)
 
 
 def test_a_launch_tells_what_it_moves(runs: dict[str, Seen]) -> None:
-    found = launches(runs["cold"].recording, Pass.FORWARD)
+    found = launches(runs["cold"].recording, Direction.FORWARD)
     (relu,) = [launch for (name, _), launch in found.items() if name.startswith("cpp_fused_relu")]
     (product,) = [launch for (name, _), launch in found.items() if name == "extern_kernels.addmm"]
     assert relu.writes == (BufferAccess("buf0", TENSOR),)
@@ -114,20 +114,20 @@ def test_a_warm_run_knows_the_same(runs: dict[str, Seen]) -> None:
     cold, warm = runs["cold"].recording, runs["warm"].recording
     assert any(answer.result is CacheResult.HIT for answer in warm.caches)
     assert warm.refusals == cold.refusals != ()
-    for part in (Pass.FORWARD, Pass.BACKWARD):
-        assert launches(warm, part) == launches(cold, part)
+    for direction in (Direction.FORWARD, Direction.BACKWARD):
+        assert launches(warm, direction) == launches(cold, direction)
     assert [code.key for code in warm.output_codes] == [code.key for code in cold.output_codes]
     assert all(code.key for code in cold.output_codes)
 
 
 def test_a_product_between_two_kernels_and_loops_in_different_orders_are_told(runs: dict[str, Seen]) -> None:
     recording = runs["cold"].recording
-    forward = [pair for pair in unfused(recording) if pair.code[1] is Pass.FORWARD]
+    forward = [pair for pair in unfused(recording) if pair.code[1] is Direction.FORWARD]
     assert {(pair.reason, pair.library) for pair in forward} == {(Reason.LIBRARY, Library.PRODUCT)}
     (apart,) = [pair for pair in unfused(recording) if pair.reason is not Reason.LIBRARY]
     assert (apart.reason, apart.refusal.reason) == (Reason.DIFFERENT_ORDER, "no shared data")
     assert apart.refusal.shared == (BufferAccess("buf5", TENSOR),)
-    assert (apart.first.kernel.part, apart.second.kernel.aten) == (Pass.BACKWARD, ("aten.sum",))
+    assert (apart.first.kernel.direction, apart.second.kernel.aten) == (Direction.BACKWARD, ("aten.sum",))
 
 
 def test_tuples_concatenations_and_parts_are_shared_as_they_are(runs: dict[str, Seen]) -> None:
@@ -135,7 +135,7 @@ def test_tuples_concatenations_and_parts_are_shared_as_they_are(runs: dict[str, 
     found = {(pair.first.kernel.name, pair.second.kernel.name, pair.reason) for pair in unfused(recording)}
     assert any("sort" in first and second == "extern_kernels.mm" for first, second, _ in found)
     assert any(reason is Reason.LIBRARY and "sum" in second for _, second, reason in found)  # a part of the whole
-    moved = launches(recording, Pass.INFERENCE)
+    moved = launches(recording, Direction.INFERENCE)
     (tanh,) = [launch for (name, _), launch in moved.items() if "tanh" in name]
     product = {made for (name, _), launch in moved.items() if name == "extern_kernels.mm" for made in launch.writes}
     (halves,) = product.intersection(tanh.reads)  # read half by half, in two loops of one kernel

@@ -12,7 +12,7 @@ from torch import nn  # noqa: E402
 import compiler_lens  # noqa: E402
 from compiler_lens.facts.kernels.lineage import Role  # noqa: E402
 from compiler_lens.facts.kernels.provenance import Provenance  # noqa: E402
-from compiler_lens.recording.model import KernelKind, Pass, Recording, Trust  # noqa: E402
+from compiler_lens.recording.model import Direction, KernelKind, Recording, Trust  # noqa: E402
 
 LAYERS = 12
 
@@ -51,15 +51,15 @@ def test_each_launch_belongs_to_its_layer(recording: Recording) -> None:
     assert all(one.lines and one.trust is Trust.EXACT and not one.lost for one in provenance.lineages)
     forward = Counter[tuple[KernelKind, str]]()
     for one in provenance.lineages:
-        if one.kernel.part is Pass.FORWARD:
+        if one.kernel.direction is Direction.FORWARD:
             layers = {module.split(".")[1] for module in one.modules}
             assert len(layers) == 1, (one.kernel.name, one.modules)
             forward[one.kernel.kind, layers.pop()] += 1
     for i in range(LAYERS):
         assert forward[KernelKind.EXTERN, str(i)] == forward[KernelKind.CPP, str(i)] == 1
         ties = provenance.ties(provenance.in_module(f"layers.{i}").every)
-        both = {tie.lineage.kernel.part for tie in ties}
-        assert both == {Pass.FORWARD, Pass.BACKWARD}
+        both = {tie.lineage.kernel.direction for tie in ties}
+        assert both == {Direction.FORWARD, Direction.BACKWARD}
 
 
 def test_the_layers_line_is_found_from_every_launch_and_finds_every_launch(recording: Recording) -> None:
@@ -68,7 +68,7 @@ def test_the_layers_line_is_found_from_every_launch_and_finds_every_launch(recor
     assert {at.line for one in provenance.lineages for at in one.lines} == {line}
     ties = provenance.ties(provenance.at_line(__file__, line).direct)
     assert len(ties) == len(provenance.lineages)
-    roles = Counter(tie.role for tie in ties if tie.lineage.kernel.part is Pass.BACKWARD)
+    roles = Counter(tie.role for tie in ties if tie.lineage.kernel.direction is Direction.BACKWARD)
     assert set(roles) == {Role.DIFFERENTIATES}
     calls = provenance.at_line(__file__, Net.forward.__code__.co_firstlineno + 2)
     assert not calls.direct

@@ -148,7 +148,9 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
             tap.safely("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
     else:
         _recall(tap, key, {(event.name, event.meta.get("stage")) for event in pending})
-    event = tap.note("lens.cudagraph", inductor.cudagraph_state(compiled, graph_kwargs, part=part, requested=requested))
+    event = tap.note(
+        "lens.cudagraph", inductor.cudagraph_state(compiled, graph_kwargs, direction=part, requested=requested)
+    )
     if key is not None:
         tap.cache_keys[event.run, part == "backward"] = key
 

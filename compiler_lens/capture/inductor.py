@@ -25,8 +25,8 @@ def kernel_origins(node_schedule: Any, is_extern: bool) -> list[str]:
     names: dict[str, None] = {}
     for entry in node_schedule:
         # A fused node (in a foreach kernel) has no IR node of its own, but parts that do.
-        for part in entry.get_nodes() if hasattr(entry, "get_nodes") and not isinstance(entry, type) else (entry,):
-            ir_node = getattr(part, "node", None)
+        for direction in entry.get_nodes() if hasattr(entry, "get_nodes") and not isinstance(entry, type) else (entry,):
+            ir_node = getattr(direction, "node", None)
             if ir_node is not None:
                 names.update((origin.name, None) for origin in ir_node.origins)
     return list(names)
@@ -37,7 +37,7 @@ def kernel_ops(node_schedule: Any, is_extern: bool) -> list[str]:
     if is_extern:
         return [node_schedule.get_operation_name()]
     nodes = [entry for entry in node_schedule if hasattr(entry, "get_nodes") and not isinstance(entry, type)]
-    return list(dict.fromkeys(part.get_name() for node in nodes for part in node.get_nodes()))
+    return list(dict.fromkeys(direction.get_name() for node in nodes for direction in node.get_nodes()))
 
 
 def autotune_table(name: str, input_nodes: Any, timings: Any, seconds: float, precompile: float) -> dict[str, Any]:
@@ -111,10 +111,10 @@ def part_of(compiled: Any, graph_kwargs: Any) -> str:
     return part_name(is_backward=bool(graph_kwargs.get("is_backward")), is_inference="_inference']" in head)
 
 
-def cudagraph_state(compiled: Any, graph_kwargs: Any, *, part: str, requested: bool) -> dict[str, Any]:
+def cudagraph_state(compiled: Any, graph_kwargs: Any, *, direction: str, requested: bool) -> dict[str, Any]:
     """The meta of a `lens.cudagraph` event, once CompiledFxGraph.post_compile() has decided."""
     key = str(getattr(compiled, "_fx_graph_cache_key", None) or "")
-    return {"part": part, "key": key, **_cudagraph_outcome(compiled, graph_kwargs, requested=requested)}
+    return {"part": direction, "key": key, **_cudagraph_outcome(compiled, graph_kwargs, requested=requested)}
 
 
 def _cudagraph_outcome(compiled: Any, graph_kwargs: Any, *, requested: bool) -> dict[str, Any]:
@@ -139,8 +139,8 @@ def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any],
     try:
         answer = json.loads(text)
         parts: list[str] = answer.pop("components")
-        settings = "\n".join(part for part in parts if "] inductor_config[" in part[:90])
-        others = "\n".join(part for part in parts if "] inductor_config[" not in part[:90])
+        settings = "\n".join(direction for direction in parts if "] inductor_config[" in direction[:90])
+        others = "\n".join(direction for direction in parts if "] inductor_config[" not in direction[:90])
     except (ValueError, KeyError, TypeError):
         return meta, text
     return {**meta, "key_settings": settings, "key_parts": others}, json.dumps(answer)

@@ -242,8 +242,8 @@ class Tap(TraceHandler):
             run, torch_id, attempt = record.run, compat.torch_id(context), context.attempt
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
         # Interned file names are told once a process, whoever compiles; nobody knows whose CUDA graph runs.
-        is_everybodys = name == "str" or (name == "lens.cudagraph_skip" and context is None)
-        self._give(self.sessions if is_everybodys else record.sessions, event)
+        is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
+        self._give(self.sessions if is_process_wide else record.sessions, event)
         return event
 
     def tell_sources(self, files: Iterable[str]) -> None:

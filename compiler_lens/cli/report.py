@@ -77,7 +77,7 @@ def _opened(target: Path) -> bool:
 
 def _write_report(args: argparse.Namespace, target: Path) -> None:
     from compiler_lens.decode.recording_file import open_recording
-    from compiler_lens.render.page import write_page
+    from compiler_lens.render.page.page import write_page
 
     recording, own = open_recording(args.recording), tuple(args.user_path or ())
     write_page(recording, target, user_paths=own, name=args.recording, redact=args.redact)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler_lens.recording.model import BreakCause, BufferAccess, CompileId, Node, Pass, SourceLine, Subgraph
+from compiler_lens.recording.model import BreakCause, BufferAccess, CompileId, Direction, Node, SourceLine, Subgraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class KernelNodes:
     """Our hook's word on which post-grad nodes each kernel computes, one entry per code generation call, in order."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     kernels: tuple[tuple[str, tuple[str, ...]], ...]  # kernel name, node names
     cached: bool = False
     ops: tuple[tuple[str, ...], ...] = ()  # the scheduler's names for each entry of `kernels`
@@ -130,7 +130,7 @@ class Fusion:
     """Our hook's word on one output code: its nodes after fusion, and pairs that share memory and were left apart."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     nodes: tuple[FinalNode, ...]
     apart: tuple[tuple[str, str, str, tuple[BufferAccess, ...]], ...]  # the first op of each, torch's reason, shared
 
@@ -140,7 +140,7 @@ class CodeKey:
     """What torch's cache calls one compiled graph, in the order in which the graphs were done."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     key: str
 
 

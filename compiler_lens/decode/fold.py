@@ -182,7 +182,7 @@ class _Found:
         """For each compilation the passes of its output codes, in order: the post-grad graphs come in the same."""
         parts: dict[CompileId, list[Any]] = defaultdict(list)
         for code in self.of(OutputCode):
-            parts[code.compile_id].append(code.part)
+            parts[code.compile_id].append(code.direction)
         return parts
 
 
@@ -224,7 +224,7 @@ class _CompileIds:
     def __init__(self) -> None:
         self._known: dict[Any, CompileId] = {}
         self._begun: set[TorchId] = set()  # in this life
-        self._life = 0
+        self._compile_epoch = 0
         self._nameless = 0
 
     def of(self, event: Event) -> CompileId:
@@ -242,7 +242,7 @@ class _CompileIds:
             self._nameless += 1
             return self._nameless - 1
         if torch_id in self._begun:
-            self._life += 1
+            self._compile_epoch += 1
             self._begun.clear()
         self._begun.add(torch_id)
-        return self._life
+        return self._compile_epoch

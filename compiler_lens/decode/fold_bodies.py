@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from compiler_lens.decode.fold_kernels import Place, place_of
-from compiler_lens.recording.model import Graph, GraphStage, Kernel, Launch, Node, OutputCode, Pass
+from compiler_lens.recording.model import Direction, Graph, GraphStage, Kernel, Launch, Node, OutputCode
 
 _DEF = re.compile(r"\s*def (\w+)\(")
 _LOWERED: Mapping[GraphStage, bool] = {GraphStage.POST_GRAD: False, GraphStage.POST_GRAD_BACKWARD: True}
@@ -22,7 +22,7 @@ def in_bodies(kernels: Sequence[Kernel], graphs: Iterable[Graph], codes: Iterabl
     functions = {
         place: _functions(code.code)
         for code in codes
-        if (place := ((code.compile_id, code.part is Pass.BACKWARD), code.ordinal)) in lowered
+        if (place := ((code.compile_id, code.direction is Direction.BACKWARD), code.ordinal)) in lowered
     }
     return tuple(_kept(kernel, lowered.get(place_of(kernel)), functions) for kernel in kernels)
 

@@ -10,11 +10,11 @@ from compiler_lens.recording.model import (
     CompileId,
     CudagraphOutcome,
     CudagraphState,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     OutputCode,
-    Pass,
 )
 
 Place = tuple[str, int]
@@ -49,7 +49,7 @@ def _place_skips(
         matches = [i for i, outcome in enumerate(known) if outcome.compile_id in owners and _may_be_skipped(outcome)]
         if len(matches) == 1:
             found = known[matches[0]]
-            known[matches[0]] = replace(skip, compile_id=found.compile_id, part=found.part, partitions=0)
+            known[matches[0]] = replace(skip, compile_id=found.compile_id, direction=found.direction, partitions=0)
         elif not matches or all(outcome.reason != skip.reason for outcome in known):
             known.append(skip)
 
@@ -70,14 +70,14 @@ def _compilations_by_line(graphs: Iterable[Graph]) -> Mapping[Place, set[Compile
 
 def _kernels_outside(
     codes: Sequence[OutputCode], kernels: Sequence[Kernel]
-) -> Mapping[tuple[CompileId, Pass], list[str]]:
+) -> Mapping[tuple[CompileId, Direction], list[str]]:
     """Kernels that partitioned output code launches by itself, outside of the partitions that become CUDA graphs."""
-    bodies = {(code.compile_id, code.part, code.ordinal): _own_lines(code.code) for code in codes}
-    found: dict[tuple[CompileId, Pass], list[str]] = defaultdict(list)
+    bodies = {(code.compile_id, code.direction, code.ordinal): _own_lines(code.code) for code in codes}
+    found: dict[tuple[CompileId, Direction], list[str]] = defaultdict(list)
     for kernel in kernels:
-        body = bodies.get((kernel.compile_id, kernel.part, kernel.ordinal), range(0))
+        body = bodies.get((kernel.compile_id, kernel.direction, kernel.ordinal), range(0))
         if any(launch.line in body for launch in kernel.launches):
-            found[kernel.compile_id, kernel.part].append(kernel.name)
+            found[kernel.compile_id, kernel.direction].append(kernel.name)
     return found
 
 
@@ -91,9 +91,9 @@ def _own_lines(code: str) -> range:
 
 
 def _with_partitions(
-    outcome: CudagraphOutcome, outside: Mapping[tuple[CompileId, Pass], list[str]]
+    outcome: CudagraphOutcome, outside: Mapping[tuple[CompileId, Direction], list[str]]
 ) -> CudagraphOutcome:
-    names = outside.get((outcome.compile_id, outcome.part), []) if outcome.part else []
+    names = outside.get((outcome.compile_id, outcome.direction), []) if outcome.direction else []
     if not names or not _may_be_skipped(outcome):
         return outcome
     reason = outcome.reason or "outside of the CUDA graphs: " + ", ".join(names)

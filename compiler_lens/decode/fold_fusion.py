@@ -10,7 +10,7 @@ from itertools import groupby
 from compiler_lens.decode import NO_KERNEL
 from compiler_lens.decode.facts import FinalNode, Fusion, KernelNodes
 from compiler_lens.decode.fold_kernels import Place, in_place, place_of
-from compiler_lens.recording.model import BufferAccess, Kernel, KernelKind, Refusal
+from compiler_lens.recording.model import BufferAccess, Kernel, KernelKind, UnfusedPair
 
 # A launch: the kernel's place in the list of all, and the launch's among the kernel's.
 Spot = tuple[int, int]
@@ -20,7 +20,7 @@ Accesses = tuple[BufferAccess, ...]
 
 def join_fusion(
     kernels: Sequence[Kernel], told: Iterable[KernelNodes], fusions: Iterable[Fusion]
-) -> tuple[tuple[Kernel, ...], tuple[Refusal, ...]]:
+) -> tuple[tuple[Kernel, ...], tuple[UnfusedPair, ...]]:
     """The same kernels with what each launch is made of, and the pairs of launches that share memory."""
     finals = in_place(kernels, [fusion for fusion in fusions if _computed(fusion)])
     calls = in_place(kernels, told)
@@ -124,11 +124,11 @@ def _rows(sizes: Mapping[str, int]) -> Accesses:
     return tuple(BufferAccess(name, size or None) for name, size in sizes.items())
 
 
-def _refusals(kernels: Mapping[int, Kernel], ops: Mapping[Spot, Ops], fusion: Fusion) -> list[Refusal]:
+def _refusals(kernels: Mapping[int, Kernel], ops: Mapping[Spot, Ops], fusion: Fusion) -> list[UnfusedPair]:
     spots = {op: spot for spot, listed in ops.items() for op in listed}
     any_kernel = next(iter(kernels.values()))
     return [
-        Refusal(any_kernel.compile_id, any_kernel.part, first, second, reason, shared, any_kernel.ordinal)
+        UnfusedPair(any_kernel.compile_id, any_kernel.direction, first, second, reason, shared, any_kernel.ordinal)
         for first, second, reason, shared in fusion.apart
         if first in spots and second in spots and spots[first] != spots[second]
     ]

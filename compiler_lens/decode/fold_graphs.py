@@ -8,7 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from compiler_lens.decode.facts import GraphText, NodeFacts
 from compiler_lens.decode.fold_lines import is_bookkeeping
 from compiler_lens.decode.fold_origins import TRAINING, Facts, Nodes, join_dynamo, join_lowered, program_of
-from compiler_lens.recording.model import CompileId, Decomposition, Graph, GraphStage, Node, Pass, SavedTensor, Trust
+from compiler_lens.recording.model import (
+    CompileId,
+    Decomposition,
+    Direction,
+    Graph,
+    GraphStage,
+    Node,
+    SavedTensor,
+    Trust,
+)
 
 STAGES: Mapping[str, GraphStage] = {
     "dynamo_output_graph": GraphStage.DYNAMO,
@@ -27,7 +36,7 @@ Staged = tuple[GraphStage, GraphText, Facts | None]
 
 
 def join_graphs(
-    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Mapping[CompileId, Sequence[Pass]]
+    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Mapping[CompileId, Sequence[Direction]]
 ) -> tuple[Graph, ...]:
     """The graphs of all compilations, in the order of `texts`.
 
@@ -49,7 +58,7 @@ def join_graphs(
 
 
 def _join_compilation(
-    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Sequence[Pass]
+    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Sequence[Direction]
 ) -> Iterator[tuple[int, Graph]]:
     staged = _last_attempts(_match_facts(list(zip(_stages(texts, passes), texts, strict=True)), facts))
     staged = _with_joint_facts(staged)
@@ -76,12 +85,12 @@ def _of(staged: Mapping[int, Staged], wanted: GraphStage) -> list[GraphText]:
     return [text for stage, text, _ in staged.values() if stage is wanted]
 
 
-def _stages(texts: Sequence[GraphText], passes: Sequence[Pass]) -> Iterator[GraphStage]:
+def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> Iterator[GraphStage]:
     count = sum(text.name == "inductor_post_grad_graph" for text in texts)
     of_graph = iter(passes if len(passes) == count else ())
     for text in texts:
         stage = STAGES[text.name]
-        if stage is GraphStage.POST_GRAD and (next(of_graph, None) is Pass.BACKWARD or _takes_gradients(text)):
+        if stage is GraphStage.POST_GRAD and (next(of_graph, None) is Direction.BACKWARD or _takes_gradients(text)):
             stage = GraphStage.POST_GRAD_BACKWARD
         yield stage
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from compiler_lens.decode.facts import CodeKey, Fusion, KernelNodes, TritonTuning
 from compiler_lens.decode.output_code import aot_id
-from compiler_lens.recording.model import CompileId, Kernel, KernelConfig, KernelKind, OutputCode, Pass, Trust
+from compiler_lens.recording.model import CompileId, Direction, Kernel, KernelConfig, KernelKind, OutputCode, Trust
 
 Value = TypeVar("Value")
 Fact = TypeVar("Fact", CodeKey, KernelNodes, Fusion)  # of an output code, in the order in which they were written
@@ -38,7 +38,7 @@ def join_kernels(
 def number_output_codes(codes: Iterable[OutputCode], keys: Iterable[CodeKey] = ()) -> tuple[OutputCode, ...]:
     """The same output codes with their keys, numbered: DDP splits make several for one compilation and pass."""
     codes = tuple(codes)
-    programs = [_program(code.compile_id, code.part) for code in codes]
+    programs = [_program(code.compile_id, code.direction) for code in codes]
     ordinals = _ordinals(zip(programs, (aot_id(code.code) for code in codes), strict=True))
     told = _keys_in_order(set(zip(programs, ordinals, strict=True)), keys)
     return tuple(
@@ -55,7 +55,7 @@ def _keys_in_order(places: Iterable[Place], keys: Iterable[CodeKey]) -> Mapping[
 
 
 def _numbered(kernels: Sequence[Kernel]) -> list[Kernel]:
-    ordinals = _ordinals((_program(k.compile_id, k.part), str(k.meta.get("aot_id", ""))) for k in kernels)
+    ordinals = _ordinals((_program(k.compile_id, k.direction), str(k.meta.get("aot_id", ""))) for k in kernels)
     return [replace(k, ordinal=ordinal) for k, ordinal in zip(kernels, ordinals, strict=True)]
 
 
@@ -64,13 +64,13 @@ def _ordinals(places: Iterable[tuple[Program, str]]) -> list[int]:
     return [seen[program].setdefault(aot, len(seen[program])) for program, aot in places]
 
 
-def _program(compile_id: CompileId, part: Pass) -> Program:
-    return compile_id, part is Pass.BACKWARD
+def _program(compile_id: CompileId, direction: Direction) -> Program:
+    return compile_id, direction is Direction.BACKWARD
 
 
 def place_of(kernel: Kernel) -> Place:
     """The output code that it is in."""
-    return _program(kernel.compile_id, kernel.part), kernel.ordinal
+    return _program(kernel.compile_id, kernel.direction), kernel.ordinal
 
 
 # Which name our hook hears (on 2.11, 2.13 and 2.15 alike):
@@ -110,7 +110,7 @@ def in_place(kernels: Iterable[Kernel], facts: Iterable[Fact]) -> dict[Place, Fa
 def _by_program(facts: Iterable[Fact]) -> Mapping[Program, list[Fact]]:
     told: dict[Program, list[Fact]] = defaultdict(list)
     for fact in facts:
-        told[_program(fact.compile_id, fact.part)].append(fact)
+        told[_program(fact.compile_id, fact.direction)].append(fact)
     return told
 
 
@@ -138,20 +138,20 @@ def _tunings_by_kernel(kernels: Sequence[Kernel], tunings: Sequence[TritonTuning
     places: dict[_TuningKey, list[int]] = defaultdict(list)
     for index, kernel in enumerate(kernels):
         for name in {kernel.name, str(kernel.meta.get("compiled_as", kernel.name))}:
-            for backward in (None, kernel.part is Pass.BACKWARD):
+            for backward in (None, kernel.direction is Direction.BACKWARD):
                 places[kernel.compile_id, name, backward].append(index)
     found: dict[int, list[TritonTuning]] = defaultdict(list)
-    for told_by_torch in (False, True):
-        for key, entries in _grouped(tunings, told_by_torch=told_by_torch).items():
+    for reported_by_torch in (False, True):
+        for key, entries in _grouped(tunings, reported_by_torch=reported_by_torch).items():
             for index, entry in _paired(places.get(key, []), entries):
                 found[index].append(entry)
     return found
 
 
-def _grouped(tunings: Iterable[TritonTuning], *, told_by_torch: bool) -> dict[_TuningKey, list[TritonTuning]]:
+def _grouped(tunings: Iterable[TritonTuning], *, reported_by_torch: bool) -> dict[_TuningKey, list[TritonTuning]]:
     groups: dict[_TuningKey, list[TritonTuning]] = defaultdict(list)
     for tuning in tunings:
-        if bool(tuning.info) is told_by_torch:
+        if bool(tuning.info) is reported_by_torch:
             groups[tuning.compile_id, tuning.kernel, tuning.backward].append(tuning)
     return groups
 

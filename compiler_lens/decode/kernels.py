@@ -8,7 +8,7 @@ from typing import Any
 from compiler_lens.decode.facts import FinalNode, Fusion, KernelNodes
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import BufferAccess, CompileId, Pass
+from compiler_lens.recording.model import BufferAccess, CompileId, Direction
 
 
 def read_kernel_nodes(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[KernelNodes, ...]:
@@ -16,7 +16,7 @@ def read_kernel_nodes(event: Event, compile_id: CompileId, _files: Mapping[int, 
     try:
         entries = tuple((str(name), tuple(map(str, nodes))) for name, nodes in event.meta["kernels"])
         ops = tuple(tuple(map(str, names)) for names in event.meta.get("ops", ()))  # older recordings have none
-        return (KernelNodes(compile_id, Pass(event.meta["part"]), entries, event.cached, ops),)
+        return (KernelNodes(compile_id, Direction(event.meta["part"]), entries, event.cached, ops),)
     except (KeyError, TypeError, ValueError) as error:
         raise PayloadError(f"kernel nodes of an unknown shape: {error!r}") from error
 
@@ -32,7 +32,7 @@ def read_fusion(event: Event, compile_id: CompileId, _files: Mapping[int, str]) 
             (str(first), str(second), str(reason), _accesses(shared))
             for first, second, reason, shared in event.meta["refusals"]
         )
-        return (Fusion(compile_id, Pass(event.meta["part"]), nodes, apart),)
+        return (Fusion(compile_id, Direction(event.meta["part"]), nodes, apart),)
     except (KeyError, TypeError, ValueError) as error:
         raise PayloadError(f"fusion of an unknown shape: {error!r}") from error
 

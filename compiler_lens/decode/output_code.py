@@ -14,7 +14,7 @@ from compiler_lens.decode.kernel_source import KernelDefinition, definitions
 from compiler_lens.decode.wrapper import KernelCall, read_calls, read_steps
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, Kernel, KernelKind, OutputCode, Pass, Trust, Unavailable
+from compiler_lens.recording.model import CompileId, Direction, Kernel, KernelKind, OutputCode, Trust, Unavailable
 
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
 _AOT_ID = re.compile(r"# AOT ID: \[(.*?)\]")
@@ -32,7 +32,7 @@ def read_output_code(
 ) -> tuple[OutputCode | Kernel | Unavailable, ...]:
     """The output code with its buffers, then its kernels; of C++ wrappers only the text."""
     text = event.text or ""
-    part = _part(aot_id(text))
+    direction = _part(aot_id(text))
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
     try:
         tree = ast.parse(_kernels_and_calls(text))
@@ -42,14 +42,14 @@ def read_output_code(
         tree = None
     if tree is None or _is_cpp_wrapper(tree):
         reason = "this graph was compiled with a C++ wrapper: its calls are C++, which is kept as text"
-        return OutputCode(compile_id, part, text, path), Unavailable("kernels", reason, compile_id)
+        return OutputCode(compile_id, direction, text, path), Unavailable("kernels", reason, compile_id)
     lines = text.split("\n")
     defined = _with_choices({kernel.name: kernel for kernel in definitions(tree, lines)})
     steps = read_steps(tree, lines)
     calls = read_calls(tree, steps, lines, defined)
     buffers = read_buffers(steps, lines, {call.launch.line for call in calls})
-    kernels = _kernels(compile_id, part, defined, calls, {"aot_id": aot_id(text)})
-    return (OutputCode(compile_id, part, text, path, buffers), *kernels)
+    kernels = _kernels(compile_id, direction, defined, calls, {"aot_id": aot_id(text)})
+    return (OutputCode(compile_id, direction, text, path, buffers), *kernels)
 
 
 def _kernels_and_calls(text: str) -> str:
@@ -61,8 +61,8 @@ def _kernels_and_calls(text: str) -> str:
     return "\n" * text.count("\n", 0, start) + text[start : None if end < 0 else end]
 
 
-def _part(aot: str) -> Pass:
-    return next((part for part in Pass if part.value in aot), Pass.INFERENCE)
+def _part(aot: str) -> Direction:
+    return next((direction for direction in Direction if direction.value in aot), Direction.INFERENCE)
 
 
 def _is_cpp_wrapper(tree: ast.Module) -> bool:
@@ -77,7 +77,7 @@ def _is_cpp_wrapper(tree: ast.Module) -> bool:
 
 def _kernels(
     compile_id: CompileId,
-    part: Pass,
+    direction: Direction,
     defined: Mapping[str, KernelDefinition],
     calls: Sequence[KernelCall],
     shared: Mapping[str, Any],
@@ -85,8 +85,8 @@ def _kernels(
     by_name: dict[str, list[KernelCall]] = defaultdict(list)
     for call in calls:
         by_name[call.name].append(call)
-    own = [_defined_kernel(compile_id, part, d, by_name.pop(name, []), shared) for name, d in defined.items()]
-    return own + [_foreign_kernel(compile_id, part, called, shared) for called in by_name.values()]
+    own = [_defined_kernel(compile_id, direction, d, by_name.pop(name, []), shared) for name, d in defined.items()]
+    return own + [_foreign_kernel(compile_id, direction, called, shared) for called in by_name.values()]
 
 
 def _with_choices(defined: Mapping[str, KernelDefinition]) -> dict[str, KernelDefinition]:
@@ -100,14 +100,18 @@ def _with_choices(defined: Mapping[str, KernelDefinition]) -> dict[str, KernelDe
 
 
 def _defined_kernel(
-    compile_id: CompileId, part: Pass, d: KernelDefinition, calls: Sequence[KernelCall], shared: Mapping[str, Any]
+    compile_id: CompileId,
+    direction: Direction,
+    d: KernelDefinition,
+    calls: Sequence[KernelCall],
+    shared: Mapping[str, Any],
 ) -> Kernel:
     launches = tuple(call.launch for call in calls)
     if len(launches) == 1:  # of several, the definition's comment tells of the first only
         launches = (replace(launches[0], nodes=d.nodes),)
     return Kernel(
         compile_id,
-        part,
+        direction,
         d.name,
         d.kind,
         d.shape,
@@ -123,12 +127,12 @@ def _defined_kernel(
 
 
 def _foreign_kernel(
-    compile_id: CompileId, part: Pass, calls: Sequence[KernelCall], shared: Mapping[str, Any]
+    compile_id: CompileId, direction: Direction, calls: Sequence[KernelCall], shared: Mapping[str, Any]
 ) -> Kernel:
     first = calls[0]
     return Kernel(
         compile_id,
-        part,
+        direction,
         first.name,
         first.kind or KernelKind.EXTERN,
         aten=_launched_aten(calls) or _aten_of(first.name),

@@ -12,9 +12,9 @@ from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     Ceilings,
     CompileId,
+    Direction,
     LaunchTime,
     OtherTime,
-    Pass,
     Profile,
     ProfileNote,
     Remark,
@@ -56,7 +56,7 @@ def _row(launch: LaunchTime, names: _Names) -> list[Any]:
     compile_id = launch.compile_id
     return [
         [compile_id.frame, compile_id.recompile, compile_id.epoch, compile_id.autograd],
-        launch.part.value,
+        launch.direction.value,
         launch.ordinal,
         names(launch.kernel),
         launch.launch,
@@ -105,11 +105,11 @@ def _ceilings(
 
 
 def _launch(row: Sequence[Any], names: Sequence[str]) -> LaunchTime:
-    compile_id, part, ordinal, kernel, launch, microseconds, spread, runs, device_kernels, trust = row
+    compile_id, direction, ordinal, kernel, launch, microseconds, spread, runs, device_kernels, trust = row
     frame, recompile, epoch, autograd = (None if number is None else _of(int, number) for number in compile_id)
     return LaunchTime(
         CompileId(frame, recompile, _of(int, epoch), autograd),
-        Pass(part),
+        Direction(direction),
         _of(int, ordinal),
         names[kernel],
         _of(int, launch),

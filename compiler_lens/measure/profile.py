@@ -12,12 +12,12 @@ import torch
 
 from compiler_lens.decode.profiles import profile_meta
 from compiler_lens.facts.measured.modes import DEFAULT
-from compiler_lens.measure.as_it_was import Kept, as_it_was, code_caches_apart
 from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.modes.wanted import known_mode
 from compiler_lens.measure.profile_figures import measured
 from compiler_lens.measure.profile_run import Run
 from compiler_lens.measure.profile_session import check_profiler_is_free
+from compiler_lens.measure.restoring_state import Kept, code_caches_apart, restoring_state
 from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.trial import Program, callable_of
 from compiler_lens.recording.errors import UsageError
@@ -129,7 +129,7 @@ def _kept(lens: Lens, program: Program, repeats: int | None, *, is_ours: bool) -
     if repeats is not None and repeats < 1:
         raise UsageError(f"repeats is a number of calls, 1 or more, not {repeats}")
     check_profiler_is_free()
-    with quiet(), as_it_was(program.function, program.inputs) as kept, _caches(is_apart=is_ours):
+    with quiet(), restoring_state(program.function, program.inputs) as kept, _caches(is_apart=is_ours):
         # The module, its parts, what a function closes over.
         if not is_ours and not any(map(_is_compiled, kept.state.values)):
             program = Program(torch.compile(program.function, backend=lens), program.calls, program.training)

@@ -9,7 +9,16 @@ from dataclasses import dataclass, replace
 
 from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.measure.profile_trace import Range
-from compiler_lens.recording.model import CacheLayer, CompileId, Kernel, KernelKind, OutputCode, Pass, Recording, Remark
+from compiler_lens.recording.model import (
+    CacheLayer,
+    CompileId,
+    Direction,
+    Kernel,
+    KernelKind,
+    OutputCode,
+    Recording,
+    Remark,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +26,7 @@ class Slot:
     """A launch in an output code."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     ordinal: int
     kernel: str
     launch: int
@@ -45,8 +54,11 @@ class Plan:
 def _plans(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> list[Plan]:
     own: dict[tuple[CompileId, bool, int], list[Kernel]] = defaultdict(list)
     for kernel in kernels:
-        own[kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal].append(kernel)
-    return [_plan(code, own.get((code.compile_id, code.part is Pass.BACKWARD, code.ordinal), ())) for code in codes]
+        own[kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal].append(kernel)
+    return [
+        _plan(code, own.get((code.compile_id, code.direction is Direction.BACKWARD, code.ordinal), ()))
+        for code in codes
+    ]
 
 
 def _plan(code: OutputCode, kernels: Sequence[Kernel]) -> Plan:
@@ -62,7 +74,7 @@ def _plan(code: OutputCode, kernels: Sequence[Kernel]) -> Plan:
 
 
 def _launch(code: OutputCode, kernel: Kernel, index: int, known: Mapping[str, Kernel]) -> Planned:
-    slot = Slot(code.compile_id, code.part, code.ordinal, kernel.name, index)
+    slot = Slot(code.compile_id, code.direction, code.ordinal, kernel.name, index)
     return Planned(slot, _anchors(kernel, known), _op_name(kernel.name), kernel.device.partition(":")[0] == "cpu")
 
 
@@ -138,8 +150,8 @@ class Plans:
         return likely
 
 
-def _where(plan: Plan) -> tuple[str, Pass]:
-    return str(plan.code.compile_id), plan.code.part
+def _where(plan: Plan) -> tuple[str, Direction]:
+    return str(plan.code.compile_id), plan.code.direction
 
 
 def _most_alike(names: Counter[str], plans: Iterable[Plan]) -> Plan | None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from compiler_lens.measure.as_it_was import Kept
 from compiler_lens.measure.profile_session import seconds_of
+from compiler_lens.measure.restoring_state import Kept
 from compiler_lens.measure.trial import Program, as_written, cause
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording

@@ -116,9 +116,9 @@ class _Named:
 def kernels_named(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Iterator[int]:
     """C++ kernels of these output codes show in a profile while the block runs. Gives how many of them were found."""
     names: dict[str, set[str]] = defaultdict(set)
-    paths = {(code.compile_id, code.part, code.ordinal): code.path for code in codes if code.path}
+    paths = {(code.compile_id, code.direction, code.ordinal): code.path for code in codes if code.path}
     for kernel in kernels:
-        path = paths.get((kernel.compile_id, kernel.part, kernel.ordinal))
+        path = paths.get((kernel.compile_id, kernel.direction, kernel.ordinal))
         if path and kernel.kind in {KernelKind.CPP, KernelKind.TEMPLATE} and kernel.device.startswith("cpu"):
             names[path].add(kernel.name)
     changed: list[tuple[dict[str, Any], str, Any]] = []

@@ -23,7 +23,7 @@ def _launch_time(slot: Slot, samples: Sequence[Sample], calls: int, rounds: int)
     _, spread = median_and_spread(times)
     exact = all(sample.trust is Trust.EXACT for sample in samples)
     return LaunchTime(
-        *(slot.compile_id, slot.part, slot.ordinal, slot.kernel, slot.launch),
+        *(slot.compile_id, slot.direction, slot.ordinal, slot.kernel, slot.launch),
         microseconds=_typical(times, rounds),
         spread=spread,
         runs=len(samples) / calls,

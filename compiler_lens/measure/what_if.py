@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from compiler_lens.facts.measured.what_if import NotTried, Trial, WhatIf, breaks_left, count
-from compiler_lens.measure.as_it_was import as_it_was, code_caches_apart
 from compiler_lens.measure.calls import as_calls, marks
 from compiler_lens.measure.changes import CHANGES, MARKS, SCALARS, SIZES, Change, wanted
+from compiler_lens.measure.restoring_state import code_caches_apart, restoring_state
 from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.trial import (
     Observed,
@@ -76,7 +76,7 @@ def what_if(
     """
     function, dynamic = callable_of(model, "what_if")
     program = Program(function, as_calls(inputs, kwargs, calls), training, dynamic)
-    with quiet(), as_it_was(program.function, program.inputs) as kept, code_caches_apart():
+    with quiet(), restoring_state(program.function, program.inputs) as kept, code_caches_apart():
         warm_up()
         return _Session(program, kept.restore).result()
 

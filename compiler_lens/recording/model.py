@@ -26,7 +26,7 @@ class CompileId:
         head = "" if self.autograd is None else f"!{self.autograd}"
         frame = "" if self.frame is None else f"{self.frame}/{self.recompile}"
         epoch = f"@{self.epoch}" if self.epoch else ""
-        return "/".join(part for part in (head, frame) if part) + epoch or "-"
+        return "/".join(direction for direction in (head, frame) if direction) + epoch or "-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class GraphStage(Enum):
     POST_GRAD_BACKWARD = "post_grad_backward"
 
 
-class Pass(Enum):
+class Direction(Enum):
     """Which of a compilation's programs a compiled artifact belongs to."""
 
     FORWARD = "forward"
@@ -332,11 +332,11 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class UnfusedPair:
     """Two launches that share memory and that the scheduler did not fuse into one."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     first: str  # the first op of each, as in `Launch.ops`; `first` runs before `second`
     second: str
     reason: str  # torch's last word on the pair: "exceeds max fusion"; empty where it never tried
@@ -370,7 +370,7 @@ class Kernel:
     """One generated or external kernel, with all its launches."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     name: str
     kind: KernelKind
     shape: str = ""  # pointwise, reduction, persistent_reduction, template, foreach; empty for extern
@@ -390,7 +390,7 @@ class OutputCode:
     """The file that Inductor writes for one graph."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     code: str
     path: str = ""
     buffers: tuple[Buffer, ...] = ()
@@ -446,7 +446,7 @@ class CudagraphOutcome:
     """Whether one compiled graph runs as a CUDA graph."""
 
     compile_id: CompileId
-    part: Pass | None
+    direction: Direction | None
     state: CudagraphState
     reason: str = ""
     partitions: int = 0
@@ -499,7 +499,7 @@ class LaunchTime:
     """How long one launch took, measured in real calls."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     ordinal: int  # of the output code
     kernel: str
     launch: int  # which of the kernel's launches, from 0
@@ -637,7 +637,7 @@ class Recording:
     decompositions: tuple[Decomposition, ...] = ()
     output_codes: tuple[OutputCode, ...] = ()
     kernels: tuple[Kernel, ...] = ()
-    refusals: tuple[Refusal, ...] = ()
+    refusals: tuple[UnfusedPair, ...] = ()
     profiles: tuple[Profile, ...] = ()
     autotunes: tuple[AutotuneResult, ...] = ()
     cudagraphs: tuple[CudagraphOutcome, ...] = ()

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphBreak,
     Kernel,
     KernelKind,
     OutputCode,
-    Pass,
     Recording,
     SourceLine,
 )
@@ -68,7 +68,7 @@ class _Black:
     files: Mapping[str, str]
     lines: frozenset[str]
     wording: Wording | None  # in prose
-    kernels: Mapping[tuple[CompileId, Pass], tuple[str, ...]] = field(default_factory=dict)  # the user's own
+    kernels: Mapping[tuple[CompileId, Direction], tuple[str, ...]] = field(default_factory=dict)  # the user's own
 
     @classmethod
     def of(cls, *recordings: Recording) -> _Black:
@@ -80,10 +80,10 @@ class _Black:
         lines = {line.strip() for line in (*texts, *(at.code for at in found))}
         names = _names(files)
         own = {file: name for file, name in names.items() if is_own(file) and name != file}
-        kernels: dict[tuple[CompileId, Pass], tuple[str, ...]] = {}
+        kernels: dict[tuple[CompileId, Direction], tuple[str, ...]] = {}
         for kernel in (kernel for recording in recordings for kernel in recording.kernels):
             if kernel.kind is KernelKind.USER:
-                place = kernel.compile_id, kernel.part
+                place = kernel.compile_id, kernel.direction
                 kernels[place] = (*kernels.get(place, ()), kernel.name)
         kept = frozenset(line for line in lines if len(line) >= _SHORTEST)
         return cls(names, kept, Wording.of(recordings, own), kernels)
@@ -121,7 +121,7 @@ class _Black:
             return replace(value, source=_OWN if own else _COMMENT.sub("", value.source))
         code = _COMMENT.sub("", value.code)
         if isinstance(value, OutputCode):
-            for name in self.kernels.get((value.compile_id, value.part), ()):
+            for name in self.kernels.get((value.compile_id, value.direction), ()):
                 code = re.sub(_WRITTEN % re.escape(name), rf"\1\n{_OWN}\n\2", code)
         return replace(value, code=code)
 

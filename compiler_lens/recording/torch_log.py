@@ -200,7 +200,7 @@ class _Reader:
         )
         key = next((key for key in record if key not in RECORD_CONTEXT), "")
         name, meta = _name_and_meta(key, record)
-        life = self._life(match["pid"], torch_id, _beginning(key, record, body))
+        life = self._compile_epoch(match["pid"], torch_id, _beginning(key, record, body))
         payload = body[1:].replace(b"\n\t", b"\n") if body and self._is_wanted(name) else None
         events.append(
             Event(
@@ -226,7 +226,7 @@ class _Reader:
     def _is_wanted(self, name: str) -> bool:
         return self._wanted is None or name in self._wanted
 
-    def _life(self, pid: bytes, torch_id: TorchId, beginning: bytes | None) -> _Life | None:
+    def _compile_epoch(self, pid: bytes, torch_id: TorchId, beginning: bytes | None) -> _Life | None:
         """The compilation that a record belongs to. A beginning that this one has had begins the next one."""
         if torch_id == (None, None, None):
             return None

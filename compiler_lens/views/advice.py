@@ -24,7 +24,7 @@ from compiler_lens.facts.overview.findings import (
 )
 from compiler_lens.facts.program.coverage import Function, plain_function
 from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
-from compiler_lens.facts.recompiles.stories import Chapter, RecompileStory
+from compiler_lens.facts.recompiles.stories import RecompileCause, RecompileReport
 from compiler_lens.recording.model import BreakOutcome
 from compiler_lens.render.text import microseconds, one_line, percent, plural, seconds
 from compiler_lens.views import words
@@ -63,7 +63,7 @@ def advice(finding: Finding, at: At) -> Advice:
     match evidence:
         case BreakCard():
             return card_advice(evidence, at)
-        case RecompileStory():
+        case RecompileReport():
             return story_advice(evidence, at)
         case FrameFailed():
             return _failed(evidence, at)
@@ -139,7 +139,7 @@ def link(card: BreakCard) -> str:
     return f"{_SITE}{card.cause.gbid.lower()}.html" if card.cause.gbid else ""
 
 
-def story_advice(story: RecompileStory, at: At) -> Advice:
+def story_advice(story: RecompileReport, at: At) -> Advice:
     """What to do about the recompiles of a function: the fix for what changed most often."""
     chapter = story.chapters[0]
     others = len(story.chapters) - 1
@@ -157,7 +157,7 @@ def story_advice(story: RecompileStory, at: At) -> Advice:
     return Advice(name, what=what, change=chapter.fix.leave if story.benign else chapter.fix.change)
 
 
-def changed(chapter: Chapter) -> str:
+def changed(chapter: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
     values = series(chapter)
     kind = "" if chapter.cause is CauseClass.OTHER else f" ({chapter.cause.value})"
@@ -167,7 +167,7 @@ def changed(chapter: Chapter) -> str:
     return f"{subject}{kind if chapter.subject else ''}{': ' + values if values else ''}"
 
 
-def series(chapter: Chapter, most: int = _SERIES) -> str:
+def series(chapter: RecompileCause, most: int = _SERIES) -> str:
     """`8 → 4 → 1`, what repeats with its count."""
     steps = chapter.series
     told = [one_line(s.value, 32) + (f" ×{s.times}" if s.times > 1 else "") if s.value else "?" for s in steps]  # noqa: RUF001

@@ -31,8 +31,8 @@ def _case(case: Case) -> Data:
     """An identical launch needs no more than its names."""
     before, after = case.before[0], case.after[0]
     return {
-        "before": {"compile_id": str(before.compile_id), "part": before.part.value, "kernel": before.kernel},
-        "after": {"compile_id": str(after.compile_id), "part": after.part.value, "kernel": after.kernel},
+        "before": {"compile_id": str(before.compile_id), "part": before.direction.value, "kernel": before.kernel},
+        "after": {"compile_id": str(after.compile_id), "part": after.direction.value, "kernel": after.kernel},
         "differences": plain(case.differences),
         "times": plain(case.times),
     }

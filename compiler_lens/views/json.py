@@ -14,10 +14,10 @@ from math import isfinite
 from typing import Any
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
-from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, Side, fusion
+from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, LaunchRef, fusion
 from compiler_lens.facts.kernels.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
 from compiler_lens.facts.kernels.kernels import fused_op_count
-from compiler_lens.facts.kernels.lineage import Lineage, Origin, Strand, Tie
+from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, NodeProvenance, Origin
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.findings import Finding, FrameFailed, TinyGraphs, Unfinished
 from compiler_lens.facts.overview.line_story import line_rows, line_story, selected
@@ -27,7 +27,7 @@ from compiler_lens.facts.program.compilations import compilation_rows
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_kernels
-from compiler_lens.facts.recompiles.stories import Chapter, RecompileStory, recompile_stories
+from compiler_lens.facts.recompiles.stories import RecompileCause, RecompileReport, recompile_reports
 from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import CompileId, Recompile, Recording
@@ -113,7 +113,7 @@ def _evidence(evidence: Any) -> Any:  # noqa: PLR0911 -- one for each kind
     match evidence:
         case BreakCard():
             return _card(evidence)
-        case RecompileStory():
+        case RecompileReport():
             return _story(evidence)
         case Function(name=name):
             return {"function": name, "treatment": evidence.treatment, "reason": evidence.reason}
@@ -209,7 +209,7 @@ def _lineage(lineage: Lineage) -> Data:
     }
 
 
-def _strand(strand: Strand) -> Data:
+def _strand(strand: NodeProvenance) -> Data:
     return {
         "name": strand.name,
         "target": strand.node.target if strand.node else None,
@@ -254,11 +254,11 @@ def _line(recording: Recording, selection: Selection) -> Data:
     }
 
 
-def _tie(tie: Tie) -> Data:
+def _tie(tie: LaunchMatch) -> Data:
     lineage = tie.lineage
     return {
         "compile_id": lineage.kernel.compile_id,
-        "part": lineage.kernel.part,
+        "part": lineage.kernel.direction,
         "ordinal": lineage.kernel.ordinal,
         "kernel": lineage.kernel.name,
         "launch": lineage.launch,
@@ -309,20 +309,20 @@ def _cause(cause: Cause) -> Data:
     }
 
 
-def _side(side: Side) -> Data:
+def _side(side: LaunchRef) -> Data:
     return {"kernel": side.kernel.name, "launch": side.number, "line": side.launch.line, "ops": side.launch.ops}
 
 
 def _recompiles(recording: Recording, selection: Selection) -> Data:
-    stories = [story for story in recompile_stories(recording) if any(selection.has(r) for r in _recompiles_of(story))]
+    stories = [story for story in recompile_reports(recording) if any(selection.has(r) for r in _recompiles_of(story))]
     return {"count": sum(s.recompiles for s in stories), "stories": [_story(s) for s in stories]}
 
 
-def _recompiles_of(story: RecompileStory) -> list[Recompile]:
+def _recompiles_of(story: RecompileReport) -> list[Recompile]:
     return [change.recompile for chapter in story.chapters for change in chapter.changes]
 
 
-def _story(story: RecompileStory) -> Data:
+def _story(story: RecompileReport) -> Data:
     return {
         "function": story.function,
         "compilations": story.compilations,
@@ -334,7 +334,7 @@ def _story(story: RecompileStory) -> Data:
     }
 
 
-def _chapter(chapter: Chapter) -> Data:
+def _chapter(chapter: RecompileCause) -> Data:
     return {
         "cause": chapter.cause,
         "subject": chapter.subject,

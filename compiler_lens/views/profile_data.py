@@ -73,7 +73,7 @@ def _launch(cost: LaunchCost) -> dict[str, Any]:
     time = cost.time
     return {
         "compile_id": time.compile_id,
-        "pass": time.part,
+        "pass": time.direction,
         "ordinal": time.ordinal,
         "kernel": time.kernel,
         "launch": time.launch,

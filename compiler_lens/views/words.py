@@ -14,11 +14,11 @@ from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import (
     AutotuneResult,
     CudagraphState,
+    Direction,
     GraphStage,
     Kernel,
     KernelKind,
     Outcome,
-    Pass,
     Trust,
 )
 from compiler_lens.render.text import one_line, plural, seconds
@@ -74,7 +74,11 @@ STAGES: Mapping[GraphStage, str] = {
     GraphStage.POST_GRAD_BACKWARD: "post-grad graph of the backward",
 }
 
-PASSES: Mapping[Pass, str] = {Pass.FORWARD: "forward", Pass.BACKWARD: "backward", Pass.INFERENCE: "inference"}
+PASSES: Mapping[Direction, str] = {
+    Direction.FORWARD: "forward",
+    Direction.BACKWARD: "backward",
+    Direction.INFERENCE: "inference",
+}
 
 KERNEL_KINDS: Mapping[KernelKind, str] = {
     KernelKind.TRITON: "Triton",

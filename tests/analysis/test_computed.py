@@ -5,7 +5,16 @@ from pathlib import Path
 from compiler_lens import load
 from compiler_lens.facts.kernels.computed import computed
 from compiler_lens.facts.kernels.fusion import fusion
-from compiler_lens.recording.model import BufferAccess, CompileId, Graph, GraphStage, Launch, Node, Pass, TensorSpec
+from compiler_lens.recording.model import (
+    BufferAccess,
+    CompileId,
+    Direction,
+    Graph,
+    GraphStage,
+    Launch,
+    Node,
+    TensorSpec,
+)
 
 GPU = Path(__file__).parents[1] / "gpu" / "data"
 FULL, PART, ONE = (TensorSpec("f32", shape, ()) for shape in ((64, 8), (8, 8), (8,)))
@@ -62,7 +71,7 @@ def test_a_constant_is_no_work_and_an_unknown_launch_tells_nothing():
 
 def test_kernels_that_read_a_result_are_not_said_to_compute_it_again():
     *_, backward = fusion(load(GPU / "gpt-default-profiled.clens.gz"))
-    assert backward.code[1] is Pass.BACKWARD
+    assert backward.code[1] is Direction.BACKWARD
     # triton_red_fused_gelu_gelu_backward_sum_view_5 loads the gradient of gelu and sums it up: no erf, no mul.
     assert {one.node for one in backward.repeated} == {"convert_element_type_38", "add_2", "sub_1", "mul_2"}
     names = {side.kernel.name.rpartition("_")[2] for one in backward.repeated for side in one.sides}

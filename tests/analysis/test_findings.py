@@ -21,7 +21,7 @@ from compiler_lens.facts.overview.findings import (
 )
 from compiler_lens.facts.overview.summary import summarize
 from compiler_lens.facts.program.coverage import Function
-from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.recompiles.stories import RecompileReport
 from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import (
     BreakCause,
@@ -49,8 +49,8 @@ def benign(recording):
 
 
 def test_errors_come_first_then_what_runs_eagerly_then_what_is_split():
-    assert kinds(samples.broken()) == [FrameFailed, BreakCard, RecompileStory, BreakCard]
-    assert [type(evidence) for evidence in benign(samples.broken())][:1] == [RecompileStory]
+    assert kinds(samples.broken()) == [FrameFailed, BreakCard, RecompileReport, BreakCard]
+    assert [type(evidence) for evidence in benign(samples.broken())][:1] == [RecompileReport]
 
 
 def test_skipped_cuda_graphs_are_a_finding_where_there_is_a_gpu():
@@ -101,7 +101,7 @@ def test_a_break_that_also_made_a_compilation_fail_is_told_once():
     failed = next(c for c in recording.compilations if c.outcome is Outcome.FAILED)
     at = replace(failed, failure_line=replace(failed.failure_line, line=18))
     changed = replace(recording, compilations=tuple(at if c is failed else c for c in recording.compilations))
-    assert kinds(changed) == [FrameFailed, BreakCard, RecompileStory]
+    assert kinds(changed) == [FrameFailed, BreakCard, RecompileReport]
     assert len(summarize(changed).findings[0].evidence.card.events) == 2
 
 
@@ -117,11 +117,11 @@ def test_one_recompile_is_how_torch_learns_and_no_finding_but_a_second_for_the_s
     step = samples.compilation(0)
     assert kinds(Recording(compilations=(step,), recompiles=(samples.recompile(0, 1, "8", "4"),))) == []
     again = (samples.recompile(0, 1, "8", "4"), samples.recompile(0, 2, "4", "2"))
-    assert kinds(Recording(compilations=(step,), recompiles=again)) == [RecompileStory]
+    assert kinds(Recording(compilations=(step,), recompiles=again)) == [RecompileReport]
 
 
 def test_the_recompile_limit_is_worse_than_other_recompiles_and_has_its_price():
-    limit, other = (f for f in summarize(samples.broken()).findings if isinstance(f.evidence, RecompileStory))
+    limit, other = (f for f in summarize(samples.broken()).findings if isinstance(f.evidence, RecompileReport))
     assert (limit.severity, other.severity) == (Severity.HIGH, Severity.INFO)
     assert limit.evidence.recompiles == 8
     assert limit.seconds == limit.evidence.seconds > 0

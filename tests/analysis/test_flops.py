@@ -11,13 +11,13 @@ from compiler_lens import load
 from compiler_lens.facts.kernels.flops import Work, dtypes_multiplied, launch_work, node_work, positional
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
-    Pass,
     Recording,
     TensorSpec,
 )
@@ -176,7 +176,9 @@ def test_a_kernel_that_only_follows_a_product_does_not_compute_it() -> None:
     graph = Graph(
         CompileId(0, 0), GraphStage.POST_GRAD, "", (*placeholders(a=spec(3, 5), b=spec(5, 7)).values(), product())
     )
-    kernel = Kernel(CompileId(0, 0), Pass.INFERENCE, "k", KernelKind.TRITON, launches=(Launch(1, (), nodes=("n",)),))
+    kernel = Kernel(
+        CompileId(0, 0), Direction.INFERENCE, "k", KernelKind.TRITON, launches=(Launch(1, (), nodes=("n",)),)
+    )
     assert not launch_work(Recording(graphs=(graph,), kernels=(kernel,)))
     library = replace(kernel, kind=KernelKind.EXTERN)
     assert [w.flops for w in launch_work(Recording(graphs=(graph,), kernels=(library,))).values()] == [210]

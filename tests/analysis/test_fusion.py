@@ -18,27 +18,27 @@ from compiler_lens.recording.model import (
     AutotuneResult,
     BufferAccess,
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
-    Pass,
     Recording,
-    Refusal,
     TensorSpec,
+    UnfusedPair,
 )
 
 ID = CompileId(0, 0)
 
 
-def kernel(name, *ops, kind=KernelKind.TRITON, reads="", nodes="", part=Pass.FORWARD, **fields):
+def kernel(name, *ops, kind=KernelKind.TRITON, reads="", nodes="", direction=Direction.FORWARD, **fields):
     launches = tuple(
         Launch(line, (), tuple(nodes.split()), ops=tuple(op.split()), reads=accesses(reads))
         for line, op in enumerate(ops, 1)
     )
-    return Kernel(ID, part, name, kind, launches=launches, **fields)
+    return Kernel(ID, direction, name, kind, launches=launches, **fields)
 
 
 def accesses(names, size=8):
@@ -46,7 +46,7 @@ def accesses(names, size=8):
 
 
 def refusal(first, second, reason="", shared="x", size=8):
-    return Refusal(ID, Pass.FORWARD, first, second, reason, accesses(shared, size))
+    return UnfusedPair(ID, Direction.FORWARD, first, second, reason, accesses(shared, size))
 
 
 def recording(kernels, refusals, **fields):
@@ -185,7 +185,7 @@ def test_ops_of_the_forward_in_a_backward_are_rematerialized():
     nodes = (call("erf", "aten.erf.default"), call("mul_1", backward=True), call("view", "aten.view.default"))
     constant = Node("full", "call_function", "torch.ops.aten.full.default")
     graph = Graph(ID, GraphStage.AOT_BACKWARD, "", (*nodes, constant))
-    (code,) = fusion(recording([kernel("a", "op0", part=Pass.BACKWARD)], [], graphs=(graph,)))
+    (code,) = fusion(recording([kernel("a", "op0", direction=Direction.BACKWARD)], [], graphs=(graph,)))
     assert [node.name for node in code.rematerialized] == ["erf"]
 
 
@@ -207,7 +207,7 @@ def _is_reason(node):
 
 def _text(node):
     if isinstance(node, ast.JoinedStr):
-        return "".join(part.value if isinstance(part, ast.Constant) else "buf0" for part in node.values)
+        return "".join(direction.value if isinstance(direction, ast.Constant) else "buf0" for direction in node.values)
     return node.value
 
 
@@ -226,7 +226,7 @@ PROFILED = sorted((Path(__file__).parent.parent / "gpu/data").glob("*-profiled.c
 
 
 def computed_nodes(lineages, code):
-    of_code = [one for one in lineages if (one.kernel.compile_id, one.kernel.part, one.kernel.ordinal) == code]
+    of_code = [one for one in lineages if (one.kernel.compile_id, one.kernel.direction, one.kernel.ordinal) == code]
     return {strand.name for one in of_code for strand in one.strands if not strand.is_view}
 
 
@@ -235,7 +235,7 @@ def test_on_a_gpu_every_launch_has_ops_of_its_own_and_says_what_it_moves(path):
     told = load(path, strict=True)
     lineages = Provenance.of(told).lineages
     for code in fusion(told):
-        kernels = [k for k in told.kernels if (k.compile_id, k.part, k.ordinal) == code.code]
+        kernels = [k for k in told.kernels if (k.compile_id, k.direction, k.ordinal) == code.code]
         ops = [op for k in kernels for launch in k.launches for op in launch.ops]
         assert len(ops) == len(set(ops))
         assert code.ops == len(computed_nodes(lineages, code.code))
@@ -255,11 +255,12 @@ def test_what_a_launch_moves_is_what_it_is_given(path):
     """The hook hears of the scheduler's buffers, the output code was printed later: both speak of the same memory."""
     told = load(path, strict=True)
     taken = {
-        (code.compile_id, code.part): {b.name: b.reuses for b in code.buffers if b.reuses} for code in told.output_codes
+        (code.compile_id, code.direction): {b.name: b.reuses for b in code.buffers if b.reuses}
+        for code in told.output_codes
     }
     for kernel in told.kernels:
         if kernel.kind is KernelKind.TRITON:
-            renamed = taken[kernel.compile_id, kernel.part]
+            renamed = taken[kernel.compile_id, kernel.direction]
             for launch in kernel.launches:
                 moved = {access.name for access in (*launch.reads, *launch.writes)}
                 given = {buffer.removesuffix(".item()") for buffer in launch.arguments if not _IS_SIZE.search(buffer)}

@@ -29,7 +29,7 @@ from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.views.json import to_json
 from compiler_lens.views.page.kernels import kernel_details
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 
 HIT, MISS, BYPASS = CacheResult.HIT, CacheResult.MISS, CacheResult.BYPASS
 
@@ -109,7 +109,7 @@ def test_a_name_that_is_the_last_one_left_out_is_not_left_out():
 def test_a_kernel_has_as_many_ops_wherever_they_are_counted(name):
     """Views are none, as in what is said of a line: nothing computes them."""
     told = load(Path(__file__).parent.parent / "gpu/data" / name, strict=True)
-    matter = Matter.of(told, (), "REC")
+    matter = PageContext.of(told, (), "REC")
     lineages, costs = Provenance.of(told).lineages, Costs.of(told)
     page = page_for(told, width=100, color=False)
     told_of = {

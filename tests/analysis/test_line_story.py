@@ -17,13 +17,13 @@ from compiler_lens.facts.program.select import Selection, select_kernels
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
-    Pass,
     Recording,
     SourceFile,
     SourceLine,
@@ -56,7 +56,7 @@ def program(*lowered: Node, launches: tuple[tuple[str, ...], ...] = (), backend:
     post_grad = Graph(ID, GraphStage.POST_GRAD, "", lowered, origins=Trust.EXACT)
     made = tuple(Launch(i, (), names) for i, names in enumerate(launches))
     nodes = tuple(name for names in launches for name in names)
-    other = Kernel(ID, Pass.FORWARD, "k", KernelKind.CPP, nodes=nodes, trust=Trust.EXACT, launches=made)
+    other = Kernel(ID, Direction.FORWARD, "k", KernelKind.CPP, nodes=nodes, trust=Trust.EXACT, launches=made)
     source = SourceFile(FILE, "line 1\nline 2\nline 3\nline 4\n")
     return Recording(graphs=(dynamo, post_grad), kernels=(other,) if backend else (), sources=(source,))
 
@@ -103,7 +103,7 @@ def test_launches_of_a_line_are_told_by_pass_with_their_share():
     found = story("models.py:25")
     forward, backward = found.of_pass(backward=False), found.of_pass(backward=True)
     assert len(forward) + len(backward) == len(found.ties)
-    assert {tie.lineage.kernel.part for tie in backward} == {Pass.BACKWARD}
+    assert {tie.lineage.kernel.direction for tie in backward} == {Direction.BACKWARD}
     assert found.fate is Fate.KERNELS
     shared = {at.line: count for at, count in found.shares}
     assert set(shared) == {22, 24}
@@ -174,7 +174,7 @@ def test_every_line_with_launches_is_listed_with_how_many():
     rows = {row.line.line: (row.forward, row.backward) for row in line_rows(provenance)}
     for number, counts in rows.items():
         lineages = [one for one in provenance.lineages if number in {at.line for at in one.lines}]
-        backward = sum(one.kernel.part is Pass.BACKWARD for one in lineages)
+        backward = sum(one.kernel.direction is Direction.BACKWARD for one in lineages)
         assert counts == (len(lineages) - backward, backward)
     assert set(rows) >= {22, 23, 24, 25}
 

@@ -12,6 +12,7 @@ from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
@@ -19,7 +20,6 @@ from compiler_lens.recording.model import (
     Launch,
     Node,
     OutputCode,
-    Pass,
     Recording,
     SourceLine,
     Subgraph,
@@ -42,7 +42,15 @@ def read(name: str) -> tuple[Recording, Provenance]:
 def places(provenance: Provenance) -> list[tuple]:
     """What a user sees of each launch."""
     return [
-        (one.kernel.name, one.kernel.part, one.launch, one.trust, one.lines, one.modules, [s.name for s in one.strands])
+        (
+            one.kernel.name,
+            one.kernel.direction,
+            one.launch,
+            one.trust,
+            one.lines,
+            one.modules,
+            [s.name for s in one.strands],
+        )
         for one in provenance.lineages
     ]
 
@@ -101,8 +109,8 @@ def test_a_log_without_hooks_is_text_and_nothing_more(name):
     assert {one.trust for one in provenance.lineages} == {Trust.TEXT}
     assert all(one.lines for one in provenance.lineages)
     ours = places(read(name.replace(".trace.log", ".clens"))[1])
-    for (theirs, part, launch, _, lines, *_), exact in zip(places(provenance), ours, strict=True):
-        assert (theirs, part, launch) == exact[:3]
+    for (theirs, direction, launch, _, lines, *_), exact in zip(places(provenance), ours, strict=True):
+        assert (theirs, direction, launch) == exact[:3]
         assert {at.line for at in lines} & {at.line for at in exact[4]}, theirs
 
 
@@ -114,7 +122,7 @@ def test_cold_and_warm_give_the_same():
 
 def test_backward_kernels_reach_the_lines_of_the_forward_and_say_so():
     _, provenance = read("gpt-default-cold.clens.gz")
-    backward = [one for one in provenance.lineages if one.kernel.part is Pass.BACKWARD]
+    backward = [one for one in provenance.lineages if one.kernel.direction is Direction.BACKWARD]
     assert len(backward) == 30
     for one in backward:
         roles = {strand.role for strand in one.tied}
@@ -123,15 +131,15 @@ def test_backward_kernels_reach_the_lines_of_the_forward_and_say_so():
     assert all(any(s.role is Role.DIFFERENTIATES for s in one.tied) for one in backward)
     gelu = next(origin for origin in provenance.origins if origin.name == "gelu")
     again = [tie for tie in provenance.ties([gelu]) if any(s.role is Role.RECOMPUTES for s in tie.strands)]
-    assert {tie.lineage.kernel.part for tie in again} == {Pass.BACKWARD}
+    assert {tie.lineage.kernel.direction for tie in again} == {Direction.BACKWARD}
 
 
 def test_strands_name_the_aten_node_that_they_are():
     recording, provenance = read("gpt-default-cold.clens.gz")
-    stages = {Pass.FORWARD: GraphStage.AOT_FORWARD, Pass.BACKWARD: GraphStage.AOT_BACKWARD}
+    stages = {Direction.FORWARD: GraphStage.AOT_FORWARD, Direction.BACKWARD: GraphStage.AOT_BACKWARD}
     graphs = {graph.stage: {node.name for node in graph.nodes} for graph in recording.graphs}
-    strands = [(one.kernel.part, strand) for one in provenance.lineages for strand in one.strands]
-    assert all(not strand.aten or strand.aten in graphs[stages[part]] for part, strand in strands)
+    strands = [(one.kernel.direction, strand) for one in provenance.lineages for strand in one.strands]
+    assert all(not strand.aten or strand.aten in graphs[stages[direction]] for direction, strand in strands)
     assert sum(bool(strand.aten) for _, strand in strands) / len(strands) > 0.95
     made_by_passes = [strand.name for _, strand in strands if not strand.aten]
     assert all("select_scatter" in name for name in made_by_passes)
@@ -159,11 +167,11 @@ def graph(stage: GraphStage, *nodes: Node, trust: Trust = Trust.EXACT, **more) -
     return Graph(ID, stage, "", nodes, origins=trust, **more)
 
 
-def kernel(*launches: tuple[str, ...], name: str = "k", part: Pass = Pass.FORWARD, **more) -> Kernel:
+def kernel(*launches: tuple[str, ...], name: str = "k", direction: Direction = Direction.FORWARD, **more) -> Kernel:
     made = tuple(Launch(i, (), nodes) for i, nodes in enumerate(launches))
     nodes = tuple(dict.fromkeys(node for launch in launches for node in launch))
     fields = {"nodes": nodes, "trust": Trust.EXACT, "launches": made} | more
-    return Kernel(ID, part, name, KernelKind.CPP, **fields)
+    return Kernel(ID, direction, name, KernelKind.CPP, **fields)
 
 
 def built(*graphs: Graph, kernels: tuple[Kernel, ...]) -> Provenance:
@@ -243,7 +251,7 @@ def test_a_line_alone_is_taken_from_the_graphs_text_but_not_for_a_sum_of_gradien
     lowered = graph(
         GraphStage.POST_GRAD_BACKWARD, op("copy", 4), op("add", 5, target="torch.ops.aten.add.Tensor", backward=True)
     )
-    copy, add = built(lowered, kernels=(kernel(("copy",), ("add",), part=Pass.BACKWARD),)).lineages
+    copy, add = built(lowered, kernels=(kernel(("copy",), ("add",), direction=Direction.BACKWARD),)).lineages
     assert (copy.lines, copy.trust) == ((at(4),), Trust.TEXT)
     assert add.lines == ()
 
@@ -272,7 +280,7 @@ def test_gradients_do_not_reach_through_the_sums_of_a_residual_stream():
     grads = (op(f"g{i}", i + 1, f"add{i}", origins=(f"x{i}",), backward=True) for i in range(4))
     nodes = [node for pair in zip(adds, grads, strict=True) for node in pair]
     lowered = graph(GraphStage.POST_GRAD_BACKWARD, *nodes)
-    first, *_ = built(dynamo, lowered, kernels=(kernel(("add0",), part=Pass.BACKWARD),)).lineages
+    first, *_ = built(dynamo, lowered, kernels=(kernel(("add0",), direction=Direction.BACKWARD),)).lineages
     assert first.lines == (at(1),)
 
 
@@ -307,7 +315,7 @@ def test_a_launch_in_the_function_of_an_inner_graph_is_of_that_graph():
     launches = tuple(Launch(line, (), (name,)) for line, name in ((2, "mm"), (4, "mm"), (8, "add")))
     called = kernel(("mm",), ("mm",), ("add",), launches=launches)
     recording = Recording(
-        graphs=(dynamo, lowered), kernels=(called,), output_codes=(OutputCode(ID, Pass.FORWARD, code),)
+        graphs=(dynamo, lowered), kernels=(called,), output_codes=(OutputCode(ID, Direction.FORWARD, code),)
     )
     lineages = Provenance.of(recording).lineages
     assert [one.lines for one in lineages] == [(at(3),), (at(2),), (at(1),)]
@@ -322,7 +330,7 @@ def test_a_comment_names_dynamo_nodes_and_an_ambiguous_name_names_none():
         op("g", 1, origins=("x",), backward=True),
     )
     launches = tuple(Launch(i, (), source_nodes=(name,)) for i, name in enumerate(("x", "y", "g", "nobody")))
-    commented = Kernel(ID, Pass.BACKWARD, "k", KernelKind.TRITON, launches=launches)
+    commented = Kernel(ID, Direction.BACKWARD, "k", KernelKind.TRITON, launches=launches)
     x, y, g, nobody = built(dynamo, lowered, kernels=(commented,)).lineages
     assert (x.lines, x.trust, x.tied[0].role) == ((at(1),), Trust.TEXT, Role.RECOMPUTES)
     assert (g.lines, g.trust, g.tied[0].role) == ((at(1),), Trust.TEXT, Role.DIFFERENTIATES)
@@ -362,7 +370,7 @@ def test_what_a_pass_put_in_place_of_an_output_is_that_output(outputs, found):
     before = graph(GraphStage.AOT_INFERENCE, op("mul", 9, origins=("x",)), Node("output", "output", "output", ("mul",)))
     new = Node("new", "call_function", "torch.ops.aten.mul.Tensor", ("arg",))
     after = graph(GraphStage.POST_GRAD, new, Node("output", "output", "output", outputs))
-    made = kernel(("new",), part=Pass.INFERENCE)
+    made = kernel(("new",), direction=Direction.INFERENCE)
     (one,) = built(graph(GraphStage.DYNAMO, op("x", 9)), before, after, kernels=(made,)).lineages
     assert [origin.name for origin in one.origins] == found
 

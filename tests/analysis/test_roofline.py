@@ -11,6 +11,7 @@ from compiler_lens.recording.model import (
     Ceilings,
     Compilation,
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
@@ -20,7 +21,6 @@ from compiler_lens.recording.model import (
     Node,
     OtherTime,
     Outcome,
-    Pass,
     Profile,
     ProfileNote,
     Recording,
@@ -40,11 +40,11 @@ def kernel(
         Launch(n, ("a",), reads=(BufferAccess("a", m),), nodes=tuple(more.pop("nodes", ())))
         for n, m in enumerate(moved, 1)
     )
-    return Kernel(ID, Pass.INFERENCE, name, kind, launches=launches, aten=(aten,), device="cuda:0", **more)
+    return Kernel(ID, Direction.INFERENCE, name, kind, launches=launches, aten=(aten,), device="cuda:0", **more)
 
 
 def timed(name: str, microseconds: float, launch: int = 0, runs: float = 1.0) -> LaunchTime:
-    return LaunchTime(ID, Pass.INFERENCE, 0, name, launch, microseconds, 0.0, runs)
+    return LaunchTime(ID, Direction.INFERENCE, 0, name, launch, microseconds, 0.0, runs)
 
 
 def profile(*launches: LaunchTime, total: float = 100.0, **more: object) -> Profile:

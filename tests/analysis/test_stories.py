@@ -14,7 +14,7 @@ import sample_recordings as samples
 
 from compiler_lens import Lens, load
 from compiler_lens.facts.recompiles.recompile_fixes import FIXES, CauseClass
-from compiler_lens.facts.recompiles.stories import recompile_stories
+from compiler_lens.facts.recompiles.stories import recompile_reports
 from compiler_lens.recording.model import (
     Compilation,
     CompileId,
@@ -48,7 +48,7 @@ def values(chapter) -> str:
 
 
 def chapters(recording) -> list:
-    return [chapter for story in recompile_stories(recording) for chapter in story.chapters]
+    return [chapter for story in recompile_reports(recording) for chapter in story.chapters]
 
 
 def told(recording) -> list[tuple[CauseClass, str, str]]:
@@ -70,7 +70,7 @@ def test_a_cause_has_its_class_its_name_and_its_values(scene):
         assert scene.cause is told(recording)[0][0]
     else:
         assert (scene.cause, scene.subject, series) in told(recording)
-    assert sum(story.recompiles for story in recompile_stories(recording)) == len(recording.recompiles)
+    assert sum(story.recompiles for story in recompile_reports(recording)) == len(recording.recompiles)
     for chapter in chapters(recording):
         assert "{" not in chapter.fix.change
         assert chapter.fix.why.endswith(".")
@@ -122,7 +122,7 @@ def test_what_a_break_hands_over_is_the_breaks():
 
 def test_a_counter_that_reaches_the_limit_is_one_story_with_one_cause():
     (scene,) = (s for s in SCENES if s.name == "counter")
-    (story,) = recompile_stories(recorded(scene.run))
+    (story,) = recompile_reports(recorded(scene.run))
     assert story.function.name == "Counter.forward"
     assert (story.compilations, story.recompiles, len(story.chapters)) == (8, 8, 1)
     assert story.limit == CompileId(0, 8)
@@ -143,7 +143,7 @@ def test_two_causes_in_turn_are_two_chapters():
 
 
 def test_one_recompile_to_learn_that_a_size_varies_is_benign_and_a_second_for_one_of_one_too():
-    (story,) = recompile_stories(recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4, 2, 1)]))
+    (story,) = recompile_reports(recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4, 2, 1)]))
     assert [(c.cause, values(c)) for c in story.chapters] == [
         (CauseClass.BATCH_SIZE, "8 -> 4"),
         (CauseClass.ZERO_ONE, "4 -> 1"),
@@ -256,7 +256,7 @@ def test_breaks_that_come_again_with_each_recompile_are_counted():
         torch._dynamo.graph_break()
         return y * 2
 
-    (story,) = recompile_stories(recorded(lambda: [compiled(breaking)(torch.ones(3), m) for m in (True, False, None)]))
+    (story,) = recompile_reports(recorded(lambda: [compiled(breaking)(torch.ones(3), m) for m in (True, False, None)]))
     assert (story.recompiles, story.repeats_breaks) == (2, 2)
 
 
@@ -266,7 +266,7 @@ def test_a_rest_behind_a_break_belongs_to_its_function():
         torch._dynamo.graph_break()
         return y * x
 
-    (story,) = recompile_stories(recorded(lambda: [compiled(breaking)(torch.ones(n, 3)) for n in (3, 4)]))
+    (story,) = recompile_reports(recorded(lambda: [compiled(breaking)(torch.ones(n, 3)) for n in (3, 4)]))
     assert (story.parts, story.recompiles, story.compilations) == (2, 2, 4)
     assert [(c.subject, values(c)) for c in story.chapters] == [("x.shape[0]", "3 -> 4")]
     assert story.benign  # once for each part
@@ -274,7 +274,7 @@ def test_a_rest_behind_a_break_belongs_to_its_function():
 
 def test_the_seconds_are_those_of_the_recompiles():
     recording = recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4)])
-    (story,) = recompile_stories(recording)
+    (story,) = recompile_reports(recording)
     assert story.seconds == recording.compilations[1].seconds
 
 
@@ -287,7 +287,7 @@ def test_a_librarys_module_has_the_names_of_its_forward():
         for n in (5, 7):
             model(torch.ones(n, 4))
 
-    (story,) = recompile_stories(recorded(run))
+    (story,) = recompile_reports(recorded(run))
     assert (story.function.name, story.chapters[0].subject) == ("Sequential.forward", "input.shape[0]")
     assert "maybe_mark_dynamic(input, 0)" in story.chapters[0].fix.change
 
@@ -400,14 +400,14 @@ def test_every_recompile_is_in_one_chapter_of_one_story(make):
 
 
 def test_a_recompile_without_a_reason_or_a_compilation_is_told_all_the_same():
-    (story,) = recompile_stories(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
+    (story,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
     assert (story.recompiles, story.chapters[0].cause, story.chapters[0].subject) == (1, CauseClass.OTHER, "")
 
 
 def test_the_work_grows_with_the_recompiles(calls_of):
     few, many = samples.many(200), samples.many(800)
-    recompile_stories(few)
-    assert calls_of(lambda: recompile_stories(many)) < 1.3 * 4 * calls_of(lambda: recompile_stories(few))
+    recompile_reports(few)
+    assert calls_of(lambda: recompile_reports(many)) < 1.3 * 4 * calls_of(lambda: recompile_reports(few))
 
 
 # -- from files

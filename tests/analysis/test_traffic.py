@@ -11,11 +11,11 @@ from compiler_lens.recording.model import (
     Buffer,
     BufferAccess,
     CompileId,
+    Direction,
     Kernel,
     KernelKind,
     Launch,
     OutputCode,
-    Pass,
     Recording,
     TensorSpec,
     Trust,
@@ -32,27 +32,27 @@ def recording(path: Path) -> Recording:
 
 def of(found: Recording, name: str, launch: int = 0) -> Traffic | None:
     kernel = next(k for k in found.kernels if k.name == name)
-    return launch_traffic(found).get(place_of(kernel.compile_id, kernel.part, kernel.ordinal, name, launch))
+    return launch_traffic(found).get(place_of(kernel.compile_id, kernel.direction, kernel.ordinal, name, launch))
 
 
 def test_what_the_scheduler_tells_counts() -> None:
     launch = Launch(1, ("a", "b"), reads=(BufferAccess("a", 12), BufferAccess("c", 8)), writes=(BufferAccess("b", 4),))
-    kernel = Kernel(CompileId(0, 0), Pass.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
+    kernel = Kernel(CompileId(0, 0), Direction.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
     assert of(Recording(kernels=(kernel,)), "k") == Traffic(20, 4, Trust.EXACT)
 
 
 def test_an_unknown_size_makes_the_whole_unknown() -> None:
     launch = Launch(1, ("a", "b"), reads=(BufferAccess("a", None),), writes=(BufferAccess("b", 4),))
-    kernel = Kernel(CompileId(0, 0), Pass.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
+    kernel = Kernel(CompileId(0, 0), Direction.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
     assert of(Recording(kernels=(kernel,)), "k") is None
 
 
 def test_bytes_at_the_size_of_compiling_are_not_those_of_every_call() -> None:
     launch = Launch(1, ("a", "b"), reads=(BufferAccess("a", 12),), writes=(BufferAccess("b", 4),))
-    kernel = Kernel(CompileId(0, 0), Pass.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
+    kernel = Kernel(CompileId(0, 0), Direction.INFERENCE, "k", KernelKind.TRITON, launches=(launch,))
     for size, known in ((3, True), ("s0", False)):
         buffers = (Buffer("a", TensorSpec("f32", (size,))), Buffer("b", TensorSpec("f32", (1,))))
-        code = OutputCode(CompileId(0, 0), Pass.INFERENCE, "", buffers=buffers)
+        code = OutputCode(CompileId(0, 0), Direction.INFERENCE, "", buffers=buffers)
         assert (of(Recording(kernels=(kernel,), output_codes=(code,)), "k") is not None) is known
 
 
@@ -89,7 +89,9 @@ def test_parameters_of_a_cpp_kernel() -> None:
     graph = next(g for g in base.graphs if g.stage.value == "post_grad")
     size = 8 * 256 * 512
     nodes = tuple(replace(node, name=name) for name in ("arg0_1", "arg1_1"))
-    kernel = Kernel(graph.compile_id, Pass.FORWARD, "cpp_fused_0", KernelKind.CPP, source=source, launches=(launch,))
+    kernel = Kernel(
+        graph.compile_id, Direction.FORWARD, "cpp_fused_0", KernelKind.CPP, source=source, launches=(launch,)
+    )
     found = Recording(graphs=(replace(graph, nodes=nodes),), kernels=(kernel,))
     assert of(found, "cpp_fused_0") == Traffic(size * 4 + size * 2, 2 * size * 4, Trust.TEXT)
 

@@ -11,6 +11,7 @@ from compiler_lens.facts.compare.model import Aspect, Difference, MatchMethod, R
 from compiler_lens.recording.model import (
     Compilation,
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
@@ -20,7 +21,6 @@ from compiler_lens.recording.model import (
     Node,
     Outcome,
     OutputCode,
-    Pass,
     Profile,
     Recording,
     TensorSpec,
@@ -36,8 +36,8 @@ ID = CompileId(0, 0)
 def nodes(text: str, size: int = 8) -> tuple[Node, ...]:
     """`a:add b:mul`: a chain of ops."""
     made: list[Node] = [Node("x", "placeholder", "x", specs=(TensorSpec("f32", (size,)),))]
-    for part in text.split():
-        name, _, op = part.partition(":")
+    for direction in text.split():
+        name, _, op = direction.partition(":")
         target = f"torch.ops.aten.{op or name}.default"
         spec = TensorSpec("f32", (size,))
         made.append(Node(name, "call_function", target, (made[-1].name,), (spec,), arguments=made[-1].name))
@@ -57,7 +57,7 @@ def made(graph: str, *kernels: str, times: dict[str, tuple[float, float]] | None
         source = "" if kind is KernelKind.EXTERN else f"@triton.jit\ndef {name}(in_ptr0):\n    {' '.join(covered)}"
         launch = Launch(line, ("buf0",), covered)
         shape = "" if library else "pointwise"
-        built.append(Kernel(ID, Pass.INFERENCE, name, kind, shape, source, covered, launches=(launch,)))
+        built.append(Kernel(ID, Direction.INFERENCE, name, kind, shape, source, covered, launches=(launch,)))
     profiles = ()
     if times is not None:
         by_name = {k.nodes[0]: k.name for k in built}
@@ -68,7 +68,7 @@ def made(graph: str, *kernels: str, times: dict[str, tuple[float, float]] | None
                 1.0,
                 50.0,
                 tuple(
-                    LaunchTime(ID, Pass.INFERENCE, 0, by_name[first], 0, micro, spread, 2.0)
+                    LaunchTime(ID, Direction.INFERENCE, 0, by_name[first], 0, micro, spread, 2.0)
                     for first, (micro, spread) in times.items()
                 ),
             ),
@@ -76,7 +76,7 @@ def made(graph: str, *kernels: str, times: dict[str, tuple[float, float]] | None
     return Recording(
         compilations=(Compilation(ID, "f", "/m.py", 1, Outcome.COMPILED),),
         graphs=(Graph(ID, GraphStage.POST_GRAD, "", nodes(graph, size)),),
-        output_codes=(OutputCode(ID, Pass.INFERENCE, ""),),
+        output_codes=(OutputCode(ID, Direction.INFERENCE, ""),),
         kernels=tuple(built),
         profiles=profiles,
     )
@@ -199,7 +199,9 @@ def own(size: str = "1000", grid: str = "(8, 1, 1)", block: str = "128", nodes: 
     meta = {"signature": {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}}
     launch = Launch(1, ("buf1", size), nodes, grid=grid)
     source = OWN.replace("'BLOCK': 128", f"'BLOCK': {block}")
-    kernel = Kernel(ID, Pass.INFERENCE, "mine_0", KernelKind.USER, "", source, nodes, launches=(launch,), meta=meta)
+    kernel = Kernel(
+        ID, Direction.INFERENCE, "mine_0", KernelKind.USER, "", source, nodes, launches=(launch,), meta=meta
+    )
     return replace(r, kernels=(kernel,))
 
 

@@ -56,7 +56,7 @@ def test_a_late_backward_belongs_to_the_life_of_its_forward(backend: str, events
     if backend == "inductor":
         for function, op in (("loss", "sin"), ("other_loss", "cos")):
             codes = [code for code in recording.output_codes if code.compile_id == lives[function]]
-            assert [code.part.value for code in codes] == ["forward", "backward"]
+            assert [code.direction.value for code in codes] == ["forward", "backward"]
             assert op in {
                 ops for kernel in recording.kernels if kernel.compile_id == lives[function] for ops in kernel.nodes
             }

@@ -18,6 +18,7 @@ from compiler_lens.recording.model import (
     CudagraphOutcome,
     CudagraphState,
     Decomposition,
+    Direction,
     Environment,
     Graph,
     GraphBreak,
@@ -31,7 +32,6 @@ from compiler_lens.recording.model import (
     Node,
     Outcome,
     OutputCode,
-    Pass,
     Recompile,
     Recording,
     SavedTensor,
@@ -127,7 +127,7 @@ def kernel(
     **more: object,
 ) -> Kernel:
     fields = {
-        "part": Pass.FORWARD,
+        "direction": Direction.FORWARD,
         "source": ""
         if kind is KernelKind.EXTERN
         else f'extern "C" void {name}(const float* in, float* out)\n{{\n    out[0] = in[0];\n}}\n',
@@ -212,12 +212,12 @@ def clean() -> Recording:
             Guard(owner, "GLOBAL_STATE", "___check_global_state()"),
         ),
         decompositions=(Decomposition(owner, "layer_norm", "torch.nn.functional.layer_norm", ("aten.var_mean.correction", "aten.sub.Tensor", "aten.rsqrt.default", "aten.mul.Tensor"), ("aten.native_layer_norm_backward.default",)),),
-        output_codes=(OutputCode(owner, Pass.FORWARD, "# AOT ID: ['0_forward']\n"), OutputCode(owner, Pass.BACKWARD, "# AOT ID: ['0_backward']\n")),
+        output_codes=(OutputCode(owner, Direction.FORWARD, "# AOT ID: ['0_forward']\n"), OutputCode(owner, Direction.BACKWARD, "# AOT ID: ['0_backward']\n")),
         kernels=(
             kernel(owner, "cpp_fused_add_gelu_native_layer_norm_0", fused, shape="reduction"),
             kernel(owner, "cpp_fused_add_mul_1", fused[1:3]),
             kernel(owner, "extern_kernels.addmm", ("aten.addmm.default",), KernelKind.EXTERN),
-            kernel(owner, "cpp_fused_add_native_layer_norm_backward_2", (*fused, "aten.sum.dim_IntList"), part=Pass.BACKWARD),
+            kernel(owner, "cpp_fused_add_native_layer_norm_backward_2", (*fused, "aten.sum.dim_IntList"), direction=Direction.BACKWARD),
         ),
         caches=(
             CacheOutcome(owner, CacheLayer.AOT_AUTOGRAD, CacheResult.MISS, "a1"),
@@ -253,7 +253,7 @@ def broken() -> Recording:
         ),
         recompiles=(recompile(0, 1, "2", "3", "args[0]"), *(recompile(5, i, str(i - 1), str(i), "lr") for i in range(1, 9))),
         autotunes=(AutotuneResult(compile_id(0), "mm", ("f32[64, 64]", "f32[64, 64]"), (AutotuneChoice("triton_mm_3", KernelKind.TEMPLATE, 0.008), AutotuneChoice("mm", KernelKind.EXTERN, 0.0125), AutotuneChoice("triton_mm_9", KernelKind.TEMPLATE, None, "out of shared memory")), 1.25, 4.5),),
-        cudagraphs=(CudagraphOutcome(compile_id(0), Pass.FORWARD, CudagraphState.CAPTURED), CudagraphOutcome(compile_id(0, 1), Pass.FORWARD, CudagraphState.SKIPPED, "mutated inputs (1 instances)", user_stack=(SourceLine(MODEL, 44, "forward", "self.cache[i] = k"),))),
+        cudagraphs=(CudagraphOutcome(compile_id(0), Direction.FORWARD, CudagraphState.CAPTURED), CudagraphOutcome(compile_id(0, 1), Direction.FORWARD, CudagraphState.SKIPPED, "mutated inputs (1 instances)", user_stack=(SourceLine(MODEL, 44, "forward", "self.cache[i] = k"),))),
         problems=(CaptureProblem("graph_dump", "unknown shape: list"),),
         unavailable=(Unavailable("fusion refusals", "the graph came from a cache, and no side file lies beside it"),),
     )  # fmt: skip

@@ -50,8 +50,8 @@ def test_every_kernel_has_a_time_and_every_event_an_owner(profiled) -> None:
     mode, result, events, path = profiled
     recording, profile = result.recording, result.profile
     assert compiler_lens.load(path, strict=True).profiles == recording.profiles
-    timed = {(t.part, t.kernel, t.launch): t for t in profile.launches}
-    launches = {(k.part, k.name, i): k for k in recording.kernels for i in range(len(k.launches))}
+    timed = {(t.direction, t.kernel, t.launch): t for t in profile.launches}
+    launches = {(k.direction, k.name, i): k for k in recording.kernels for i in range(len(k.launches))}
     assert timed.keys() == launches.keys()
     for place, kernel in launches.items():
         assert timed[place].runs == 1, place

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import load
-from compiler_lens.recording.model import CudagraphState, GraphStage, Kernel, KernelKind, Pass, Recording, Trust
+from compiler_lens.recording.model import CudagraphState, Direction, GraphStage, Kernel, KernelKind, Recording, Trust
 
 DATA = Path(__file__).parent / "data"
 JOURNALS = sorted(path.name.removesuffix(".clens.gz") for path in DATA.glob("*.clens.gz"))
@@ -55,11 +55,11 @@ def test_one_config_of_each_tuned_kernel_is_the_chosen_one(name: str) -> None:
 
 def test_kernels_name_nodes_of_their_own_graph() -> None:
     found = recording("gpt-max-autotune-cold")
-    stages = {Pass.FORWARD: GraphStage.POST_GRAD, Pass.BACKWARD: GraphStage.POST_GRAD_BACKWARD}
+    stages = {Direction.FORWARD: GraphStage.POST_GRAD, Direction.BACKWARD: GraphStage.POST_GRAD_BACKWARD}
     names = {graph.stage: {node.name for node in graph.nodes} for graph in found.graphs}
 
     for kernel in found.kernels:
-        assert set(kernel.nodes) <= names[stages[kernel.part]], kernel.name
+        assert set(kernel.nodes) <= names[stages[kernel.direction]], kernel.name
 
 
 def test_autotuning_tells_every_choice_of_every_matmul() -> None:

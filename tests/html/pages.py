@@ -15,7 +15,7 @@ from typing import Any
 
 import compiler_lens
 from compiler_lens.recording.model import Graph, Kernel, Recording, SourceFile, SourceLine
-from compiler_lens.render.page import report_page
+from compiler_lens.render.page.page import report_page
 
 TESTS = Path(__file__).parent.parent
 FILES = {

@@ -9,8 +9,8 @@ import pages
 import pytest
 from browser import CHROMIUM
 
-from compiler_lens.recording.model import Pass
-from compiler_lens.render.page import report_page
+from compiler_lens.recording.model import Direction
+from compiler_lens.render.page.page import report_page
 from compiler_lens.render.text import clean
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
@@ -137,7 +137,7 @@ def test_a_table_is_sorted_and_filtered(open_page: Any) -> None:
 
 def test_a_long_listing_is_whole_and_highlighted_to_its_end(open_page: Any) -> None:
     page = open_page("tuned", "#/graphs/0_0/code-backward")
-    code = next(code.code for code in pages.recording("tuned").output_codes if code.part is Pass.BACKWARD)
+    code = next(code.code for code in pages.recording("tuned").output_codes if code.direction is Direction.BACKWARD)
     assert code.count("\n") > 400
     assert page.run("document.querySelector('.listing').textContent") == clean(code)
     page.wait("[...document.querySelectorAll('.listing .part')].every((part) => part.querySelector('.hk, .hs'))")

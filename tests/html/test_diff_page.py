@@ -28,10 +28,11 @@ from compiler_lens.views.comparison import Diff
 from compiler_lens.views.console import diff_around_words as around_words
 from compiler_lens.views.console import diff_words as told
 from compiler_lens.views.console.diff import around, compile_time_words, timed_words
-from compiler_lens.views.page.diff import code, diff_page
+from compiler_lens.views.page.diff import code
 from compiler_lens.views.page.diff.code import compared, stretches
 from compiler_lens.views.page.diff.kernels import time_cells
 from compiler_lens.views.page.diff.matter import Both
+from compiler_lens.views.page.diff.page import diff_page
 
 GPU, CPU = pages.TESTS / "gpu" / "data", pages.TESTS / "diff" / "data"
 PAIRS = {
@@ -132,7 +133,7 @@ def test_every_launch_is_in_exactly_one_pair(name: str) -> None:
     assert len({pair.key for pair in pairs}) == len(pairs)
     for side in ("before", "after"):
         launches = [
-            (one.compile_id, one.part, one.ordinal, one.kernel, one.launch)
+            (one.compile_id, one.direction, one.ordinal, one.kernel, one.launch)
             for pair in pairs for case in pair.cases for one in getattr(case, side)
         ]  # fmt: skip
         assert len(launches) == len(set(launches)) == getattr(d.result, side).launches

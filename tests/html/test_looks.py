@@ -15,10 +15,10 @@ from browser import CHROMIUM, Browser
 import compiler_lens
 from compiler_lens.facts.kernels.kernel_rows import Costs
 from compiler_lens.recording.model import Recording
-from compiler_lens.render.page import report_page
+from compiler_lens.render.page.page import report_page
 from compiler_lens.render.text import flops, microseconds
 from compiler_lens.views.page.gains import tiles
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 
 STYLE = Path(compiler_lens.__file__).parent / "render" / "html" / "page.css"
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
@@ -84,8 +84,8 @@ def test_every_text_can_be_read_on_what_is_behind_it(*, dark: bool) -> None:
 # -- kernels
 
 
-def _row(name: str) -> tuple[Any, Matter]:
-    matter = Matter.of(pages.recording("gpt"), (), "REC")
+def _row(name: str) -> tuple[Any, PageContext]:
+    matter = PageContext.of(pages.recording("gpt"), (), "REC")
     return next(row for row in matter.rows if row.group.first.name == name), matter
 
 

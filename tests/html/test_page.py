@@ -16,9 +16,9 @@ import pytest
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
-from compiler_lens.render.page import report_page, write_page
+from compiler_lens.render.page.page import report_page, write_page
 from compiler_lens.render.page.pool import Pool, packed
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 
 ALL = sorted(pages.FILES)
 
@@ -145,7 +145,7 @@ def test_what_a_page_was_made_of_goes_at_once() -> None:
     gc.disable()
     try:
         report_page(pages.recording("broken"))
-        assert not [kept for kept in gc.get_objects() if isinstance(kept, Matter)]
+        assert not [kept for kept in gc.get_objects() if isinstance(kept, PageContext)]
     finally:
         gc.enable()
 

@@ -17,6 +17,7 @@ from compiler_lens.recording.model import (
     CaptureProblem,
     Compilation,
     CompileId,
+    Direction,
     GraphBreak,
     Guard,
     GuardFailure,
@@ -24,7 +25,6 @@ from compiler_lens.recording.model import (
     KernelKind,
     Outcome,
     OutputCode,
-    Pass,
     Recompile,
     Recording,
     SourceFile,
@@ -32,7 +32,7 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.recording.redact import redacted
 from compiler_lens.recording.wording import Wording
-from compiler_lens.render.page import report_page
+from compiler_lens.render.page.page import report_page
 
 ALL = sorted(pages.FILES)
 
@@ -132,8 +132,8 @@ def told() -> Recording:
             Guard(one, "TYPE_MATCH", "___check_type_id(L['mode'], 12), type=<class 'silent'>"),
         ),
         recompiles=(Recompile(CompileId(0, 1), (GuardFailure("0/0", "mode == 'silent'", "mode", "'silent'"),)),),
-        kernels=(Kernel(one, Pass.FORWARD, "own_kernel_0", KernelKind.USER, source=KERNEL),),
-        output_codes=(OutputCode(one, Pass.FORWARD, code),),
+        kernels=(Kernel(one, Direction.FORWARD, "own_kernel_0", KernelKind.USER, source=KERNEL),),
+        output_codes=(OutputCode(one, Direction.FORWARD, code),),
     )
 
 

@@ -14,16 +14,16 @@ import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.cli import profile as cli_profile
 from compiler_lens.measure import profile_figures, profile_session, profile_waits
-from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call
 from compiler_lens.measure.ceilings import best_of, device_name, product_notes
 from compiler_lens.measure.profile import Profiled
 from compiler_lens.measure.profile_run import Run
 from compiler_lens.measure.profile_session import kernels_named, traced
 from compiler_lens.measure.profile_waits import Timed, timed_calls, wait_notes
+from compiler_lens.measure.restoring_state import restoring_state
 from compiler_lens.measure.trial import Program
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Ceilings, KernelKind, Pass, ProfileNote, Recording, Remark, Trust
+from compiler_lens.recording.model import Ceilings, Direction, KernelKind, ProfileNote, Recording, Remark, Trust
 
 Write = Callable[[str], Path]
 CPU = torch.device("cpu")
@@ -91,8 +91,8 @@ def compare(before: dict[str, object], after: dict[str, object]) -> list[str]:
 def test_every_launch_has_a_time(profiled: tuple[Profiled, Path]) -> None:
     result, _ = profiled
     found = result.profile
-    launches = {(k.part, k.name, i) for k in result.recording.kernels for i in range(len(k.launches))}
-    assert {(t.part, t.kernel, t.launch) for t in found.launches} == launches
+    launches = {(k.direction, k.name, i) for k in result.recording.kernels for i in range(len(k.launches))}
+    assert {(t.direction, t.kernel, t.launch) for t in found.launches} == launches
     assert {k.kind for k in result.recording.kernels} >= {KernelKind.CPP, KernelKind.EXTERN}
     assert all(t.microseconds > 0 and t.runs == 1 and t.trust is Trust.EXACT for t in found.launches)
 
@@ -250,11 +250,11 @@ def test_without_training_a_model_is_called_without_gradients_if_it_can_be() -> 
     """What a forward keeps for a backward is no part of inference."""
     x = torch.randn(2, 8)
     result = compiler_lens.profile(Head(), x, repeats=1)
-    assert {k.part for k in result.recording.kernels} == {Pass.INFERENCE}
+    assert {k.direction for k in result.recording.kernels} == {Direction.INFERENCE}
     assert Remark.NO_GRADIENTS in remarks(result)
     with compiler_lens.Lens(progress=False) as lens:
         found = lens.profile(Head(), x, repeats=1)
-        assert {k.part for k in found.recording.kernels} == {Pass.INFERENCE}
+        assert {k.direction for k in found.recording.kernels} == {Direction.INFERENCE}
 
     def own_backward(x: torch.Tensor) -> torch.Tensor:
         loss = (x @ x.t()).sum()
@@ -302,7 +302,7 @@ def test_nothing_of_it_is_imported_before_it_is_asked_for() -> None:
 def test_each_call_begins_without_gradients() -> None:
     """What CUDA graphs write is written over by the next replay: it must not be added to."""
     model, x = Head(), torch.randn(2, 8)
-    with as_it_was(model, x) as kept:
+    with restoring_state(model, x) as kept:
         run = Run(Program(model, (Call((x,), {}),), training=True), kept)
         run()
         once = model.linear.weight.grad.clone()

@@ -18,11 +18,11 @@ from compiler_lens.measure.profile_times import launch_times, median_and_spread,
 from compiler_lens.measure.profile_trace import Op, Ran, Range, Trace, read_trace
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Kernel,
     KernelKind,
     Launch,
     OutputCode,
-    Pass,
     ProfileNote,
     Recording,
     Remark,
@@ -60,7 +60,9 @@ def matched(name: str) -> tuple[Trace, Matched]:
 
 def slots(found: Recording) -> set[Slot]:
     return {
-        Slot(k.compile_id, k.part, k.ordinal, k.name, index) for k in found.kernels for index in range(len(k.launches))
+        Slot(k.compile_id, k.direction, k.ordinal, k.name, index)
+        for k in found.kernels
+        for index in range(len(k.launches))
     }
 
 
@@ -115,7 +117,7 @@ def test_a_replay_gives_the_same_kernels_to_the_same_launches() -> None:
     def kernels(name: str) -> dict[tuple[object, ...], tuple[str, ...]]:
         _, found = matched(name)
         return {
-            (s.part, s.kernel, s.launch): tuple(k for k in samples[0].device_kernels if "emset" not in k)
+            (s.direction, s.kernel, s.launch): tuple(k for k in samples[0].device_kernels if "emset" not in k)
             for s, samples in found.samples.items()
         }
 
@@ -130,7 +132,7 @@ def test_copies_of_a_replays_inputs_are_no_kernels_of_the_graph() -> None:
 def test_a_backward_in_another_thread_is_found() -> None:
     trace, found = matched("gpt-default")
     assert Counter(one.region for one in trace.ranges) == {"0/0": CALLS, "": CALLS}
-    assert {slot.part for slot in found.samples} == {Pass.FORWARD, Pass.BACKWARD}
+    assert {slot.direction for slot in found.samples} == {Direction.FORWARD, Direction.BACKWARD}
 
 
 def test_other_work_goes_by_the_op_that_made_it() -> None:
@@ -147,11 +149,11 @@ def kernel(
     name: str, *lines: int, kind: KernelKind = KernelKind.TRITON, compile_id: CompileId = ID, **more: object
 ) -> Kernel:
     launches = tuple(Launch(line, ()) for line in lines)
-    return Kernel(compile_id, Pass.INFERENCE, name, kind, launches=launches, **{"device": "cuda:0", **more})
+    return Kernel(compile_id, Direction.INFERENCE, name, kind, launches=launches, **{"device": "cuda:0", **more})
 
 
 def code(text: str = "", key: str = "k", compile_id: CompileId = ID) -> OutputCode:
-    return OutputCode(compile_id, Pass.INFERENCE, text, key=key)
+    return OutputCode(compile_id, Direction.INFERENCE, text, key=key)
 
 
 def library(name: str, *lines: int) -> Kernel:
@@ -381,7 +383,7 @@ def test_work_of_one_name_and_several_sizes_adds_up() -> None:
 
 
 def test_a_launch_that_is_of_another_size_in_each_call_takes_their_mean() -> None:
-    slot = Slot(ID, Pass.INFERENCE, 0, "k", 0)
+    slot = Slot(ID, Direction.INFERENCE, 0, "k", 0)
     samples = tuple(Sample(us, ("k",), Trust.EXACT) for us in (1.0, 90.0, 2.0) * 3)
     (time,) = launch_times(Matched({slot: samples}), 9, rounds=3)
     assert (time.microseconds, time.runs) == (31.0, 1.0)

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import compiler_lens
-from compiler_lens.measure.as_it_was import Kept, as_it_was
+from compiler_lens.measure.restoring_state import Kept, restoring_state
 from compiler_lens.measure.settings import kept_settings
 from compiler_lens.measure.state import State
 
@@ -395,9 +395,9 @@ def test_what_cannot_be_put_back_is_left_alone() -> None:
 
 def test_the_device_is_that_of_the_programs_first_tensor_that_is_not_on_the_cpu() -> None:
     model = torch.nn.Linear(2, 2)
-    with as_it_was(model, torch.ones(2)) as kept:
+    with restoring_state(model, torch.ones(2)) as kept:
         assert kept.device == torch.device("cpu")
-    with as_it_was(lambda: 3) as kept:
+    with restoring_state(lambda: 3) as kept:
         assert kept.device is None
     # No other device is here to have tensors on.
     there = [SimpleNamespace(device=torch.device(name)) for name in ("meta", "cpu", "xpu:1", "cuda:0")]

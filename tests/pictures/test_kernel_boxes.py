@@ -14,7 +14,7 @@ from compiler_lens.facts.graphs.levels import levels
 from compiler_lens.facts.kernels.kernels import fused_op_count, view_nodes
 from compiler_lens.facts.kernels.launches import launches_by_graph
 from compiler_lens.facts.kernels.lineage import is_view
-from compiler_lens.recording.model import GraphStage, Kernel, KernelKind, Launch, Pass, Recording
+from compiler_lens.recording.model import Direction, GraphStage, Kernel, KernelKind, Launch, Recording
 from compiler_lens.views.picture.facts import facts
 from compiler_lens.views.picture.labels import lines
 
@@ -70,7 +70,7 @@ def test_the_parts_of_a_launch_have_as_many_ops_as_the_list_of_kernels_tells(nam
         for place, count in told.items():
             kernel = calls[place].kernel
             one = Kernel(
-                kernel.compile_id, kernel.part, "", kernel.kind, launches=(kernel.launches[calls[place].number],)
+                kernel.compile_id, kernel.direction, "", kernel.kind, launches=(kernel.launches[calls[place].number],)
             )
             assert count == fused_op_count(one, views), kernel.name
 
@@ -79,7 +79,7 @@ def test_the_parts_of_a_launch_have_as_many_ops_as_the_list_of_kernels_tells(nam
 
 
 def kernel(name, *launches, kind=KernelKind.CPP):
-    return Kernel(made.ID, Pass.FORWARD, name, kind, launches=tuple(Launch(n, "", nodes) for n, nodes in launches))
+    return Kernel(made.ID, Direction.FORWARD, name, kind, launches=tuple(Launch(n, "", nodes) for n, nodes in launches))
 
 
 def known_of(ops, *kernels):
@@ -175,13 +175,13 @@ def test_launches_in_no_box_are_told(name, stage, told):
     drawing = draw(recording, stage, "0/0")
     assert told in drawing.svg
     for other, known, _ in drawn("gpt-default-cold"):
-        assert not known.boxless
+        assert not known.unplaced_launches
         assert "in no box" not in draw(other, stage).svg
 
 
 def test_a_launch_of_what_other_boxes_have_is_told():
     known = known_of(chain_of("a"), kernel("k", (1, ("a",))), kernel("l", (2, ("gone",))), kernel("m", (3, ())))
-    assert [call.kernel.name for call in known.boxless] == ["l", "m"]
+    assert [call.kernel.name for call in known.unplaced_launches] == ["l", "m"]
 
 
 def test_an_op_that_is_computed_again_stands_where_it_is_computed_first():

@@ -273,7 +273,7 @@ def test_every_launch_with_ops_is_a_box():
     graph = next(graph for graph in recording.graphs if graph.stage is GraphStage.POST_GRAD)
     known = levels(recording, graph, kernels=True)
     kernels = Counter(group.kernel.name for group in known.groups() if group.kernel)
-    forward = {kernel.name for kernel in recording.kernels if kernel.part.value == "forward"}
+    forward = {kernel.name for kernel in recording.kernels if kernel.direction.value == "forward"}
     assert set(kernels) <= forward
     assert len(kernels) >= 10
 

@@ -41,7 +41,9 @@ def test_boxes_have_what_their_launches_took(profiled):
             times = [cost.time.microseconds * cost.time.runs for cost in box.spent.launches]
             assert box.spent.microseconds == pytest.approx(sum(times))
     times = [
-        t for t in profiled.profiles[-1].launches if t.compile_id == graph.compile_id and t.part.value != "backward"
+        t
+        for t in profiled.profiles[-1].launches
+        if t.compile_id == graph.compile_id and t.direction.value != "backward"
     ]
     assert boxes(found)[0].spent.whole == pytest.approx(sum(t.microseconds * t.runs for t in times))
 

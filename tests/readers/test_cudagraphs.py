@@ -6,7 +6,7 @@ from compiler_lens.decode.cudagraphs import cudagraph_from_metrics, read_cudagra
 from compiler_lens.decode.facts import CodeKey
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, CudagraphOutcome, CudagraphState, Pass, SourceLine
+from compiler_lens.recording.model import CompileId, CudagraphOutcome, CudagraphState, Direction, SourceLine
 
 ID = CompileId(0, 0)
 # As check_multiple_devices_or_any_cpu_nodes() and CompiledFxGraph put it, prefix twice.
@@ -26,7 +26,7 @@ def read(**meta):
 @pytest.mark.parametrize("state", list(CudagraphState))
 def test_each_state_is_read(state):
     assert read(part="forward", state=state.value, reason="", partitions=2) == CudagraphOutcome(
-        ID, Pass.FORWARD, state, "", 2
+        ID, Direction.FORWARD, state, "", 2
     )
 
 
@@ -53,15 +53,15 @@ def test_reasons_lose_torchs_frame_around_them(text, reason):
 
 
 def test_a_graph_of_an_unknown_pass_is_still_an_outcome():
-    assert read(part=None, state="skipped", reason="mutated inputs").part is None
+    assert read(part=None, state="skipped", reason="mutated inputs").direction is None
 
 
 def test_metrics_tell_of_a_skip_or_of_nothing():
-    (outcome,) = cudagraph_from_metrics({"cudagraph_skip_reason": CPU_OP}, ID, Pass.BACKWARD)
-    assert (outcome.state, outcome.reason, outcome.part) == (
+    (outcome,) = cudagraph_from_metrics({"cudagraph_skip_reason": CPU_OP}, ID, Direction.BACKWARD)
+    assert (outcome.state, outcome.reason, outcome.direction) == (
         CudagraphState.SKIPPED,
         "cpu device (arg1_1)",
-        Pass.BACKWARD,
+        Direction.BACKWARD,
     )
     assert len(outcome.user_stack) == 2
     assert cudagraph_from_metrics({"cudagraph_skip_reason": None}, ID) == cudagraph_from_metrics({}, ID) == ()
@@ -76,4 +76,4 @@ def test_an_outcome_of_another_form_is_a_payload_error(meta):
 def test_a_graphs_key_is_told_beside_its_outcome():
     meta = {"part": "backward", "state": "captured", "key": "fabc"}
     outcome, key = read_cudagraph(Event("lens.cudagraph", 0.0, meta=meta), ID, {})
-    assert (outcome.state, key) == (CudagraphState.CAPTURED, CodeKey(ID, Pass.BACKWARD, "fabc"))
+    assert (outcome.state, key) == (CudagraphState.CAPTURED, CodeKey(ID, Direction.BACKWARD, "fabc"))

@@ -8,7 +8,7 @@ import pytest
 from compiler_lens.decode.kernels import read_fusion, read_kernel_nodes
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import BufferAccess, CompileId, Pass
+from compiler_lens.recording.model import BufferAccess, CompileId, Direction
 
 PAYLOADS = Path(__file__).parent.parent / "payloads"
 ID = CompileId(0, 0)
@@ -27,12 +27,12 @@ def test_every_code_generation_call_is_one_entry_in_order():
         ("cpp_fused_add_0", ("add", "view")),
         ("extern_kernels.mm", ("mm_1",)),
     )
-    assert (nodes.compile_id, nodes.part, nodes.cached) == (ID, Pass.BACKWARD, True)
+    assert (nodes.compile_id, nodes.direction, nodes.cached) == (ID, Direction.BACKWARD, True)
 
 
 def test_a_real_event_has_as_many_entries_as_the_output_code_has_launches():
     nodes = read(json.loads((PAYLOADS / "2.11/output_code/gpt_forward_h200.nodes.json").read_text()))
-    assert (nodes.part, len(nodes.kernels)) == (Pass.FORWARD, 17)
+    assert (nodes.direction, len(nodes.kernels)) == (Direction.FORWARD, 17)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_launches_read_and_write_is_read_from_each_torch(version):
     events = [Event(entry["name"], 0.0, meta=entry["meta"]) for entry in told]
     fusions = [f for event in events if event.name == "lens.fusion" for f in read_fusion(event, ID, {})]
     calls = [c for event in events if event.name == "lens.kernel_nodes" for c in read_kernel_nodes(event, ID, {})]
-    assert [f.part for f in fusions] == [c.part for c in calls] == [Pass.FORWARD, Pass.BACKWARD]
+    assert [f.direction for f in fusions] == [c.direction for c in calls] == [Direction.FORWARD, Direction.BACKWARD]
     for fusion, call in zip(fusions, calls, strict=True):
         assert sorted(op for ops in call.ops for op in ops) == sorted(op for node in fusion.nodes for op in node.ops)
         assert all(access.bytes for node in fusion.nodes for access in (*node.reads, *node.writes))

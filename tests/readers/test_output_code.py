@@ -14,11 +14,11 @@ from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     Buffer,
     CompileId,
+    Direction,
     Kernel,
     KernelConfig,
     KernelKind,
     OutputCode,
-    Pass,
     TensorSpec,
     Trust,
     Unavailable,
@@ -99,10 +99,10 @@ def test_an_argument_that_looks_like_a_buffer_is_a_known_buffer(path):
 
 
 def test_the_pass_is_that_of_the_aot_id():
-    assert code("2.13/output_code/block_forward_cpu").part is Pass.FORWARD
-    assert code("2.13/output_code/block_backward_cpu").part is Pass.BACKWARD
-    assert code("2.13/output_code/cond_cpu").part is Pass.INFERENCE
-    assert {k.part for k in kernels("2.13/output_code/block_backward_cpu").values()} == {Pass.BACKWARD}
+    assert code("2.13/output_code/block_forward_cpu").direction is Direction.FORWARD
+    assert code("2.13/output_code/block_backward_cpu").direction is Direction.BACKWARD
+    assert code("2.13/output_code/cond_cpu").direction is Direction.INFERENCE
+    assert {k.direction for k in kernels("2.13/output_code/block_backward_cpu").values()} == {Direction.BACKWARD}
 
 
 def test_the_code_is_kept_whole_with_its_path():

@@ -10,9 +10,9 @@ from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     Ceilings,
     CompileId,
+    Direction,
     LaunchTime,
     OtherTime,
-    Pass,
     Profile,
     ProfileNote,
     Remark,
@@ -25,8 +25,10 @@ PROFILE = Profile(
     spread=1.25,
     busy_microseconds=80.0,
     launches=(
-        LaunchTime(CompileId(0, 1, 2), Pass.FORWARD, 0, "k", 1, 3.5, 0.25, 2.0, ("k",)),
-        LaunchTime(CompileId(None, None, 0, 3), Pass.BACKWARD, 1, "mm", 0, 9.0, 0.0, 0.5, ("gemm", "k"), Trust.TEXT),
+        LaunchTime(CompileId(0, 1, 2), Direction.FORWARD, 0, "k", 1, 3.5, 0.25, 2.0, ("k",)),
+        LaunchTime(
+            CompileId(None, None, 0, 3), Direction.BACKWARD, 1, "mm", 0, 9.0, 0.0, 0.5, ("gemm", "k"), Trust.TEXT
+        ),
     ),
     others=(OtherTime("aten::sum", 4.5, 1.0),),
     ceilings=Ceilings("a device", 1e12, {"bf16": 1e15}, None),

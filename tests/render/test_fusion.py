@@ -13,6 +13,7 @@ from compiler_lens.recording.model import (
     BufferAccess,
     Compilation,
     CompileId,
+    Direction,
     Environment,
     Graph,
     GraphStage,
@@ -21,10 +22,9 @@ from compiler_lens.recording.model import (
     Launch,
     Node,
     Outcome,
-    Pass,
     Recording,
-    Refusal,
     TensorSpec,
+    UnfusedPair,
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
@@ -46,16 +46,18 @@ def layered(mode="default", reason="exceeds max fusion", called="mm", device="cu
     """Twelve layers: a product, work on its result, and a reduction that did not go into that work."""
     kernels, refusals = [], []
     mm = [Launch(9 * n, (), ops=(f"op{3 * n}",)) for n in range(LAYERS)]
-    extern = Kernel(ID, Pass.FORWARD, f"extern_kernels.{called}", KernelKind.EXTERN, launches=tuple(mm), device=device)
+    extern = Kernel(
+        ID, Direction.FORWARD, f"extern_kernels.{called}", KernelKind.EXTERN, launches=tuple(mm), device=device
+    )
     kernels.append(extern)
     for n in range(LAYERS):
         work, norm = f"op{3 * n + 1}", f"op{3 * n + 2}"
         for name, op, read in (("poi_fused_gelu", work, f"buf{n}"), ("red_fused_norm", norm, f"gelu{n}")):
             launch = Launch(9 * n + 1, (), ops=(op,), reads=access(read))
-            kernels.append(Kernel(ID, Pass.FORWARD, f"triton_{name}_{n}", KernelKind.TRITON, launches=(launch,)))
+            kernels.append(Kernel(ID, Direction.FORWARD, f"triton_{name}_{n}", KernelKind.TRITON, launches=(launch,)))
         refusals += [
-            Refusal(ID, Pass.FORWARD, f"op{3 * n}", work, "", access(f"buf{n}")),
-            Refusal(ID, Pass.FORWARD, work, norm, reason, access(f"gelu{n}", 3 << 20)),
+            UnfusedPair(ID, Direction.FORWARD, f"op{3 * n}", work, "", access(f"buf{n}")),
+            UnfusedPair(ID, Direction.FORWARD, work, norm, reason, access(f"gelu{n}", 3 << 20)),
         ]
     compilation = Compilation(ID, "forward", "model.py", 1, Outcome.COMPILED, mode=mode)
     return Recording(compilations=(compilation,), kernels=tuple(kernels), refusals=tuple(refusals))
@@ -137,7 +139,7 @@ def test_it_fits_the_page(width):
 
 
 def test_without_the_hooks_word_it_says_so():
-    kernel = Kernel(ID, Pass.FORWARD, "k", KernelKind.TRITON, launches=(Launch(1, ()),))
+    kernel = Kernel(ID, Direction.FORWARD, "k", KernelKind.TRITON, launches=(Launch(1, ()),))
     assert "does not tell what launches read and write" in shown(Recording(kernels=(kernel,)))
     assert shown(Recording()) == "No kernels.\n"
 

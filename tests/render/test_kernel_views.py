@@ -17,13 +17,13 @@ from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
-    Pass,
     Recording,
     SourceLine,
     Trust,
@@ -70,7 +70,7 @@ def layers(count: int = 12, name: str = "/home/user/app/net.py", code: str = "re
     )
     kernel = Kernel(
         ID,
-        Pass.FORWARD,
+        Direction.FORWARD,
         "cpp_fused_sin_0",
         KernelKind.CPP,
         nodes=tuple(n.name for n in lowered),
@@ -142,13 +142,13 @@ def test_a_kernel_is_followed_from_the_line_to_the_launch():
         "        gelu → gelu: convert_element_type_18, mul_6, mul_4, convert_element_type_17, add_5, erf +1",
         "      net.up  Linear",
     ]
-    for part in (
+    for direction in (
         "reads 8.0 MiB in 1 buffer",
         "writes 8.0 MiB in 1 buffer",
         f"takes {took('gelu_view_8')} a call, in 1 run",
         "not fused with",
     ):
-        assert part in text
+        assert direction in text
     assert text.index("takes ") < text.index("not fused") < text.index("import triton")
 
 
@@ -165,9 +165,9 @@ def layout(*generated: str) -> Recording:
     nodes = tuple(Node(name, "call_function", target) for name, target in targets.items())
     graph = Graph(ID, GraphStage.POST_GRAD, "", nodes, origins=Trust.EXACT)
     aten = ("aten.relu", "aten.mean", "aten.convolution")
-    copy = Kernel(ID, Pass.INFERENCE, "cpp_0", KernelKind.CPP, nodes=generated, launches=(Launch(3, ()),))
+    copy = Kernel(ID, Direction.INFERENCE, "cpp_0", KernelKind.CPP, nodes=generated, launches=(Launch(3, ()),))
     called = Kernel(
-        ID, Pass.INFERENCE, "extern_kernels.convolution", KernelKind.EXTERN, nodes=("relu", "convolution"), aten=aten,
+        ID, Direction.INFERENCE, "extern_kernels.convolution", KernelKind.EXTERN, nodes=("relu", "convolution"), aten=aten,
         launches=(Launch(5, ()),),
     )  # fmt: skip
     return Recording(graphs=(graph,), kernels=(copy, called))
@@ -249,7 +249,7 @@ def test_kernels_that_lead_to_no_line_are_named_where_they_may_belong():
     ids = (ID, CompileId(1, 0))
     node = Node("x", "call_function", "torch.sin", source=(LINE,))
     graphs = (Graph(ID, GraphStage.DYNAMO, "", (node,)),)
-    made = tuple(Kernel(i, Pass.INFERENCE, f"cpp_{n}", KernelKind.CPP, nodes=("new",)) for n, i in enumerate(ids))
+    made = tuple(Kernel(i, Direction.INFERENCE, f"cpp_{n}", KernelKind.CPP, nodes=("new",)) for n, i in enumerate(ids))
     text = shown(Recording(graphs=graphs, kernels=made), "line", place="net.py:3")
     assert "that lead to no line, and may be of this one: cpp_0 in [0/0]\n" in text
     assert "cpp_1" not in text

@@ -24,7 +24,7 @@ from compiler_lens.recording.model import (
     Remark,
 )
 from compiler_lens.render.console import html_fragment, report
-from compiler_lens.render.page import report_page
+from compiler_lens.render.page.page import report_page
 from compiler_lens.views.console.diff import gap_words
 
 GOLD = Path(__file__).parent.parent / "gold"

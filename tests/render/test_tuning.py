@@ -7,10 +7,10 @@ from compiler_lens.recording.model import (
     AutotuneResult,
     Compilation,
     CompileId,
+    Direction,
     Kernel,
     KernelKind,
     Outcome,
-    Pass,
     Recording,
 )
 from compiler_lens.render.console import view
@@ -38,7 +38,7 @@ ID = CompileId(0, 0)
 )
 def test_where_nothing_was_autotuned_it_says_why(mode, called, device, told):
     compilation = Compilation(ID, "forward", "model.py", 1, Outcome.COMPILED, mode=mode)
-    kernel = Kernel(ID, Pass.FORWARD, f"extern_kernels.{called}", KernelKind.EXTERN, device=device)
+    kernel = Kernel(ID, Direction.FORWARD, f"extern_kernels.{called}", KernelKind.EXTERN, device=device)
     recording = Recording(compilations=(compilation,), kernels=(kernel,))
     text = view(recording, "autotune", page_for(recording, width=100, color=False), EVERYTHING)
     assert told in " ".join(text.split())

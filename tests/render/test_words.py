@@ -6,7 +6,7 @@ from compiler_lens.facts.overview.findings import Basis, Severity
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.time.caches import Warmth
 from compiler_lens.facts.time.phases import Phase
-from compiler_lens.recording.model import CudagraphState, GraphStage, KernelKind, Outcome, Pass, Trust
+from compiler_lens.recording.model import CudagraphState, Direction, GraphStage, KernelKind, Outcome, Trust
 from compiler_lens.views import words
 
 
@@ -18,7 +18,7 @@ from compiler_lens.views import words
         (Severity, words.SEVERITIES),
         (Basis, words.BASES),
         (GraphStage, words.STAGES),
-        (Pass, words.PASSES),
+        (Direction, words.PASSES),
         (KernelKind, words.KERNEL_KINDS),
         (Trust, words.TRUST),
         (CudagraphState, words.CUDAGRAPHS),

@@ -14,7 +14,7 @@ from compiler_lens.facts.compare.around import (
 )
 from compiler_lens.facts.compare.folding import folded, where
 from compiler_lens.facts.compare.graphs import graph_changes
-from compiler_lens.facts.compare.kernels import Found, Known, Two, match, timed_launches
+from compiler_lens.facts.compare.kernels import DiffCache, MatchResult, ProgramPair, match, timed_launches
 from compiler_lens.facts.compare.model import RecordingDiff, Verdict
 from compiler_lens.facts.compare.programs import Compiled, Paired, compiled, pair_compilations, pair_programs
 from compiler_lens.recording.model import Recording
@@ -25,7 +25,7 @@ __all__ = ["RecordingDiff", "diff"]
 def diff(before: Recording, after: Recording) -> RecordingDiff:
     """What the compiler did differently in `after`. Swapped sides give the same, mirrored."""
     paired = pair_compilations(compiled(before), compiled(after))
-    known = Known()
+    known = DiffCache()
     found = sorted(_launches(before, after, paired, known), key=lambda one: where(one.case))
     same = [one for one in found if one.verdict is Verdict.IDENTICAL]
     return RecordingDiff(
@@ -44,7 +44,7 @@ def diff(before: Recording, after: Recording) -> RecordingDiff:
     )
 
 
-def _launches(before: Recording, after: Recording, paired: Paired, known: Known) -> list[Found]:
+def _launches(before: Recording, after: Recording, paired: Paired, known: DiffCache) -> list[MatchResult]:
     pairs, left, right = paired
     both: list[tuple[Compiled | None, Compiled | None]] = [*pairs]
     both += [(one, None) for one in left]
@@ -54,5 +54,5 @@ def _launches(before: Recording, after: Recording, paired: Paired, known: Known)
         found
         for compilations in both
         for programs in pair_programs(*compilations)
-        for found in match(Two.of(programs, timed, known))
+        for found in match(ProgramPair.of(programs, timed, known))
     ]

@@ -23,19 +23,19 @@ from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.tuned import Otherwise, run_otherwise
 from compiler_lens.facts.program.coverage import coverage
-from compiler_lens.facts.recompiles.stories import recompile_stories
+from compiler_lens.facts.recompiles.stories import recompile_reports
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import (
     AutotuneChoice,
     CompileId,
     CudagraphOutcome,
     CudagraphState,
+    Direction,
     Environment,
     Graph,
     GraphStage,
     KernelKind,
     Outcome,
-    Pass,
     Recording,
 )
 
@@ -164,7 +164,7 @@ def recompile_changes(before: Recording, after: Recording) -> tuple[RecompileCha
 
 def _recompiles(recording: Recording) -> Counter[tuple[str, str]]:
     counts: Counter[tuple[str, str]] = Counter()
-    for story in recompile_stories(recording):
+    for story in recompile_reports(recording):
         for chapter in story.chapters:
             counts[story.function.name, chapter.subject] += len(chapter.changes)
     return counts
@@ -247,17 +247,17 @@ def cudagraph_changes(
     changes = []
     for b, a in pairs:
         ours, theirs = left[b.compilation.compile_id], right[a.compilation.compile_id]
-        for part in sorted({*ours, *theirs}, key=str):
-            one, other = ours.get(part), theirs.get(part)
+        for direction in sorted({*ours, *theirs}, key=str):
+            one, other = ours.get(direction), theirs.get(direction)
             if _state(one) != _state(other):
-                changes.append(CudagraphChange(b.function, part, one, other))
-    return tuple(sorted(changes, key=lambda c: (c.function, str(c.part))))
+                changes.append(CudagraphChange(b.function, direction, one, other))
+    return tuple(sorted(changes, key=lambda c: (c.function, str(c.direction))))
 
 
-def _outcomes(recording: Recording) -> defaultdict[CompileId, dict[Pass | None, CudagraphOutcome]]:
-    made: defaultdict[CompileId, dict[Pass | None, CudagraphOutcome]] = defaultdict(dict)
+def _outcomes(recording: Recording) -> defaultdict[CompileId, dict[Direction | None, CudagraphOutcome]]:
+    made: defaultdict[CompileId, dict[Direction | None, CudagraphOutcome]] = defaultdict(dict)
     for outcome in recording.cudagraphs:
-        made[outcome.compile_id][outcome.part] = outcome
+        made[outcome.compile_id][outcome.direction] = outcome
     return made
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from compiler_lens.facts.compare.kernels import Found
+from compiler_lens.facts.compare.kernels import MatchResult
 from compiler_lens.facts.compare.model import Aspect, Case, Difference, KernelChange, LaunchRef, Verdict
 
 _CONFIG = frozenset((Aspect.TILING, Aspect.WARPS))
 _SIZED = _CONFIG | {Aspect.SIZES, Aspect.ACCESS}  # each kernel has its own sizes
 
 
-def folded(found: Iterable[Found]) -> tuple[KernelChange, ...]:
+def folded(found: Iterable[MatchResult]) -> tuple[KernelChange, ...]:
     """What differs in the same way, in one, its cases in the order given; what weighs most first."""
-    groups: dict[Hashable, list[Found]] = {}
+    groups: dict[Hashable, list[MatchResult]] = {}
     for one in found:
         groups.setdefault(_manner(one), []).append(one)
     changes = [
@@ -23,7 +23,7 @@ def folded(found: Iterable[Found]) -> tuple[KernelChange, ...]:
     return tuple(sorted(changes, key=_weight))
 
 
-def _manner(found: Found) -> Hashable:
+def _manner(found: MatchResult) -> Hashable:
     """What two changes must have in common to be told as one."""
     case = found.case
     aspects = {difference.aspect for difference in case.differences}
@@ -43,7 +43,7 @@ def _kinds(side: Iterable[LaunchRef]) -> Hashable:
     return tuple(sorted((one.kind.value, one.shape, one.kernel if "." in one.kernel else "") for one in side))
 
 
-def _common(group: Sequence[Found]) -> tuple[Difference, ...]:
+def _common(group: Sequence[MatchResult]) -> tuple[Difference, ...]:
     shared = set(group[0].case.differences).intersection(*(one.case.differences for one in group))
     return tuple(d for d in group[0].case.differences if d in shared)
 
@@ -62,4 +62,4 @@ def where(case: Case) -> list[tuple[object, ...]]:
 
 
 def _place(side: Sequence[LaunchRef]) -> tuple[object, ...]:
-    return (0, side[0].part.value, side[0].position, side[0].kernel) if side else (1, "", 0, "")
+    return (0, side[0].direction.value, side[0].position, side[0].kernel) if side else (1, "", 0, "")

@@ -21,7 +21,7 @@ _Key = Callable[[int, int], Hashable]  # of side and position of a launch; None:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchResult:
     """Launches that are each other, before alike ones are folded."""
 
     verdict: Verdict
@@ -31,7 +31,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class DiffCache:
     """What is worked out once for a whole diff."""
 
     aligned: Aligner = field(default_factory=Aligner)
@@ -39,7 +39,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Two:
+class ProgramPair:
     """Two programs that are each other, with all that their launches are compared by. Pairs are before and after."""
 
     launches: tuple[tuple[Called, ...], ...]
@@ -52,7 +52,9 @@ class Two:
     texts: Texts
 
     @classmethod
-    def of(cls, programs: tuple[Program | None, Program | None], timed: tuple[Timed, Timed], known: Known) -> Two:
+    def of(
+        cls, programs: tuple[Program | None, Program | None], timed: tuple[Timed, Timed], known: DiffCache
+    ) -> ProgramPair:
         """From two programs, or one."""
         graphs = [p.graph.nodes if p and p.graph else () for p in programs]
         launches = tuple(p.launches if p else () for p in programs)
@@ -90,7 +92,7 @@ class Two:
         return (kernel.aten, kernel.shape) if kernel.aten else None
 
 
-def match(two: Two) -> Iterator[Found]:
+def match(two: ProgramPair) -> Iterator[MatchResult]:
     """Every launch of both programs, exactly once."""
     left, right = (list(range(len(side))) for side in two.launches)
     groups: list[Group] = []
@@ -107,7 +109,7 @@ def match(two: Two) -> Iterator[Found]:
         yield _judged(two, before, after)
 
 
-def _sure(two: Two) -> tuple[_Key, ...]:
+def _sure(two: ProgramPair) -> tuple[_Key, ...]:
     """What makes launches each other beyond doubt: equal nodes and code, equal nodes; code, if no nodes are known."""
 
     def shape(side: int, at: int) -> str:
@@ -143,7 +145,7 @@ def _kth(left: Sequence[int], right: Sequence[int], key: _Key, groups: list[Grou
 
 
 def _unplaced(
-    two: Two, left: list[int], right: list[int], groups: list[Group], what: _Key
+    two: ProgramPair, left: list[int], right: list[int], groups: list[Group], what: _Key
 ) -> tuple[list[int], list[int]]:
     """Launches whose nodes only one side knows, as of a kernel that a log calls in several places."""
     for side in (0, 1):
@@ -155,7 +157,7 @@ def _unplaced(
     return left, right
 
 
-def _explained(two: Two, groups: Sequence[Group]) -> frozenset[int]:
+def _explained(two: ProgramPair, groups: Sequence[Group]) -> frozenset[int]:
     """The nodes of launches that are matched."""
     return frozenset(
         node
@@ -167,7 +169,7 @@ def _explained(two: Two, groups: Sequence[Group]) -> frozenset[int]:
 
 
 def _overlaps(
-    two: Two, left: list[int], right: list[int], groups: list[Group], explained: frozenset[int]
+    two: ProgramPair, left: list[int], right: list[int], groups: list[Group], explained: frozenset[int]
 ) -> tuple[list[int], list[int]]:
     """Join launches that have nodes in common: each node counts where it is most at home; what is left."""
     homes = [_homes(two.origins[side], own, explained) for side, own in enumerate((left, right))]
@@ -210,7 +212,7 @@ def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: fro
     return homes
 
 
-def _same_ops(two: Two) -> _Key:
+def _same_ops(two: ProgramPair) -> _Key:
     """The ops and shapes of what a launch computes; without nodes, the ops that its code names."""
 
     def key(side: int, at: int) -> Hashable:
@@ -227,20 +229,20 @@ def _same_ops(two: Two) -> _Key:
 # -- what became of them
 
 
-def _judged(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> Found:
+def _judged(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) -> MatchResult:
     before, after = [two.launches[0][at] for at in befores], [two.launches[1][at] for at in afters]
     case = Case(tuple(map(_ref, before)), tuple(map(_ref, after)), times=_times(before, after, two.timed))
     if not (before and after):
-        return Found(Verdict.REMOVED if before else Verdict.ADDED, None, case)
+        return MatchResult(Verdict.REMOVED if before else Verdict.ADDED, None, case)
     if len(before) == len(after) == 1:
         return _compared(two, before[0], after[0], case)
     verdict = Verdict.SPLIT if len(before) == 1 else Verdict.MERGED if len(after) == 1 else Verdict.REGROUPED
     if verdict is Verdict.REGROUPED:
         case = replace(case, differences=_moved(two, befores, afters))
-    return Found(verdict, MatchMethod.OVERLAP, case)
+    return MatchResult(verdict, MatchMethod.OVERLAP, case)
 
 
-def _moved(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:
+def _moved(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:
     sides = [
         [(two.launches[side][at].kernel.name, two.origins[side][at]) for at in own]
         for side, own in enumerate((befores, afters))
@@ -256,7 +258,7 @@ def _moved(two: Two, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple
     return moved_ops(sides[0], sides[1], ops)
 
 
-def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:
+def _compared(two: ProgramPair, before: Called, after: Called, case: Case) -> MatchResult:
     same_code = _same_code(two, before, after)
     chosen, by_timing = configurations(before.kernel, after.kernel)
     # The code of a library's call does not hold its sizes, nor does that of a kernel of the user's own.
@@ -267,8 +269,8 @@ def _compared(two: Two, before: Called, after: Called, case: Case) -> Found:
     if not by_timing or found:
         found = (*found, *chosen)
     if found:
-        return Found(Verdict.CHANGED, method, replace(case, differences=tuple(dict.fromkeys(found))))
-    return Found(Verdict.IDENTICAL, method, replace(case, differences=chosen), retuned=bool(chosen))
+        return MatchResult(Verdict.CHANGED, method, replace(case, differences=tuple(dict.fromkeys(found))))
+    return MatchResult(Verdict.IDENTICAL, method, replace(case, differences=chosen), retuned=bool(chosen))
 
 
 def _method(ours: frozenset[int], theirs: frozenset[int], *, same_code: bool) -> MatchMethod:
@@ -279,7 +281,7 @@ def _method(ours: frozenset[int], theirs: frozenset[int], *, same_code: bool) ->
     return MatchMethod.OVERLAP if ours & theirs else MatchMethod.OPS
 
 
-def _same_code(two: Two, before: Called, after: Called) -> bool:
+def _same_code(two: ProgramPair, before: Called, after: Called) -> bool:
     sides = [
         (one.kernel.kind, pointers(one.kernel), two.code(side, one.position))
         for side, one in enumerate((before, after))
@@ -287,7 +289,7 @@ def _same_code(two: Two, before: Called, after: Called) -> bool:
     return sides[0] == sides[1]
 
 
-def _matched(two: Two, before: Called, after: Called) -> Matched:
+def _matched(two: ProgramPair, before: Called, after: Called) -> Matched:
     elsewhere = [
         {name for name in one.launch.nodes if two.ids[side].get(name) in two.several[side]}
         for side, one in enumerate((before, after))
@@ -298,7 +300,7 @@ def _matched(two: Two, before: Called, after: Called) -> Matched:
 def _ref(one: Called) -> LaunchRef:
     kernel = one.kernel
     return LaunchRef(
-        kernel.compile_id, kernel.part, kernel.ordinal, kernel.name, kernel.kind, kernel.shape,
+        kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, kernel.kind, kernel.shape,
         one.number, one.position, one.launch.aten or kernel.aten,
     )  # fmt: skip
 
@@ -309,7 +311,7 @@ def _ref(one: Called) -> LaunchRef:
 def timed_launches(recording: Recording) -> Timed:
     """The times of a recording's launches in its last profile: one call's, as those of the call itself."""
     launches = recording.profiles[-1].launches if recording.profiles else ()
-    return {(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): t for t in launches}
+    return {(t.compile_id, t.direction, t.ordinal, t.kernel, t.launch): t for t in launches}
 
 
 def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed, Timed]) -> Times | None:
@@ -329,4 +331,4 @@ def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed
 
 def _timed_as(one: Called) -> tuple[object, ...]:
     kernel = one.kernel
-    return kernel.compile_id, kernel.part, kernel.ordinal, kernel.name, one.number
+    return kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, one.number

@@ -12,10 +12,10 @@ from compiler_lens.recording.model import (
     CompileId,
     CudagraphOutcome,
     CudagraphState,
+    Direction,
     GraphStage,
     KernelKind,
     Outcome,
-    Pass,
     SourceLine,
 )
 
@@ -75,7 +75,7 @@ class LaunchRef:
     """A launch, by where it stands in its recording."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     ordinal: int  # of the output code
     kernel: str
     kind: KernelKind
@@ -220,7 +220,7 @@ class CudagraphChange:
     """A compiled graph for which CUDA graphs ended differently."""
 
     function: str
-    part: Pass | None
+    direction: Direction | None
     before: CudagraphOutcome | None
     after: CudagraphOutcome | None
 

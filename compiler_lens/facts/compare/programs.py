@@ -10,12 +10,12 @@ from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.recording.model import (
     Compilation,
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     Launch,
     Outcome,
-    Pass,
     Recording,
 )
 
@@ -41,7 +41,7 @@ class Program:
     """What Inductor made of one graph."""
 
     compile_id: CompileId
-    part: Pass
+    direction: Direction
     ordinal: int
     graph: Graph | None  # the one that it lowered
     launches: tuple[Called, ...]
@@ -77,9 +77,9 @@ def compiled(recording: Recording) -> list[Compiled]:
         graphs[graph.compile_id][graph.stage, graph.ordinal] = graph
     calls: _Calls = defaultdict(lambda: defaultdict(list))
     for code in recording.output_codes:
-        _ = calls[code.compile_id][code.part, code.ordinal]
+        _ = calls[code.compile_id][code.direction, code.ordinal]
     for kernel in recording.kernels:
-        calls[kernel.compile_id][kernel.part, kernel.ordinal] += [
+        calls[kernel.compile_id][kernel.direction, kernel.ordinal] += [
             (launch.line, number, kernel) for number, launch in enumerate(kernel.launches)
         ]
     # Frames that Dynamo skipped share the id that stands for none.
@@ -89,17 +89,17 @@ def compiled(recording: Recording) -> list[Compiled]:
 
 
 _Graphs = defaultdict[CompileId, dict[tuple[GraphStage, int], Graph]]
-_Calls = defaultdict[CompileId, defaultdict[tuple[Pass, int], list[tuple[int, int, Kernel]]]]
+_Calls = defaultdict[CompileId, defaultdict[tuple[Direction, int], list[tuple[int, int, Kernel]]]]
 
 
 def _compiled(
     compilation: Compilation,
     graphs: Mapping[tuple[GraphStage, int], Graph],
-    calls: Mapping[tuple[Pass, int], Sequence[tuple[int, int, Kernel]]],
+    calls: Mapping[tuple[Direction, int], Sequence[tuple[int, int, Kernel]]],
 ) -> Compiled:
     programs = (
-        Program(compilation.compile_id, part, ordinal, _lowered(graphs, part, ordinal), _in_order(called))
-        for (part, ordinal), called in calls.items()
+        Program(compilation.compile_id, direction, ordinal, _lowered(graphs, direction, ordinal), _in_order(called))
+        for (direction, ordinal), called in calls.items()
     )
     return Compiled(compilation, _called(compilation), graphs, tuple(programs))
 
@@ -109,11 +109,11 @@ def _called(compilation: Compilation) -> str:
     return f"{compilation.module}.{name}" if compilation.module and name == compilation.function else name
 
 
-def _lowered(graphs: Mapping[tuple[GraphStage, int], Graph], part: Pass, ordinal: int) -> Graph | None:
-    if part is Pass.BACKWARD:
+def _lowered(graphs: Mapping[tuple[GraphStage, int], Graph], direction: Direction, ordinal: int) -> Graph | None:
+    if direction is Direction.BACKWARD:
         stages = (GraphStage.POST_GRAD_BACKWARD, GraphStage.AOT_BACKWARD)
     else:
-        aot = GraphStage.AOT_FORWARD if part is Pass.FORWARD else GraphStage.AOT_INFERENCE
+        aot = GraphStage.AOT_FORWARD if direction is Direction.FORWARD else GraphStage.AOT_INFERENCE
         stages = (GraphStage.POST_GRAD, aot)
     return next((graphs[stage, ordinal] for stage in stages if (stage, ordinal) in graphs), None)
 
@@ -206,4 +206,4 @@ def pair_programs(before: Compiled | None, after: Compiled | None) -> list[tuple
 
 
 def _slot(program: Program) -> tuple[bool, int]:
-    return program.part is Pass.BACKWARD, program.ordinal
+    return program.direction is Direction.BACKWARD, program.ordinal

@@ -10,7 +10,7 @@ from compiler_lens.facts.graphs.levels import Levels
 from compiler_lens.facts.kernels.graph_flow import Step
 from compiler_lens.facts.program.select import instead, select_ids
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import CompileId, Graph, GraphStage, Pass, Recording
+from compiler_lens.recording.model import CompileId, Direction, Graph, GraphStage, Recording
 
 KERNELS = "kernels"
 KERNELS_BACKWARD = "kernels_backward"
@@ -83,7 +83,7 @@ def _fitting(recording: Recording, graphs: Sequence[Graph], view: str) -> list[G
         launched = {
             (kernel.compile_id, kernel.ordinal)
             for kernel in recording.kernels
-            if (kernel.part is Pass.BACKWARD) == backward
+            if (kernel.direction is Direction.BACKWARD) == backward
         }
         return [graph for graph in found if (graph.compile_id, graph.ordinal) in launched]
     return found

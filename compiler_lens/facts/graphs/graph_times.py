@@ -55,9 +55,9 @@ def graph_times(recording: Recording, graph: Graph, calls: Sequence[Call]) -> Gr
     if not measured or not is_usable(doubts(own, measured)):
         return None
     times = [(cost, cost.time) for cost in measured]
-    known = {place_of(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
+    known = {place_of(t.compile_id, t.direction, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
     places = (
-        (call.place, place_of(k.compile_id, k.part, k.ordinal, k.name, call.number))
+        (call.place, place_of(k.compile_id, k.direction, k.ordinal, k.name, call.number))
         for call in calls
         for k in (call.kernel,)
     )

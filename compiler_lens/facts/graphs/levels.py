@@ -32,7 +32,9 @@ class Levels:
     kernels: bool = False  # steps stand in the launches that compute them
     launched: Sequence[Launched] = ()  # with `kernels`: of each step
     times: GraphTimes | None = None
-    guests: Mapping[int, tuple[int, ...]] = field(default_factory=dict)  # by step: launches that are counted there
+    shared_launches: Mapping[int, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # by step: launches that are counted there
     calls: Sequence[Call] = ()  # with `kernels`: every launch
 
     def level(self, group: Group | None = None) -> Level:
@@ -44,12 +46,14 @@ class Levels:
         if self.times is None:
             return None
         own = [each[0] for each in self.launched[first:last] if each]
-        return self.times.of([*own, *(place for step in range(first, last) for place in self.guests.get(step, ()))])
+        return self.times.of(
+            [*own, *(place for step in range(first, last) for place in self.shared_launches.get(step, ()))]
+        )
 
     @property
-    def boxless(self) -> tuple[Call, ...]:
+    def unplaced_launches(self) -> tuple[Call, ...]:
         """The launches that are in no box: nobody told what they compute, or that stands elsewhere."""
-        shown = {place for places in self.guests.values() for place in places}
+        shown = {place for places in self.shared_launches.values() for place in places}
         shown |= {launch[0] for launch in self.launched if launch}
         return tuple(call for call in self.calls if call.place not in shown)
 

@@ -15,13 +15,13 @@ from math import prod
 from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
-    Pass,
     Recording,
 )
 
@@ -76,7 +76,7 @@ def launch_work(recording: Recording) -> dict[Place, Work]:
     """For every launch that multiplies matrices, how much. A kernel of another kind only names what came before it."""
     kernels: dict[tuple[CompileId, bool, int], list[Kernel]] = defaultdict(list)
     for kernel in recording.kernels:
-        kernels[kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal].append(kernel)
+        kernels[kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal].append(kernel)
     found: dict[Place, Work] = {}
     for graph in _lowered(recording):
         program = (graph.compile_id, graph.stage is GraphStage.POST_GRAD_BACKWARD, graph.ordinal)
@@ -87,9 +87,9 @@ def launch_work(recording: Recording) -> dict[Place, Work]:
     return found
 
 
-def place_of(compile_id: CompileId, part: Pass, ordinal: int, kernel: str, launch: int) -> Place:
+def place_of(compile_id: CompileId, direction: Direction, ordinal: int, kernel: str, launch: int) -> Place:
     """A launch as `launch_work` calls it."""
-    return compile_id, part is Pass.BACKWARD, ordinal, kernel, launch
+    return compile_id, direction is Direction.BACKWARD, ordinal, kernel, launch
 
 
 def dtypes_multiplied(recording: Recording, ids: Container[CompileId]) -> tuple[str, ...]:

@@ -15,30 +15,30 @@ from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.model import (
     BufferAccess,
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
-    Pass,
     Recording,
-    Refusal,
+    UnfusedPair,
 )
 
 # An output code: compilation, pass, ordinal.
-Code = tuple[CompileId, Pass, int]
+Code = tuple[CompileId, Direction, int]
 
-_LOWERED: Mapping[Pass, GraphStage] = {
-    Pass.FORWARD: GraphStage.POST_GRAD,
-    Pass.INFERENCE: GraphStage.POST_GRAD,
-    Pass.BACKWARD: GraphStage.POST_GRAD_BACKWARD,
+_LOWERED: Mapping[Direction, GraphStage] = {
+    Direction.FORWARD: GraphStage.POST_GRAD,
+    Direction.INFERENCE: GraphStage.POST_GRAD,
+    Direction.BACKWARD: GraphStage.POST_GRAD_BACKWARD,
 }
 _NUMBERED = re.compile(r"_\d+$")
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class LaunchRef:
     """One launch of a pair."""
 
     index: int  # of the kernel in `Recording.kernels`
@@ -52,12 +52,12 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Apart:
+class UnfusedLaunches:
     """Two launches that share memory: `first` runs before `second`."""
 
-    first: Side
-    second: Side
-    refusal: Refusal  # the costliest of those between ops of the two, with all that they share, each buffer once
+    first: LaunchRef
+    second: LaunchRef
+    refusal: UnfusedPair  # the costliest of those between ops of the two, with all that they share, each buffer once
     reason: Reason
     library: Library | None = None  # where the reason is Reason.LIBRARY
 
@@ -69,17 +69,17 @@ class Apart:
     @property
     def code(self) -> Code:
         """The output code that they are in."""
-        return self.refusal.compile_id, self.refusal.part, self.refusal.ordinal
+        return self.refusal.compile_id, self.refusal.direction, self.refusal.ordinal
 
 
 @dataclass(frozen=True, slots=True)
-class Alike:
+class PairGroup:
     """Pairs of the same two kernels for the same reason: one place of the model, as often as it has layers."""
 
-    pairs: tuple[Apart, ...]
+    pairs: tuple[UnfusedLaunches, ...]
 
     @property
-    def first(self) -> Apart:
+    def first(self) -> UnfusedLaunches:
         """The one that stands for all: the costliest."""
         return self.pairs[0]
 
@@ -95,10 +95,10 @@ class Cause:
 
     reason: Reason
     library: Library | None
-    alike: tuple[Alike, ...]  # the costliest first
+    alike: tuple[PairGroup, ...]  # the costliest first
 
     @property
-    def pairs(self) -> tuple[Apart, ...]:
+    def pairs(self) -> tuple[UnfusedLaunches, ...]:
         """All of them."""
         return tuple(pair for one in self.alike for pair in one.pairs)
 
@@ -114,7 +114,7 @@ class Repeated:
 
     node: str  # of the post-grad graph
     target: str
-    sides: tuple[Side, ...]
+    sides: tuple[LaunchRef, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,11 +132,11 @@ class CodeFusion:
 
 def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[CodeFusion, ...]:
     """Every output code whose launches are known, in the recording's order."""
-    pairs: dict[Code, list[Apart]] = defaultdict(list)
+    pairs: dict[Code, list[UnfusedLaunches]] = defaultdict(list)
     for pair in unfused(recording, selection):
         pairs[pair.code].append(pair)
     graphs = {(graph.compile_id, graph.stage, graph.ordinal): graph for graph in recording.graphs}
-    sides: dict[Code, list[Side]] = defaultdict(list)
+    sides: dict[Code, list[LaunchRef]] = defaultdict(list)
     for side in _sides(recording):
         if selection.has(side.kernel) and side.launch.ops:
             sides[_code(side.kernel)].append(side)
@@ -145,13 +145,13 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
 
 def _code_fusion(
     code: Code,
-    sides: Sequence[Side],
+    sides: Sequence[LaunchRef],
     found: tuple[Cause, ...],
     graphs: Mapping[tuple[CompileId, GraphStage, int], Graph],
 ) -> CodeFusion:
-    compile_id, part, ordinal = code
-    lowered = graphs.get((compile_id, _LOWERED[part], ordinal))
-    backward = graphs.get((compile_id, GraphStage.AOT_BACKWARD, ordinal)) if part is Pass.BACKWARD else None
+    compile_id, direction, ordinal = code
+    lowered = graphs.get((compile_id, _LOWERED[direction], ordinal))
+    backward = graphs.get((compile_id, GraphStage.AOT_BACKWARD, ordinal)) if direction is Direction.BACKWARD else None
     return CodeFusion(
         code,
         _op_count(lowered, sides),
@@ -163,16 +163,16 @@ def _code_fusion(
     )
 
 
-def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Apart, ...]:
+def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[UnfusedLaunches, ...]:
     """Every pair of launches that share memory, once, with what keeps them apart."""
     chosen = [refusal for refusal in recording.refusals if selection.has(refusal)]
     if not chosen:
         return ()
     by_op = {(*_code(side.kernel), op): side for side in _sides(recording) for op in side.launch.ops}
     tuned = _tuned(recording)
-    found: dict[tuple[tuple[int, int], ...], list[tuple[Side, Side, Refusal]]] = defaultdict(list)
+    found: dict[tuple[tuple[int, int], ...], list[tuple[LaunchRef, LaunchRef, UnfusedPair]]] = defaultdict(list)
     for refusal in chosen:
-        place = refusal.compile_id, refusal.part, refusal.ordinal
+        place = refusal.compile_id, refusal.direction, refusal.ordinal
         first, second = by_op.get((*place, refusal.first)), by_op.get((*place, refusal.second))
         if first is not None and second is not None:
             found[tuple(sorted(((first.index, first.number), (second.index, second.number))))].append(
@@ -183,30 +183,30 @@ def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Ap
     )
 
 
-def causes(pairs: Iterable[Apart]) -> tuple[Cause, ...]:
+def causes(pairs: Iterable[UnfusedLaunches]) -> tuple[Cause, ...]:
     """The pairs by what keeps them apart, and among those by the kernels that they are of."""
-    groups: dict[tuple[Reason, Library | None], dict[tuple[object, ...], list[Apart]]] = defaultdict(dict)
+    groups: dict[tuple[Reason, Library | None], dict[tuple[object, ...], list[UnfusedLaunches]]] = defaultdict(dict)
     for pair in sorted(pairs, key=lambda pair: -pair.bytes):
         names = (_stem(pair.first.kernel), _stem(pair.second.kernel), pair.code[1])
         groups[pair.reason, pair.library].setdefault(names, []).append(pair)
     found = [
-        Cause(reason, library, tuple(sorted((Alike(tuple(listed)) for listed in each.values()), key=_rank)))
+        Cause(reason, library, tuple(sorted((PairGroup(tuple(listed)) for listed in each.values()), key=_rank)))
         for (reason, library), each in groups.items()
     ]
     return tuple(sorted(found, key=_rank))
 
 
-def neighbours(recording: Recording, indices: Collection[int]) -> Mapping[int, tuple[Apart, ...]]:
+def neighbours(recording: Recording, indices: Collection[int]) -> Mapping[int, tuple[UnfusedLaunches, ...]]:
     """The pairs that the launches of kernels are part of, by place in `Recording.kernels`, the costliest first."""
     own = Selection(ids=frozenset(recording.kernels[index].compile_id for index in indices))
-    found: dict[int, list[Apart]] = {index: [] for index in indices}
+    found: dict[int, list[UnfusedLaunches]] = {index: [] for index in indices}
     for pair in sorted(unfused(recording, own), key=lambda pair: -pair.bytes):
         for index in {pair.first.index, pair.second.index} & found.keys():
             found[index].append(pair)
     return {index: tuple(pairs) for index, pairs in found.items()}
 
 
-def saved(pairs: Iterable[Apart]) -> int:
+def saved(pairs: Iterable[UnfusedLaunches]) -> int:
     """Bytes that need not be moved, each read counted once: it can be saved in one way only."""
     most: dict[tuple[object, ...], int] = {}
     for pair in pairs:
@@ -216,7 +216,7 @@ def saved(pairs: Iterable[Apart]) -> int:
     return sum(most.values())
 
 
-def _as_one(refusals: Sequence[Refusal]) -> Refusal:
+def _as_one(refusals: Sequence[UnfusedPair]) -> UnfusedPair:
     """What the scheduler said of its ops, two by two, as one word on two launches: the costliest says why."""
     ranked = sorted(refusals, key=lambda told: -sum(access.bytes or 0 for access in told.shared))
     shared: dict[str, BufferAccess] = {}
@@ -228,16 +228,18 @@ def _as_one(refusals: Sequence[Refusal]) -> Refusal:
     return replace(ranked[0], reason=reason, shared=tuple(shared.values()))
 
 
-def _apart(first: Side, second: Side, refusal: Refusal, tuned: Mapping[CompileId, frozenset[str]]) -> Apart:
+def _apart(
+    first: LaunchRef, second: LaunchRef, refusal: UnfusedPair, tuned: Mapping[CompileId, frozenset[str]]
+) -> UnfusedLaunches:
     called = [library for side in (first, second) if (library := library_of(side.kernel, tuned))]
     if called:
         reason = Reason.LIBRARY if len(called) == 1 else Reason.LIBRARIES
-        return Apart(first, second, refusal, reason, called[0] if len(called) == 1 else None)
+        return UnfusedLaunches(first, second, refusal, reason, called[0] if len(called) == 1 else None)
     if KernelKind.USER in (first.kernel.kind, second.kernel.kind):
-        return Apart(first, second, refusal, Reason.USER_KERNEL)
+        return UnfusedLaunches(first, second, refusal, Reason.USER_KERNEL)
     if not {access.name for access in refusal.shared} & {access.name for access in second.launch.reads}:
-        return Apart(first, second, refusal, Reason.JOINED)
-    return Apart(first, second, refusal, reason_of(refusal.reason))
+        return UnfusedLaunches(first, second, refusal, Reason.JOINED)
+    return UnfusedLaunches(first, second, refusal, reason_of(refusal.reason))
 
 
 def _tuned(recording: Recording) -> Mapping[CompileId, frozenset[str]]:
@@ -249,17 +251,17 @@ def _tuned(recording: Recording) -> Mapping[CompileId, frozenset[str]]:
     return {compile_id: frozenset(ops) for compile_id, ops in found.items()}
 
 
-def _sides(recording: Recording) -> Iterable[Side]:
+def _sides(recording: Recording) -> Iterable[LaunchRef]:
     for index, kernel in enumerate(recording.kernels):
         for number in range(len(kernel.launches)):
-            yield Side(index, number, kernel)
+            yield LaunchRef(index, number, kernel)
 
 
 def _code(kernel: Kernel) -> Code:
-    return kernel.compile_id, kernel.part, kernel.ordinal
+    return kernel.compile_id, kernel.direction, kernel.ordinal
 
 
-def _op_count(graph: Graph | None, sides: Sequence[Side]) -> int:
+def _op_count(graph: Graph | None, sides: Sequence[LaunchRef]) -> int:
     nodes = (*graph.nodes, *(node for inner in graph.subgraphs for node in inner.nodes)) if graph else ()
     alone = (side.kernel.nodes if len(side.kernel.launches) == 1 else () for side in sides)
     computed_by = {name for side, whole in zip(sides, alone, strict=True) for name in side.launch.nodes or whole}
@@ -270,7 +272,7 @@ def _stem(kernel: Kernel) -> str:
     return _NUMBERED.sub("", kernel.name)
 
 
-def _rank(group: Alike | Cause) -> int:
+def _rank(group: PairGroup | Cause) -> int:
     return -group.bytes
 
 
@@ -280,12 +282,12 @@ def _rank(group: Alike | Cause) -> int:
 _PARTLY = ("sum", "mean", "prod", "var", "std", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "sort")
 
 
-def _repeated(graph: Graph | None, sides: Sequence[Side]) -> tuple[Repeated, ...]:
+def _repeated(graph: Graph | None, sides: Sequence[LaunchRef]) -> tuple[Repeated, ...]:
     """Nodes that more than one launch computes, views left out, and reductions, which are split into steps."""
     if graph is None:
         return ()
     targets = {n.name: n.target for n in graph.ops if not is_view(n.target) and not _is_reduction(n.target)}
-    found: dict[str, list[Side]] = defaultdict(list)
+    found: dict[str, list[LaunchRef]] = defaultdict(list)
     for side, names in zip(sides, computed(graph, [side.launch for side in sides]), strict=True):
         if library_of(side.kernel, {}) is None:
             for name in targets.keys() & names:
@@ -294,7 +296,7 @@ def _repeated(graph: Graph | None, sides: Sequence[Side]) -> tuple[Repeated, ...
 
 
 def _is_reduction(target: str) -> bool:
-    return any(part.startswith(_PARTLY) for part in target.split(".")[-2:])
+    return any(direction.startswith(_PARTLY) for direction in target.split(".")[-2:])
 
 
 def _rematerialized(graph: Graph | None) -> tuple[Node, ...]:

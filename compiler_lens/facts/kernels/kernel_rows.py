@@ -31,7 +31,7 @@ class Costs:
         """Of a recording."""
         costs = launch_costs(recording, recording.profiles[-1]) if recording.profiles else ()
         times = [(cost, cost.time) for cost in costs]
-        measured = {place_of(t.compile_id, t.part, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
+        measured = {place_of(t.compile_id, t.direction, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
         usable = not recording.profiles or is_usable(doubts(recording.profiles[-1], costs))
         return cls(launch_traffic(recording), launch_work(recording), measured, view_nodes(recording.graphs), usable)
 
@@ -110,4 +110,4 @@ def places(lineages: Iterable[Lineage]) -> Iterator[Place]:
     for one in lineages:
         k = one.kernel
         for number in range(len(k.launches)) if one.launch is None else (one.launch,):
-            yield place_of(k.compile_id, k.part, k.ordinal, k.name, number)
+            yield place_of(k.compile_id, k.direction, k.ordinal, k.name, number)

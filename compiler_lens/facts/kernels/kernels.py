@@ -12,11 +12,11 @@ from compiler_lens.recording.model import (
     CompileId,
     CudagraphOutcome,
     CudagraphState,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     KernelKind,
-    Pass,
 )
 
 # Nodes: the compilation, whether it is the backward's, the output code's number, the name.
@@ -44,14 +44,14 @@ class KernelGroup:
         return sum(len(k.launches) for k in self.kernels)
 
     @property
-    def parts(self) -> tuple[Pass, ...]:
+    def parts(self) -> tuple[Direction, ...]:
         """The passes that its members belong to."""
-        return tuple(dict.fromkeys(k.part for k in self.kernels))
+        return tuple(dict.fromkeys(k.direction for k in self.kernels))
 
 
 def fused_op_count(kernel: Kernel, views: Views = frozenset()) -> int:
     """How many ops one launch of a kernel computes: post-grad nodes but for views, else the ATen ops of its text."""
-    program = kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal
+    program = kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal
     each = [sum((*program, name) not in views for name in launch.nodes) for launch in kernel.launches if launch.nodes]
     whole = sum((*program, name) not in views for name in kernel.nodes)
     return max(each, default=whole) or len(kernel.aten)
@@ -80,7 +80,7 @@ def kernel_groups(kernels: Iterable[Kernel], views: Views = frozenset()) -> tupl
     for kernel in kernels:
         # An extern kernel without known nodes has nothing but its name to be told apart by.
         what = (fused_op_count(kernel, views), kernel.aten) if kernel.aten or kernel.nodes else kernel.name
-        groups.setdefault((kernel.kind, kernel.shape, kernel.part, what), []).append(kernel)
+        groups.setdefault((kernel.kind, kernel.shape, kernel.direction, what), []).append(kernel)
     made = (
         KernelGroup(tuple(g), tuple(Counter(g[0].aten).items()), fused_op_count(g[0], views)) for g in groups.values()
     )

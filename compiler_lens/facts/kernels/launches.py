@@ -12,7 +12,7 @@ from compiler_lens.facts.kernels.lowered import Scopes
 from compiler_lens.facts.kernels.origins import Origins
 from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Graph, GraphStage, Kernel, KernelKind, Node, Pass, Recording, Subgraph
+from compiler_lens.recording.model import Direction, Graph, GraphStage, Kernel, KernelKind, Node, Recording, Subgraph
 
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
 
@@ -37,7 +37,7 @@ def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequen
             (order(launch.line), kernel.name, number, kernel)
             for kernel in recording.kernels
             if kernel.compile_id == graph.compile_id
-            and (kernel.part is Pass.BACKWARD) == backward
+            and (kernel.direction is Direction.BACKWARD) == backward
             and kernel.ordinal == graph.ordinal
             for number in range(len(kernel.launches))
             for launch in (kernel.launches[number],)
@@ -63,7 +63,7 @@ def _targets(nodes: Iterable[Node]) -> Mapping[str, str]:
 
 def _code(recording: Recording, graph: Graph, *, backward: bool) -> str:
     place = (graph.compile_id, backward, graph.ordinal)
-    codes = (c for c in recording.output_codes if (c.compile_id, c.part is Pass.BACKWARD, c.ordinal) == place)
+    codes = (c for c in recording.output_codes if (c.compile_id, c.direction is Direction.BACKWARD, c.ordinal) == place)
     return next((code.code for code in codes), "")
 
 

@@ -12,7 +12,7 @@ from enum import Enum
 
 from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.facts.kernels.lineage import Lineage, is_view
-from compiler_lens.recording.model import CompileId, Kernel, KernelKind, Pass
+from compiler_lens.recording.model import CompileId, Direction, Kernel, KernelKind
 
 # Ops that Inductor gives to a library or fills into a template: no other kernel of its own computes them.
 _LIBRARY_OPS = frozenset(
@@ -102,4 +102,4 @@ def _op(target: str) -> str:
 
 
 def _program(kernel: Kernel) -> tuple[CompileId, bool, int]:
-    return kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal
+    return kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal

@@ -45,7 +45,7 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Strand:
+class NodeProvenance:
     """One node of a launch, followed back."""
 
     name: str
@@ -68,7 +68,7 @@ class Lineage:
     index: int  # of the kernel in `Recording.kernels`
     launch: int | None  # which of its launches, from 0; None: the kernel's, whose launches nobody told apart
     kernel: Kernel
-    strands: tuple[Strand, ...]
+    strands: tuple[NodeProvenance, ...]
     lost: tuple[str, ...] = ()  # nodes that it is said to compute and that its graph does not show
 
     @property
@@ -77,7 +77,7 @@ class Lineage:
         return None if self.launch is None else self.kernel.launches[self.launch]
 
     @property
-    def tied(self) -> tuple[Strand, ...]:
+    def tied(self) -> tuple[NodeProvenance, ...]:
         """The strands that say what it is for: what it feeds counts only where it computes nothing of its own."""
         known = tuple(strand for strand in self.strands if strand.origins)
         return tuple(strand for strand in known if strand.role is not Role.FEEDS) or known
@@ -104,11 +104,11 @@ class Lineage:
 
 
 @dataclass(frozen=True, slots=True)
-class Tie:
+class LaunchMatch:
     """A launch, and those of its nodes that tie it to what was asked for."""
 
     lineage: Lineage
-    strands: tuple[Strand, ...]
+    strands: tuple[NodeProvenance, ...]
 
     @property
     def role(self) -> Role:

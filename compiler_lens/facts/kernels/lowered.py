@@ -7,16 +7,16 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler_lens.facts.kernels.lineage import Origin, Role, Strand, is_view
+from compiler_lens.facts.kernels.lineage import NodeProvenance, Origin, Role, is_view
 from compiler_lens.facts.kernels.origins import Origins
 from compiler_lens.recording.model import (
     CompileId,
+    Direction,
     Graph,
     GraphStage,
     Kernel,
     Node,
     OutputCode,
-    Pass,
     Recording,
     Subgraph,
     Trust,
@@ -28,10 +28,10 @@ _DEF = re.compile(r"\s*def (\w+)\(")
 # Of a value that feeds half the graph, a constant say, nothing is learned by naming all that it feeds.
 _MOST_FED = 8
 
-_LOWERED: Mapping[Pass, tuple[GraphStage, GraphStage]] = {
-    Pass.FORWARD: (GraphStage.POST_GRAD, GraphStage.AOT_FORWARD),
-    Pass.INFERENCE: (GraphStage.POST_GRAD, GraphStage.AOT_INFERENCE),
-    Pass.BACKWARD: (GraphStage.POST_GRAD_BACKWARD, GraphStage.AOT_BACKWARD),
+_LOWERED: Mapping[Direction, tuple[GraphStage, GraphStage]] = {
+    Direction.FORWARD: (GraphStage.POST_GRAD, GraphStage.AOT_FORWARD),
+    Direction.INFERENCE: (GraphStage.POST_GRAD, GraphStage.AOT_INFERENCE),
+    Direction.BACKWARD: (GraphStage.POST_GRAD_BACKWARD, GraphStage.AOT_BACKWARD),
 }
 
 
@@ -55,11 +55,11 @@ class Scopes:
         self.origins = origins
         self._made: dict[_Program, tuple[Scope, ...]] = {}
         self._functions: dict[_Program, tuple[list[int], list[str]]] = {}
-        self._strands: dict[tuple[int, str, Pass, Trust], Strand] = {}
+        self._strands: dict[tuple[int, str, Direction, Trust], NodeProvenance] = {}
 
-    def strand(self, scope: Scope, name: str, kernel: Kernel, known: Trust) -> Strand:
+    def strand(self, scope: Scope, name: str, kernel: Kernel, known: Trust) -> NodeProvenance:
         """The strand of a node, made once: a reduction of many layers has thousands of nodes more than once."""
-        key = (id(scope), name, kernel.part, known)
+        key = (id(scope), name, kernel.direction, known)
         if key not in self._strands:
             self._strands[key] = self._followed(scope, scope.nodes[name], kernel, known)
         return self._strands[key]
@@ -68,7 +68,7 @@ class Scopes:
         """The graph of a kernel, then those inside of it."""
         key = _program(kernel)
         if key not in self._made:
-            stage, aot = _LOWERED[kernel.part]
+            stage, aot = _LOWERED[kernel.direction]
             graph = self.graphs.get((kernel.compile_id, stage, kernel.ordinal))
             before = self.graphs.get((kernel.compile_id, aot, kernel.ordinal))
             self._made[key] = tuple(self._scopes(graph, before)) if graph else ()
@@ -136,14 +136,14 @@ class Scopes:
             return found  # the line above a sum of gradients is that of whatever autograd recorded last
         return (self.origins.of_line(compile_id, node),)
 
-    def _followed(self, scope: Scope, node: Node, kernel: Kernel, known: Trust) -> Strand:
+    def _followed(self, scope: Scope, node: Node, kernel: Kernel, known: Trust) -> NodeProvenance:
         aten = node.name if node.name in scope.aten else ""
         origins = self.own(kernel.compile_id, node)
-        role = _role(node, kernel.part)
+        role = _role(node, kernel.direction)
         if not origins and node.op.startswith("call_"):
             origins, role = scope.fed.get(node.name, ()), Role.FEEDS if scope.fed.get(node.name) else role
         trust = self._trust(kernel.compile_id, origins, known, exact=node.name in scope.exact)
-        return Strand(node.name, node, aten, origins, role, trust)
+        return NodeProvenance(node.name, node, aten, origins, role, trust)
 
     def _trust(self, compile_id: CompileId, origins: Sequence[Origin], known: Trust, *, exact: bool) -> Trust:
         if not origins or known is Trust.UNKNOWN:
@@ -189,14 +189,14 @@ def _same_op(before: str, after: str) -> bool:
     return before == after or (is_view(before) and is_view(after))  # Inductor makes every view a reshape, in place
 
 
-def _role(node: Node, part: Pass) -> Role:
+def _role(node: Node, direction: Direction) -> Role:
     if node.backward:
         return Role.DIFFERENTIATES
-    return Role.RECOMPUTES if part is Pass.BACKWARD else Role.COMPUTES
+    return Role.RECOMPUTES if direction is Direction.BACKWARD else Role.COMPUTES
 
 
 def _program(of: Kernel | OutputCode) -> _Program:
-    return of.compile_id, of.part is Pass.BACKWARD, of.ordinal
+    return of.compile_id, of.direction is Direction.BACKWARD, of.ordinal
 
 
 def _fitting(kernel: Kernel, names: Sequence[str], scopes: Sequence[Scope]) -> tuple[Scope | None, bool]:

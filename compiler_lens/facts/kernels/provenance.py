@@ -7,15 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler_lens.facts.kernels.lineage import Lineage, Origin, OriginsAt, Role, Strand, Tie
+from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, NodeProvenance, Origin, OriginsAt, Role
 from compiler_lens.facts.kernels.lowered import Scopes
 from compiler_lens.facts.kernels.origins import Origins
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import (
+    Direction,
     GraphStage,
     Kernel,
-    Pass,
     Recording,
     Trust,
 )
@@ -28,7 +28,7 @@ class Provenance:
     lineages: tuple[Lineage, ...]  # launch by launch, in the order of `Recording.kernels`
     origins: tuple[Origin, ...]
     _starts: tuple[int, ...]  # where the lineages of each kernel begin
-    _strands: Mapping[int, Sequence[tuple[int, Strand]]]  # an origin's, each with the place of its lineage
+    _strands: Mapping[int, Sequence[tuple[int, NodeProvenance]]]  # an origin's, each with the place of its lineage
     _lines: Mapping[tuple[str, int], Mapping[int, bool]]  # an origin at each line of its stack: is it the innermost
     _modules: Sequence[tuple[str, int]]  # sorted
 
@@ -73,13 +73,13 @@ class Provenance:
         """Every module that an op is directly in, sorted."""
         return tuple(dict.fromkeys(path for path, _ in self._modules))
 
-    def ties(self, origins: Iterable[Origin]) -> tuple[Tie, ...]:
+    def ties(self, origins: Iterable[Origin]) -> tuple[LaunchMatch, ...]:
         """The launches that any of these origins led to, in order."""
-        found: dict[int, dict[str, Strand]] = defaultdict(dict)
+        found: dict[int, dict[str, NodeProvenance]] = defaultdict(dict)
         for origin in origins:
             for place, strand in self._strands.get(origin.number, ()):
                 found[place][strand.name] = strand
-        return tuple(Tie(self.lineages[place], tuple(found[place].values())) for place in sorted(found))
+        return tuple(LaunchMatch(self.lineages[place], tuple(found[place].values())) for place in sorted(found))
 
 
 # -- building
@@ -96,7 +96,7 @@ def _built(recording: Recording, own: Ownership) -> Provenance:
     for index, kernel in enumerate(recording.kernels):
         lineages += _lineages(index, kernel, scopes)
         starts.append(len(lineages))
-    strands: dict[int, list[tuple[int, Strand]]] = defaultdict(list)
+    strands: dict[int, list[tuple[int, NodeProvenance]]] = defaultdict(list)
     for place, lineage in enumerate(lineages):
         for strand in lineage.tied:
             for origin in strand.origins:
@@ -128,17 +128,17 @@ def _lineage(index: int, number: int | None, kernel: Kernel, names: Sequence[str
     return Lineage(index, number, kernel, strands, tuple(name for name in names if name not in scope.nodes))
 
 
-def _by_comment(kernel: Kernel, names: Iterable[str], scopes: Scopes) -> Iterator[Strand]:
+def _by_comment(kernel: Kernel, names: Iterable[str], scopes: Scopes) -> Iterator[NodeProvenance]:
     """What the comment above a launch names: Dynamo nodes, and in a backward nodes of its own graph."""
     found = scopes.of(kernel)
     scope = found[0] if found else None
     for name in names:
         origin = scopes.origins.named(kernel.compile_id, name)
-        lowered = scope.nodes.get(name) if scope and kernel.part is Pass.BACKWARD else None
+        lowered = scope.nodes.get(name) if scope and kernel.direction is Direction.BACKWARD else None
         if scope is not None and lowered is not None:
             strand = scopes.strand(scope, name, kernel, Trust.TEXT)
             if origin is None or origin in strand.origins:  # otherwise it is one of two, and nobody says which
                 yield strand
         elif origin is not None:
-            role = Role.RECOMPUTES if kernel.part is Pass.BACKWARD else Role.COMPUTES
-            yield Strand(name, None, "", (origin,), role, Trust.TEXT)
+            role = Role.RECOMPUTES if kernel.direction is Direction.BACKWARD else Role.COMPUTES
+            yield NodeProvenance(name, None, "", (origin,), role, Trust.TEXT)

@@ -171,12 +171,12 @@ def roofline(recording: Recording, profile: Profile) -> Roofline:
 def launch_costs(recording: Recording, profile: Profile) -> tuple[LaunchCost, ...]:
     """Every launch that was timed; the most time above the floor first."""
     traffic, work = launch_traffic(recording), launch_work(recording)
-    kernels = {(k.compile_id, k.part, k.ordinal, k.name): k for k in recording.kernels}
+    kernels = {(k.compile_id, k.direction, k.ordinal, k.name): k for k in recording.kernels}
     costs: list[LaunchCost] = []
     for time in profile.launches:
-        kernel = kernels.get((time.compile_id, time.part, time.ordinal, time.kernel))
+        kernel = kernels.get((time.compile_id, time.direction, time.ordinal, time.kernel))
         if kernel is not None:
-            place = place_of(time.compile_id, time.part, time.ordinal, time.kernel, time.launch)
+            place = place_of(time.compile_id, time.direction, time.ordinal, time.kernel, time.launch)
             costs.append(_cost(time, kernel, traffic.get(place), work.get(place), profile.ceilings))
     return tuple(sorted(costs, key=lambda cost: (-cost.above, -cost.total)))
 

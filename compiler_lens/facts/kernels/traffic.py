@@ -14,13 +14,13 @@ from compiler_lens.recording.model import (
     DTYPE_BYTES,
     BufferAccess,
     CompileId,
+    Direction,
     GraphStage,
     Kernel,
     KernelKind,
     Launch,
     Node,
     OutputCode,
-    Pass,
     Recording,
     TensorSpec,
     Trust,
@@ -55,7 +55,7 @@ def launch_traffic(recording: Recording) -> dict[Place, Traffic]:
         for index, launch in enumerate(kernel.launches):
             traffic = _told(launch, scene) or _seen(kernel, launch, scene)
             if traffic is not None:
-                found[place_of(kernel.compile_id, kernel.part, kernel.ordinal, kernel.name, index)] = traffic
+                found[place_of(kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, index)] = traffic
     return found
 
 
@@ -69,7 +69,7 @@ class _Scene:
 
 
 def _program(of: Kernel | OutputCode) -> _Program:
-    return of.compile_id, of.part is Pass.BACKWARD, of.ordinal
+    return of.compile_id, of.direction is Direction.BACKWARD, of.ordinal
 
 
 def _nodes(recording: Recording) -> dict[_Program, dict[str, Node]]:

@@ -11,11 +11,11 @@ from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.recording.model import (
     AutotuneResult,
     CompileId,
+    Direction,
     GraphStage,
     Kernel,
     KernelKind,
     Node,
-    Pass,
     Recording,
 )
 
@@ -65,7 +65,7 @@ class Tuned:
             return
         for node in (strand.node for strand in lineage.strands if strand.node):
             op = node.target.removeprefix("torch.ops.aten.").partition(".")[0]
-            program = kernel.compile_id, kernel.part is Pass.BACKWARD, kernel.ordinal
+            program = kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal
             inputs = [self.nodes.get((*program, name)) for name in node.inputs][_COMPARED.get(op, _EVERY)]
             sizes = tuple(", ".join(map(str, one.specs[0].shape)) if one and one.specs else "?" for one in inputs)
             yield from self.results.get((kernel.compile_id, op, sizes), ())

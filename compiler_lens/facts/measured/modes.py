@@ -299,7 +299,7 @@ def compiled_of(recording: Recording, steady_since: float = math.inf) -> Compile
         breaks=len(recording.graph_breaks),
         kernels=len(recording.kernels),
         launches=launch_count(recording.kernels),
-        captured=len({(o.compile_id, o.part) for o in outcomes if o.state in ran}),
+        captured=len({(o.compile_id, o.direction) for o in outcomes if o.state in ran}),
         skipped=skipped,
         late=sum(c.started > steady_since for c in recording.compilations),
     )

@@ -8,7 +8,7 @@ from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.overview.findings import Finding, findings
 from compiler_lens.facts.program.coverage import Coverage, coverage
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
-from compiler_lens.facts.recompiles.stories import RecompileStory, recompile_stories
+from compiler_lens.facts.recompiles.stories import RecompileReport, recompile_reports
 from compiler_lens.recording.model import Recording
 
 
@@ -18,7 +18,7 @@ class Explanation:
 
     coverage: Coverage
     cards: tuple[BreakCard, ...]  # graph breaks, by place in the user's code and root cause; the costliest first
-    recompiles: tuple[RecompileStory, ...]  # one for each function that was recompiled
+    recompiles: tuple[RecompileReport, ...]  # one for each function that was recompiled
     findings: tuple[Finding, ...]  # all of it ranked; above INFO there is something to fix
 
     def __repr__(self) -> str:
@@ -43,5 +43,5 @@ def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:
     own = Ownership.of(user_paths)
     covered = coverage(recording, own)
     cards = break_cards(recording, own, covered)
-    stories = recompile_stories(recording, covered)
+    stories = recompile_reports(recording, covered)
     return Explanation(covered, cards, stories, findings(recording, covered, cards, stories))

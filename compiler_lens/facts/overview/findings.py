@@ -9,7 +9,7 @@ from enum import Enum
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
 from compiler_lens.facts.program.coverage import Coverage, Frame, Function, Treatment
-from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.recompiles.stories import RecompileReport
 from compiler_lens.facts.time.phases import Phase, phase_times
 from compiler_lens.recording.model import (
     BreakOutcome,
@@ -120,7 +120,7 @@ Evidence = (
     NothingSeen
     | FrameFailed
     | BreakCard
-    | RecompileStory
+    | RecompileReport
     | Function
     | CudagraphsSkipped
     | CacheBypassed
@@ -148,7 +148,7 @@ class Finding:
 
 
 def findings(
-    recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], stories: tuple[RecompileStory, ...]
+    recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], stories: tuple[RecompileReport, ...]
 ) -> tuple[Finding, ...]:
     """Everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if not covered.frames and not recording.graph_breaks:
@@ -201,12 +201,12 @@ def _card(card: BreakCard) -> Finding:
     return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
 
 
-def _story(story: RecompileStory) -> Finding:
+def _story(story: RecompileReport) -> Finding:
     severity = Severity.HIGH if story.limit else Severity.INFO if story.benign else Severity.MEDIUM
     return Finding(severity, story, story.seconds, Basis.MEASURED)
 
 
-def _functions(covered: Coverage, stories: tuple[RecompileStory, ...]) -> Iterator[Finding]:
+def _functions(covered: Coverage, stories: tuple[RecompileReport, ...]) -> Iterator[Finding]:
     """Functions that run eagerly though nothing broke them, or hit a limit that no recompile was recorded of."""
     told = any(story.limit for story in stories)
     for function in () if told else covered.treated(Treatment.LIMIT):

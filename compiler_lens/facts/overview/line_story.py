@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from enum import Enum
 
 from compiler_lens.facts.kernels.kernel_rows import lineages_of
-from compiler_lens.facts.kernels.lineage import Lineage, Origin, OriginsAt, Role, Tie, is_view
+from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, Origin, OriginsAt, Role, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection, nearest, select_kernels
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Decomposition, GraphStage, Kernel, Pass, Recording, SourceLine
+from compiler_lens.recording.model import Decomposition, Direction, GraphStage, Kernel, Recording, SourceLine
 
 _LOWERED = frozenset((GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD))
 _LISTED = 6  # modules that a message names
@@ -52,16 +52,16 @@ class LineStory:
     asked: Asked
     code: str
     ops: tuple[Origin, ...]  # its own; where it has none, those of what it calls
-    ties: tuple[Tie, ...]  # launches that work for these
-    inside: tuple[Tie, ...]  # launches that work only for what is called there
+    ties: tuple[LaunchMatch, ...]  # launches that work for these
+    inside: tuple[LaunchMatch, ...]  # launches that work only for what is called there
     decompositions: tuple[Decomposition, ...]
     shares: tuple[tuple[SourceLine, int], ...]  # other lines in these launches, and in how many of them
     fate: Fate
     unknown: tuple[Kernel, ...] = ()  # of the same compilations, that lead to no line at all: one may be this line's
 
-    def of_pass(self, *, backward: bool) -> tuple[Tie, ...]:
+    def of_pass(self, *, backward: bool) -> tuple[LaunchMatch, ...]:
         """The launches of the backward, or of the other programs."""
-        return tuple(tie for tie in self.ties if (tie.lineage.kernel.part is Pass.BACKWARD) is backward)
+        return tuple(tie for tie in self.ties if (tie.lineage.kernel.direction is Direction.BACKWARD) is backward)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def line_rows(provenance: Provenance) -> tuple[LineRow, ...]:
     for lineage in provenance.lineages:
         for line in lineage.lines:
             lines[line.file, line.line] = line
-            counts[line.file, line.line, lineage.kernel.part is Pass.BACKWARD] += 1
+            counts[line.file, line.line, lineage.kernel.direction is Direction.BACKWARD] += 1
     return tuple(LineRow(lines[f, n], counts[f, n, False], counts[f, n, True]) for f, n in sorted(lines))
 
 
@@ -198,7 +198,7 @@ def _decompositions(recording: Recording, ops: Iterable[Origin]) -> tuple[Decomp
     return tuple(known[op.compile_id, op.name] for op in ops if (op.compile_id, op.name) in known)
 
 
-def _shares(ties: Iterable[Tie], asked: Asked, ops: Iterable[Origin]) -> tuple[tuple[SourceLine, int], ...]:
+def _shares(ties: Iterable[LaunchMatch], asked: Asked, ops: Iterable[Origin]) -> tuple[tuple[SourceLine, int], ...]:
     mine = {(asked.file, asked.line), *((op.line.file, op.line.line) for op in ops if op.line and not asked.file)}
     lines: dict[tuple[str, int], SourceLine] = {}
     counts: Counter[tuple[str, int]] = Counter()
@@ -211,7 +211,7 @@ def _shares(ties: Iterable[Tie], asked: Asked, ops: Iterable[Origin]) -> tuple[t
     return tuple((lines[place], count) for place, count in counts.most_common())
 
 
-def _fate(recording: Recording, ops: Sequence[Origin], ties: Iterable[Tie], facts: LineFacts | None) -> Fate:
+def _fate(recording: Recording, ops: Sequence[Origin], ties: Iterable[LaunchMatch], facts: LineFacts | None) -> Fate:
     if any(not strand.is_view and strand.role is not Role.FEEDS for tie in ties for strand in tie.strands):
         return Fate.KERNELS
     if ops:

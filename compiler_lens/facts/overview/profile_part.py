@@ -53,4 +53,4 @@ def _only(groups: Iterable[GroupCost], wanted: frozenset[Place]) -> tuple[GroupC
 
 def _place(cost: LaunchCost) -> Place:
     time = cost.time
-    return place_of(time.compile_id, time.part, time.ordinal, time.kernel, time.launch)
+    return place_of(time.compile_id, time.direction, time.ordinal, time.kernel, time.launch)

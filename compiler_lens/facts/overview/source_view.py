@@ -12,7 +12,7 @@ from compiler_lens.facts.program.coverage import Function, Lines, Treatment, cov
 from compiler_lens.facts.program.ownership import Ownership, is_machinery
 from compiler_lens.facts.program.select import nearest
 from compiler_lens.facts.program.source import Definition, Sources, sources
-from compiler_lens.facts.recompiles.stories import Chapter, recompile_stories
+from compiler_lens.facts.recompiles.stories import RecompileCause, recompile_reports
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Node, Outcome, Recording, SourceLine
 
@@ -41,7 +41,7 @@ class LineFacts:
     calls_break: tuple[int, ...] = ()  # numbers of the cards that break inside of what is called here
     failures: tuple[str, ...] = ()  # what made a compilation fail here, in torch's words
     uncompiled: Treatment | None = None  # partly or wholly eager, since the recompile limit, failed: its function's
-    guards: tuple[Chapter, ...] = ()  # recompiles for a value that this line depends on
+    guards: tuple[RecompileCause, ...] = ()  # recompiles for a value that this line depends on
     code: str = ""  # as torch told it; empty where it did not
 
     @property
@@ -95,7 +95,7 @@ def source_view(recording: Recording, own: Ownership | None = None) -> tuple[Fil
         files.setdefault(source.file, _file(source.file, known))
     _note_graphs(recording.graphs, own, at)
     _note_breaks(recording, own, at)
-    for chapter in (chapter for story in recompile_stories(recording) for chapter in story.chapters):
+    for chapter in (chapter for story in recompile_reports(recording) for chapter in story.chapters):
         if chapter.line is not None:
             at(chapter.line).guards.append(chapter)
     _note_functions(coverage(recording, own).functions, files, known)
@@ -148,7 +148,7 @@ class _Line:
     follows: dict[int, None] = field(default_factory=dict)
     calls_break: dict[int, None] = field(default_factory=dict)
     failures: dict[str, None] = field(default_factory=dict)
-    guards: list[Chapter] = field(default_factory=list)
+    guards: list[RecompileCause] = field(default_factory=list)
     uncompiled: Treatment | None = None
     code: str = ""
     function: str = ""

@@ -12,7 +12,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.compilations import CompilationRow, compilation_rows
 from compiler_lens.facts.program.coverage import Coverage
 from compiler_lens.facts.program.ownership import UserPaths
-from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.recompiles.stories import RecompileReport
 from compiler_lens.facts.time.caches import CacheSummary, cache_summary
 from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import Recording
@@ -24,7 +24,7 @@ class Summary:
 
     coverage: Coverage
     cards: tuple[BreakCard, ...]
-    stories: tuple[RecompileStory, ...]
+    stories: tuple[RecompileReport, ...]
     rows: tuple[CompilationRow, ...]
     kernels: tuple[KernelGroup, ...]
     phases: PhaseTimes

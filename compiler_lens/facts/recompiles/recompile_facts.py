@@ -48,7 +48,7 @@ _CHECKED_FIRST = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Lives:
+class CompileEpoch:
     """Which compilations belong together where torch counted from zero again, told by their order."""
 
     places: Mapping[CompileId, int]
@@ -80,7 +80,7 @@ class Facts:
     frame_homes: Mapping[FrameKey, FunctionName]
     breaks: Mapping[CompileId, Sequence[GraphBreak]]
     graphs: Mapping[CompileId, Sequence[Graph]]  # of Dynamo
-    lives: Lives
+    lives: CompileEpoch
     names: Mapping[CompileId, Names] = field(default_factory=dict)  # of what took part in a recompile
     values: Mapping[CompileId, EntryValues] = field(default_factory=dict)
 
@@ -203,7 +203,7 @@ def _homes(covered: Coverage) -> tuple[dict[CompileId, FunctionName], dict[Frame
     return homes, frames
 
 
-def _lives(recording: Recording) -> Lives:
+def _lives(recording: Recording) -> CompileEpoch:
     times = {c.compile_id: c.started for c in recording.compilations}
     last = 0.0
     for recompile in recording.recompiles:  # they come in order; of a refused compilation a log has no start
@@ -215,7 +215,7 @@ def _lives(recording: Recording) -> Lives:
         one = recording.compilations[index].compile_id
         if places.setdefault(one, place) == place:
             ids[one.frame, one.recompile, one.autograd].append(one)
-    return Lives(places, ids)
+    return CompileEpoch(places, ids)
 
 
 def _by_id(items: Iterable[_T], compile_id: Callable[[_T], CompileId]) -> Mapping[CompileId, Sequence[_T]]:

@@ -69,7 +69,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Chapter:
+class RecompileCause:
     """All recompiles of a function for one cause."""
 
     cause: CauseClass
@@ -91,11 +91,11 @@ class Chapter:
 
 
 @dataclass(frozen=True, slots=True)
-class RecompileStory:
+class RecompileReport:
     """Everything about the recompiles of one function."""
 
     function: FunctionName  # as its author names it: "Model.forward"
-    chapters: tuple[Chapter, ...]  # the most recompiles first
+    chapters: tuple[RecompileCause, ...]  # the most recompiles first
     compilations: int  # how many times it was really compiled, the first times included
     parts: int  # frames that were recompiled: the function itself, and the rests of it behind graph breaks
     seconds: float  # of all recompiles
@@ -113,7 +113,7 @@ class RecompileStory:
         return self.limit is None and all(chapter.benign for chapter in self.chapters)
 
 
-def recompile_stories(recording: Recording, covered: Coverage | None = None) -> tuple[RecompileStory, ...]:
+def recompile_reports(recording: Recording, covered: Coverage | None = None) -> tuple[RecompileReport, ...]:
     """A story for every function that was recompiled: those that need something done first, then by seconds.
 
     Every recompile of the recording is in exactly one chapter of one story. `covered` is its coverage, if known.
@@ -133,7 +133,7 @@ def recompile_stories(recording: Recording, covered: Coverage | None = None) -> 
 
 def _story(
     home: FunctionName, recompiles: Sequence[Recompile], members: Sequence[Compilation], facts: Facts
-) -> RecompileStory:
+) -> RecompileReport:
     function = next((author_name(c, facts) for c in members if not c.resumes), home)
     groups: dict[tuple[CauseClass, str], list[Decided]] = {}
     for decided in (decide(recompile, facts) for recompile in recompiles):
@@ -142,7 +142,7 @@ def _story(
     chapters = [_chapter(cause, subject, group, function, facts) for (cause, subject), group in groups.items()]
     frames = {facts.lives.first(recompile.compile_id) for recompile in recompiles}
     ours = [c for c in members if facts.lives.first(c.compile_id) in frames]
-    return RecompileStory(
+    return RecompileReport(
         function,
         tuple(sorted(chapters, key=lambda chapter: -len(chapter.changes))),
         sum(c.outcome is not Outcome.RECOMPILE_LIMIT for c in ours),
@@ -155,11 +155,11 @@ def _story(
 
 def _chapter(
     cause: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
-) -> Chapter:
+) -> RecompileCause:
     changes = tuple(_changes(group, facts))
     line = next((line for decided in group if (line := _line(decided, facts))), None)
     fix = _fix(cause, subject, line, group, facts)
-    return Chapter(
+    return RecompileCause(
         cause,
         subject,
         changes,

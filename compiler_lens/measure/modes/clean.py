@@ -73,7 +73,7 @@ def recorded(path: Path | None) -> Iterator[Lens]:
 
 
 @contextlib.contextmanager
-def unheard() -> Iterator[None]:
+def no_active_lens() -> Iterator[None]:
     """Whatever the block compiles, no lens of the user's hears of it."""
     tap = vars(compat.trace_logger()).get(ANCHOR)
     with recorded(None) if tap is not None and tap.sessions else contextlib.nullcontext():

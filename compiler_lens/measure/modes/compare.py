@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from compiler_lens.measure.as_it_was import as_it_was
 from compiler_lens.measure.calls import Call, as_calls
 from compiler_lens.measure.modes.clean import apart, clean
 from compiler_lens.measure.modes.clock import Clock
@@ -20,6 +19,7 @@ from compiler_lens.measure.modes.phases import Phase, checked
 from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.session import Bench, Session, Work
 from compiler_lens.measure.modes.wanted import MODES, wanted_rows
+from compiler_lens.measure.restoring_state import restoring_state
 from compiler_lens.measure.trial import Program, callable_of
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 
@@ -73,7 +73,7 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
     work = _work(model, (inputs, kwargs, calls), training=training, phases=phases)
     passes = max(passes, _FEWEST_PASSES)
     kept = None if folder is None else _made(folder)
-    with apart(), as_it_was(work.function, work.reached) as before, _folder() as caches:
+    with apart(), restoring_state(work.function, work.reached) as before, _folder() as caches:
         device = before.device or _guessed()
         bench = Bench(before, Clock(device, seconds / passes), caches, kept)
         try:

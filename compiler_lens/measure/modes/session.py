@@ -17,14 +17,14 @@ from typing import Any
 import torch
 
 from compiler_lens.facts.measured.modes import Deviation, Row, Timing, compiled_of
-from compiler_lens.measure.as_it_was import Kept
-from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_first, recorded, unheard
+from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_first, no_active_lens, recorded
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
 from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.phases import Phase
 from compiler_lens.measure.modes.reference import Doubles, Results, depends_on_chance, deviation, gradients, kept, widen
 from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.wanted import Wanted
+from compiler_lens.measure.restoring_state import Kept
 from compiler_lens.measure.settings import quiet
 from compiler_lens.measure.trial import cause
 from compiler_lens.recording.errors import UsageError
@@ -203,7 +203,7 @@ class Session:
         steady = sum(Timing("", (times,)).median for times in found.times)
         found.compile_seconds = 0.0 if wanted.is_eager else max(0.0, sum(first) - WARM_UP * steady)
         if is_cold and self._expected:
-            with as_is() if wanted.is_eager else unheard():
+            with as_is() if wanted.is_eager else no_active_lens():
                 found.deviation = self._deviation(compiled)
         return found
 
@@ -211,7 +211,7 @@ class Session:
         if wanted.is_eager:
             return as_is()
         if not is_cold:
-            return unheard()
+            return no_active_lens()
         folder = self._bench.folder
         return recorded(folder / f"{file_name(wanted.name)}.clens" if folder else None)
 

@@ -24,7 +24,7 @@ Cell = str | tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ink:
+class PageLinks:
     """Names and addresses of everything that the page shows."""
 
     page: Page  # that of the console, as wide as can be: names are the same there
@@ -32,7 +32,7 @@ class Ink:
     kernels: Mapping[int, str]  # by id: the address of each kernel
 
     @classmethod
-    def of(cls, recording: Recording, views: Sequence[FileView], path: str) -> Ink:
+    def of(cls, recording: Recording, views: Sequence[FileView], path: str) -> PageLinks:
         """Of a recording."""
         page = page_for(recording, width=_WIDE, color=False, path=path)
         files = {view.file: clean(name) for view, name in zip(views, _short(views), strict=True)}
@@ -89,7 +89,7 @@ def _kernel_addresses(kernels: Iterable[Kernel]) -> Mapping[int, str]:
     found: dict[int, str] = {}
     for kernel in kernels:
         base = f"{address(kernel.compile_id)}/{quote(clean(kernel.name), safe='')}"
-        ways = (base, f"{base}/{kernel.part.value}", f"{base}/{kernel.part.value}/{kernel.ordinal}")
+        ways = (base, f"{base}/{kernel.direction.value}", f"{base}/{kernel.direction.value}/{kernel.ordinal}")
         free = next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")
         taken.add(free)
         found[id(kernel)] = free

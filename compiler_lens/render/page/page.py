@@ -24,7 +24,7 @@ from compiler_lens.render.picture.style import style_sheet
 from compiler_lens.views.page.gallery import gallery
 from compiler_lens.views.page.graphs import graph_data
 from compiler_lens.views.page.kernels import kernel_details, kernel_lines, kernel_table
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.page.overview import overview
 from compiler_lens.views.page.sources import LEGEND, source_data
 
@@ -49,7 +49,7 @@ _VIEWS: Mapping[str, str] = {
 def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
     """The whole page. With `redact`, without source text and without the folders of files."""
     shown, name = (redacted(recording), "REC") if redact else (recording, path)
-    matter = Matter.of(shown, user_paths, name)
+    matter = PageContext.of(shown, user_paths, name)
     return rendered(
         "page.html",
         own_file("page.css") + style_sheet(),
@@ -69,7 +69,7 @@ def write_page(
     write(report_page(recording, user_paths=user_paths, path=name, redact=redact), target)
 
 
-def _views(matter: Matter) -> list[tuple[str, str, str]]:
+def _views(matter: PageContext) -> list[tuple[str, str, str]]:
     """Each view that has something to show, with how much that is."""
     recording, summary = matter.recording, matter.summary
     counts: dict[str, int | None] = {
@@ -95,7 +95,7 @@ def _views(matter: Matter) -> list[tuple[str, str, str]]:
     ]
 
 
-def _data(matter: Matter) -> Iterator[tuple[str, str]]:
+def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
     """What the script reads, by name; the texts last, for then all are known."""
     recording, ink = matter.recording, matter.ink
     yield "main", packed({"search": _found(matter)})
@@ -118,7 +118,7 @@ def _data(matter: Matter) -> Iterator[tuple[str, str]]:
     yield from matter.pool.parts()
 
 
-def _found(matter: Matter) -> list[list[str]]:
+def _found(matter: PageContext) -> list[list[str]]:
     """What the search finds: name, kind, address, and what else it is found by."""
     ink = matter.ink
     found = [[view.file.rpartition("/")[2], "file", f"#/source/{name}", name]

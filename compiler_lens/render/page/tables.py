@@ -13,7 +13,7 @@ from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.facts.time.phases import Phase, phase_times
 from compiler_lens.recording.model import AutotuneResult, Compilation, CompileId, Outcome, Recording, Span
-from compiler_lens.render.page.ink import Cell, Ink, plain
+from compiler_lens.render.page.ink import Cell, PageLinks, plain
 from compiler_lens.render.text import milliseconds, number, percent, plural, seconds
 from compiler_lens.views import words
 from compiler_lens.views.console.times import SAVED, total_words, worker_lines
@@ -50,10 +50,10 @@ def figure(text: str, value: float | None) -> Cell:
 
 def compile_id_cell(compile_id: CompileId) -> Cell:
     """A compile id, which leads to its graphs."""
-    return f"[{compile_id}]", None, Ink.graph(compile_id)
+    return f"[{compile_id}]", None, PageLinks.graph(compile_id)
 
 
-def guard_blocks(recording: Recording, ink: Ink) -> list[Block]:
+def guard_blocks(recording: Recording, ink: PageLinks) -> list[Block]:
     """Every guard once for each compilation, and what became symbolic."""
     places = {(at.file, at.line): ink.place_cell(at) for g in recording.guards if (at := g.user_line)}
     ids = {g.compile_id: compile_id_cell(g.compile_id) for g in recording.guards}
@@ -83,7 +83,7 @@ def guard_blocks(recording: Recording, ink: Ink) -> list[Block]:
     ]  # fmt: skip
 
 
-def time_blocks(recording: Recording, ink: Ink) -> list[Block]:
+def time_blocks(recording: Recording, ink: PageLinks) -> list[Block]:
     """Phases, compilations, torch's own timed events."""
     phases = phase_times(recording.spans)
     found: list[Block] = []
@@ -104,7 +104,7 @@ def time_blocks(recording: Recording, ink: Ink) -> list[Block]:
     return [*found, *_events(recording.spans)]
 
 
-def _compilation(compilation: Compilation, ink: Ink) -> Sequence[Cell]:
+def _compilation(compilation: Compilation, ink: PageLinks) -> Sequence[Cell]:
     name = function_name(compilation)
     return (
         compile_id_cell(compilation.compile_id),
@@ -125,7 +125,7 @@ def _events(spans: Sequence[Span]) -> list[Block]:
     return [table("torch's timed events", ("`event", "#self time", "#calls"), rows)] if rows else []
 
 
-def cache_blocks(recording: Recording, _: Ink) -> list[Block]:
+def cache_blocks(recording: Recording, _: PageLinks) -> list[Block]:
     """Every question to a cache, and its answer."""
     summary = cache_summary(recording)
     rows: list[Sequence[Cell]] = [
@@ -140,7 +140,7 @@ def cache_blocks(recording: Recording, _: Ink) -> list[Block]:
     return [table("Caches", ("id", "=cache", "=answer", "`key", "#est. saved", "because"), rows, note=told), *saved]
 
 
-def autotune_blocks(recording: Recording, _: Ink) -> list[Block]:
+def autotune_blocks(recording: Recording, _: PageLinks) -> list[Block]:
     """Every op that was tuned with its winner; then for each its candidates, the fastest first."""
     others = run_otherwise(recording, Provenance.of(recording).lineages) if recording.autotunes else {}
     rows = [(*_won(result), words.runs_otherwise(others.get(id(result)))) for result in recording.autotunes]
@@ -178,11 +178,11 @@ def tuned_block(result: AutotuneResult) -> Block:
     return table(heading, ("`choice", "kind", "#time", "won", "`detail"), rows, note=note)
 
 
-def cudagraph_blocks(recording: Recording, ink: Ink) -> list[Block]:
+def cudagraph_blocks(recording: Recording, ink: PageLinks) -> list[Block]:
     """Which compiled graphs run as CUDA graphs, and why not the others."""
     rows: list[Sequence[Cell]] = [
         (
-            compile_id_cell(o.compile_id), words.PASSES[o.part] if o.part else "", words.CUDAGRAPHS[o.state],
+            compile_id_cell(o.compile_id), words.PASSES[o.direction] if o.direction else "", words.CUDAGRAPHS[o.state],
             figure(f"{o.partitions:,}", o.partitions) if o.partitions else "", o.reason,
             ink.place_cell(o.user_stack[-1] if o.user_stack else None),
         )
@@ -192,7 +192,7 @@ def cudagraph_blocks(recording: Recording, ink: Ink) -> list[Block]:
     return [table("CUDA graphs", columns, rows, note=plural(len(rows), "graph"))] if rows else []
 
 
-def compilation_blocks(compilations: Iterable[CompilationRow], ink: Ink) -> list[Block]:
+def compilation_blocks(compilations: Iterable[CompilationRow], ink: PageLinks) -> list[Block]:
     """Every compilation with the ops of its graphs."""
     rows = []
     for row in compilations:
@@ -225,7 +225,7 @@ def strip(recording: Recording) -> dict[str, Any]:
         told = f"[{each.compile_id}] {function_name(each).name}, {seconds(took)}"
         bars.append(
             [
-                Ink.graph(each.compile_id),
+                PageLinks.graph(each.compile_id),
                 told,
                 took or 0.0,
                 [round(times.forward.get(phase, 0.0) + times.backward.get(phase, 0.0), 6) for phase in phases],

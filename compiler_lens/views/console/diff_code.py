@@ -41,8 +41,8 @@ def side_code(side: Sequence[LaunchRef], kernel_of: Callable[[LaunchRef], Kernel
 
 
 def _kernel(one: LaunchRef, recording: Recording) -> Kernel | None:
-    where = one.compile_id, one.part, one.ordinal, one.kernel
-    return next((k for k in recording.kernels if (k.compile_id, k.part, k.ordinal, k.name) == where), None)
+    where = one.compile_id, one.direction, one.ordinal, one.kernel
+    return next((k for k in recording.kernels if (k.compile_id, k.direction, k.ordinal, k.name) == where), None)
 
 
 def _beside(left: Sequence[str], right: Sequence[str], width: int) -> Iterator[Text]:

@@ -235,4 +235,4 @@ def idle_reason(d: RecordingDiff) -> str:
 def case_names(case: Case) -> str:
     """Where a case stands: its compilation and pass on each side."""
     first = (case.before or case.after)[0]
-    return f"[{first.compile_id}] {words.PASSES[first.part]}"
+    return f"[{first.compile_id}] {words.PASSES[first.direction]}"

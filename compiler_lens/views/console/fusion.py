@@ -8,7 +8,7 @@ from functools import partial
 
 from rich.text import Text
 
-from compiler_lens.facts.kernels.fusion import Alike, Apart, Cause, CodeFusion, Side, causes, fusion
+from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, LaunchRef, PairGroup, UnfusedLaunches, causes, fusion
 from compiler_lens.facts.kernels.fusion_reasons import Reason
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.program.ownership import Ownership
@@ -44,7 +44,7 @@ def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list
     return lines
 
 
-def neighbour_lines(pairs: Sequence[Apart], index: int, page: Page) -> list[Text]:
+def neighbour_lines(pairs: Sequence[UnfusedLaunches], index: int, page: Page) -> list[Text]:
     """The launches that share memory with those of the kernel at this place, and are not part of it."""
     if not pairs:
         return []
@@ -63,7 +63,7 @@ def neighbour_lines(pairs: Sequence[Apart], index: int, page: Page) -> list[Text
     return [*lines, *_more(len(found) - _NEIGHBOURS, 4)]
 
 
-def _neighbour(alike: Alike, index: int) -> tuple[str, ...]:
+def _neighbour(alike: PairGroup, index: int) -> tuple[str, ...]:
     pair = alike.first
     is_first = pair.first.index == index
     other = pair.second if is_first else pair.first
@@ -72,7 +72,7 @@ def _neighbour(alike: Alike, index: int) -> tuple[str, ...]:
     return _saved(alike), several, told, other.kernel.name
 
 
-def why_apart(cause: Cause, pair: Apart) -> str:
+def why_apart(cause: Cause, pair: UnfusedLaunches) -> str:
     """What keeps a pair apart."""
     if cause.reason is Reason.OTHER:
         return pair.refusal.reason
@@ -127,7 +127,7 @@ def _cause(cause: Cause, advice: str, at: Lines, page: Page) -> list[Text]:
     return [*lines, *_said_by_torch(cause, page), *_more(len(cause.alike) - _PAIRS, 4)]
 
 
-def _row(alike: Alike, at: Lines, page: Page) -> tuple[str, ...]:
+def _row(alike: PairGroup, at: Lines, page: Page) -> tuple[str, ...]:
     pair = alike.first
     several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
     lines = [place for side in (pair.first, pair.second) for place in _lines(side, at)]
@@ -136,15 +136,15 @@ def _row(alike: Alike, at: Lines, page: Page) -> tuple[str, ...]:
     return _saved(alike), several, pair.first.kernel.name, f"→ {pair.second.kernel.name}", told
 
 
-def _lines(side: Side, at: Lines) -> Sequence[SourceLine]:
+def _lines(side: LaunchRef, at: Lines) -> Sequence[SourceLine]:
     return at.get((side.index, side.number)) or at.get((side.index, None), ())
 
 
-def _saved(group: Alike | Cause) -> str:
+def _saved(group: PairGroup | Cause) -> str:
     return nbytes(group.bytes if _is_known(group) else None)
 
 
-def _is_known(group: Alike | Cause) -> bool:
+def _is_known(group: PairGroup | Cause) -> bool:
     return any(access.bytes is not None for pair in group.pairs for access in pair.refusal.shared)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.text import Text
 
-from compiler_lens.facts.kernels.fusion import Apart, neighbours
+from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
 from compiler_lens.facts.kernels.kernels import fused_op_count, is_generated, kernel_kinds
 from compiler_lens.facts.kernels.library_calls import Help, Spot, computed_ops, helps
@@ -112,7 +112,7 @@ def _figures(row: KernelRow) -> Text:
         "" if row.flops is None else flops(row.flops),
         "approximate" if any(kernel.trust is Trust.TEXT for kernel in group.kernels) else "",
     ]
-    return line((f"{ids} {words.PASSES[group.first.part]}  ", DIM), ", ".join(filter(None, facts)))
+    return line((f"{ids} {words.PASSES[group.first.direction]}  ", DIM), ", ".join(filter(None, facts)))
 
 
 def moved(traffic: Traffic | None) -> str:
@@ -137,10 +137,14 @@ def _from(row: KernelRow, helping: Mapping[Spot, Help], page: Page) -> list[Text
 
 
 def _one(
-    lineages: Sequence[Lineage], costs: Costs, pairs: Sequence[Apart], helping: Mapping[Spot, Help], page: Page
+    lineages: Sequence[Lineage],
+    costs: Costs,
+    pairs: Sequence[UnfusedLaunches],
+    helping: Mapping[Spot, Help],
+    page: Page,
 ) -> list[Text]:
     kernel = lineages[0].kernel
-    where = [f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device]
+    where = [f"[{kernel.compile_id}]", words.PASSES[kernel.direction], words.kernel_kind(kernel), kernel.device]
     name = line((kernel.name, PLACE))
     name.overflow = "ignore"
     lines = [name, line((", ".join(part for part in where if part), DIM), indent=2)]

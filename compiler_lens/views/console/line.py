@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from compiler_lens.facts.kernels.kernel_rows import Costs
-from compiler_lens.facts.kernels.lineage import Role, Tie
+from compiler_lens.facts.kernels.lineage import LaunchMatch, Role
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.line_story import Fate, LineStory, line_rows, line_story
 from compiler_lens.facts.program.ownership import Ownership
@@ -108,11 +108,11 @@ def _counted(told: str, targets: Sequence[str], page: Page) -> list[Text]:
     return paragraph(line((told, DIM), (", ".join(shown) + more, CODE)), page.width, 2, "", 2)
 
 
-def _kernels(costs: Costs, name: str, ties: Sequence[Tie], page: Page) -> list[Text]:
+def _kernels(costs: Costs, name: str, ties: Sequence[LaunchMatch], page: Page) -> list[Text]:
     """One row for each kernel, with its launches for this line and how much of them is of it."""
     if not ties:
         return []
-    by_kernel: dict[int, list[Tie]] = {}
+    by_kernel: dict[int, list[LaunchMatch]] = {}
     for tie in sorted(ties, key=is_only_views):
         by_kernel.setdefault(tie.lineage.index, []).append(tie)
     whole = costs.microseconds(tie.lineage for tie in ties if not is_only_views(tie))
@@ -133,18 +133,18 @@ def _kernels(costs: Costs, name: str, ties: Sequence[Tie], page: Page) -> list[T
     return lines + ([line((f"… {plural(more, 'kernel')} more with --json", DIM), indent=4)] if more > 0 else [])
 
 
-def is_only_views(tie: Tie) -> bool:
+def is_only_views(tie: LaunchMatch) -> bool:
     """Whether the launch computes nothing of it, but reads it in another shape."""
     return all(strand.is_view for strand in tie.strands)
 
 
-def launches_words(members: Sequence[Tie]) -> str:
+def launches_words(members: Sequence[LaunchMatch]) -> str:
     """How many of a kernel's launches."""
     whole = len(members[0].lineage.kernel.launches)
     return f"{len(members)} of {plural(whole, 'launch', 'launches')}" if whole > 1 else ""
 
 
-def share_words(members: Sequence[Tie]) -> str:
+def share_words(members: Sequence[LaunchMatch]) -> str:
     """Of the ops of these launches, how many are of the line; views count as nothing."""
     own = sum(not strand.is_view for tie in members for strand in tie.strands)
     whole = sum(not strand.is_view for tie in members for strand in tie.lineage.strands)

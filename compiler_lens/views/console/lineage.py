@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from rich.text import Text
 
-from compiler_lens.facts.kernels.lineage import Lineage, Origin, Role, Strand
+from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin, Role
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, line, paragraph
 from compiler_lens.render.text import plural, times
@@ -98,7 +98,7 @@ def branches(lineages: Sequence[Lineage]) -> list[tuple[SourceLine, Branch]]:
     return [(places[key], branch) for key, branch in found.items()]
 
 
-def _note(leaf: _Leaf, strand: Strand, origin: Origin) -> None:
+def _note(leaf: _Leaf, strand: NodeProvenance, origin: Origin) -> None:
     leaf.origins[origin.number] = origin
     if strand.node is not None:
         leaf.nodes[words.op_name(strand.node.original_aten or strand.node.target)][strand.name] = None

@@ -21,7 +21,7 @@ from compiler_lens.facts.overview.findings import (
 from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.recompiles.stories import RecompileReport
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, line, paragraph, title
 from compiler_lens.render.text import clean, plural, seconds
@@ -145,7 +145,7 @@ def _closer(recording: Recording, page: Page) -> list[Text]:
 def view_of(finding: Finding) -> str:
     """The view with the evidence."""
     views: dict[type, str] = {
-        BreakCard: "breaks", FrameFailed: "frames", RecompileStory: "recompiles", Function: "frames",
+        BreakCard: "breaks", FrameFailed: "frames", RecompileReport: "recompiles", Function: "frames",
         CudagraphsSkipped: "cudagraphs", CacheBypassed: "caches", TinyGraphs: "graphs", NothingSeen: "environment",
         DeviceIdle: "profile",
     }  # fmt: skip

@@ -11,7 +11,7 @@ from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.dimensions import Dimension, dimensions
 from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
-from compiler_lens.facts.recompiles.stories import Change, Chapter, RecompileStory, Step, recompile_stories
+from compiler_lens.facts.recompiles.stories import Change, RecompileCause, RecompileReport, Step, recompile_reports
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
 from compiler_lens.render.text import one_line, plural, seconds, times
@@ -36,7 +36,7 @@ def _fine(count: int, of: int) -> str:
 
 def recompile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC recompiles [ID]` shows: a card for every function that was compiled again."""
-    stories = [s for s in recompile_stories(recording) if _is_asked_for(s, selection)]
+    stories = [s for s in recompile_reports(recording) if _is_asked_for(s, selection)]
     sizes = _pinned(dimensions(recording), selection, page)
     if not stories:
         return [line("No recompiles."), *sizes]
@@ -54,7 +54,7 @@ def named(function: FunctionName, page: Page) -> Text:
     return line((function.name, PLACE), (place, DIM))
 
 
-def _is_asked_for(story: RecompileStory, selection: Selection) -> bool:
+def _is_asked_for(story: RecompileReport, selection: Selection) -> bool:
     return any(selection.has(change.recompile) for chapter in story.chapters for change in chapter.changes)
 
 
@@ -74,7 +74,7 @@ def _pinned(every: Sequence[Dimension], selection: Selection, page: Page) -> lis
     return lines
 
 
-def _card(story: RecompileStory, page: Page) -> list[Text]:
+def _card(story: RecompileReport, page: Page) -> list[Text]:
     lines = paragraph(_headline(story, page), page.width, 2)
     if story.limit is not None:
         told = f"the recompile limit was hit at [{story.limit}]: calls that fit none of these run eagerly"
@@ -87,7 +87,7 @@ def _card(story: RecompileStory, page: Page) -> list[Text]:
     return lines
 
 
-def _headline(story: RecompileStory, page: Page) -> Text:
+def _headline(story: RecompileReport, page: Page) -> Text:
     place = f" ({page.at(story.function)})" if story.function.file else ""
     parts = f", in {story.parts} parts" if story.parts > 1 else ""
     changed = [_changed(chapter) for chapter in story.chapters[:_CAUSES]]
@@ -100,7 +100,7 @@ def _headline(story: RecompileStory, page: Page) -> Text:
     return line((story.function.name, PLACE), (place, DIM), told, (cost, WARN), *fine)
 
 
-def _changed(chapter: Chapter) -> str:
+def _changed(chapter: RecompileCause) -> str:
     if chapter.cause is CauseClass.DEAD_OBJECT:
         return f"{chapter.subject} does not exist any more"
     told = f"{chapter.subject or 'something'} changed"
@@ -123,7 +123,7 @@ def _value(step: Step) -> str:
     return f"{text} {times(step.times)}" if step.times > 1 else text
 
 
-def _chapter(chapter: Chapter, page: Page) -> list[Text]:
+def _chapter(chapter: RecompileCause, page: Page) -> list[Text]:
     count = f"  {times(len(chapter.changes))}"
     lines = [line((chapter.subject or "unknown", CODE), (count, WARN), (f"  {chapter.cause.value}", DIM), indent=4)]
     if chapter.line:

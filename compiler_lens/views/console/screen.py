@@ -20,7 +20,7 @@ from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.compilations import CompilationRow, folded
 from compiler_lens.facts.program.coverage import Function, Treatment, plain_function
 from compiler_lens.facts.program.ownership import UserPaths
-from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.recompiles.stories import RecompileReport
 from compiler_lens.facts.time.caches import CacheSummary, Warmth
 from compiler_lens.recording.model import CacheLayer, CacheResult, Environment, Outcome, Recording
 from compiler_lens.render.console.columns import Column, table
@@ -240,7 +240,7 @@ def _recompiles(summary: Summary, page: Page, room: Room) -> list[Text]:
     return lines + _more(len(summary.stories) - room.causes, "function", "recompiles", page)
 
 
-def _story(story: RecompileStory, page: Page, room: Room) -> list[Text]:
+def _story(story: RecompileReport, page: Page, room: Room) -> list[Text]:
     place = f"  {page.at(story.function)}" if story.function.file else ""
     price = f"  {seconds(story.seconds)}" if story.seconds else ""
     limit = "  limit hit: eager for anything new" if story.limit else "  as expected" if story.benign else ""

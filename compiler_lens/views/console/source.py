@@ -61,7 +61,7 @@ def _kernels(recording: Recording, file: str, number: int, selection: Selection,
     """How many kernels work for the line that was asked for."""
     provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
     kernels = [tie.lineage.kernel for tie in provenance.ties(provenance.at_line(file, number).every)]
-    counts = Counter(words.PASSES[part] for _, part in {(id(kernel), kernel.part) for kernel in kernels})
+    counts = Counter(words.PASSES[part] for _, part in {(id(kernel), kernel.direction) for kernel in kernels})
     if not counts:
         return []
     told = ", ".join(f"{n:,} {part}" for part, n in sorted(counts.items(), reverse=True))

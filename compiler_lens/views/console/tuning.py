@@ -86,7 +86,7 @@ def _outcome(outcome: CudagraphOutcome, page: Page) -> tuple[str | Text, ...]:
     fine = outcome.state in {CudagraphState.CAPTURED, CudagraphState.PARTITIONED}
     return (
         f"[{outcome.compile_id}]",
-        words.PASSES[outcome.part] if outcome.part else "",
+        words.PASSES[outcome.direction] if outcome.direction else "",
         line((words.CUDAGRAPHS[outcome.state], GOOD if fine else WARN)),
         f"{outcome.partitions:,}" if outcome.partitions else "",
         outcome.reason,

@@ -9,10 +9,10 @@ from typing import Any
 from compiler_lens.facts.graphs.frame_graphs import FrameGraphs, FramePieces
 from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.program.coverage import Function, Treatment
-from compiler_lens.render.page.ink import Ink, address
+from compiler_lens.render.page.ink import PageLinks, address
 from compiler_lens.render.text import times
 from compiler_lens.views.console.frames import treated_words
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.picture.labels import op_words
 from compiler_lens.views.picture.sheet import piece_words
 
@@ -22,7 +22,7 @@ _PREFERRED = ("frame", "dynamo", "forward", "inference", "post_grad", "kernels")
 _WHOLE = frozenset((Treatment.WHOLE, Treatment.EMPTY))
 
 
-def gallery(matter: Matter, graphs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def gallery(matter: PageContext, graphs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The functions, cut ones first, the user's own before a library's, then by size."""
     drawn = {one["key"]: one for one in graphs}
     frames = FrameGraphs.of(matter.recording, matter.summary.coverage, matter.summary.cards)
@@ -38,7 +38,7 @@ def _size(function: Function, frames: FrameGraphs) -> int:
 
 
 def _card(
-    function: Function, frames: FrameGraphs, drawn: Mapping[str, dict[str, Any]], ink: Ink
+    function: Function, frames: FrameGraphs, drawn: Mapping[str, dict[str, Any]], ink: PageLinks
 ) -> dict[str, Any] | None:
     picture = _picture(function, drawn)
     if picture is None:
@@ -78,11 +78,11 @@ def _counted(piece: tuple[str, str, str], count: int) -> tuple[str, str, str]:
     return (told, f"{more} {times(count)}", to) if count > 1 else piece
 
 
-def _pieces(found: FramePieces, ink: Ink) -> Iterator[tuple[str, str, str]]:
+def _pieces(found: FramePieces, ink: PageLinks) -> Iterator[tuple[str, str, str]]:
     """Graphs and breaks in order: what it is, a word on it, where it leads to."""
     for piece in found.pieces:
         if piece.graph is not None:
-            yield piece_words(piece), op_words(*op_count(piece.graph)), Ink.graph(piece.compile_id)
+            yield piece_words(piece), op_words(*op_count(piece.graph)), PageLinks.graph(piece.compile_id)
         if piece.cut is not None:
             card = piece.cut.card
             where = f" {ink.at(card.place)}" if card.place else ""

@@ -12,7 +12,7 @@ from compiler_lens.recording.model import CompileId, Graph
 from compiler_lens.render.page.ink import address
 from compiler_lens.render.page.pool import Pool
 from compiler_lens.views import words
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.page.pictures import Album, stage_key
 from compiler_lens.views.picture.labels import kept_words, op_words
 
@@ -36,7 +36,7 @@ _BUTTONS: Mapping[str, tuple[str, str]] = {
 _PLACES = {key: place for place, key in enumerate(_BUTTONS)}
 
 
-def graph_data(matter: Matter) -> list[dict[str, Any]]:
+def graph_data(matter: PageContext) -> list[dict[str, Any]]:
     """Every compilation with its graphs and its output code, in order."""
     recording, ink, pool = matter.recording, matter.ink, matter.pool
     graphs: defaultdict[CompileId, list[Graph]] = defaultdict(list)
@@ -44,8 +44,8 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
         graphs[graph.compile_id].append(graph)
     codes: defaultdict[CompileId, list[dict[str, Any]]] = defaultdict(list)
     for code in recording.output_codes:
-        told = f"output code, {words.PASSES[code.part]}" + (f", graph {code.ordinal + 1}" if code.ordinal else "")
-        key = f"code-{code.part.value}" + (f"-{code.ordinal}" if code.ordinal else "")
+        told = f"output code, {words.PASSES[code.direction]}" + (f", graph {code.ordinal + 1}" if code.ordinal else "")
+        key = f"code-{code.direction.value}" + (f"-{code.ordinal}" if code.ordinal else "")
         codes[code.compile_id].append({"key": key, "name": told, "note": "", "code": pool.add(code.code)})
     found, pictures = [], _drawn(matter, graphs)
     for each in {c.compile_id: c for c in recording.compilations}.values():
@@ -70,7 +70,7 @@ def graph_data(matter: Matter) -> list[dict[str, Any]]:
     return found
 
 
-def _drawn(matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> dict[Any, Any]:
+def _drawn(matter: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]) -> dict[Any, Any]:
     """Pictures, by graph and by compilation. Where there is not room for all, the first of each frame come first."""
     found: dict[Any, Any] = {}
     album = Album.of(matter, graphs)

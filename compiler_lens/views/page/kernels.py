@@ -7,15 +7,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from compiler_lens.facts.kernels.fusion import Apart, causes, unfused
+from compiler_lens.facts.kernels.fusion import UnfusedLaunches, causes, unfused
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow
 from compiler_lens.facts.kernels.kernels import is_generated, kernel_kinds, launch_count
 from compiler_lens.facts.kernels.library_calls import computed_ops
 from compiler_lens.facts.kernels.lineage import Lineage, is_view
 from compiler_lens.facts.kernels.tuned import Tuned
-from compiler_lens.recording.model import Kernel, Pass, SourceLine, Trust
+from compiler_lens.recording.model import Direction, Kernel, SourceLine, Trust
 from compiler_lens.render.console.code import language_of
-from compiler_lens.render.page.ink import Cell, Ink, mood, plain
+from compiler_lens.render.page.ink import Cell, PageLinks, mood, plain
 from compiler_lens.render.page.tables import Block, compile_id_cell, figure, table, tuned_block
 from compiler_lens.render.text import flops, microseconds, nbytes, number, plural, times
 from compiler_lens.views import words
@@ -32,7 +32,7 @@ from compiler_lens.views.console.kernels import (
 from compiler_lens.views.console.lineage import branch_lines, branches, modules_text, unlinked
 from compiler_lens.views.console.profile import profile_head
 from compiler_lens.views.page.gains import Tile, cost_of, gain_cell, tiles
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 
 _COLUMNS = (
     "kernel\ncomputes", "=id", "=pass", "=kind", "#ops", "#launches", "#time", "#could gain\nbound by",
@@ -42,7 +42,7 @@ _OPS = 6  # of a kernel, in the table
 _COUNT = re.compile(r"\N{MULTIPLICATION SIGN}(\d+)")
 
 
-def kernel_table(matter: Matter) -> Block:
+def kernel_table(matter: PageContext) -> Block:
     """Every kernel: the slowest first, if that was measured, else the one that fuses most."""
     recording, ink = matter.recording, matter.ink
     rows = [_row(one, matter.costs, ink) for one in matter.rows]
@@ -55,7 +55,7 @@ def kernel_table(matter: Matter) -> Block:
     return table("Kernels", _COLUMNS, rows, note="; ".join(told)) | {"lead": head}
 
 
-def _row(row: KernelRow, costs: Costs, ink: Ink) -> Sequence[Cell]:
+def _row(row: KernelRow, costs: Costs, ink: PageLinks) -> Sequence[Cell]:
     kernel = row.group.first
     modules = modules_text(module for one in row.lineages for module in one.modules)
     lines = {(at.file, at.line): at for one in row.lineages for at in one.lines}
@@ -63,7 +63,7 @@ def _row(row: KernelRow, costs: Costs, ink: Ink) -> Sequence[Cell]:
     return (
         (kernel.name, kernel.name, ink.kernel(kernel), *_ops(row)),
         compile_id_cell(kernel.compile_id),
-        words.PASSES[kernel.part],
+        words.PASSES[kernel.direction],
         words.kernel_kind(kernel),
         figure(number(row.group.op_count), row.group.op_count),
         figure(number(row.launches), row.launches),
@@ -94,7 +94,7 @@ def _work(row: KernelRow) -> Cell:
     )  # fmt: skip
 
 
-def _places(lines: Sequence[SourceLine], modules: str, ink: Ink) -> Cell:
+def _places(lines: Sequence[SourceLine], modules: str, ink: PageLinks) -> Cell:
     """`model.py:22, 24`, each with its address; and the modules."""
     told: list[tuple[str, str]] = []
     for number_, at in enumerate(lines):
@@ -103,9 +103,9 @@ def _places(lines: Sequence[SourceLine], modules: str, ink: Ink) -> Cell:
     return ("", None, tuple(told), modules, modules) if told or modules else ""
 
 
-def kernel_details(matter: Matter) -> list[dict[str, Any]]:
+def kernel_details(matter: PageContext) -> list[dict[str, Any]]:
     """What each kernel's own view shows, in the order of `Recording.kernels`."""
-    pairs: defaultdict[int, list[Apart]] = defaultdict(list)
+    pairs: defaultdict[int, list[UnfusedLaunches]] = defaultdict(list)
     for pair in unfused(matter.recording):
         for index in {pair.first.index, pair.second.index}:
             pairs[index].append(pair)
@@ -123,11 +123,11 @@ def kernel_details(matter: Matter) -> list[dict[str, Any]]:
     return found
 
 
-def _tiles(row: KernelRow | None, matter: Matter) -> list[Tile]:
+def _tiles(row: KernelRow | None, matter: PageContext) -> list[Tile]:
     return tiles(row, matter.recording, matter.costs) if row else []
 
 
-def kernel_lines(matter: Matter) -> list[list[Any]]:
+def kernel_lines(matter: PageContext) -> list[list[Any]]:
     """Each kernel's address, name and lines, in the order of `Recording.kernels`: all that the source view asks for."""
     files, found = matter.ink.files, []
     for index, kernel in enumerate(matter.recording.kernels):
@@ -137,9 +137,9 @@ def kernel_lines(matter: Matter) -> list[list[Any]]:
     return found
 
 
-def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dict[str, Any]:
+def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: PageContext) -> dict[str, Any]:
     ink, costs = matter.ink, matter.costs
-    where = (f"[{kernel.compile_id}]", words.PASSES[kernel.part], words.kernel_kind(kernel), kernel.device)
+    where = (f"[{kernel.compile_id}]", words.PASSES[kernel.direction], words.kernel_kind(kernel), kernel.device)
     linked = [one for one in lineages if one.lines]
     doubtful = [] if costs.is_usable else plain(cost_lines(lineages, costs, ink.page))
     lost = unlinked(lineages)
@@ -148,8 +148,8 @@ def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: Matter) -> dic
         "key": ink.kernels[id(kernel)],
         "name": kernel.name,
         "where": ", ".join(filter(None, where)),
-        "graph": Ink.graph(kernel.compile_id),
-        "backward": kernel.part is Pass.BACKWARD,
+        "graph": PageLinks.graph(kernel.compile_id),
+        "backward": kernel.direction is Direction.BACKWARD,
         "computes": _computes(kernel, linked, costs),
         "alike": _alike(tree),
         "tree": tree,
@@ -177,7 +177,7 @@ def _alike(tree: Sequence[dict[str, Any]]) -> str:
     return f"; \N{MULTIPLICATION SIGN}{several} stands for {several} that are alike" if several else ""
 
 
-def _branch(at: Any, branch: Any, ink: Ink) -> dict[str, Any]:
+def _branch(at: Any, branch: Any, ink: PageLinks) -> dict[str, Any]:
     lines = [one.plain for one in branch_lines(branch, ink.page)]
     return {
         "at": ink.at(at) if at.file else "a line that torch does not tell",
@@ -187,7 +187,7 @@ def _branch(at: Any, branch: Any, ink: Ink) -> dict[str, Any]:
     }
 
 
-def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, ink: Ink) -> Block | None:
+def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, ink: PageLinks) -> Block | None:
     if not kernel.launches:
         return None
     told = {one.launch: one for one in lineages}
@@ -218,7 +218,7 @@ def _configs(kernel: Kernel) -> Block | None:
     return table(plural(len(rows), "config"), columns, rows) if rows else None
 
 
-def _apart(index: int, pairs: Sequence[Apart], ink: Ink) -> Block | None:
+def _apart(index: int, pairs: Sequence[UnfusedLaunches], ink: PageLinks) -> Block | None:
     found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
     found.sort(key=lambda pair: -pair[1].bytes)
     rows: list[Sequence[Cell]] = []

@@ -12,12 +12,12 @@ from compiler_lens.facts.overview.source_view import FileView, source_view
 from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.model import Recording
-from compiler_lens.render.page.ink import Ink
+from compiler_lens.render.page.ink import PageLinks
 from compiler_lens.render.page.pool import Pool
 
 
 @dataclass(frozen=True, slots=True)
-class Matter:
+class PageContext:
     """A recording with its analyses, and where their texts go."""
 
     recording: Recording
@@ -27,11 +27,11 @@ class Matter:
     provenance: Provenance
     costs: Costs
     rows: tuple[KernelRow, ...]  # one for each kernel: the slowest first, those that compute the same beside each other
-    ink: Ink
+    ink: PageLinks
     pool: Pool = field(default_factory=Pool)
 
     @classmethod
-    def of(cls, recording: Recording, user_paths: UserPaths, path: str) -> Matter:
+    def of(cls, recording: Recording, user_paths: UserPaths, path: str) -> PageContext:
         """Of a recording."""
         own = Ownership.of(user_paths)
         provenance, costs = Provenance.of(recording, own), Costs.of(recording)
@@ -44,7 +44,7 @@ class Matter:
             provenance,
             costs,
             _rows(recording, provenance, costs),
-            Ink.of(recording, views, path),
+            PageLinks.of(recording, views, path),
         )
 
 

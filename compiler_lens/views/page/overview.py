@@ -21,7 +21,7 @@ from compiler_lens.facts.overview.findings import (
     failed_compilation,
 )
 from compiler_lens.facts.program.coverage import Function, Treatment
-from compiler_lens.facts.recompiles.stories import RecompileStory
+from compiler_lens.facts.recompiles.stories import RecompileReport
 from compiler_lens.render.console.page import Located
 from compiler_lens.render.page.ink import mood, plain
 from compiler_lens.render.text import one_line
@@ -32,7 +32,7 @@ from compiler_lens.views.console.frames import reasons_of, treated_words
 from compiler_lens.views.console.next_steps import nothing_to_fix
 from compiler_lens.views.console.screen import figures, setting, verdict
 from compiler_lens.views.console.times import total_words, worker_lines
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 
 _KERNELS = 6
 _WORST = (
@@ -41,7 +41,7 @@ _WORST = (
 )  # fmt: skip
 _KINDS: Mapping[type, str] = {
     BreakCard: "graph break",
-    RecompileStory: "recompiles",
+    RecompileReport: "recompiles",
     CudagraphsSkipped: "CUDA graphs",
     CacheBypassed: "caches",
     PhaseDominates: "compile time",
@@ -62,7 +62,7 @@ class Step:
     again: bool  # its change stands above already
 
 
-def overview(matter: Matter) -> dict[str, Any]:
+def overview(matter: PageContext) -> dict[str, Any]:
     """What the templates of the page's own text need."""
     recording, summary, page = matter.recording, matter.summary, matter.ink.page
     said = verdict(summary, page)
@@ -87,7 +87,7 @@ def overview(matter: Matter) -> dict[str, Any]:
     }
 
 
-def _steps(matter: Matter) -> list[Step]:
+def _steps(matter: PageContext) -> list[Step]:
     steps: list[Step] = []
     given: set[str] = set()
     for finding in matter.summary.findings:
@@ -106,13 +106,13 @@ def _before(finding: Finding, told: Advice) -> tuple[str, ...]:
     return rewrite.before if rewrite else (told.code,) if told.code else ()
 
 
-def _href(finding: Finding, matter: Matter) -> str:
+def _href(finding: Finding, matter: PageContext) -> str:
     evidence = finding.evidence
     place: Located | None = None
     match evidence:
         case BreakCard():
             place = evidence.place
-        case RecompileStory():
+        case RecompileReport():
             place = evidence.chapters[0].line or evidence.function
         case FrameFailed():
             place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
@@ -132,13 +132,13 @@ def _href(finding: Finding, matter: Matter) -> str:
     return matter.ink.href(place) if place else ""
 
 
-def _more(finding: Finding, matter: Matter) -> str:
+def _more(finding: Finding, matter: PageContext) -> str:
     evidence = finding.evidence
     if isinstance(evidence, FrameFailed):
         evidence = evidence.card or evidence
     if isinstance(evidence, BreakCard):
         return f"#/breaks/{1 + next(i for i, card in enumerate(matter.summary.cards) if card is evidence)}"
-    if isinstance(evidence, RecompileStory):
+    if isinstance(evidence, RecompileReport):
         return f"#/recompiles/{1 + next(i for i, story in enumerate(matter.summary.stories) if story is evidence)}"
     views: dict[type, str] = {
         CudagraphsSkipped: "cudagraphs", CacheBypassed: "caches", TinyGraphs: "graphs", PhaseDominates: "times",
@@ -148,7 +148,7 @@ def _more(finding: Finding, matter: Matter) -> str:
     return f"#/{views.get(type(evidence), 'environment')}"
 
 
-def _functions(matter: Matter) -> list[dict[str, Any]]:
+def _functions(matter: PageContext) -> list[dict[str, Any]]:
     """Every function, the user's own and the worst first, with why it is not compiled whole."""
     ink, covered = matter.ink, matter.summary.coverage
     reasons = reasons_of(matter.recording, matter.own, ink.page)

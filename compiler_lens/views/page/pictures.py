@@ -13,19 +13,19 @@ from compiler_lens.facts.graphs.frame_graphs import FrameGraphs
 from compiler_lens.facts.graphs.level_boxes import Box
 from compiler_lens.facts.graphs.level_tree import Group, GroupKind
 from compiler_lens.facts.graphs.levels import Levels, levels
-from compiler_lens.recording.model import Compilation, CompileId, Graph, GraphStage, Kernel, Pass, Recording
+from compiler_lens.recording.model import Compilation, CompileId, Direction, Graph, GraphStage, Kernel, Recording
 from compiler_lens.render.page.ink import address
 from compiler_lens.render.picture.svg import to_svg
 from compiler_lens.render.text import clean
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.picture.drawing import TITLES, Drawing, draw, draw_frame, level_note
 from compiler_lens.views.picture.scene import picture
 from compiler_lens.views.picture.sheet import single
 
 _MOST = 300  # pictures in a page: some seconds of drawing at most, and some hundred kilobytes
-_KERNELS: Mapping[GraphStage, tuple[str, tuple[Pass, ...]]] = {
-    GraphStage.POST_GRAD: (graph_choice.KERNELS, (Pass.FORWARD, Pass.INFERENCE)),
-    GraphStage.POST_GRAD_BACKWARD: (graph_choice.KERNELS_BACKWARD, (Pass.BACKWARD,)),
+_KERNELS: Mapping[GraphStage, tuple[str, tuple[Direction, ...]]] = {
+    GraphStage.POST_GRAD: (graph_choice.KERNELS, (Direction.FORWARD, Direction.INFERENCE)),
+    GraphStage.POST_GRAD_BACKWARD: (graph_choice.KERNELS_BACKWARD, (Direction.BACKWARD,)),
 }
 
 Shown = list[list[Any]]  # each level: its address, name, the address of the one around it, its picture
@@ -35,7 +35,7 @@ Shown = list[list[Any]]  # each level: its address, name, the address of the one
 class Album:
     """The pictures of a page; each compilation takes its part of what room is left."""
 
-    matter: Matter
+    matter: PageContext
     graphs: Mapping[CompileId, Sequence[Graph]]
     kernels: Mapping[CompileId, Sequence[Kernel]]
     compilations: Mapping[CompileId, Compilation]
@@ -46,7 +46,7 @@ class Album:
     drawn: dict[CompileId, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, matter: Matter, graphs: Mapping[CompileId, Sequence[Graph]]) -> Album:
+    def of(cls, matter: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]) -> Album:
         """An empty one."""
         recording, summary = matter.recording, matter.summary
         kernels: defaultdict[CompileId, list[Kernel]] = defaultdict(list)
@@ -91,7 +91,7 @@ class Album:
             yield from self._whole(graph_choice.TRAINING, lambda: draw(own, graph_choice.TRAINING, str(compile_id)))
         for graph in graphs:
             key, parts = _KERNELS.get(graph.stage, ("", ()))
-            if graph.ops and not graph.ordinal and self.left and any(k.part in parts for k in own.kernels):
+            if graph.ops and not graph.ordinal and self.left and any(k.direction in parts for k in own.kernels):
                 known = levels(own, graph, kernels=True)
                 yield _stage(key, self._levels(known, graph, key))
         if compile_id in self.broken and GraphStage.DYNAMO in stages:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from compiler_lens.facts.kernels.kernel_rows import Costs
-from compiler_lens.facts.kernels.lineage import Tie
+from compiler_lens.facts.kernels.lineage import LaunchMatch
 from compiler_lens.facts.overview.line_story import Asked, LineStory, story_of
 from compiler_lens.facts.overview.source_view import FileView, LineFacts
-from compiler_lens.recording.model import Pass
-from compiler_lens.render.page.ink import Ink, address, plain
+from compiler_lens.recording.model import Direction
+from compiler_lens.render.page.ink import PageLinks, address, plain
 from compiler_lens.render.text import microseconds, plural
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, why
@@ -23,19 +23,19 @@ from compiler_lens.views.console.line import (
     share_words,
 )
 from compiler_lens.views.console.source import marks_of
-from compiler_lens.views.page.matter import Matter
+from compiler_lens.views.page.matter import PageContext
 
 _LONGEST = 2_000  # characters of a line of source
 _SHARES = 12
 LEGEND = console.LEGEND | {"+": "compiled, in the graphs beside it"}
 
 
-def source_data(matter: Matter) -> list[dict[str, Any]]:
+def source_data(matter: PageContext) -> list[dict[str, Any]]:
     """All files that something happened in."""
     return [_file(view, matter) for view in matter.views]
 
 
-def _file(view: FileView, matter: Matter) -> dict[str, Any]:
+def _file(view: FileView, matter: PageContext) -> dict[str, Any]:
     lines: dict[str, Any] = {}
     for number, facts in view.facts.items():
         asked = Asked(view.file, number, "", matter.provenance.at_line(view.file, number))
@@ -62,7 +62,7 @@ def _counts(view: FileView) -> str:
     return ", ".join(filter(None, (broken, f"{plural(view.compiled_lines, 'line')} compiled", not_compiled)))
 
 
-def _facts(facts: LineFacts, ink: Ink) -> dict[str, Any]:
+def _facts(facts: LineFacts, ink: PageLinks) -> dict[str, Any]:
     told = [["!", f"break {one.number}", f": {why(one.card)}", f"#/breaks/{one.number}"] for one in facts.cards]
     told += [["!", "follows", f" from break {n}", f"#/breaks/{n}"] for n in facts.follows]
     told += [["|", f"break {n}", " is in what is called here", f"#/breaks/{n}"] for n in facts.calls_break]
@@ -76,7 +76,7 @@ def _facts(facts: LineFacts, ink: Ink) -> dict[str, Any]:
     }
 
 
-def _story(story: LineStory, costs: Costs, ink: Ink) -> dict[str, Any]:
+def _story(story: LineStory, costs: Costs, ink: PageLinks) -> dict[str, Any]:
     shares = [[ink.at(at), ink.href(at), plural(n, "launch", "launches"), at.code.strip()[:200]]
               for at, n in story.shares[:_SHARES]]  # fmt: skip
     return {
@@ -88,25 +88,25 @@ def _story(story: LineStory, costs: Costs, ink: Ink) -> dict[str, Any]:
     }
 
 
-def _by_kernel(ties: Sequence[Tie], costs: Costs) -> list[list[Tie]]:
+def _by_kernel(ties: Sequence[LaunchMatch], costs: Costs) -> list[list[LaunchMatch]]:
     """What takes longest for the line first, where that was measured."""
-    found: dict[int, list[Tie]] = {}
+    found: dict[int, list[LaunchMatch]] = {}
     for tie in sorted(ties, key=is_only_views):
         found.setdefault(tie.lineage.index, []).append(tie)
     return sorted(found.values(), key=lambda members: -(_took(members, costs) or 0.0))
 
 
-def _took(members: Sequence[Tie], costs: Costs) -> float | None:
+def _took(members: Sequence[LaunchMatch], costs: Costs) -> float | None:
     return costs.microseconds(tie.lineage for tie in members if not is_only_views(tie))
 
 
-def _kernel(members: Sequence[Tie], costs: Costs) -> list[Any]:
+def _kernel(members: Sequence[LaunchMatch], costs: Costs) -> list[Any]:
     """Its place among the kernels; whether it is of the backward; its launches, share and time for this line."""
     took = _took(members, costs)
     lineage = members[0].lineage
     return [
         lineage.index,
-        int(lineage.kernel.part is Pass.BACKWARD),
+        int(lineage.kernel.direction is Direction.BACKWARD),
         launches_words(members),
         share_words(members),
         "" if took is None else microseconds(took),

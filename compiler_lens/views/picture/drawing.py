@@ -143,19 +143,19 @@ def level_note(known: Levels, group: Group) -> str:
     """What is said beside the title of a level: its ops, and how long its launches took."""
     spent = known.spent(group.first, group.last)
     told = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
-    return told + (_boxless(known) if group is known.root else "")
+    return told + (_unplaced(known) if group is known.root else "")
 
 
-def _boxless(known: Levels) -> str:
+def _unplaced(known: Levels) -> str:
     """How many launches a picture cannot show, and why."""
-    unknown = sum(not call.nodes for call in known.boxless)
-    elsewhere = len(known.boxless) - unknown
+    unknown = sum(not call.nodes for call in known.unplaced_launches)
+    elsewhere = len(known.unplaced_launches) - unknown
     which = f" of {number(unknown)}" if elsewhere else ""
     reasons = (
         *((f"what they compute is not recorded{which}",) if unknown else ()),
         *((f"{number(elsewhere)} compute what other boxes have",) if elsewhere else ()),
     )
-    of_all = f"{number(len(known.boxless))} of {plural(len(known.calls), 'launch', 'launches')} in no box"
+    of_all = f"{number(len(known.unplaced_launches))} of {plural(len(known.calls), 'launch', 'launches')} in no box"
     return f"; {of_all}: {', '.join(reasons)}" if reasons else ""
 
 

@@ -86,7 +86,7 @@ def _row(pair: Pair, *, with_id: bool) -> Sequence[Cell]:
         _method(pair.method),
         _launches(pair.cases),
         f"[{one.compile_id}]" if with_id else "",
-        words.PASSES[one.part],
+        words.PASSES[one.direction],
     )
 
 
@@ -163,7 +163,7 @@ class _One:
 def _kernels(side: Iterable[LaunchRef], half: Half) -> list[_One]:
     grouped: dict[object, list[LaunchRef]] = {}
     for one in side:
-        grouped.setdefault((one.compile_id, one.part, one.ordinal, one.kernel), []).append(one)
+        grouped.setdefault((one.compile_id, one.direction, one.ordinal, one.kernel), []).append(one)
     found = []
     for launches in grouped.values():
         kernel = half.kernel(launches[0])

@@ -87,7 +87,7 @@ def _cases(diff: RecordingDiff) -> Iterator[tuple[int | None, str, MatchMethod |
 
 
 def _kernels(side: Sequence[LaunchRef]) -> Hashable:
-    return tuple((one.compile_id, one.part, one.ordinal, one.kernel) for one in side)
+    return tuple((one.compile_id, one.direction, one.ordinal, one.kernel) for one in side)
 
 
 @dataclass(slots=True)
@@ -105,14 +105,14 @@ class _Codes:
 
 
 def _place(one: LaunchRef) -> tuple[Hashable, ...]:
-    return one.compile_id, one.part, one.ordinal, one.kernel
+    return one.compile_id, one.direction, one.ordinal, one.kernel
 
 
 def _address(case: Case, taken: set[str]) -> str:
     """`0_0/triton_poi_fused_add_3`, by what it is after; the next one of that name has a number."""
     one = (case.after or case.before)[0]
     base = f"{address(one.compile_id)}/{quote(clean(one.kernel), safe='')}"
-    ways = (base, f"{base}/{one.part.value}", f"{base}/{one.part.value}/{one.launch}")
+    ways = (base, f"{base}/{one.direction.value}", f"{base}/{one.direction.value}/{one.launch}")
     free = next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")
     taken.add(free)
     return free

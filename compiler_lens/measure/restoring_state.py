@@ -28,7 +28,7 @@ class Kept:
 
 
 @contextlib.contextmanager
-def as_it_was(*roots: Any) -> Iterator[Kept]:
+def restoring_state(*roots: Any) -> Iterator[Kept]:
     """With nothing changed when the block ends: what can be reached from the roots, torch's settings and its counts."""
     dynamo: Any = torch._dynamo  # noqa: SLF001
     with kept_settings() as settings:
@@ -48,7 +48,7 @@ def as_it_was(*roots: Any) -> Iterator[Kept]:
 def code_caches_apart() -> Iterator[None]:
     """Without compiled code of before, and none is left: it would count for torch's limit of recompiles.
 
-    Within `as_it_was`: torch forgets with its code which sizes vary, and that is put back there.
+    Within `restoring_state`: torch forgets with its code which sizes vary, and that is put back there.
     """
     reset: Callable[[], None] = torch._dynamo.reset_code_caches  # noqa: SLF001
     reset()
