@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _told(error: Exception, args: argparse.Namespace) -> str:
     """A mistake of ours in one line."""
-    from compiler_lens.render.text import one_line
+    from compiler_lens.views.text import one_line
 
     do = "run" if "command" in args else "show"
     intact = "the recording is intact; " if "recording" in args else ""

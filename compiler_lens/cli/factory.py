@@ -123,7 +123,7 @@ def _called(step: Callable[[], Any], told: str) -> Any:
         return step()
     except (Exception, SystemExit) as error:
         from compiler_lens.facts.program.ownership import is_own
-        from compiler_lens.render.text import one_line
+        from compiler_lens.views.text import one_line
 
         head = f"{told} raised {type(error).__name__}: {one_line(str(error))}"
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_own(frame.filename)]

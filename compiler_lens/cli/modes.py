@@ -13,7 +13,7 @@ from typing import Any
 from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
 from compiler_lens.cli.output import add_look, check_can_be_written, check_width, printed
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.render.text import one_line
+from compiler_lens.views.text import one_line
 
 _DESCRIPTION = """\
 Run a model as it is and under the modes of torch.compile, each from a clean start: time per call, time to compile with

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.model import Environment, Recording, SourceLine
-from compiler_lens.render.text import one_line
+from compiler_lens.views.text import one_line
 
 if TYPE_CHECKING:
     from compiler_lens.lens import Lens

@@ -15,7 +15,7 @@ import torch
 
 from compiler_lens.measure.profile_session import Step, seconds_of, synchronize, traced
 from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
-from compiler_lens.render.text import plural
+from compiler_lens.views.text import plural
 
 _MIB = 1 << 20
 _COPIED = {True: (32 * _MIB, 128 * _MIB), False: (256 * _MIB, 1024 * _MIB)}  # bytes; on a CPU or not

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from html import escape
 
 from compiler_lens.facts.measured.modes import Comparison, Row, Timing, choose, speedup
-from compiler_lens.render.text import number, one_line
+from compiler_lens.views.text import number, one_line
 
 _WIDTH = 760
 _MARGIN = 24

@@ -26,8 +26,8 @@ from compiler_lens.facts.program.coverage import Function, plain_function
 from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
 from compiler_lens.facts.recompiles.stories import RecompileCause, RecompileReport
 from compiler_lens.recording.model import BreakOutcome
-from compiler_lens.render.text import microseconds, one_line, percent, plural, seconds
 from compiler_lens.views import words
+from compiler_lens.views.text import microseconds, one_line, percent, plural, seconds
 
 _SERIES = 6
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from compiler_lens.facts.kernels.profile_doubts import Doubt
 from compiler_lens.facts.kernels.roofline import Advice, Bound
 from compiler_lens.recording.model import ProfileNote, Remark
-from compiler_lens.render.text import UNKNOWN, percent, plural
+from compiler_lens.views.text import UNKNOWN, percent, plural
 
 BOUNDS: Mapping[Bound, str] = {
     Bound.MEMORY: "memory",

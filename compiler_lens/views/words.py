@@ -21,7 +21,7 @@ from compiler_lens.recording.model import (
     Outcome,
     Trust,
 )
-from compiler_lens.render.text import one_line, plural, seconds
+from compiler_lens.views.text import one_line, plural, seconds
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPILED: "compiled",

@@ -12,9 +12,9 @@ from compiler_lens import UsageError
 from compiler_lens.cli import main
 from compiler_lens.facts.compare import diff
 from compiler_lens.render.console.page import Page
-from compiler_lens.render.text import times
 from compiler_lens.views.console.diff import diff_lines, diff_summary
 from compiler_lens.views.console.diff_words import change_line, idle
+from compiler_lens.views.text import times
 
 GOLD = Path(__file__).parent / "gold"
 DEFAULT, TUNED = "gpt-default-profiled", "gpt-max-autotune-profiled"

@@ -13,8 +13,8 @@ from compiler_lens import draw
 from compiler_lens.facts.graphs.graph_choice import choose
 from compiler_lens.facts.graphs.levels import levels
 from compiler_lens.recording.model import CompileId
-from compiler_lens.render.text import microseconds, percent
 from compiler_lens.views.picture import labels
+from compiler_lens.views.text import microseconds, percent
 
 NAMES = ["gpt-default-profiled", "resnet-default-profiled"]
 

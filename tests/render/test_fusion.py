@@ -28,11 +28,11 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.text import times
 from compiler_lens.views import fusion_words
 from compiler_lens.views.console import kernels
 from compiler_lens.views.console.fusion import neighbour_lines
 from compiler_lens.views.json import to_json
+from compiler_lens.views.text import times
 
 ID = CompileId(0, 0)
 LAYERS = 12

@@ -30,10 +30,10 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.text import microseconds
 from compiler_lens.views import words
 from compiler_lens.views.console.lineage import folded_modules
 from compiler_lens.views.json import to_json
+from compiler_lens.views.text import microseconds
 
 DATA = Path(__file__).parent.parent / "gpu/data"
 ID = CompileId(0, 0)

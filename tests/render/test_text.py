@@ -2,7 +2,7 @@
 
 import pytest
 
-from compiler_lens.render import text
+from compiler_lens.views import text
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,9 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.text import one_line
 from compiler_lens.views.console.views import VIEWS
 from compiler_lens.views.json import FORMAT, plain, to_json
+from compiler_lens.views.text import one_line
 
 WHOLE = [name for name in VIEWS if name != "kernel"]
 FIRST = Selection(ids=frozenset({samples.compile_id(0)}))

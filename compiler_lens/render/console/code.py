@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.text import Text
 
 from compiler_lens.render.console.page import Page
-from compiler_lens.render.text import clean
+from compiler_lens.views.text import clean
 
 _HIGHLIGHTED = 200_000  # characters: more takes pygments longer than a reader waits
 _LONGEST_LINE = 2_000

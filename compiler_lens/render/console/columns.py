@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from compiler_lens.render.console.page import DIM, MIN_WIDTH
-from compiler_lens.render.text import one_line
+from compiler_lens.views.text import one_line
 
 _GAP = 2
 _NARROWEST = 8

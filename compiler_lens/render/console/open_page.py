@@ -11,7 +11,7 @@ from rich.text import Text
 from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import MIN_WIDTH, Page, terminal
-from compiler_lens.render.text import short_paths
+from compiler_lens.views.text import short_paths
 
 _PLAIN_WIDTH = 80  # of a file or a pipe, as terminals had it
 _WIDEST = 140  # longer lines are hard to read

@@ -12,7 +12,7 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
-from compiler_lens.render.text import clean, one_line
+from compiler_lens.views.text import clean, one_line
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"
 TITLE, PLACE, CODE, DIM = "bold", "bold", "cyan", "dim"

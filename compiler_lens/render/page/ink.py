@@ -13,7 +13,7 @@ from compiler_lens.facts.overview.source_view import FileView
 from compiler_lens.recording.model import CompileId, Kernel, Recording
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import BAD, GOOD, WARN, Located, Page
-from compiler_lens.render.text import clean, short_paths
+from compiler_lens.views.text import clean, short_paths
 
 _WIDE = 100_000  # columns: a browser folds lines itself
 _MOODS = ((BAD, "bad"), (WARN, "warn"), (GOOD, "good"))

@@ -8,7 +8,6 @@ from pathlib import Path
 from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
-from compiler_lens.render import text
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
 from compiler_lens.render.page.tables import (
@@ -21,6 +20,7 @@ from compiler_lens.render.page.tables import (
     time_blocks,
 )
 from compiler_lens.render.picture.style import style_sheet
+from compiler_lens.views import text
 from compiler_lens.views.page.gallery import gallery
 from compiler_lens.views.page.graphs import graph_data
 from compiler_lens.views.page.kernels import kernel_details, kernel_lines, kernel_table

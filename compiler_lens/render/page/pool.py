@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from compiler_lens.render.text import clean
+from compiler_lens.views.text import clean
 
 Ref = tuple[int, int]  # which pack of texts, and which text in it
 

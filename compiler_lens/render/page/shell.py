@@ -13,8 +13,7 @@ from markupsafe import Markup, escape
 from compiler_lens.facts.breaks.cards import specific_hints
 from compiler_lens.facts.program.coverage import plain_function
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.render import text
-from compiler_lens.views import advice, words
+from compiler_lens.views import advice, text, words
 from compiler_lens.views.console.recompiles import series_text
 
 _HERE = Path(__file__).parent

@@ -14,9 +14,9 @@ from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.facts.time.phases import Phase, phase_times
 from compiler_lens.recording.model import AutotuneResult, Compilation, CompileId, Outcome, Recording, Span
 from compiler_lens.render.page.ink import Cell, PageLinks, plain
-from compiler_lens.render.text import milliseconds, number, percent, plural, seconds
 from compiler_lens.views import words
 from compiler_lens.views.console.times import SAVED, total_words, worker_lines
+from compiler_lens.views.text import milliseconds, number, percent, plural, seconds
 
 Block = dict[str, Any]
 

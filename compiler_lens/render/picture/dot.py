@@ -6,10 +6,10 @@ import pydot
 
 from compiler_lens.facts.graphs.level_boxes import Box, BoxKind, Level
 from compiler_lens.render.picture.style import fill
-from compiler_lens.render.text import one_line
 from compiler_lens.views.picture import labels
 from compiler_lens.views.picture.facts import facts
 from compiler_lens.views.picture.tints import tint
+from compiler_lens.views.text import one_line
 
 _SHAPES = {BoxKind.INPUT: "ellipse", BoxKind.OUTPUT: "ellipse", BoxKind.OP: "box", BoxKind.GROUP: "box"}
 

@@ -13,12 +13,12 @@ from compiler_lens.recording.model import Node
 from compiler_lens.render.picture.layout import Point
 from compiler_lens.render.picture.measure import TEXT, TITLE, text_width
 from compiler_lens.render.picture.style import css_class, style_sheet
-from compiler_lens.render.text import clean, one_line, times
 from compiler_lens.views.picture import labels
 from compiler_lens.views.picture.facts import facts
 from compiler_lens.views.picture.scene import HEADER, LINE, Drawn, Line, Picture, inside
 from compiler_lens.views.picture.sheet import Break, Saved, Sheet, saved_words
 from compiler_lens.views.picture.tints import Tint
+from compiler_lens.views.text import clean, one_line, times
 
 Href = Callable[[Box], str]
 

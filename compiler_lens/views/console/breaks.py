@@ -23,8 +23,8 @@ from compiler_lens.render.console.page import (
     paragraphs,
     title,
 )
-from compiler_lens.render.text import clean, plural
 from compiler_lens.views.advice import effect, link, sentence, setting_of, why
+from compiler_lens.views.text import clean, plural
 
 _IDS = 8
 _DEPTH = 6  # lines shown of the calls that lead to a break, and of those inside of a library

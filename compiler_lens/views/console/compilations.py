@@ -10,8 +10,8 @@ from compiler_lens.facts.program.compilations import CompilationRow
 from compiler_lens.recording.model import Outcome
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, DIM, PLACE, WARN, Page, line
-from compiler_lens.render.text import number, seconds, times
 from compiler_lens.views import words
+from compiler_lens.views.text import number, seconds, times
 
 _COLUMNS = (
     Column("id", style=DIM),

@@ -9,7 +9,6 @@ from rich.text import Text
 from compiler_lens.facts.compare.model import BreakChange, RecordingDiff, Side
 from compiler_lens.facts.time.phases import Phase
 from compiler_lens.render.console.page import BAD, DIM, GOOD, TITLE, WARN, Page, line, paragraph
-from compiler_lens.render.text import plural, seconds
 from compiler_lens.views import words
 from compiler_lens.views.console import diff_words as told
 from compiler_lens.views.console.diff_around_words import (
@@ -20,6 +19,7 @@ from compiler_lens.views.console.diff_around_words import (
     is_cause,
 )
 from compiler_lens.views.profile_words import UNUSABLE
+from compiler_lens.views.text import plural, seconds
 
 _CHANGES = 4  # the biggest changes of kernels that a summary tells
 _PLACES = 2

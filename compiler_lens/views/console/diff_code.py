@@ -11,7 +11,7 @@ from compiler_lens.facts.compare.model import Case, LaunchRef
 from compiler_lens.facts.compare.source import call, readable
 from compiler_lens.recording.model import Kernel, Recording
 from compiler_lens.render.console.page import BAD, DIM, GOOD, PLACE, WARN, Page, line
-from compiler_lens.render.text import clean
+from compiler_lens.views.text import clean
 
 _SIDE_BY_SIDE = 120  # columns
 _MARKS = {"equal": (" ", ""), "replace": ("|", WARN), "delete": ("<", BAD), "insert": (">", GOOD)}

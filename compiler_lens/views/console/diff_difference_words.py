@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 
 from compiler_lens.facts.compare.model import Aspect, Difference, KernelChange
 from compiler_lens.recording.model import KernelKind
-from compiler_lens.render.text import times
 from compiler_lens.views import words
+from compiler_lens.views.text import times
 
 # In what two launches differ.
 ASPECTS: Mapping[Aspect, str] = {

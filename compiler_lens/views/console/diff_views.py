@@ -16,13 +16,13 @@ from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, Page, command, line, paragraph, render, title
-from compiler_lens.render.text import milliseconds, number, plural, seconds, times
 from compiler_lens.views import words
 from compiler_lens.views.console import diff_words as told
 from compiler_lens.views.console.diff import diff_lines, phase_rows
 from compiler_lens.views.console.diff_around_words import break_verdict, choice, frame_line, node_change, node_modules
 from compiler_lens.views.console.diff_code import case_code
 from compiler_lens.views.console.diff_difference_words import differences
+from compiler_lens.views.text import milliseconds, number, plural, seconds, times
 
 _CASES = 12  # of one change, listed
 _ARROW = "→"

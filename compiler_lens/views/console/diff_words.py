@@ -15,9 +15,9 @@ from compiler_lens.facts.compare.model import (
     Times,
     Verdict,
 )
-from compiler_lens.render.text import plural, times
 from compiler_lens.views import words
 from compiler_lens.views.console.diff_difference_words import differences, op_names, sizes
+from compiler_lens.views.text import plural, times
 
 VERDICTS: Mapping[Verdict, str] = {
     Verdict.IDENTICAL: "identical",

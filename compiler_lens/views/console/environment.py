@@ -11,7 +11,7 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Environment, Recording
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, DIM, PLACE, Page, line, paragraph, title
-from compiler_lens.render.text import times
+from compiler_lens.views.text import times
 
 
 def environment_lines(recording: Recording, _selection: Selection, page: Page) -> list[Text]:

@@ -14,9 +14,9 @@ from compiler_lens.facts.recompiles.stories import recompile_reports
 from compiler_lens.recording.model import BreakOutcome, CompileId, Outcome, Recording
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, joined, line, paragraph, title
-from compiler_lens.render.text import one_line, plural, times
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, often, why
+from compiler_lens.views.text import one_line, plural, times
 
 _STYLES = {Outcome.COMPILED: GOOD, Outcome.EMPTY: DIM, Outcome.FAILED: BAD}
 _TREATMENT_STYLES = {

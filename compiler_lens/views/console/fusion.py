@@ -16,9 +16,9 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import CODE, DIM, PLACE, WARN, Page, joined, line, paragraph, title
-from compiler_lens.render.text import nbytes, number, plural, times
 from compiler_lens.views import fusion_words, words
 from compiler_lens.views.console.lineage import lines_text
+from compiler_lens.views.text import nbytes, number, plural, times
 
 _PAIRS = 6
 _NEIGHBOURS = 8

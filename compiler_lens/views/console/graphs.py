@@ -13,10 +13,10 @@ from compiler_lens.recording.model import CompileId, Decomposition, Graph, Recor
 from compiler_lens.render.console.code import code_lines
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, command, line, paragraph, title
-from compiler_lens.render.text import nbytes, number, plural, times
 from compiler_lens.views import words
 from compiler_lens.views.console.compilations import compilation_table
 from compiler_lens.views.console.recompiles import named
+from compiler_lens.views.text import nbytes, number, plural, times
 
 _OPS = 12
 

@@ -12,8 +12,8 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Compilation, Guard, Recording, Symbol
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, command, line, title
-from compiler_lens.render.text import number, plural, times
 from compiler_lens.views.console.recompiles import named
+from compiler_lens.views.text import number, plural, times
 
 
 def guard_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:

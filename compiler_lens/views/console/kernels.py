@@ -32,11 +32,11 @@ from compiler_lens.render.console.page import (
     paragraph,
     title,
 )
-from compiler_lens.render.text import flops, microseconds, milliseconds, nbytes, number, plural, times
 from compiler_lens.views import words
 from compiler_lens.views.console.fusion import neighbour_lines
 from compiler_lens.views.console.lineage import lines_text, modules_text, tree_lines, unlinked
 from compiler_lens.views.profile_words import UNUSABLE
+from compiler_lens.views.text import flops, microseconds, milliseconds, nbytes, number, plural, times
 
 _LAUNCHES = 12
 _BUFFERS = 6

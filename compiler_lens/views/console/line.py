@@ -16,10 +16,10 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CompileId, Recording, Trust
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import CODE, DIM, PLACE, WARN, Page, command, joined, line, paragraph, title
-from compiler_lens.render.text import microseconds, plural, times
 from compiler_lens.views import words
 from compiler_lens.views.console.lineage import modules_text
 from compiler_lens.views.profile_words import UNUSABLE
+from compiler_lens.views.text import microseconds, plural, times
 
 _OPS = 8
 _KERNELS = 16

@@ -12,8 +12,8 @@ from rich.text import Text
 from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin, Role
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, line, paragraph
-from compiler_lens.render.text import plural, times
 from compiler_lens.views import words
+from compiler_lens.views.text import plural, times
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _LINES = 12

@@ -34,9 +34,9 @@ from compiler_lens.render.console.page import (
     render,
     title,
 )
-from compiler_lens.render.text import plural, seconds, short_paths
 from compiler_lens.views.console.modes_tables import compile_lines, duration, outcome_lines, speed_lines
 from compiler_lens.views.modes_file import told_diffs
+from compiler_lens.views.text import plural, seconds, short_paths
 
 _DIFF_LINES = 4  # of each row's differences
 _REASONS = 3  # why CUDA graphs were skipped

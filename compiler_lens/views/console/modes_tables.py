@@ -10,7 +10,7 @@ from rich.text import Text
 from compiler_lens.facts.measured.modes import Comparison, Row, Timing, above_noise, break_even, is_doubtful, speedup
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
-from compiler_lens.render.text import UNKNOWN, nbytes, number, plural, seconds
+from compiler_lens.views.text import UNKNOWN, nbytes, number, plural, seconds
 
 _NEVER = "never"
 

@@ -24,9 +24,9 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.stories import RecompileReport
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, line, paragraph, title
-from compiler_lens.render.text import clean, plural, seconds
 from compiler_lens.views import words
 from compiler_lens.views.advice import Advice, advice
+from compiler_lens.views.text import clean, plural, seconds
 
 _MOST = 3
 _LINES = 4  # of a suggestion's code

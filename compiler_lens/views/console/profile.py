@@ -25,9 +25,9 @@ from compiler_lens.render.console.page import (
     render,
     title,
 )
-from compiler_lens.render.text import microseconds, number, percent, plural
 from compiler_lens.views.console.profile_table import how_often, names_in, rate, table_lines
 from compiler_lens.views.profile_words import BOUNDS, CEILING_TOO_LOW, DOUBTS, TO_DO, note_words
+from compiler_lens.views.text import microseconds, number, percent, plural
 
 _OTHERS = 4
 

@@ -14,10 +14,10 @@ from compiler_lens.facts.program.select import short_name
 from compiler_lens.recording.model import Kernel, Recording, SourceLine
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import CODE, DIM, PLACE, Page, line
-from compiler_lens.render.text import UNKNOWN, microseconds, percent, plural
 from compiler_lens.views import words
 from compiler_lens.views.console.lineage import lines_text
 from compiler_lens.views.profile_words import BOUNDS
+from compiler_lens.views.text import UNKNOWN, microseconds, percent, plural
 
 _ROWS = 16
 _WIDE = 100  # columns: from there on rates have room beside shares

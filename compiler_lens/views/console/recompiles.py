@@ -14,7 +14,7 @@ from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
 from compiler_lens.facts.recompiles.stories import Change, RecompileCause, RecompileReport, Step, recompile_reports
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
-from compiler_lens.render.text import one_line, plural, seconds, times
+from compiler_lens.views.text import one_line, plural, seconds, times
 
 _SERIES = 5
 _VALUE = 32

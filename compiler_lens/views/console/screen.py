@@ -39,12 +39,12 @@ from compiler_lens.render.console.page import (
     paragraph,
     title,
 )
-from compiler_lens.render.text import number, plural, seconds, times
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, effect, often
 from compiler_lens.views.console.compilations import compilation_table
 from compiler_lens.views.console.next_steps import next_steps
 from compiler_lens.views.console.times import phase_table, total_words, worker_lines
+from compiler_lens.views.text import number, plural, seconds, times
 
 
 @dataclass(frozen=True, slots=True)

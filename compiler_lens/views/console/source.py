@@ -16,9 +16,9 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CompileId, Recording
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, line, paragraph, title
-from compiler_lens.render.text import clean, plural
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, why
+from compiler_lens.views.text import clean, plural
 
 _AROUND = 12  # lines shown on each side of the one asked for
 _SHORT = 4  # a stretch that is not worth folding

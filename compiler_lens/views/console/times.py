@@ -14,9 +14,9 @@ from compiler_lens.facts.time.phases import Phase, PhaseTimes, phase_times
 from compiler_lens.recording.model import CacheResult, Recording, Span
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
-from compiler_lens.render.text import number, percent, plural, seconds
 from compiler_lens.views import words
 from compiler_lens.views.console.recompiles import named
+from compiler_lens.views.text import number, percent, plural, seconds
 
 _BAR = 24
 _EVENTS = 15

@@ -12,9 +12,9 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import AutotuneResult, CudagraphOutcome, CudagraphState, Recording
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
-from compiler_lens.render.text import milliseconds, plural, seconds
 from compiler_lens.views import words
 from compiler_lens.views.fusion_words import NO_TEMPLATES
+from compiler_lens.views.text import milliseconds, plural, seconds
 
 _CHOICES = 8
 _TUNED = (Library.PRODUCT, Library.CONVOLUTION)

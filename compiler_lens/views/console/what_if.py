@@ -12,8 +12,8 @@ from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.open_page import terminal_width, wants_color
 from compiler_lens.render.console.page import BAD, DIM, GOOD, MIN_WIDTH, PLACE, Page, line, paragraph, render, title
-from compiler_lens.render.text import number, plural, seconds, short_paths
 from compiler_lens.views.json import FORMAT, plain
+from compiler_lens.views.text import number, plural, seconds, short_paths
 
 _LEFT = 3  # places that still break, shown
 _LINES = 3  # of the settings that were not tried

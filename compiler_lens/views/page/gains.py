@@ -8,11 +8,11 @@ from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow
 from compiler_lens.facts.kernels.roofline import Bound, GroupCost
 from compiler_lens.recording.model import Ceilings, Recording
 from compiler_lens.render.page.ink import Cell
-from compiler_lens.render.text import flops, microseconds, number, percent, plural
 from compiler_lens.views.console.kernels import moved
 from compiler_lens.views.console.profile_table import bound_words, gain_words, how_often, rate
 from compiler_lens.views.picture.facts import BOUND_WORDS
 from compiler_lens.views.profile_words import BOUNDS
+from compiler_lens.views.text import flops, microseconds, number, percent, plural
 
 Tile = tuple[str, str, str]  # what it is, the figure, a word on it
 

@@ -17,7 +17,6 @@ from compiler_lens.recording.model import Direction, Kernel, SourceLine, Trust
 from compiler_lens.render.console.code import language_of
 from compiler_lens.render.page.ink import Cell, PageLinks, mood, plain
 from compiler_lens.render.page.tables import Block, compile_id_cell, figure, table, tuned_block
-from compiler_lens.render.text import flops, microseconds, nbytes, number, plural, times
 from compiler_lens.views import words
 from compiler_lens.views.console.fusion import why_apart
 from compiler_lens.views.console.kernels import (
@@ -33,6 +32,7 @@ from compiler_lens.views.console.lineage import branch_lines, branches, modules_
 from compiler_lens.views.console.profile import profile_head
 from compiler_lens.views.page.gains import Tile, cost_of, gain_cell, tiles
 from compiler_lens.views.page.matter import PageContext
+from compiler_lens.views.text import flops, microseconds, nbytes, number, plural, times
 
 _COLUMNS = (
     "kernel\ncomputes", "=id", "=pass", "=kind", "#ops", "#launches", "#time", "#could gain\nbound by",

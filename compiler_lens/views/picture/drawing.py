@@ -18,10 +18,10 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, GraphStage, Recording
 from compiler_lens.render.picture.graphviz import run_dot
 from compiler_lens.render.picture.svg import to_svg
-from compiler_lens.render.text import microseconds, number, plural
 from compiler_lens.views.picture.labels import kept_words, op_words
 from compiler_lens.views.picture.scene import Picture, pair, picture
 from compiler_lens.views.picture.sheet import Sheet, beside, broken, single
+from compiler_lens.views.text import microseconds, number, plural
 from compiler_lens.views.words import STAGES
 
 _GRAPHS = 20  # of a function that a picture shows

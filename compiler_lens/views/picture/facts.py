@@ -10,8 +10,8 @@ from compiler_lens.facts.graphs.level_boxes import Box, BoxKind
 from compiler_lens.facts.kernels.graph_flow import Value
 from compiler_lens.facts.kernels.roofline import Bound
 from compiler_lens.recording.model import Node
-from compiler_lens.render.text import microseconds, nbytes, number, one_line, percent, plural
 from compiler_lens.views.picture.labels import name, op_name, op_words
+from compiler_lens.views.text import microseconds, nbytes, number, one_line, percent, plural
 from compiler_lens.views.words import kernel_kind
 
 _FACTS = 40  # lines of a tooltip

@@ -12,8 +12,8 @@ from compiler_lens.facts.graphs.level_tree import Group, GroupKind
 from compiler_lens.facts.kernels.graph_flow import Role, Value
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.recording.model import Node, SavedTensor, TensorSpec
-from compiler_lens.render.text import microseconds, nbytes, number, one_line, percent, plural
 from compiler_lens.views.picture.tints import Tint, work
+from compiler_lens.views.text import microseconds, nbytes, number, one_line, percent, plural
 from compiler_lens.views.words import kernel_kind
 from compiler_lens.views.words import op_name as whole_name
 

@@ -10,9 +10,9 @@ from compiler_lens.facts.graphs.level_boxes import BoxKind
 from compiler_lens.facts.kernels.graph_flow import Role
 from compiler_lens.recording.model import Node, SavedTensor
 from compiler_lens.render.picture.measure import TEXT, TITLE, text_width
-from compiler_lens.render.text import one_line, plural, short_paths
 from compiler_lens.views.picture.labels import amount, short
 from compiler_lens.views.picture.scene import Drawn, Picture, inside
+from compiler_lens.views.text import one_line, plural, short_paths
 
 _BETWEEN = 150.0  # room for the saved tensors' lines
 _HEAD = 26.0

@@ -13,7 +13,6 @@ from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLi
 from compiler_lens.render.console.code import language_of
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.render.page.tables import Block, figure, table
-from compiler_lens.render.text import flops, microseconds, nbytes, plural
 from compiler_lens.views import words
 from compiler_lens.views.console import diff_words as told
 from compiler_lens.views.console.diff_code import SAME_CODE
@@ -24,6 +23,7 @@ from compiler_lens.views.page.diff.code import compared
 from compiler_lens.views.page.diff.matter import Both, Half
 from compiler_lens.views.page.diff.pairs import Pair, by_change
 from compiler_lens.views.page.diff.tuning import tried_table
+from compiler_lens.views.text import flops, microseconds, nbytes, plural
 
 _LISTED = 99  # differences of one pair, told
 _SIDES = ("before", "after")

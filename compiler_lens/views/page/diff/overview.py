@@ -9,7 +9,6 @@ from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, GOOD, WARN
-from compiler_lens.render.text import plural, short_paths
 from compiler_lens.views import words
 from compiler_lens.views.console import diff_around_words as around_words
 from compiler_lens.views.console import diff_words as told
@@ -17,6 +16,7 @@ from compiler_lens.views.console.diff import around, cause, compile_time_words, 
 from compiler_lens.views.page.diff.kernels import change_hrefs
 from compiler_lens.views.page.diff.matter import Both
 from compiler_lens.views.page.diff.views import environment_rows
+from compiler_lens.views.text import plural, short_paths
 
 _CHANGES = 8
 _MOODS = {GOOD: "good", WARN: "warn", BAD: "bad"}

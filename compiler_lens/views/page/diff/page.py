@@ -10,7 +10,6 @@ from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.recording.redact import redacted_diff
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
-from compiler_lens.render.text import number, plural
 from compiler_lens.views.console import diff_words as told
 from compiler_lens.views.console.diff_views import Compared
 from compiler_lens.views.page.diff.kernels import change_table, changes, pair_details, pair_table
@@ -18,6 +17,7 @@ from compiler_lens.views.page.diff.matter import Both
 from compiler_lens.views.page.diff.overview import overview
 from compiler_lens.views.page.diff.tuning import autotune_blocks
 from compiler_lens.views.page.diff.views import graph_views
+from compiler_lens.views.text import number, plural
 
 # Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
 _VIEWS: Mapping[str, str] = {

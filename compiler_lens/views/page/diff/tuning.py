@@ -9,10 +9,10 @@ from compiler_lens.facts.kernels.tuned import Otherwise
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Recording
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.render.page.tables import Block, figure, table
-from compiler_lens.render.text import milliseconds, plural
 from compiler_lens.views import words
 from compiler_lens.views.console import diff_around_words as told
 from compiler_lens.views.page.diff.matter import Both
+from compiler_lens.views.text import milliseconds, plural
 
 _SIDES = ("before", "after")
 
