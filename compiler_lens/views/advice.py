@@ -24,7 +24,7 @@ from compiler_lens.facts.overview.findings import (
 )
 from compiler_lens.facts.program.coverage import Function, plain_function
 from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
-from compiler_lens.facts.recompiles.stories import RecompileCause, RecompileReport
+from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport
 from compiler_lens.recording.model import BreakOutcome
 from compiler_lens.views import words
 from compiler_lens.views.text import microseconds, one_line, percent, plural, seconds
@@ -64,7 +64,7 @@ def advice(finding: Finding, at: At) -> Advice:
         case BreakCard():
             return card_advice(evidence, at)
         case RecompileReport():
-            return story_advice(evidence, at)
+            return report_advice(evidence, at)
         case FrameFailed():
             return _failed(evidence, at)
         case Function():
@@ -139,37 +139,37 @@ def link(card: BreakCard) -> str:
     return f"{_SITE}{card.cause.gbid.lower()}.html" if card.cause.gbid else ""
 
 
-def story_advice(story: RecompileReport, at: At) -> Advice:
+def report_advice(report: RecompileReport, at: At) -> Advice:
     """What to do about the recompiles of a function: the fix for what changed most often."""
-    chapter = story.chapters[0]
-    others = len(story.chapters) - 1
+    cause = report.causes[0]
+    others = len(report.causes) - 1
     more = f"; and for {plural(others, 'other reason')}" if others else ""
-    limit = " It hit the recompile limit: calls that fit no compilation so far run eagerly." if story.limit else ""
-    price = f" {seconds(story.seconds)} of recompiling." if story.seconds else ""
-    what = f"was recompiled {often(story.recompiles)}: {changed(chapter)}{more}.{price}{limit}"
+    limit = " It hit the recompile limit: calls that fit no compilation so far run eagerly." if report.limit else ""
+    price = f" {seconds(report.seconds)} of recompiling." if report.seconds else ""
+    what = f"was recompiled {often(report.recompiles)}: {changed(cause)}{more}.{price}{limit}"
     again = (
-        f" {sentence(plural(story.repeats_breaks, 'graph break') + ' came again with that')}"
-        if (story.repeats_breaks)
+        f" {sentence(plural(report.repeats_breaks, 'graph break') + ' came again with that')}"
+        if (report.repeats_breaks)
         else ""
     )
     what += again
-    name = f"`{story.function.name}`" + (f" ({at(story.function)})" if story.function.file else "")
-    return Advice(name, what=what, change=chapter.fix.leave if story.benign else chapter.fix.change)
+    name = f"`{report.function.name}`" + (f" ({at(report.function)})" if report.function.file else "")
+    return Advice(name, what=what, change=cause.fix.leave if report.benign else cause.fix.change)
 
 
-def changed(chapter: RecompileCause) -> str:
+def changed(cause: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
-    values = series(chapter)
-    kind = "" if chapter.cause is CauseClass.OTHER else f" ({chapter.cause.value})"
-    name = one_line(chapter.subject, 80)
+    values = series(cause)
+    kind = "" if cause.kind is CauseClass.OTHER else f" ({cause.kind.value})"
+    name = one_line(cause.subject, 80)
     is_code = " of the " not in name
     subject = f"{f'`{name}`' if is_code else name} changed" if name else "torch gave no reason"
-    return f"{subject}{kind if chapter.subject else ''}{': ' + values if values else ''}"
+    return f"{subject}{kind if cause.subject else ''}{': ' + values if values else ''}"
 
 
-def series(chapter: RecompileCause, most: int = _SERIES) -> str:
+def series(cause: RecompileCause, most: int = _SERIES) -> str:
     """`8 → 4 → 1`, what repeats with its count."""
-    steps = chapter.series
+    steps = cause.series
     told = [one_line(s.value, 32) + (f" ×{s.times}" if s.times > 1 else "") if s.value else "?" for s in steps]  # noqa: RUF001
     return " → ".join(told[:most]) + (" → …" if len(told) > most else "")
 

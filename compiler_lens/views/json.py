@@ -27,7 +27,7 @@ from compiler_lens.facts.program.compilations import compilation_rows
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_kernels
-from compiler_lens.facts.recompiles.stories import RecompileCause, RecompileReport, recompile_reports
+from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport, recompile_reports
 from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import CompileId, Recompile, Recording
@@ -114,7 +114,7 @@ def _evidence(evidence: Any) -> Any:  # noqa: PLR0911 -- one for each kind
         case BreakCard():
             return _card(evidence)
         case RecompileReport():
-            return _story(evidence)
+            return _recompile_report(evidence)
         case Function(name=name):
             return {"function": name, "treatment": evidence.treatment, "reason": evidence.reason}
         case FrameFailed(frame, card):
@@ -314,37 +314,39 @@ def _side(side: LaunchRef) -> Data:
 
 
 def _recompiles(recording: Recording, selection: Selection) -> Data:
-    stories = [story for story in recompile_reports(recording) if any(selection.has(r) for r in _recompiles_of(story))]
-    return {"count": sum(s.recompiles for s in stories), "stories": [_story(s) for s in stories]}
+    reports = [
+        report for report in recompile_reports(recording) if any(selection.has(r) for r in _recompiles_of(report))
+    ]
+    return {"count": sum(s.recompiles for s in reports), "stories": [_recompile_report(s) for s in reports]}
 
 
-def _recompiles_of(story: RecompileReport) -> list[Recompile]:
-    return [change.recompile for chapter in story.chapters for change in chapter.changes]
+def _recompiles_of(report: RecompileReport) -> list[Recompile]:
+    return [change.recompile for cause in report.causes for change in cause.changes]
 
 
-def _story(story: RecompileReport) -> Data:
+def _recompile_report(report: RecompileReport) -> Data:
     return {
-        "function": story.function,
-        "compilations": story.compilations,
-        "seconds": story.seconds,
-        "limit": story.limit,
-        "benign": story.benign,
-        "repeats_breaks": story.repeats_breaks,
-        "chapters": [_chapter(chapter) for chapter in story.chapters],
+        "function": report.function,
+        "compilations": report.compilations,
+        "seconds": report.seconds,
+        "limit": report.limit,
+        "benign": report.benign,
+        "repeats_breaks": report.repeats_breaks,
+        "chapters": [_recompile_cause(cause) for cause in report.causes],
     }
 
 
-def _chapter(chapter: RecompileCause) -> Data:
+def _recompile_cause(cause: RecompileCause) -> Data:
     return {
-        "cause": chapter.cause,
-        "subject": chapter.subject,
-        "count": len(chapter.changes),
-        "series": chapter.series,
-        "changes": [{"old": c.old, "new": c.new, "recompile": c.recompile} for c in chapter.changes],
-        "fix": chapter.fix,
-        "line": chapter.line,
-        "seconds": chapter.seconds,
-        "benign": chapter.benign,
+        "cause": cause.kind,
+        "subject": cause.subject,
+        "count": len(cause.changes),
+        "series": cause.series,
+        "changes": [{"old": c.old, "new": c.new, "recompile": c.recompile} for c in cause.changes],
+        "fix": cause.fix,
+        "line": cause.line,
+        "seconds": cause.seconds,
+        "benign": cause.benign,
     }
 
 
@@ -459,7 +461,7 @@ def _file(view: FileView) -> Data:
                 "calls_break": one.calls_break,
                 "failures": one.failures,
                 "uncompiled": one.uncompiled,
-                "guards": [chapter.subject for chapter in one.guards],
+                "guards": [cause.subject for cause in one.guards],
             }
             for one in view.facts.values()
         ],

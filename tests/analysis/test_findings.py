@@ -21,7 +21,7 @@ from compiler_lens.facts.overview.findings import (
 )
 from compiler_lens.facts.overview.summary import summarize
 from compiler_lens.facts.program.coverage import Function
-from compiler_lens.facts.recompiles.stories import RecompileReport
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import (
     BreakCause,

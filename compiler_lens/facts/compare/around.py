@@ -23,7 +23,7 @@ from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.tuned import Otherwise, run_otherwise
 from compiler_lens.facts.program.coverage import coverage
-from compiler_lens.facts.recompiles.stories import recompile_reports
+from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import (
     AutotuneChoice,
@@ -164,9 +164,9 @@ def recompile_changes(before: Recording, after: Recording) -> tuple[RecompileCha
 
 def _recompiles(recording: Recording) -> Counter[tuple[str, str]]:
     counts: Counter[tuple[str, str]] = Counter()
-    for story in recompile_reports(recording):
-        for chapter in story.chapters:
-            counts[story.function.name, chapter.subject] += len(chapter.changes)
+    for report in recompile_reports(recording):
+        for cause in report.causes:
+            counts[report.function.name, cause.subject] += len(cause.changes)
     return counts
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from compiler_lens.facts.breaks.cards import break_cards, innermost
 from compiler_lens.facts.program.coverage import coverage
 from compiler_lens.facts.program.ownership import innermost_own
-from compiler_lens.facts.recompiles.stories import recompile_reports
+from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import (
     CaptureProblem,
     CompileId,
@@ -133,8 +133,8 @@ def count(recording: Recording) -> Counts:
 
 def _benign(recording: Recording) -> set[CompileId]:
     """The recompiles with which there is nothing to do."""
-    chapters = [chapter for story in recompile_reports(recording) if story.benign for chapter in story.chapters]
-    return {change.recompile.compile_id for chapter in chapters for change in chapter.changes}
+    causes = [cause for report in recompile_reports(recording) if report.benign for cause in report.causes]
+    return {change.recompile.compile_id for cause in causes for change in cause.changes}
 
 
 def _repeated(breaks: Sequence[GraphBreak], benign: Collection[CompileId]) -> int:

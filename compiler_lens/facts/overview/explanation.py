@@ -8,7 +8,7 @@ from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.overview.findings import Finding, findings
 from compiler_lens.facts.program.coverage import Coverage, coverage
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
-from compiler_lens.facts.recompiles.stories import RecompileReport, recompile_reports
+from compiler_lens.facts.recompiles.reports import RecompileReport, recompile_reports
 from compiler_lens.recording.model import Recording
 
 
@@ -43,5 +43,5 @@ def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:
     own = Ownership.of(user_paths)
     covered = coverage(recording, own)
     cards = break_cards(recording, own, covered)
-    stories = recompile_reports(recording, covered)
-    return Explanation(covered, cards, stories, findings(recording, covered, cards, stories))
+    reports = recompile_reports(recording, covered)
+    return Explanation(covered, cards, reports, findings(recording, covered, cards, reports))

@@ -9,7 +9,7 @@ from enum import Enum
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
 from compiler_lens.facts.program.coverage import Coverage, Frame, Function, Treatment
-from compiler_lens.facts.recompiles.stories import RecompileReport
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import Phase, phase_times
 from compiler_lens.recording.model import (
     BreakOutcome,
@@ -148,7 +148,7 @@ class Finding:
 
 
 def findings(
-    recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], stories: tuple[RecompileReport, ...]
+    recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], reports: tuple[RecompileReport, ...]
 ) -> tuple[Finding, ...]:
     """Everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if not covered.frames and not recording.graph_breaks:
@@ -158,8 +158,8 @@ def findings(
     found = [
         *(Finding(Severity.HIGH, failure) for failure in failed),
         *map(_card, left),
-        *map(_story, stories),
-        *_functions(covered, stories),
+        *map(_report, reports),
+        *_functions(covered, reports),
         *_cudagraphs(recording),
         *_idle(recording),
         *_bypassed(recording),
@@ -201,14 +201,14 @@ def _card(card: BreakCard) -> Finding:
     return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
 
 
-def _story(story: RecompileReport) -> Finding:
-    severity = Severity.HIGH if story.limit else Severity.INFO if story.benign else Severity.MEDIUM
-    return Finding(severity, story, story.seconds, Basis.MEASURED)
+def _report(report: RecompileReport) -> Finding:
+    severity = Severity.HIGH if report.limit else Severity.INFO if report.benign else Severity.MEDIUM
+    return Finding(severity, report, report.seconds, Basis.MEASURED)
 
 
-def _functions(covered: Coverage, stories: tuple[RecompileReport, ...]) -> Iterator[Finding]:
+def _functions(covered: Coverage, reports: tuple[RecompileReport, ...]) -> Iterator[Finding]:
     """Functions that run eagerly though nothing broke them, or hit a limit that no recompile was recorded of."""
-    told = any(story.limit for story in stories)
+    told = any(report.limit for report in reports)
     for function in () if told else covered.treated(Treatment.LIMIT):
         yield Finding(Severity.HIGH, function)
     for function in covered.treated(Treatment.EAGER):

@@ -12,7 +12,7 @@ from compiler_lens.facts.program.coverage import Function, Lines, Treatment, cov
 from compiler_lens.facts.program.ownership import Ownership, is_machinery
 from compiler_lens.facts.program.select import nearest
 from compiler_lens.facts.program.source import Definition, Sources, sources
-from compiler_lens.facts.recompiles.stories import RecompileCause, recompile_reports
+from compiler_lens.facts.recompiles.reports import RecompileCause, recompile_reports
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Node, Outcome, Recording, SourceLine
 
@@ -95,9 +95,9 @@ def source_view(recording: Recording, own: Ownership | None = None) -> tuple[Fil
         files.setdefault(source.file, _file(source.file, known))
     _note_graphs(recording.graphs, own, at)
     _note_breaks(recording, own, at)
-    for chapter in (chapter for story in recompile_reports(recording) for chapter in story.chapters):
-        if chapter.line is not None:
-            at(chapter.line).guards.append(chapter)
+    for cause in (cause for report in recompile_reports(recording) for cause in report.causes):
+        if cause.line is not None:
+            at(cause.line).guards.append(cause)
     _note_functions(coverage(recording, own).functions, files, known)
     return tuple(sorted((file.view(own) for file in files.values()), key=_worst_first))
 

@@ -12,7 +12,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.compilations import CompilationRow, compilation_rows
 from compiler_lens.facts.program.coverage import Coverage
 from compiler_lens.facts.program.ownership import UserPaths
-from compiler_lens.facts.recompiles.stories import RecompileReport
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.caches import CacheSummary, cache_summary
 from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import Recording
@@ -24,7 +24,7 @@ class Summary:
 
     coverage: Coverage
     cards: tuple[BreakCard, ...]
-    stories: tuple[RecompileReport, ...]
+    reports: tuple[RecompileReport, ...]
     rows: tuple[CompilationRow, ...]
     kernels: tuple[KernelGroup, ...]
     phases: PhaseTimes
@@ -53,7 +53,7 @@ def summarize(recording: Recording, user_paths: UserPaths = ()) -> Summary:
     return Summary(
         coverage=explained.coverage,
         cards=explained.cards,
-        stories=explained.recompiles,
+        reports=explained.recompiles,
         rows=compilation_rows(recording),
         kernels=kernel_groups(recording.kernels, view_nodes(recording.graphs)),
         phases=phase_times(recording.spans),

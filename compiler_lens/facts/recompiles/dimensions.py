@@ -69,11 +69,11 @@ def dimensions(recording: Recording) -> tuple[Dimension, ...]:
     groups: dict[tuple[CompileId, str], list[Symbol]] = {}
     for symbol in recording.symbols:
         if symbol.source and "._base" not in symbol.source:  # the tensor behind a view is no argument
-            key = facts.lives.first(symbol.compile_id), _name(symbol, facts)
+            key = facts.epochs.first(symbol.compile_id), _name(symbol, facts)
             groups.setdefault(key, []).append(symbol)
     of_frame: dict[CompileId, list[CompileId]] = {}
     for one in ids:
-        of_frame.setdefault(facts.lives.first(one), []).append(one)
+        of_frame.setdefault(facts.epochs.first(one), []).append(one)
     guards = _conditions(recording.guards, {s.compile_id for s in recording.symbols})
     made = [_dimension(name, group, of_frame.get(frame, ()), guards, facts) for (frame, name), group in groups.items()]
     return tuple(sorted(made, key=lambda dimension: not dimension.pins))

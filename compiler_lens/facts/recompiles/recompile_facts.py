@@ -1,4 +1,4 @@
-"""What stories of recompiles are told from, looked up once: homes, names, values; and the guard that decided."""
+"""What reports of recompiles are made from, looked up once: homes, names, values; and the guard that decided."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ class Facts:
     frame_homes: Mapping[FrameKey, FunctionName]
     breaks: Mapping[CompileId, Sequence[GraphBreak]]
     graphs: Mapping[CompileId, Sequence[Graph]]  # of Dynamo
-    lives: CompileEpoch
+    epochs: CompileEpoch
     names: Mapping[CompileId, Names] = field(default_factory=dict)  # of what took part in a recompile
     values: Mapping[CompileId, EntryValues] = field(default_factory=dict)
 
     def home(self, compile_id: CompileId) -> FunctionName:
         """The function that a compilation belongs to."""
         compilation = self.compilations.get(compile_id)
-        if compilation and not is_wrapper(compilation) and (home := self.homes.get(self.lives.first(compile_id))):
+        if compilation and not is_wrapper(compilation) and (home := self.homes.get(self.epochs.first(compile_id))):
             return home
         return self.homes.get(compile_id) or self.frame_homes.get(frame_key(compile_id)) or FunctionName("?")
 
@@ -102,17 +102,17 @@ class Decided:
 
 
 def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covered: Coverage | None = None) -> Facts:
-    """Everything that `decide` and the stories look up; names and values also of some other compilations."""
+    """Everything that `decide` and the reports look up; names and values also of some other compilations."""
     homes, frame_homes = _homes(covered or coverage(recording))
     compilations = {c.compile_id: c for c in reversed(recording.compilations)}
-    lives = _lives(recording)
+    epochs = _epochs(recording)
     wanted = {r.compile_id for r in recording.recompiles} | set(also)
-    wanted |= {lives.entry(r, f) for r in recording.recompiles for f in r.failures}
+    wanted |= {epochs.entry(r, f) for r in recording.recompiles for f in r.failures}
     breaks = _by_id(recording.graph_breaks, lambda b: b.compile_id)
     texts = sources(recording)
     dynamo = (g for g in recording.graphs if g.stage is GraphStage.DYNAMO)
     graphs = _by_id(dynamo, lambda g: g.compile_id)
-    facts = Facts(texts, compilations, homes, frame_homes, breaks, graphs, lives)
+    facts = Facts(texts, compilations, homes, frame_homes, breaks, graphs, epochs)
     names = _names(wanted, facts)
     values = entry_values(recording, frozenset(wanted), lambda i, text: readable(text, names[i]))
     return replace(facts, names=names, values=values)
@@ -125,7 +125,7 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     those that are left the newest, since older ones were outgrown before.
     """
     newest = sorted(recompile.failures, key=_number, reverse=True)[:_COMPARED]
-    told = [(f, _understood(recompile, f, facts), facts.lives.entry(recompile, f)) for f in newest]
+    told = [(f, _understood(recompile, f, facts), facts.epochs.entry(recompile, f)) for f in newest]
     if not told:
         return Decided(recompile, None, Failed(CauseClass.OTHER, "", ""))
     home = facts.home(recompile.compile_id)
@@ -171,7 +171,7 @@ def _number(failure: GuardFailure) -> tuple[int, int]:
 
 
 def _understood(recompile: Recompile, failure: GuardFailure, facts: Facts) -> Failed:
-    entry = facts.values.get(facts.lives.entry(recompile, failure), _UNSEEN)
+    entry = facts.values.get(facts.epochs.entry(recompile, failure), _UNSEEN)
     now = facts.values.get(recompile.compile_id, _UNSEEN)
     return understand(failure, facts.names.get(recompile.compile_id, Names()), entry, now)
 
@@ -203,7 +203,7 @@ def _homes(covered: Coverage) -> tuple[dict[CompileId, FunctionName], dict[Frame
     return homes, frames
 
 
-def _lives(recording: Recording) -> CompileEpoch:
+def _epochs(recording: Recording) -> CompileEpoch:
     times = {c.compile_id: c.started for c in recording.compilations}
     last = 0.0
     for recompile in recording.recompiles:  # they come in order; of a refused compilation a log has no start
@@ -237,7 +237,7 @@ def _names(
         if compilation is None:
             found[compile_id] = Names()
             continue
-        key = (facts.lives.first(compile_id), compilation.module)
+        key = (facts.epochs.first(compile_id), compilation.module)
         if key not in known:
             graphs, breaks = facts.graphs.get(compile_id, ()), facts.breaks.get(compile_id, ())
             known[key] = names_of(compilation, graphs, breaks, facts.texts)

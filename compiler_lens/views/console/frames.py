@@ -10,7 +10,7 @@ from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.program.coverage import Coverage, Frame, Function, Lines, Treatment, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.recompiles.stories import recompile_reports
+from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import BreakOutcome, CompileId, Outcome, Recording
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, joined, line, paragraph, title
@@ -59,9 +59,9 @@ def reasons_of(recording: Recording, own: Ownership, page: Page) -> Reasons:
         for event in card.events:
             if event.outcome in _EAGER:
                 found.setdefault(event.compile_id, f"{_BREAK} {number}: {why(card)}")
-    for story in recompile_reports(recording):
-        if story.limit:
-            found[story.limit] = f"recompiled {often(story.recompiles)}: {changed(story.chapters[0])}"
+    for report in recompile_reports(recording):
+        if report.limit:
+            found[report.limit] = f"recompiled {often(report.recompiles)}: {changed(report.causes[0])}"
     for compilation in recording.compilations:
         if compilation.outcome is Outcome.FAILED and compilation.failure and compilation.failure_line:
             found[compilation.compile_id] = f"{page.name(compilation.failure_line)}: {compilation.failure.gb_type}"

@@ -21,7 +21,7 @@ from compiler_lens.facts.overview.findings import (
 from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.recompiles.stories import RecompileReport
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, line, paragraph, title
 from compiler_lens.views import words

@@ -11,7 +11,7 @@ from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.dimensions import Dimension, dimensions
 from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
-from compiler_lens.facts.recompiles.stories import Change, RecompileCause, RecompileReport, Step, recompile_reports
+from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step, recompile_reports
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title
 from compiler_lens.views.text import one_line, plural, seconds, times
@@ -36,15 +36,15 @@ def _fine(count: int, of: int) -> str:
 
 def recompile_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC recompiles [ID]` shows: a card for every function that was compiled again."""
-    stories = [s for s in recompile_reports(recording) if _is_asked_for(s, selection)]
+    reports = [s for s in recompile_reports(recording) if _is_asked_for(s, selection)]
     sizes = _pinned(dimensions(recording), selection, page)
-    if not stories:
+    if not reports:
         return [line("No recompiles."), *sizes]
-    total, fine = sum(story.recompiles for story in stories), sum(story.benign for story in stories)
-    told = f"{plural(total, 'recompile')} of {plural(len(stories), 'function')}"
-    lines = [title("Recompiles", f"{told}, {_fine(fine, len(stories))}" if fine else told)]
-    for story in stories:
-        lines += [Text(), *_card(story, page)]
+    total, fine = sum(report.recompiles for report in reports), sum(report.benign for report in reports)
+    told = f"{plural(total, 'recompile')} of {plural(len(reports), 'function')}"
+    lines = [title("Recompiles", f"{told}, {_fine(fine, len(reports))}" if fine else told)]
+    for report in reports:
+        lines += [Text(), *_card(report, page)]
     return lines + sizes
 
 
@@ -54,8 +54,8 @@ def named(function: FunctionName, page: Page) -> Text:
     return line((function.name, PLACE), (place, DIM))
 
 
-def _is_asked_for(story: RecompileReport, selection: Selection) -> bool:
-    return any(selection.has(change.recompile) for chapter in story.chapters for change in chapter.changes)
+def _is_asked_for(report: RecompileReport, selection: Selection) -> bool:
+    return any(selection.has(change.recompile) for cause in report.causes for change in cause.changes)
 
 
 def _pinned(every: Sequence[Dimension], selection: Selection, page: Page) -> list[Text]:
@@ -74,38 +74,38 @@ def _pinned(every: Sequence[Dimension], selection: Selection, page: Page) -> lis
     return lines
 
 
-def _card(story: RecompileReport, page: Page) -> list[Text]:
-    lines = paragraph(_headline(story, page), page.width, 2)
-    if story.limit is not None:
-        told = f"the recompile limit was hit at [{story.limit}]: calls that fit none of these run eagerly"
+def _card(report: RecompileReport, page: Page) -> list[Text]:
+    lines = paragraph(_headline(report, page), page.width, 2)
+    if report.limit is not None:
+        told = f"the recompile limit was hit at [{report.limit}]: calls that fit none of these run eagerly"
         lines += paragraph(line((told, BAD)), page.width, 4)
-    if story.repeats_breaks:
-        breaks = plural(story.repeats_breaks, "graph break")
+    if report.repeats_breaks:
+        breaks = plural(report.repeats_breaks, "graph break")
         lines += paragraph(f"{breaks} came again with the recompiles: they are not new places", page.width, 4, DIM)
-    for chapter in story.chapters:
-        lines += _chapter(chapter, page)
+    for cause in report.causes:
+        lines += _cause(cause, page)
     return lines
 
 
-def _headline(story: RecompileReport, page: Page) -> Text:
-    place = f" ({page.at(story.function)})" if story.function.file else ""
-    parts = f", in {story.parts} parts" if story.parts > 1 else ""
-    changed = [_changed(chapter) for chapter in story.chapters[:_CAUSES]]
-    more = len(story.chapters) - _CAUSES
+def _headline(report: RecompileReport, page: Page) -> Text:
+    place = f" ({page.at(report.function)})" if report.function.file else ""
+    parts = f", in {report.parts} parts" if report.parts > 1 else ""
+    changed = [_changed(cause) for cause in report.causes[:_CAUSES]]
+    more = len(report.causes) - _CAUSES
     if more > 0:
         changed.append(plural(more, "other cause"))
-    told = f" was compiled {plural(story.compilations, 'time')}{parts}: {'; '.join(changed)}"
-    fine = [("; nothing to do", GOOD)] if story.benign else []
-    cost = f"; {seconds(story.seconds)}" if story.seconds else ""
-    return line((story.function.name, PLACE), (place, DIM), told, (cost, WARN), *fine)
+    told = f" was compiled {plural(report.compilations, 'time')}{parts}: {'; '.join(changed)}"
+    fine = [("; nothing to do", GOOD)] if report.benign else []
+    cost = f"; {seconds(report.seconds)}" if report.seconds else ""
+    return line((report.function.name, PLACE), (place, DIM), told, (cost, WARN), *fine)
 
 
-def _changed(chapter: RecompileCause) -> str:
-    if chapter.cause is CauseClass.DEAD_OBJECT:
-        return f"{chapter.subject} does not exist any more"
-    told = f"{chapter.subject or 'something'} changed"
-    series = series_text(chapter.series)
-    return " ".join(part for part in (told, series, f"({chapter.cause.value})") if part)
+def _changed(cause: RecompileCause) -> str:
+    if cause.kind is CauseClass.DEAD_OBJECT:
+        return f"{cause.subject} does not exist any more"
+    told = f"{cause.subject or 'something'} changed"
+    series = series_text(cause.series)
+    return " ".join(part for part in (told, series, f"({cause.kind.value})") if part)
 
 
 def series_text(steps: Sequence[Step]) -> str:
@@ -123,19 +123,19 @@ def _value(step: Step) -> str:
     return f"{text} {times(step.times)}" if step.times > 1 else text
 
 
-def _chapter(chapter: RecompileCause, page: Page) -> list[Text]:
-    count = f"  {times(len(chapter.changes))}"
-    lines = [line((chapter.subject or "unknown", CODE), (count, WARN), (f"  {chapter.cause.value}", DIM), indent=4)]
-    if chapter.line:
-        at = line((page.at(chapter.line), PLACE), (f"  {chapter.line.code.strip()}", CODE), indent=6)
+def _cause(cause: RecompileCause, page: Page) -> list[Text]:
+    count = f"  {times(len(cause.changes))}"
+    lines = [line((cause.subject or "unknown", CODE), (count, WARN), (f"  {cause.kind.value}", DIM), indent=4)]
+    if cause.line:
+        at = line((page.at(cause.line), PLACE), (f"  {cause.line.code.strip()}", CODE), indent=6)
         lines.append(at)
-    lines += _labelled("why ", chapter.fix.why, page)
-    if chapter.benign:
-        lines += _labelled("fine", chapter.fix.leave, page, GOOD)
-        lines += _labelled("else", chapter.fix.change, page)
+    lines += _labelled("why ", cause.fix.why, page)
+    if cause.benign:
+        lines += _labelled("fine", cause.fix.leave, page, GOOD)
+        lines += _labelled("else", cause.fix.change, page)
     else:
-        lines += _labelled("fix ", chapter.fix.change, page, WARN)
-    return [*lines, *_raw(chapter.changes, page)]
+        lines += _labelled("fix ", cause.fix.change, page, WARN)
+    return [*lines, *_raw(cause.changes, page)]
 
 
 def _labelled(label: str, text: str, page: Page, style: str = DIM) -> list[Text]:

@@ -20,7 +20,7 @@ from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.compilations import CompilationRow, folded
 from compiler_lens.facts.program.coverage import Function, Treatment, plain_function
 from compiler_lens.facts.program.ownership import UserPaths
-from compiler_lens.facts.recompiles.stories import RecompileReport
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.caches import CacheSummary, Warmth
 from compiler_lens.recording.model import CacheLayer, CacheResult, Environment, Outcome, Recording
 from compiler_lens.render.console.columns import Column, table
@@ -231,24 +231,24 @@ def _times_word(count: int, total: int) -> str:
 
 
 def _recompiles(summary: Summary, page: Page, room: Room) -> list[Text]:
-    if not summary.stories:
+    if not summary.reports:
         return []
-    total = sum(story.recompiles for story in summary.stories)
-    lines = [title("Recompiles", f"{plural(total, 'recompile')} of {plural(len(summary.stories), 'function')}")]
-    for story in summary.stories[: room.causes]:
-        lines += _story(story, page, room)
-    return lines + _more(len(summary.stories) - room.causes, "function", "recompiles", page)
+    total = sum(report.recompiles for report in summary.reports)
+    lines = [title("Recompiles", f"{plural(total, 'recompile')} of {plural(len(summary.reports), 'function')}")]
+    for report in summary.reports[: room.causes]:
+        lines += _report(report, page, room)
+    return lines + _more(len(summary.reports) - room.causes, "function", "recompiles", page)
 
 
-def _story(story: RecompileReport, page: Page, room: Room) -> list[Text]:
-    place = f"  {page.at(story.function)}" if story.function.file else ""
-    price = f"  {seconds(story.seconds)}" if story.seconds else ""
-    limit = "  limit hit: eager for anything new" if story.limit else "  as expected" if story.benign else ""
+def _report(report: RecompileReport, page: Page, room: Room) -> list[Text]:
+    place = f"  {page.at(report.function)}" if report.function.file else ""
+    price = f"  {seconds(report.seconds)}" if report.seconds else ""
+    limit = "  limit hit: eager for anything new" if report.limit else "  as expected" if report.benign else ""
     head = line(
-        (f"{times(story.recompiles):>5}  ", WARN), (story.function.name, PLACE), (place, DIM), price,
-        (limit, WARN if story.limit else DIM),
+        (f"{times(report.recompiles):>5}  ", WARN), (report.function.name, PLACE), (place, DIM), price,
+        (limit, WARN if report.limit else DIM),
     )  # fmt: skip
-    told = [line(changed(chapter), indent=7) for chapter in story.chapters[: room.wrapped]]
+    told = [line(changed(cause), indent=7) for cause in report.causes[: room.wrapped]]
     return [head, *told]
 
 

@@ -238,5 +238,5 @@ def _told(facts: LineFacts | None, digits: int, page: Page) -> Iterator[Text]:
         yield line((f"{_CALLS} break {number}", WARN), (" is in what is called here", DIM), indent=indent)
     for failure in facts.failures:
         yield line((f"{_FAILED} failed here", BAD), f": {failure}", indent=indent - 1)
-    for chapter in facts.guards:
-        yield line((_GUARD, _STYLES[_GUARD]), (f" {changed(chapter)}", DIM), indent=indent + 1)
+    for cause in facts.guards:
+        yield line((_GUARD, _STYLES[_GUARD]), (f" {changed(cause)}", DIM), indent=indent + 1)

@@ -21,7 +21,7 @@ from compiler_lens.facts.overview.findings import (
     failed_compilation,
 )
 from compiler_lens.facts.program.coverage import Function, Treatment
-from compiler_lens.facts.recompiles.stories import RecompileReport
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.render.console.page import Located
 from compiler_lens.render.page.ink import mood, plain
 from compiler_lens.views import words
@@ -113,7 +113,7 @@ def _href(finding: Finding, matter: PageContext) -> str:
         case BreakCard():
             place = evidence.place
         case RecompileReport():
-            place = evidence.chapters[0].line or evidence.function
+            place = evidence.causes[0].line or evidence.function
         case FrameFailed():
             place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
         case DisabledOnPurpose():
@@ -139,7 +139,7 @@ def _more(finding: Finding, matter: PageContext) -> str:
     if isinstance(evidence, BreakCard):
         return f"#/breaks/{1 + next(i for i, card in enumerate(matter.summary.cards) if card is evidence)}"
     if isinstance(evidence, RecompileReport):
-        return f"#/recompiles/{1 + next(i for i, story in enumerate(matter.summary.stories) if story is evidence)}"
+        return f"#/recompiles/{1 + next(i for i, report in enumerate(matter.summary.reports) if report is evidence)}"
     views: dict[type, str] = {
         CudagraphsSkipped: "cudagraphs", CacheBypassed: "caches", TinyGraphs: "graphs", PhaseDominates: "times",
         DeviceIdle: "kernels", DisabledOnPurpose: "source",

@@ -67,7 +67,7 @@ def _facts(facts: LineFacts, ink: PageLinks) -> dict[str, Any]:
     told += [["!", "follows", f" from break {n}", f"#/breaks/{n}"] for n in facts.follows]
     told += [["|", f"break {n}", " is in what is called here", f"#/breaks/{n}"] for n in facts.calls_break]
     told += [["x", "failed here", f": {failure}", "#/functions"] for failure in facts.failures]
-    told += [["g", "recompiled", f": {changed(chapter)}", "#/recompiles"] for chapter in facts.guards]
+    told += [["g", "recompiled", f": {changed(cause)}", "#/recompiles"] for cause in facts.guards]
     return {
         "marks": marks_of(facts),
         "code": _cut(facts.code),

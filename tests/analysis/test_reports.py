@@ -1,4 +1,4 @@
-"""Stories of recompiles: classes of causes, names, values, fixes; on real torch, from files, and by hand."""
+"""Reports of recompiles: classes of causes, names, values, fixes; on real torch, from files, and by hand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import sample_recordings as samples
 
 from compiler_lens import Lens, load
 from compiler_lens.facts.recompiles.recompile_fixes import FIXES, CauseClass
-from compiler_lens.facts.recompiles.stories import recompile_reports
+from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import (
     Compilation,
     CompileId,
@@ -43,16 +43,16 @@ def recorded(run) -> Recording:
     return lens.recording
 
 
-def values(chapter) -> str:
-    return " -> ".join((s.value or "?") + (f" x{s.times}" if s.times > 1 else "") for s in chapter.series)
+def values(cause) -> str:
+    return " -> ".join((s.value or "?") + (f" x{s.times}" if s.times > 1 else "") for s in cause.series)
 
 
-def chapters(recording) -> list:
-    return [chapter for story in recompile_reports(recording) for chapter in story.chapters]
+def causes(recording) -> list:
+    return [cause for report in recompile_reports(recording) for cause in report.causes]
 
 
 def told(recording) -> list[tuple[CauseClass, str, str]]:
-    return [(chapter.cause, chapter.subject, values(chapter)) for chapter in chapters(recording)]
+    return [(cause.kind, cause.subject, values(cause)) for cause in causes(recording)]
 
 
 # -- every class of cause, on real torch
@@ -70,11 +70,11 @@ def test_a_cause_has_its_class_its_name_and_its_values(scene):
         assert scene.cause is told(recording)[0][0]
     else:
         assert (scene.cause, scene.subject, series) in told(recording)
-    assert sum(story.recompiles for story in recompile_reports(recording)) == len(recording.recompiles)
-    for chapter in chapters(recording):
-        assert "{" not in chapter.fix.change
-        assert chapter.fix.why.endswith(".")
-        assert chapter.fix.leave.endswith(".")
+    assert sum(report.recompiles for report in recompile_reports(recording)) == len(recording.recompiles)
+    for cause in causes(recording):
+        assert "{" not in cause.fix.change
+        assert cause.fix.why.endswith(".")
+        assert cause.fix.leave.endswith(".")
 
 
 @pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.mended], ids=lambda scene: scene.name)
@@ -87,7 +87,7 @@ def test_every_class_has_a_fix_and_all_but_other_are_provoked_here():
     assert set(CauseClass) - {scene.cause for scene in SCENES} == {CauseClass.OTHER}
 
 
-# -- stories
+# -- reports
 
 
 @pytest.mark.parametrize(
@@ -104,9 +104,9 @@ def test_what_the_function_changes_itself_is_never_fine(code, is_counted):
     line = SourceLine("/app/model.py", 14, "forward", code)
     made = [Compilation(CompileId(0, i), "forward", "/app/model.py", 12, Outcome.COMPILED) for i in (0, 1)]
     failure = GuardFailure("0/0", "self.calls == 1", "self.calls", "1", "2", (line,))
-    (chapter,) = chapters(Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
-    assert chapter.benign != is_counted
-    assert ("brings another one" in chapter.fix.why) == is_counted
+    (cause,) = causes(Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    assert cause.benign != is_counted
+    assert ("brings another one" in cause.fix.why) == is_counted
 
 
 def test_what_a_break_hands_over_is_the_breaks():
@@ -116,21 +116,21 @@ def test_what_a_break_hands_over_is_the_breaks():
     made = [Compilation(CompileId(4, i), name, "/app/model.py", 37, Outcome.COMPILED) for i in (0, 1)]
     failure = GuardFailure("4/0", text, "L['___stack0']", "", "")
     run = Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(4, 1), (failure,)),))
-    (chapter,) = chapters(run)
-    assert chapter.fix.change.startswith("Mend the graph break at line 37:")
+    (cause,) = causes(run)
+    assert cause.fix.change.startswith("Mend the graph break at line 37:")
 
 
-def test_a_counter_that_reaches_the_limit_is_one_story_with_one_cause():
+def test_a_counter_that_reaches_the_limit_is_one_report_with_one_cause():
     (scene,) = (s for s in SCENES if s.name == "counter")
-    (story,) = recompile_reports(recorded(scene.run))
-    assert story.function.name == "Counter.forward"
-    assert (story.compilations, story.recompiles, len(story.chapters)) == (8, 8, 1)
-    assert story.limit == CompileId(0, 8)
-    assert story.chapters[0].line.code == "self.step += 1"
-    assert not story.benign
+    (report,) = recompile_reports(recorded(scene.run))
+    assert report.function.name == "Counter.forward"
+    assert (report.compilations, report.recompiles, len(report.causes)) == (8, 8, 1)
+    assert report.limit == CompileId(0, 8)
+    assert report.causes[0].line.code == "self.step += 1"
+    assert not report.benign
 
 
-def test_two_causes_in_turn_are_two_chapters():
+def test_two_causes_in_turn_are_two_causes():
     def run():
         f = compiled(scaled)
         f(torch.ones(3), 0.5)
@@ -138,17 +138,17 @@ def test_two_causes_in_turn_are_two_chapters():
         f(torch.ones(4), 0.25)
         f(torch.ones(4).double(), 0.25)
 
-    causes = {CauseClass.SIZE: True, CauseClass.FLOAT_ARGUMENT: True, CauseClass.DTYPE: False}
-    assert {chapter.cause: chapter.benign for chapter in chapters(recorded(run))} == causes
+    benign = {CauseClass.SIZE: True, CauseClass.FLOAT_ARGUMENT: True, CauseClass.DTYPE: False}
+    assert {cause.kind: cause.benign for cause in causes(recorded(run))} == benign
 
 
 def test_one_recompile_to_learn_that_a_size_varies_is_benign_and_a_second_for_one_of_one_too():
-    (story,) = recompile_reports(recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4, 2, 1)]))
-    assert [(c.cause, values(c)) for c in story.chapters] == [
+    (report,) = recompile_reports(recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4, 2, 1)]))
+    assert [(c.kind, values(c)) for c in report.causes] == [
         (CauseClass.BATCH_SIZE, "8 -> 4"),
         (CauseClass.ZERO_ONE, "4 -> 1"),
     ]
-    assert story.benign
+    assert report.benign
 
 
 def test_the_entry_that_came_closest_decides_not_the_newest():
@@ -161,7 +161,7 @@ def test_the_entry_that_came_closest_decides_not_the_newest():
             f(torch.ones(3, 3))
         f(torch.ones(4, 3))
 
-    assert [c.cause for c in chapters(recorded(run))] == [CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE]
+    assert [c.kind for c in causes(recorded(run))] == [CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE]
 
 
 def deciding(failures, *guards, modules=("", "", "")):
@@ -173,7 +173,7 @@ def deciding(failures, *guards, modules=("", "", "")):
     told = tuple(GuardFailure(f"0/{i}", f"{name} == {old}", name, old) for i, name, old in failures)
     held = tuple(Guard(CompileId(0, i), "EQUALS_MATCH", f"L['{n}'] == {v}", f"L['{n}']") for i, n, v in guards)
     recording = Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(0, 2), told),), guards=held)
-    return [chapter.subject for chapter in chapters(recording)]
+    return [cause.subject for cause in causes(recording)]
 
 
 def test_an_entry_whose_wish_another_entry_fulfils_does_not_decide():
@@ -240,9 +240,9 @@ def test_an_entry_that_could_never_have_fitted_does_not_decide():
 
 def test_two_classes_are_named():
     run = of_calls((2, "list"), (2, "dict"), failures=((is_list("0/0"),),))
-    (chapter,) = chapters(run)
-    assert chapter.cause is CauseClass.OBJECT_TYPE
-    assert chapter.fix.change == "Pass past as the same class at every call: it was list and dict."
+    (cause,) = causes(run)
+    assert cause.kind is CauseClass.OBJECT_TYPE
+    assert cause.fix.change == "Pass past as the same class at every call: it was list and dict."
 
 
 def test_an_entry_of_another_module_does_not_decide():
@@ -256,8 +256,8 @@ def test_breaks_that_come_again_with_each_recompile_are_counted():
         torch._dynamo.graph_break()
         return y * 2
 
-    (story,) = recompile_reports(recorded(lambda: [compiled(breaking)(torch.ones(3), m) for m in (True, False, None)]))
-    assert (story.recompiles, story.repeats_breaks) == (2, 2)
+    (report,) = recompile_reports(recorded(lambda: [compiled(breaking)(torch.ones(3), m) for m in (True, False, None)]))
+    assert (report.recompiles, report.repeats_breaks) == (2, 2)
 
 
 def test_a_rest_behind_a_break_belongs_to_its_function():
@@ -266,16 +266,16 @@ def test_a_rest_behind_a_break_belongs_to_its_function():
         torch._dynamo.graph_break()
         return y * x
 
-    (story,) = recompile_reports(recorded(lambda: [compiled(breaking)(torch.ones(n, 3)) for n in (3, 4)]))
-    assert (story.parts, story.recompiles, story.compilations) == (2, 2, 4)
-    assert [(c.subject, values(c)) for c in story.chapters] == [("x.shape[0]", "3 -> 4")]
-    assert story.benign  # once for each part
+    (report,) = recompile_reports(recorded(lambda: [compiled(breaking)(torch.ones(n, 3)) for n in (3, 4)]))
+    assert (report.parts, report.recompiles, report.compilations) == (2, 2, 4)
+    assert [(c.subject, values(c)) for c in report.causes] == [("x.shape[0]", "3 -> 4")]
+    assert report.benign  # once for each part
 
 
 def test_the_seconds_are_those_of_the_recompiles():
     recording = recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4)])
-    (story,) = recompile_reports(recording)
-    assert story.seconds == recording.compilations[1].seconds
+    (report,) = recompile_reports(recording)
+    assert report.seconds == recording.compilations[1].seconds
 
 
 # -- names
@@ -287,15 +287,15 @@ def test_a_librarys_module_has_the_names_of_its_forward():
         for n in (5, 7):
             model(torch.ones(n, 4))
 
-    (story,) = recompile_reports(recorded(run))
-    assert (story.function.name, story.chapters[0].subject) == ("Sequential.forward", "input.shape[0]")
-    assert "maybe_mark_dynamic(input, 0)" in story.chapters[0].fix.change
+    (report,) = recompile_reports(recorded(run))
+    assert (report.function.name, report.causes[0].subject) == ("Sequential.forward", "input.shape[0]")
+    assert "maybe_mark_dynamic(input, 0)" in report.causes[0].fix.change
 
 
 def test_a_value_inside_of_a_librarys_layer_points_to_the_users_line():
-    (chapter,) = chapters(recorded(lambda: [compiled(Encoder())(torch.ones(2, n, 4)) for n in (5, 7)]))[:1]
-    assert chapter.line.code == "return self.lin(hidden) * (1 if mask is None else mask)"
-    assert Path(chapter.line.file).is_absolute()
+    (cause,) = causes(recorded(lambda: [compiled(Encoder())(torch.ones(2, n, 4)) for n in (5, 7)]))[:1]
+    assert cause.line.code == "return self.lin(hidden) * (1 if mask is None else mask)"
+    assert Path(cause.line.file).is_absolute()
 
 
 WRAPPER = "/venv/lib/python3.11/site-packages/torch/_dynamo/external_utils.py"
@@ -315,14 +315,14 @@ SIZE = "tensor 'args[0]' size mismatch at index 0. expected 5, actual 7"
 
 
 def test_arguments_of_the_wrapper_are_told_by_place_where_nobody_knows_their_names():
-    (chapter,) = chapters(by_hand(SIZE, "args[0]"))
-    assert chapter.subject == "shape[0] of the first argument (args[0])"
-    assert "mark_dynamic(<first argument>, 0)" in chapter.fix.change
+    (cause,) = causes(by_hand(SIZE, "args[0]"))
+    assert cause.subject == "shape[0] of the first argument (args[0])"
+    assert "mark_dynamic(<first argument>, 0)" in cause.fix.change
 
 
 def test_arguments_of_the_wrapper_have_the_names_that_were_recorded():
-    (chapter,) = chapters(by_hand(SIZE, "args[0]", parameters=("input_ids", "mask")))
-    assert chapter.subject == "input_ids.shape[0]"
+    (cause,) = causes(by_hand(SIZE, "args[0]", parameters=("input_ids", "mask")))
+    assert cause.subject == "input_ids.shape[0]"
 
 
 def test_arguments_of_the_wrapper_are_looked_up_at_the_line_where_the_frame_was_traced():
@@ -330,7 +330,7 @@ def test_arguments_of_the_wrapper_are_looked_up_at_the_line_where_the_frame_was_
     line = SourceLine(MODEL, 3, "forward", "return input_ids + 1")
     graph = replace(graph, nodes=tuple(replace(node, source=(line,)) for node in graph.nodes))
     recording = replace(by_hand(SIZE, "args[0]"), graphs=(graph,))
-    assert [c.subject for c in chapters(recording)] == ["input_ids.shape[0]"]
+    assert [c.subject for c in causes(recording)] == ["input_ids.shape[0]"]
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_arguments_of_the_wrapper_are_looked_up_at_the_line_where_the_frame_was_
     ],
 )  # fmt: skip
 def test_torchs_names_become_the_authors(text, source, subject):
-    assert [c.subject for c in chapters(by_hand(text, source))] == [subject]
+    assert [c.subject for c in causes(by_hand(text, source))] == [subject]
 
 
 @pytest.mark.parametrize(
@@ -364,7 +364,7 @@ def test_a_value_on_the_stack_has_the_name_of_the_call_that_broke(line, subject)
     source = SourceFile(MODEL, f"def f(x):\n    pass\n    pass\n    {line}\n")
     recording = by_hand("___stack0 == 5", "___stack0", function="torch_dynamo_resume_in_f_at_4", file=MODEL, line=4)
     recording = replace(recording, sources=(source,))
-    assert [c.subject for c in chapters(recording)] == [subject]
+    assert [c.subject for c in causes(recording)] == [subject]
 
 
 # -- values
@@ -393,15 +393,15 @@ def test_a_guard_of_another_compilation_tells_nothing():
 
 
 @pytest.mark.parametrize("make", [samples.broken, samples.many, samples.hostile, samples.clean, samples.empty])
-def test_every_recompile_is_in_one_chapter_of_one_story(make):
+def test_every_recompile_is_in_one_cause_of_one_report(make):
     recording = make()
-    inside = [change.recompile for chapter in chapters(recording) for change in chapter.changes]
+    inside = [change.recompile for cause in causes(recording) for change in cause.changes]
     assert sorted(map(id, inside)) == sorted(map(id, recording.recompiles))
 
 
 def test_a_recompile_without_a_reason_or_a_compilation_is_told_all_the_same():
-    (story,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
-    assert (story.recompiles, story.chapters[0].cause, story.chapters[0].subject) == (1, CauseClass.OTHER, "")
+    (report,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
+    assert (report.recompiles, report.causes[0].kind, report.causes[0].subject) == (1, CauseClass.OTHER, "")
 
 
 def test_the_work_grows_with_the_recompiles(calls_of):

@@ -72,7 +72,7 @@ class Step:
 class RecompileCause:
     """All recompiles of a function for one cause."""
 
-    cause: CauseClass
+    kind: CauseClass
     subject: str  # what changed, in the author's names: "x.shape[0]", "self.step"; empty if torch gave no reason
     changes: tuple[Change, ...]
     fix: Fix
@@ -95,7 +95,7 @@ class RecompileReport:
     """Everything about the recompiles of one function."""
 
     function: FunctionName  # as its author names it: "Model.forward"
-    chapters: tuple[RecompileCause, ...]  # the most recompiles first
+    causes: tuple[RecompileCause, ...]  # the most recompiles first
     compilations: int  # how many times it was really compiled, the first times included
     parts: int  # frames that were recompiled: the function itself, and the rests of it behind graph breaks
     seconds: float  # of all recompiles
@@ -105,18 +105,18 @@ class RecompileReport:
     @property
     def recompiles(self) -> int:
         """How many times its compiled code did not fit."""
-        return sum(len(chapter.changes) for chapter in self.chapters)
+        return sum(len(cause.changes) for cause in self.causes)
 
     @property
     def benign(self) -> bool:
         """Whether there is nothing to do."""
-        return self.limit is None and all(chapter.benign for chapter in self.chapters)
+        return self.limit is None and all(cause.benign for cause in self.causes)
 
 
 def recompile_reports(recording: Recording, covered: Coverage | None = None) -> tuple[RecompileReport, ...]:
-    """A story for every function that was recompiled: those that need something done first, then by seconds.
+    """A report for every function that was recompiled: those that need something done first, then by seconds.
 
-    Every recompile of the recording is in exactly one chapter of one story. `covered` is its coverage, if known.
+    Every recompile of the recording is in exactly one cause of one report. `covered` is its coverage, if known.
     """
     if not recording.recompiles:
         return ()
@@ -127,11 +127,11 @@ def recompile_reports(recording: Recording, covered: Coverage | None = None) -> 
     members: dict[FunctionName, list[Compilation]] = {}
     for compilation in recording.compilations:
         members.setdefault(facts.home(compilation.compile_id), []).append(compilation)
-    stories = [_story(home, group, members.get(home, ()), facts) for home, group in groups.items()]
-    return tuple(sorted(stories, key=lambda s: (s.benign, s.limit is None, -s.seconds, -s.recompiles)))
+    reports = [_report(home, group, members.get(home, ()), facts) for home, group in groups.items()]
+    return tuple(sorted(reports, key=lambda s: (s.benign, s.limit is None, -s.seconds, -s.recompiles)))
 
 
-def _story(
+def _report(
     home: FunctionName, recompiles: Sequence[Recompile], members: Sequence[Compilation], facts: Facts
 ) -> RecompileReport:
     function = next((author_name(c, facts) for c in members if not c.resumes), home)
@@ -139,28 +139,28 @@ def _story(
     for decided in (decide(recompile, facts) for recompile in recompiles):
         names = facts.names[decided.recompile.compile_id]
         groups.setdefault((decided.failed.cause, phrase(decided.failed.subject, names)), []).append(decided)
-    chapters = [_chapter(cause, subject, group, function, facts) for (cause, subject), group in groups.items()]
-    frames = {facts.lives.first(recompile.compile_id) for recompile in recompiles}
-    ours = [c for c in members if facts.lives.first(c.compile_id) in frames]
+    causes = [_cause(kind, subject, group, function, facts) for (kind, subject), group in groups.items()]
+    frames = {facts.epochs.first(recompile.compile_id) for recompile in recompiles}
+    ours = [c for c in members if facts.epochs.first(c.compile_id) in frames]
     return RecompileReport(
         function,
-        tuple(sorted(chapters, key=lambda chapter: -len(chapter.changes))),
+        tuple(sorted(causes, key=lambda cause: -len(cause.changes))),
         sum(c.outcome is not Outcome.RECOMPILE_LIMIT for c in ours),
         len(frames),
-        sum(chapter.seconds for chapter in chapters),
+        sum(cause.seconds for cause in causes),
         next((c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT), None),
         sum(_repeated(recompile, facts) for recompile in recompiles),
     )
 
 
-def _chapter(
-    cause: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
+def _cause(
+    kind: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
 ) -> RecompileCause:
     changes = tuple(_changes(group, facts))
     line = next((line for decided in group if (line := _line(decided, facts))), None)
-    fix = _fix(cause, subject, line, group, facts)
+    fix = _fix(kind, subject, line, group, facts)
     return RecompileCause(
-        cause,
+        kind,
         subject,
         changes,
         replace(fix, change=_worded(fix.change, subject, function, changes)),
@@ -176,9 +176,9 @@ def _changes(group: Sequence[Decided], facts: Facts) -> Iterator[Change]:
         if this is None:
             return
         own, new = this.recompile.compile_id, this.failed.new
-        if not new and after and after.failure and facts.lives.entry(after.recompile, after.failure) == own:
+        if not new and after and after.failure and facts.epochs.entry(after.recompile, after.failure) == own:
             new = after.failed.old
-        yield Change(this, facts.lives.first(own), this.failed.old, new)
+        yield Change(this, facts.epochs.first(own), this.failed.old, new)
 
 
 def _by_frame(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
@@ -220,7 +220,7 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
     """Where the user's code depends on what changed: the failed guard's line, else that of the entry's guard on it."""
     if decided.failure is None:
         return None
-    entry = facts.lives.entry(decided.recompile, decided.failure)
+    entry = facts.epochs.entry(decided.recompile, decided.failure)
     found = _OF_TENSOR.match(decided.failed.subject)
     guarded = facts.values.get(entry, EntryValues()).lines.get(found["tensor"] if found else decided.failed.subject)
     stack = decided.failure.user_stack
@@ -237,7 +237,7 @@ def _first_use(source: str, graphs: Sequence[Graph]) -> SourceLine | None:
 
 
 def _repeated(recompile: Recompile, facts: Facts) -> int:
-    before = facts.lives.first(recompile.compile_id)
+    before = facts.epochs.first(recompile.compile_id)
     first = {_place(b) for b in facts.breaks.get(before, ())} if before != recompile.compile_id else set()
     return sum(_place(b) in first for b in facts.breaks.get(recompile.compile_id, ()))
 
@@ -252,15 +252,15 @@ def _place(event: GraphBreak) -> tuple[str, int] | None:
 _WRITTEN = (CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE)
 
 
-def _fix(cause: CauseClass, subject: str, line: SourceLine | None, group: Sequence[Decided], facts: Facts) -> Fix:
+def _fix(kind: CauseClass, subject: str, line: SourceLine | None, group: Sequence[Decided], facts: Facts) -> Fix:
     """The fix of a class, but for what the function writes itself and for what only a graph break hands over."""
     if all(decided.failure and "___stack" in decided.failure.source for decided in group):
         at = next((resumed_line(c) for d in group if (c := facts.compilations.get(d.recompile.compile_id))), None)
-        return replace(FIXES[cause], change=BEHIND_A_BREAK.replace("{line}", str(at))) if at else FIXES[cause]
+        return replace(FIXES[kind], change=BEHIND_A_BREAK.replace("{line}", str(at))) if at else FIXES[kind]
     varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
-    if cause not in _WRITTEN or varies or line is None or not _writes(line.code, subject):
-        return FIXES[cause]
-    return COUNTED_IN_MODULE if cause is CauseClass.MODULE_ATTRIBUTE else COUNTED
+    if kind not in _WRITTEN or varies or line is None or not _writes(line.code, subject):
+        return FIXES[kind]
+    return COUNTED_IN_MODULE if kind is CauseClass.MODULE_ATTRIBUTE else COUNTED
 
 
 def _writes(code: str, subject: str) -> bool:
