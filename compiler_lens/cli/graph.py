@@ -65,8 +65,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace) -> str:
-    from shutil import which
-
     from compiler_lens.decode.recording_file import open_recording
     from compiler_lens.recording.errors import UsageError
     from compiler_lens.views import words
@@ -78,9 +76,7 @@ def _text(args: argparse.Namespace) -> str:
     if args.output:
         check_is_other_file(Path(args.output), args.recording)
     recording = open_recording(args.recording)
-    drawing = draw(
-        recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part, graphviz=which("dot")
-    )
+    drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
     target = drawing.save(args.output or f"{drawing.name}.svg")
     unfinished = words.unfinished(recording.unfinished)
     return "".join(f"{told}\n" for told in (f"{target}: {one_line(drawing.title)}", unfinished) if told)

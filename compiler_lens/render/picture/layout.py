@@ -42,7 +42,6 @@ class Placement:
     height: float
     places: tuple[Point, ...]
     routes: tuple[tuple[Point, ...], ...]  # for each link: where it starts, the points it goes through, where it ends
-    curved: bool = False  # the points are those of Bezier curves
 
 
 @dataclass(slots=True)

@@ -160,8 +160,7 @@ def _through(drawn: Drawn, inner: Picture, left: float) -> Iterator[str]:
 
 
 def _line(line: Line, picture: Picture) -> Iterator[str]:
-    path = _bezier(line.points) if picture.curved else _path(line.points)
-    yield f'<path class="clg-l" d="{path}">{_title(_tensors(line.values))}</path>'
+    yield f'<path class="clg-l" d="{_path(line.points)}">{_title(_tensors(line.values))}</path>'
     if line.arrow:
         yield f'<path class="clg-a" d="{_arrow(line.points[-1], -1 if picture.up else 1)}"/>'
 
@@ -226,12 +225,6 @@ def _path(points: Sequence[Point]) -> str:
             bend = math.copysign(min(abs(y2 - y1) / 2, max(_BEND, abs(x2 - x1) / 2)), y2 - y1)
             told.append(f"C{_n(x1)} {_n(y1 + bend)} {_n(x2)} {_n(y2 - bend)} {_n(x2)} {_n(y2)}")
     return "".join(told)
-
-
-def _bezier(points: Sequence[Point]) -> str:
-    start = f"M{_n(points[0][0])} {_n(points[0][1])}"
-    threes = (points[first : first + 3] for first in range(1, len(points) - 2, 3))
-    return start + "".join("C" + " ".join(f"{_n(x)} {_n(y)}" for x, y in three) for three in threes)
 
 
 def _arrow(end: Point, way: int) -> str:

@@ -16,7 +16,6 @@ from compiler_lens.facts.graphs.level_tree import Group
 from compiler_lens.facts.graphs.levels import Levels, levels
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, GraphStage, Recording
-from compiler_lens.render.picture.graphviz import run_dot
 from compiler_lens.render.picture.svg import to_svg
 from compiler_lens.views.picture.labels import kept_words, op_words
 from compiler_lens.views.picture.scene import Picture, pair, picture
@@ -52,7 +51,6 @@ class Drawing:
     svg: str
     name: str
     level: Level | None = None
-    graphviz: str | None = None  # a path to Graphviz's `dot`, if there is one
 
     @property
     def dot(self) -> str:
@@ -95,7 +93,6 @@ def draw(  # noqa: PLR0913 -- what a user chooses
     module: str = "",
     depth: int | None = None,
     part: int | None = None,
-    graphviz: str | None = None,
 ) -> Drawing:
     """A graph of a recording as a picture.
 
@@ -109,7 +106,6 @@ def draw(  # noqa: PLR0913 -- what a user chooses
         depth: how many levels of modules to open in place; without it, as many as stay readable.
         part: which, of a graph that the backend was given in several parts (DDP splits it), counted from 1; without it,
             the largest.
-        graphviz: a path to Graphviz's `dot`, to place boxes with; only used where nothing is opened in place.
 
     Raises:
         UsageError: there is no such graph or module; says what there is.
@@ -123,20 +119,20 @@ def draw(  # noqa: PLR0913 -- what a user chooses
         return _frame(recording, choice, depth)
     if choice.view == graph_choice.TRAINING:
         return _training(recording, choice, depth)
-    return _one(recording, choice, module, depth, graphviz)
+    return _one(recording, choice, module, depth)
 
 
-def _one(recording: Recording, choice: Choice, module: str, depth: int | None, graphviz: str | None) -> Drawing:
+def _one(recording: Recording, choice: Choice, module: str, depth: int | None) -> Drawing:
     known = levels(recording, choice.graph, kernels=choice.view.startswith(graph_choice.KERNELS))
     group = choose_module(known, module)
-    drawn = picture(known, group, depth, graphviz=graphviz)
+    drawn = picture(known, group, depth)
     title = _title(recording, choice, group.module)
     note = level_note(known, group) + _others(choice) + _end(recording)
     if drawn.stopped is not None:
         opened = f"opened {plural(drawn.stopped, 'level')} deep" if drawn.stopped else "nothing opened"
         note += f"; {opened}, with more it could not be read"
     svg = to_svg(single(drawn), title, note=note)
-    return Drawing(title, svg, _name(choice, group.module), known.level(group), graphviz)
+    return Drawing(title, svg, _name(choice, group.module), known.level(group))
 
 
 def level_note(known: Levels, group: Group) -> str:
@@ -239,10 +235,6 @@ def _png(drawing: Drawing) -> bytes:
     try:
         import cairosvg
 
-        return bytes(cairosvg.svg2png(bytestring=drawing.svg.encode(), scale=_scale(drawing.svg)))
-    except (ImportError, OSError):  # OSError: the cairo library is not there
-        pass
-    made = run_dot(drawing.graphviz, ["-Tpng"], drawing.dot) if drawing.graphviz and drawing.level else None
-    if made is None:
-        raise UsageError("no PNG: that needs pip install cairosvg, or Graphviz; an .svg opens in any browser")
-    return made
+    except (ImportError, OSError) as error:  # OSError: the cairo library is not there
+        raise UsageError("no PNG: that needs pip install compiler_lens[png]; an .svg opens in any browser") from error
+    return bytes(cairosvg.svg2png(bytestring=drawing.svg.encode(), scale=_scale(drawing.svg)))

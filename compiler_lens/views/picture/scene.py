@@ -11,7 +11,6 @@ from compiler_lens.facts.graphs.level_boxes import Box, BoxKind, Edge, Level
 from compiler_lens.facts.graphs.level_tree import Group, GroupKind
 from compiler_lens.facts.graphs.levels import Levels
 from compiler_lens.recording.model import Node
-from compiler_lens.render.picture.graphviz import place_with
 from compiler_lens.render.picture.layout import Link, Placement, Point, place
 from compiler_lens.render.picture.measure import TEXT, TITLE, text_width
 from compiler_lens.views.picture import labels
@@ -72,7 +71,6 @@ class Picture:
     captions: tuple[Caption, ...]
     ports: Mapping[str, tuple[tuple[str, float], ...]]  # "in", "out": values that cross the edge, and where
     up: bool = False  # upside down
-    curved: bool = False  # lines are Bezier curves, point by point
     stopped: int | None = None  # how many levels are opened, where that is fewer than were asked for
 
 
@@ -86,13 +84,10 @@ def inside(picture: Picture, x: float = 0.0, y: float = 0.0) -> Iterator[tuple[f
             yield from inside(drawn.inner, left, y + drawn.y + HEADER)
 
 
-def picture(
-    levels: Levels, group: Group | None = None, depth: int | None = None, *, graphviz: str | None = None
-) -> Picture:
+def picture(levels: Levels, group: Group | None = None, depth: int | None = None) -> Picture:
     """A level as a picture. `depth` is how many levels are opened in place; None: as many as stay readable."""
     opened, deep, more = _opened(levels, group or levels.root, depth)
-    style = _Style(levels, opened, graphviz=graphviz if not opened else None)
-    drawn = _picture(style, levels.level(group), {})
+    drawn = _picture(_Style(levels, opened), levels.level(group), {})
     return replace(drawn, stopped=deep) if more and depth is not None else drawn
 
 
@@ -114,7 +109,6 @@ class _Style:
 
     levels: Levels
     opened: frozenset[int]  # identities of the groups that are opened
-    graphviz: str | None = None
     tallest: float = 1000.0
 
 
@@ -172,10 +166,7 @@ def _picture(style: _Style, level: Level, crossing: Mapping[str, str]) -> Pictur
     _link(style.levels, plan)
     sizes = [(each.width, each.height) for each in drawn]
     sizes += [(text_width(word, TEXT) + 8, _LABEL_HEIGHT) for word in plan.words]
-    placed = place_with(style.graphviz, sizes, plan.links) if style.graphviz else None
-    if placed is None or placed.height > style.tallest:  # Graphviz knows no columns
-        placed = place(sizes, plan.links, first=tops, last=bottoms, tallest=style.tallest)
-    return _assembled(plan, placed)
+    return _assembled(plan, place(sizes, plan.links, first=tops, last=bottoms, tallest=style.tallest))
 
 
 def _is_port(box: Box, crossing: Mapping[str, str], way: str) -> bool:
@@ -283,4 +274,4 @@ def _assembled(plan: _Plan, placed: Placement) -> Picture:
         for way, numbers in (("in", plan.tops), ("out", plan.bottoms))
     }
     size = (placed.width, placed.height)
-    return Picture(*size, tuple(boxes), tuple(lines), tuple(captions), crossing, curved=placed.curved)
+    return Picture(*size, tuple(boxes), tuple(lines), tuple(captions), crossing)
