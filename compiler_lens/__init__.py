@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from compiler_lens.measure.what_if import what_if
     from compiler_lens.named import named_lens
     from compiler_lens.recording.model import Recording
+    from compiler_lens.render.picture.drawing import Drawing, draw
     from compiler_lens.views.comparison import Diff, diff
-    from compiler_lens.views.picture.drawing import Drawing, draw
 
 __all__ = [
     "CaptureError",
@@ -58,8 +58,8 @@ _WHERE = {
     "Diff": "compiler_lens.views.comparison",
     "diff": "compiler_lens.views.comparison",
     "Explanation": "compiler_lens.facts.overview.explanation",
-    "Drawing": "compiler_lens.views.picture.drawing",
-    "draw": "compiler_lens.views.picture.drawing",
+    "Drawing": "compiler_lens.render.picture.drawing",
+    "draw": "compiler_lens.render.picture.drawing",
     "explain": "compiler_lens.facts.overview.explanation",
     "Lens": "compiler_lens.lens",
     "Recording": "compiler_lens.recording.model",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from compiler_lens.facts.program.ownership import UserPaths
     from compiler_lens.measure.profile import Profiled
     from compiler_lens.measure.what_if import Result
-    from compiler_lens.views.picture.drawing import Drawing
+    from compiler_lens.render.picture.drawing import Drawing
 
 
 class Lens:
@@ -141,7 +141,7 @@ class Lens:
         part: int | None = None,
     ) -> Drawing:
         """A graph as a picture, which a notebook shows; `.save("x.svg")` writes it. See `compiler_lens.draw`."""
-        from compiler_lens.views.picture.drawing import draw
+        from compiler_lens.render.picture.drawing import draw
 
         return draw(self.recording, stage, compile_id, module=module, depth=depth, part=part)
 

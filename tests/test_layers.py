@@ -26,6 +26,7 @@ THIRD_PARTY = {
     "rich": {"capture", "render", "views", "cli"},
     "jinja2": {"render"},
     "markupsafe": {"render", "views"},
+    "graphviz": {"render"},
     "pydot": {"render"},
     "cairosvg": {"render", "views"},
 }

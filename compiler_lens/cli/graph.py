@@ -67,8 +67,8 @@ def run(args: argparse.Namespace) -> int:
 def _text(args: argparse.Namespace) -> str:
     from compiler_lens.decode.recording_file import open_recording
     from compiler_lens.recording.errors import UsageError
+    from compiler_lens.render.picture.drawing import FORMATS, draw
     from compiler_lens.views import words
-    from compiler_lens.views.picture.drawing import FORMATS, draw
     from compiler_lens.views.text import one_line
 
     if args.output and Path(args.output).suffix.lower() not in FORMATS:

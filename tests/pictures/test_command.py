@@ -1,9 +1,8 @@
-"""`compiler-lens graph` and `lens.graph`, with and without Graphviz, and what they say when something is not there."""
+"""`compiler-lens graph` and `lens.graph`, and what they say when something is not there."""
 
 from __future__ import annotations
 
 import os
-import stat
 import sys
 import types
 import xml.etree.ElementTree as ET
@@ -15,7 +14,6 @@ import pytest
 import compiler_lens
 from compiler_lens import UsageError, draw
 from compiler_lens.cli import main
-from compiler_lens.render.picture import graphviz
 
 TRIG = str(made.DATA / "trig.clens.gz")
 GPT = str(made.GPU / "gpt-default-cold.clens.gz")
@@ -24,16 +22,6 @@ GPT = str(made.GPU / "gpt-default-cold.clens.gz")
 @pytest.fixture(autouse=True)
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    (tmp_path / "bin").mkdir()
-
-
-def program(tmp_path, text):
-    """A `dot` of this text on the PATH."""
-    path = tmp_path / "bin" / "dot"
-    path.write_text(f"#!{sys.executable}\n{text}\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return str(path)
 
 
 def said(capsys, *args):
@@ -88,17 +76,17 @@ def test_a_recording_without_graphs():
         draw(compiler_lens.Recording())
 
 
-def test_no_png_without_a_program(tmp_path, capsys, monkeypatch):
+def test_no_png_without_cairosvg(tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "cairosvg", None)
     status, out, err = said(capsys, TRIG, "-o", "x.png")
     assert (status != 0, out) == (True, "")
-    assert "no PNG: that needs pip install cairosvg, or Graphviz" in err
+    assert "no PNG: that needs pip install compiler_lens[png]; an .svg opens in any browser" in err
     assert not (tmp_path / "x.png").exists()
 
 
 def test_a_png_is_no_larger_than_cairo_can_hold(tmp_path, monkeypatch):
     """Its limit is 32,767 pixels on a side; beyond that it raises an error of its own."""
-    from compiler_lens.views.picture.drawing import Drawing
+    from compiler_lens.render.picture.drawing import Drawing
 
     asked = []
     fake = types.SimpleNamespace(svg2png=lambda bytestring, scale: asked.append(scale) or b"png")
@@ -121,67 +109,6 @@ def test_more_depth_than_there_is_room_for_is_said(tmp_path, capsys):
     deep = compiler_lens.Recording(graphs=(made.graph_of(ops),))
     assert "; opened 1 level deep, with more" in draw(deep, "dynamo", depth=99).svg
     assert "opened" not in draw(compiler_lens.load(GPT), "dynamo", depth=99).svg
-
-
-PLAIN = """
-import sys
-text = sys.stdin.read()
-names = [line.split()[0] for line in text.splitlines() if line.startswith("n") and "[shape" in line]
-arrows = [line.split() for line in text.splitlines() if "->" in line]
-print("graph 1 4", len(names))
-for k, name in enumerate(names):
-    print("node", name, 2, len(names) - k - 0.5, 1, 0.5, '""', "solid box black lightgrey")
-for tail, _, head, *_ in arrows:
-    print("edge", tail, head, 4, 2, 3, 2, 2.9, 2, 2.5, 2, 2, "solid black")
-print("stop")
-"""
-
-
-def test_graphviz_places_the_boxes_where_it_is_there(tmp_path):
-    recording = compiler_lens.load(TRIG)
-    own = draw(recording, "dynamo").svg
-    theirs = draw(recording, "dynamo", graphviz=program(tmp_path, PLAIN)).svg
-    ET.fromstring(theirs)
-    assert theirs != own
-    assert theirs.count("<rect") == own.count("<rect")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "raise SystemExit(1)",
-        "print('graph 1 2')",
-        "print('nonsense')",
-        "print('graph 1 x y')",
-        "import sys; sys.stdout.buffer.write(b'\\xff\\xfe')",
-        "",
-        'print("unclosed \\"quote")',
-        "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)",
-    ],
-)
-def test_a_failing_graphviz_costs_nothing(tmp_path, text):
-    recording = compiler_lens.load(TRIG)
-    assert draw(recording, "dynamo", graphviz=program(tmp_path, text)).svg == draw(recording, "dynamo").svg
-
-
-def test_graphviz_is_not_asked_for_what_would_not_fit_a_screen(tmp_path):
-    recording = compiler_lens.load(GPT)
-    tall = program(tmp_path, PLAIN.replace("1 4", "1 9"))
-    assert draw(recording, "backward", depth=0, graphviz=tall).svg == draw(recording, "backward", depth=0).svg
-
-
-def test_a_hanging_graphviz_is_given_up(tmp_path):
-    dot = program(tmp_path, "import time; time.sleep(600)")
-    assert graphviz.place_with(dot, [(10, 10)], [], seconds=0.3) is None
-
-
-def test_a_graphviz_that_leaves_a_child_behind_is_given_up(tmp_path):
-    text = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(30)']); time.sleep(600)"
-    assert graphviz.place_with(program(tmp_path, text), [(10, 10)], [], seconds=1.0) is None
-
-
-def test_no_graphviz_at_all():
-    assert graphviz.place_with("/no/such/dot", [(10, 10)], []) is None
 
 
 def test_a_loaded_recording_is_drawn_without_torch():

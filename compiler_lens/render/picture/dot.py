@@ -1,4 +1,4 @@
-"""A level in Graphviz's language, for who wants to take it further. The same recording gives the same bytes."""
+"""A level in Graphviz's language, for those who take it further. The same recording gives the same bytes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from compiler_lens.views.text import one_line
 _SHAPES = {BoxKind.INPUT: "ellipse", BoxKind.OUTPUT: "ellipse", BoxKind.OP: "box", BoxKind.GROUP: "box"}
 
 
-def to_dot(level: Level, title: str) -> str:
-    """One level, its groups closed, as DOT."""
+def to_pydot(level: Level, title: str) -> pydot.Dot:
+    """Return one level, its groups closed."""
     graph = pydot.Dot("level", graph_type="digraph", label=_quoted(title), labelloc="t", fontname="Helvetica")
     graph.set_node_defaults(fontname="Helvetica", fontsize="11", style=_quoted("filled,rounded"))
     graph.set_edge_defaults(fontname="Helvetica", fontsize="9", color=_quoted("#93a0b0"))
@@ -24,7 +24,7 @@ def to_dot(level: Level, title: str) -> str:
     for edge in level.edges:
         words = labels.edge_label(edge) if len(edge.values) > 1 or level.boxes[edge.source].group else ""
         graph.add_edge(pydot.Edge(f"n{edge.source}", f"n{edge.target}", label=_quoted(words)))
-    return str(graph.to_string())
+    return graph
 
 
 def _node(number: int, box: Box, within: str) -> pydot.Node:

@@ -15,9 +15,9 @@ from compiler_lens.facts.graphs.level_tree import Group, GroupKind
 from compiler_lens.facts.graphs.levels import Levels, levels
 from compiler_lens.recording.model import Compilation, CompileId, Direction, Graph, GraphStage, Kernel, Recording
 from compiler_lens.render.page.ink import address
+from compiler_lens.render.picture.drawing import TITLES, Drawing, draw, draw_frame, level_note
 from compiler_lens.render.picture.svg import to_svg
 from compiler_lens.views.page.matter import PageContext
-from compiler_lens.views.picture.drawing import TITLES, Drawing, draw, draw_frame, level_note
 from compiler_lens.views.picture.scene import picture
 from compiler_lens.views.picture.sheet import single
 from compiler_lens.views.text import clean

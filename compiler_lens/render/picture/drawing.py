@@ -7,6 +7,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from compiler_lens.facts.graphs import graph_choice
 from compiler_lens.facts.graphs.frame_graphs import FramePieces, frame_pieces
@@ -22,6 +23,10 @@ from compiler_lens.views.picture.scene import Picture, pair, picture
 from compiler_lens.views.picture.sheet import Sheet, beside, broken, single
 from compiler_lens.views.text import microseconds, number, plural
 from compiler_lens.views.words import STAGES
+
+if TYPE_CHECKING:
+    from graphviz import Source
+    from pydot import Dot
 
 _GRAPHS = 20  # of a function that a picture shows
 _OTHERS = 4  # compilations that are named
@@ -54,12 +59,30 @@ class Drawing:
 
     @property
     def dot(self) -> str:
-        """The picture's own level, its groups closed, in Graphviz's language."""
-        from compiler_lens.render.picture.dot import to_dot
+        """The picture's own level, its groups closed, in Graphviz's language. Raises `UsageError` as `pydot` does."""
+        return str(self.pydot().to_string())
+
+    def pydot(self) -> Dot:
+        """Return the picture's own level, its groups closed, as a `pydot.Dot`.
+
+        Raises:
+            UsageError: the picture shows several graphs.
+        """
+        from compiler_lens.render.picture.dot import to_pydot
 
         if self.level is None:
             raise UsageError(f"no DOT of {self.title}: it shows several graphs; draw one of them by its stage")
-        return to_dot(self.level, self.title)
+        return to_pydot(self.level, self.title)
+
+    def graphviz(self) -> Source:
+        """Return the text of `dot` as a `graphviz.Source`, which renders where Graphviz is installed.
+
+        Raises:
+            UsageError: the picture shows several graphs.
+        """
+        from graphviz import Source
+
+        return Source(self.dot, filename=f"{self.name}.gv")
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a file, in the format that its name ends with: .svg, .dot or .png."""
