@@ -1,16 +1,48 @@
-"""What every test is held to: it leaves torch as it found it."""
+"""What every test is held to: it leaves torch as it found it. And what the run says last: what it did not try."""
 
 import gc
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
 import pytest
 
 # torch would compile a program for each extension of the processor, in every process with caches of its own: 5 s.
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "1")  # what the processor says of itself is enough
+
+# How to get what the tests of a marker need.
+_NEEDS = {"browser": "browser tests: apt-get install chromium", "gpu": "GPU tests: need a CUDA device"}
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Say after pytest's own last line what was skipped, and how to get it."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and (skipped := reporter.stats.get("skipped")):
+        reporter.write_line(not_tested(skipped))
+
+
+def not_tested(skipped: Iterable[pytest.CollectReport | pytest.TestReport]) -> str:
+    """Return one line on skipped tests, the kinds that a machine can be made to run first."""
+    kinds = Counter(_kind(report) for report in skipped)
+    known = [kind for kind in _NEEDS.values() if kind in kinds]
+    others = sorted(kind for kind in kinds if kind not in known)
+    return "not tested: " + "; ".join(f"{kinds[kind]} {kind}" for kind in known + others)
+
+
+def _kind(report: pytest.CollectReport | pytest.TestReport) -> str:
+    unit = "module"
+    if isinstance(report, pytest.TestReport):
+        unit = "test"
+        for marker, kind in _NEEDS.items():
+            if marker in report.keywords:
+                return kind
+    reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+    return f"{unit}: {reason.removeprefix('Skipped: ')}"
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from browser import Browser
+from browser import CHROMIUM, Browser
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if CHROMIUM is None and item.get_closest_marker("browser"):
+        pytest.skip("no Chromium on the PATH")
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,12 @@ from typing import Any
 
 import pages
 import pytest
-from browser import CHROMIUM
 
 from compiler_lens.recording.model import Direction
 from compiler_lens.render.page.page import report_page
 from compiler_lens.views.text import clean
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
+pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ from typing import Any
 
 import pages
 import pytest
-from browser import CHROMIUM
 
 import compiler_lens
 from compiler_lens.cli import main
@@ -45,8 +44,6 @@ PAIRS = {
     "mended": (pages.FILES["broken"], CPU / "base.clens.gz"),
 }
 ALL = sorted(PAIRS)
-
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
 
 
 @cache
@@ -468,7 +465,7 @@ def addresses(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {name: (folder / f"{name}.html").as_uri() for name in made}
 
 
-@needs_chromium
+@pytest.mark.browser
 @pytest.mark.parametrize("name", [*ALL, "hostile", "redacted"])
 def test_every_view_shows_something(name: str, open_page: Any, addresses: dict[str, str]) -> None:
     page_ = open_page(name)
@@ -491,7 +488,7 @@ def test_every_view_shows_something(name: str, open_page: Any, addresses: dict[s
     assert page_.run("document.querySelectorAll('img, iframe, script[src]').length") == 0
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_from_the_summary_to_the_code_and_back(open_page: Any) -> None:
     page_ = open_page("op")
     page_.click(".changes li:nth-child(4) a")
@@ -513,7 +510,7 @@ def test_from_the_summary_to_the_code_and_back(open_page: Any) -> None:
     page_.wait("document.querySelector('#view-overview.on')")
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_a_kernel_is_found_by_the_name_that_it_had(open_page: Any) -> None:
     page_ = open_page("op", "#/kernel/0_0/cpp_fused_relu_1")
     assert page_.texts("main h1") == ["cpp_fused_relu_1 → cpp_fused_silu_1"]
@@ -526,7 +523,7 @@ def test_a_kernel_is_found_by_the_name_that_it_had(open_page: Any) -> None:
     assert "No such kernel" in page_.texts("main .view.on")[0]
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_kernels_are_sorted_and_filtered_and_identical_ones_are_a_line(open_page: Any) -> None:
     page_ = open_page("modes", "#/kernels")
     assert page_.run("[...document.querySelectorAll('main details')].every((one) => !one.open)")
@@ -539,7 +536,7 @@ def test_kernels_are_sorted_and_filtered_and_identical_ones_are_a_line(open_page
     assert all("merged" in row for row in page_.run(rows))
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_on_a_narrow_screen_sides_are_one_below_the_other(open_page: Any) -> None:
     page_ = open_page("op", "#/kernel/0_0/cpp_fused_silu_1")
     boxes = "[...document.querySelector('.beside .other').children].map((e) => e.getBoundingClientRect()).map(({x, y}) => [x, y])"
@@ -559,7 +556,7 @@ def test_on_a_narrow_screen_sides_are_one_below_the_other(open_page: Any) -> Non
         page_.ask("Emulation.setDeviceMetricsOverride", width=1400, height=900, deviceScaleFactor=1, mobile=False)
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_it_can_be_read_dark_and_light_and_by_a_screen_reader(open_page: Any) -> None:
     page_ = open_page("op", "#/kernel/0_0/cpp_fused_silu_1")
     script = """[...document.querySelectorAll('.beside .half, .beside code span, .from code, .sides-of td, .was, .is')].map((e) => {
@@ -579,7 +576,7 @@ def test_it_can_be_read_dark_and_light_and_by_a_screen_reader(open_page: Any) ->
                 assert node.get("name", {}).get("value"), (view, node)
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_without_scripts_the_summary_stands(open_page: Any) -> None:
     page_ = open_page("modes")
     with page_.without_scripts():

@@ -10,7 +10,7 @@ from typing import Any
 
 import pages
 import pytest
-from browser import CHROMIUM, Browser
+from browser import Browser
 
 import compiler_lens
 from compiler_lens.facts.kernels.kernel_rows import Costs
@@ -20,8 +20,7 @@ from compiler_lens.views.page.gains import tiles
 from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import flops, microseconds
 
-STYLE = Path(compiler_lens.__file__).parent / "render" / "html" / "page.css"
-needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on the PATH: Debian has it as `chromium`")
+STYLE = Path(compiler_lens.__file__).parent / "render" / "page" / "page.css"
 
 
 @pytest.fixture(scope="module")
@@ -125,14 +124,14 @@ def test_a_kernel_has_what_autotuning_tried_for_it() -> None:
     assert all(block["table"] in listed for block in tried.values())
 
 
-@needs_chromium
+@pytest.mark.browser
 @pytest.mark.parametrize("width", [1180, 1400])
 def test_no_kernel_is_cut_off(open_page: Any, width: int) -> None:
     page = open_page("gpt", "#/kernels", width)
     assert page.run("document.querySelector('.data').offsetWidth <= document.querySelector('.scroll').clientWidth")
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_kernels_are_found_and_sorted_by_what_they_compute(open_page: Any) -> None:
     page = open_page("gpt", "#/kernels")
     before = page.texts("tbody td:first-child .beneath")
@@ -150,7 +149,7 @@ def test_kernels_are_found_and_sorted_by_what_they_compute(open_page: Any) -> No
 # -- graphs
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_stages_stand_in_two_rows_at_most(open_page: Any) -> None:
     page = open_page("gpt", "#/graphs/0_0", 1180)
     tops = page.run("[...new Set([...document.querySelectorAll('.tabs li')].map((one) => one.offsetTop))].length")
@@ -161,7 +160,7 @@ def test_stages_stand_in_two_rows_at_most(open_page: Any) -> None:
     )
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_another_stage_shows_the_module_around_the_place(open_page: Any) -> None:
     page = open_page("gpt", "#/graphs/0_0/forward/net.norm_1")
     to = "[...document.querySelectorAll('.tabs a')].find((one) => one.title === '{}').hash"
@@ -176,7 +175,7 @@ def test_another_stage_shows_the_module_around_the_place(open_page: Any) -> None
     assert page.run(to.format("Dynamo graph")) == "#/graphs/0_0/dynamo" + ("/net" if "net" in levels["dynamo"] else "")
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_graphs_begin_with_functions_and_their_breaks(open_page: Any) -> None:
     page = open_page("broken", "#/graphs")
     page.wait("document.querySelector('.shot svg')")
@@ -193,7 +192,7 @@ def test_graphs_begin_with_functions_and_their_breaks(open_page: Any) -> None:
 # -- source
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_a_file_opens_at_its_first_marked_line(open_page: Any) -> None:
     data = pages.data(pages.page("gpt"))
     file = data["file"][0]
@@ -205,7 +204,7 @@ def test_a_file_opens_at_its_first_marked_line(open_page: Any) -> None:
     )
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_the_end_of_a_long_line_is_reached(open_page: Any) -> None:
     page = open_page("gpt", "#/source/models.py:22", 1180)
     page.wait("document.querySelector('.row.sel')")
@@ -233,7 +232,7 @@ def _in_microseconds(told: str) -> float:
     return float(figure) * {"µs": 1, "ms": 1000}[unit]
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_a_line_and_a_kernel_lead_to_their_nodes(open_page: Any) -> None:
     page = open_page("gpt", "#/source/models.py:24")
     page.wait("document.querySelector('.nodes a[title=\"AOT backward graph\"]')")
@@ -250,7 +249,7 @@ def test_a_line_and_a_kernel_lead_to_their_nodes(open_page: Any) -> None:
     assert page.run("document.querySelector('.canvas .near title').textContent").startswith(f"kernel {name}\n")
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_a_name_that_ends_in_a_number_is_not_found_in_a_longer_one(open_page: Any) -> None:
     page = open_page("gpt", "#/graphs/0_0/forward?find=models.py%3A2")
     assert page.texts(".tools [role=status]") == ["not in this picture"]
@@ -259,7 +258,7 @@ def test_a_name_that_ends_in_a_number_is_not_found_in_a_longer_one(open_page: An
 # -- narrow, and on paper
 
 
-@needs_chromium
+@pytest.mark.browser
 @pytest.mark.parametrize("name", ["gpt", "broken"])
 def test_on_a_phone_only_boxes_scroll_sideways(open_page: Any, name: str) -> None:
     page = open_page(name, "#/overview", 390)
@@ -270,7 +269,7 @@ def test_on_a_phone_only_boxes_scroll_sideways(open_page: Any, name: str) -> Non
         assert page.run("document.documentElement.scrollWidth <= innerWidth"), view
 
 
-@needs_chromium
+@pytest.mark.browser
 def test_on_paper_code_stands_below_the_picture(open_page: Any) -> None:
     page = open_page("gpt", "#/graphs/0_0/forward", 800)
     page.wait("document.querySelector('.listing')")
