@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from compiler_lens.cli.output import add_look, check_width, printed
 from compiler_lens.recording.errors import UsageError
+from compiler_lens.views.registry import REPORT, VIEWS, Asks, view_named
 
 if TYPE_CHECKING:
     from compiler_lens.facts.program.select import Selection
     from compiler_lens.recording.model import Recording
 
-_REPORT = "report"
 _LISTED = 20  # recordings of a folder that a message names
-
-_VIEWS: Mapping[str, str] = {
-    "findings": "everything worth knowing, ranked: severity, cost, what to change",
-    "breaks": "graph breaks by place in your code: why, and what to change",
-    "graphs": "compilations; with ID its graphs, with ID STAGE the code of one",
-    "kernels": "every kernel, and the lines and modules that it is for; with ID, LINE, MODULE or KERNEL those of it",
-    "kernel": "one kernel by NAME, or a part of it: from your lines to its launches and its source",
-    "line": "what became of a LINE, model.py:41, or of a MODULE, layers.3.attn; alone, every line with kernels",
-    "profile": "how long each kernel takes, against the least that this device needs; the same can be named as there",
-    "fusion": "launches that share memory and are not one kernel: what that costs, and why",
-    "recompiles": "what changed from one compilation of a function to the next, and what to do",
-    "guards": "the conditions for reusing compiled code; with ID every one",
-    "caches": "hit, miss or bypass, for every question to torch's caches",
-    "times": "compile time by phase, by compilation, by torch's own events",
-    "frames": "what became of every function: compiled, skipped, failed",
-    "source": "your file line by line: compiled, broken, eager; with FILE[:LINE] that one",
-    "autotune": "what max-autotune tried for each op, and what won",
-    "cudagraphs": "which graphs run as CUDA graphs, and why not the others",
-    "environment": "versions, device, changed settings, gaps in the recording",
-}
 
 _EPILOG = (
     "views:\n"
-    + "\n".join(f"  {view:<12} {told}" for view, told in _VIEWS.items())
+    + "\n".join(f"  {view.name:<12} {view.answers}" for view in VIEWS)
     + """
 
 ID is a compile id as torch prints it, 0/1 or [0/1]; a frame alone, 0, means all its compilations.
@@ -71,7 +51,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument(
         "recording", metavar="REC", nargs="?", help="a recording, a TORCH_TRACE log, or a folder with one of them"
     )
-    parser.add_argument("view", metavar="VIEW", nargs="?", default=_REPORT, help="what to look at, see below")
+    parser.add_argument("view", metavar="VIEW", nargs="?", default=REPORT, help="what to look at, see below")
     parser.add_argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name")
     parser.add_argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name")
     parser.add_argument(
@@ -97,8 +77,8 @@ def _named(args: argparse.Namespace) -> str:
 
     named = args.recording
     path = Path(named or ".")
-    rest = [] if args.view == _REPORT else [args.view, *args.what]
-    if named is None or (named in _VIEWS and not path.exists()):
+    rest = [] if args.view == REPORT else [args.view, *args.what]
+    if named is None or (view_named(named) and not path.exists()):
         raise UsageError(f"show which recording? {_meant(recordings_in(Path()), [named or '', *rest])}")
     found = recordings_in(path) if path.is_dir() else ()
     if len(found) > 1:
@@ -119,19 +99,23 @@ def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Say at once what is wrong with the command; reading a large recording takes a moment."""
-    if args.view != _REPORT and args.view not in _VIEWS:
+    view = view_named(args.view)
+    if args.view != REPORT and view is None:
         from compiler_lens.facts.program.select import nearest
 
-        meant = nearest(args.view, _VIEWS)
+        names = [view.name for view in VIEWS]
+        meant = nearest(args.view, names)
         hint = f" Did you mean {meant}?" if meant else ""
-        raise UsageError(f"no view {args.view!r}.{hint} There are {', '.join(_VIEWS)}")
-    if args.view == "kernel" and len(args.what) != 1:
+        raise UsageError(f"no view {args.view!r}.{hint} There are {', '.join(names)}")
+    asks = view.asks if view else Asks.NOTHING
+    if asks is Asks.KERNEL and len(args.what) != 1:
         raise UsageError("which kernel? compiler-lens show REC kernel NAME, and `kernels` lists the names")
-    most = {_REPORT: 0, "graphs": 2}.get(args.view, 1)
-    if len(args.what) > most:
-        raise UsageError(f"too much: {' '.join(args.what[most:])} (view {args.view} takes {most} of ID or NAME)")
+    if len(args.what) > asks.most:
+        raise UsageError(
+            f"too much: {' '.join(args.what[asks.most :])} (view {args.view} takes {asks.most} of ID or NAME)"
+        )
     check_width(args.width)
-    if args.id and args.view != "kernel":
+    if args.id and asks is not Asks.KERNEL:
         raise UsageError(f"--id goes with `kernel`; here: compiler-lens show REC {args.view} {args.id}")
 
 
@@ -148,7 +132,7 @@ def _text(args: argparse.Namespace) -> str:
     from compiler_lens.render.console.open_page import page_for
 
     color = False if args.no_color else None
-    if args.view == _REPORT:
+    if args.view == REPORT:
         return report(recording, width=args.width, color=color, path=args.recording, user_paths=selection.user_paths)
     page = page_for(recording, width=args.width, color=color, path=args.recording)
     return view(recording, args.view, page, selection)
@@ -157,17 +141,20 @@ def _text(args: argparse.Namespace) -> str:
 def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
     from compiler_lens.facts.program.select import Selection, select_ids, select_kernels, select_launches, select_stage
 
-    if args.view == "kernel":
-        ids = select_ids(recording, args.id) if args.id else None
-        select_kernels(recording, args.what[0], ids)
-        return Selection(ids=ids, kernel=args.what[0])
     own = tuple(args.user_path or ())
-    if args.view == "source":
-        return Selection(file=args.what[0] if args.what else "", user_paths=own)
-    if args.view == "line":
-        return Selection(place=args.what[0] if args.what else "", user_paths=own)
-    if args.view in {"kernels", "profile"} and args.what:
-        return select_launches(recording, args.what[0], own)
-    ids = select_ids(recording, args.what[0]) if args.what else None
+    view = view_named(args.view)
+    named = args.what[0] if args.what else ""
+    match view.asks if view else Asks.NOTHING:
+        case Asks.KERNEL:
+            ids = select_ids(recording, args.id) if args.id else None
+            select_kernels(recording, named, ids)
+            return Selection(ids=ids, kernel=named, user_paths=own)
+        case Asks.FILE:
+            return Selection(file=named, user_paths=own)
+        case Asks.LINE:
+            return Selection(place=named, user_paths=own)
+        case Asks.LAUNCHES if named:
+            return select_launches(recording, named, own)
+    ids = select_ids(recording, named) if named else None
     stage = select_stage(recording, ids, args.what[1]) if ids and len(args.what) > 1 else None
     return Selection(ids=ids, stage=stage, user_paths=own)

@@ -33,6 +33,7 @@ from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import CompileId, Recompile, Recording
 from compiler_lens.views.advice import advice, effect, link, why
 from compiler_lens.views.profile_data import profile_data
+from compiler_lens.views.registry import view_named
 
 # 1: the first.
 FORMAT = 1
@@ -42,7 +43,11 @@ Data = dict[str, Any]
 
 def to_json(recording: Recording, view: str = "report", selection: Selection = EVERYTHING) -> str:
     """One view of a recording as a JSON document, in ASCII."""
-    data = {"format": FORMAT, "view": view} | _VIEWS[view](recording, selection)
+    found = view_named(view)
+    if view in _VIEWS or found is None:  # not a Document yet
+        data = {"format": FORMAT, "view": view} | _VIEWS[view](recording, selection)
+    else:
+        data = {"format": FORMAT, "view": view} | plain(found.document(recording, selection).data)
     return json.dumps(plain(data), indent=1, allow_nan=False)
 
 
@@ -350,13 +355,6 @@ def _recompile_cause(cause: RecompileCause) -> Data:
     }
 
 
-def _guards(recording: Recording, selection: Selection) -> Data:
-    return {
-        "guards": [g for g in recording.guards if selection.has(g)],
-        "symbols": [s for s in recording.symbols if selection.has(s)],
-    }
-
-
 def _caches(recording: Recording, selection: Selection) -> Data:
     return _cache_counts(recording) | {"lookups": [c for c in recording.caches if selection.has(c)]}
 
@@ -494,7 +492,6 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "line": _line,
     "fusion": _fusion,
     "recompiles": _recompiles,
-    "guards": _guards,
     "caches": _caches,
     "times": _times,
     "frames": _frames,

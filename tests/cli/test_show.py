@@ -81,7 +81,7 @@ def test_each_view_is_json_on_demand(capsys, args):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["kernals"], "no view 'kernals'. Did you mean kernels? There are findings, breaks,"),
+        (["kernals"], "no view 'kernals'. Did you mean kernels? There are findings, source,"),
         (["graphs", "9/9"], "no compilation '9/9' in this recording: it has 0/0, 0/1,"),
         (["graphs", "0/0", "foward"], "Did you mean forward?"),
         (["kernel", "cpp_fused_add_mul_2"], "Did you mean cpp_fused_add_mul_1?"),

@@ -34,6 +34,7 @@ class Selection:
     file: str = ""  # for the source view
     place: str = ""  # a line, `model.py:41`, a module, `layers.3.attn`, or of launches a kernel: what became of it
     user_paths: UserPaths = ()  # what counts as the user's own besides what is not installed
+    folds_nothing: bool = False  # every row is wanted, also where a summary would do: for the page
 
     def has(self, fact: Owned) -> bool:
         """Whether a fact belongs to what was asked for."""

@@ -49,10 +49,15 @@ def report(
 
 def view(recording: Recording, name: str, page: Page, selection: Selection = EVERYTHING) -> str:
     """One of the views behind the report, whole or of a part of the recording."""
+    from compiler_lens.render.console.document import document_lines
     from compiler_lens.render.console.page import render
     from compiler_lens.views.console.views import VIEWS
+    from compiler_lens.views.registry import view_named
 
-    return render(VIEWS[name](recording, selection, page), page)
+    found = view_named(name)
+    if name in VIEWS or found is None:  # not a Document yet
+        return render(VIEWS[name](recording, selection, page), page)
+    return render(document_lines(found.document(recording, selection), page), page)
 
 
 def html_fragment(recording: Recording) -> str:

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import MIN_WIDTH, Page, terminal
-from compiler_lens.views.text import short_paths
+from compiler_lens.render.names import FileNames
 
 _PLAIN_WIDTH = 80  # of a file or a pipe, as terminals had it
 _WIDEST = 140  # longer lines are hard to read
@@ -26,7 +25,7 @@ def page_for(recording: Recording, *, width: int | None = None, color: bool | No
         width=max(width, MIN_WIDTH) if width else terminal_width(),
         target=_quoted(path),
         color=wants_color() if color is None else color,
-        paths=short_paths(_files(recording)),
+        names=FileNames.of(recording),
     )
 
 
@@ -48,13 +47,6 @@ def html_of(lines: Iterable[Text], page: Page) -> str:
     for one in lines:
         console.print(one, overflow="ellipsis", no_wrap=True, crop=False)
     return console.export_html(inline_styles=True, code_format=_PRE)
-
-
-def _files(recording: Recording) -> Iterable[str]:
-    found = {c.file for c in recording.compilations}
-    found.update(at.file for c in recording.compilations for at in c.stack)
-    found.update(at.file for b in recording.graph_breaks for at in b.user_stack)
-    return [file for file in found if is_own(file)]
 
 
 def _quoted(path: str) -> str:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from rich.cells import set_cell_size
 from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
+from compiler_lens.render.names import FileNames
+from compiler_lens.views.document import Located
 from compiler_lens.views.text import clean, one_line
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"
@@ -20,16 +21,6 @@ TITLE, PLACE, CODE, DIM = "bold", "bold", "cyan", "dim"
 Part = str | tuple[str, str] | Text  # text, text with a style, or text that is clean and styled already
 
 MIN_WIDTH = 40
-_SEPARATORS = ("site-packages/", "dist-packages/")
-
-
-class Located(Protocol):
-    """Anything with a place in a file."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,24 +30,19 @@ class Page:
     width: int
     target: str = "REC"  # what to type after `compiler-lens show`
     color: bool = False
-    paths: Mapping[str, str] = field(default_factory=dict)
+    names: FileNames = field(default_factory=FileNames)
 
     def at(self, place: Located) -> str:
         """`model.py:41`, the file as short as it is clear."""
-        return f"{self.path(place.file)}:{place.line}" if place.file else "an unknown place"
+        return self.names.at(place)
 
     def name(self, place: Located) -> str:
         """`model.py:41`, without the package of a package's file: where there is little room."""
-        return f"{self.path(place.file).rpartition('…/')[2]}:{place.line}"
+        return self.names.short_at(place)
 
     def path(self, file: str) -> str:
         """A file as short as it is clear; a file of a package by its package."""
-        file = file.replace("\\", "/")
-        for separator in _SEPARATORS:
-            if separator in file:
-                package, _, rest = file.rpartition(separator)[2].partition("/")
-                return f"{package}/…/{rest.rpartition('/')[2]}" if "/" in rest else f"{package}/{rest}".rstrip("/")
-        return self.paths.get(file) or "/".join(file.rsplit("/", 2 if file.endswith("__init__.py") else 1)[1:]) or file
+        return self.names.file(file)
 
     def show(self, rest: str = "") -> str:
         """The command that shows more."""

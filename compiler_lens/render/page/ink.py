@@ -12,7 +12,9 @@ from rich.text import Text
 from compiler_lens.facts.overview.source_view import FileView
 from compiler_lens.recording.model import CompileId, Kernel, Recording
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.console.page import BAD, GOOD, WARN, Located, Page
+from compiler_lens.render.console.page import BAD, GOOD, WARN, Page
+from compiler_lens.render.names import FileNames
+from compiler_lens.views.document import Located
 from compiler_lens.views.text import clean, short_paths
 
 _WIDE = 100_000  # columns: a browser folds lines itself
@@ -27,16 +29,19 @@ Cell = str | tuple[Any, ...]
 class PageLinks:
     """Names and addresses of everything that the page shows."""
 
+    names: FileNames
     page: Page  # that of the console, as wide as can be: names are the same there
     files: Mapping[str, str]  # the files of the source view, each by its address
     kernels: Mapping[int, str]  # by id: the address of each kernel
+    addresses: tuple[str, ...]  # of the kernels, in the order of `Recording.kernels`
 
     @classmethod
     def of(cls, recording: Recording, views: Sequence[FileView], path: str) -> PageLinks:
         """Of a recording."""
         page = page_for(recording, width=_WIDE, color=False, path=path)
+        kernels = _kernel_addresses(recording.kernels)
         files = {view.file: clean(name) for view, name in zip(views, _short(views), strict=True)}
-        return cls(page, files, _kernel_addresses(recording.kernels))
+        return cls(page.names, page, files, kernels, tuple(kernels[id(kernel)] for kernel in recording.kernels))
 
     def at(self, place: Located) -> str:
         """`model.py:41`."""
@@ -51,6 +56,10 @@ class PageLinks:
     def kernel(self, kernel: Kernel) -> str:
         """The kernel's own view."""
         return f"#/kernel/{self.kernels[id(kernel)]}"
+
+    def kernel_at(self, index: int) -> str:
+        """The view of a kernel, by its place in the recording."""
+        return f"#/kernel/{self.addresses[index]}"
 
     @staticmethod
     def graph(compile_id: CompileId, stage: str = "") -> str:

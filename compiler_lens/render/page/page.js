@@ -216,6 +216,14 @@
     grow();
     return [list, more];
   }
+  // Tables of a view that stands in the page already: made when it is first looked at.
+  async function fillTables(view) {
+    for (const holder of view.querySelectorAll(".later[data-table]")) {
+      const block = (await data(holder.dataset.of))[Number(holder.dataset.table)];
+      holder.classList.remove("later");
+      holder.replaceChildren(table(block, true));
+    }
+  }
   const blocks = (listed) => listed.filter(Boolean).map((block) => (block.table !== undefined ? table(block) : make("p", { class: "quiet" }, block.text)));
 
   // -- the strip of the whole run: a compilation's width is its seconds, its parts are its phases
@@ -585,7 +593,7 @@
 
   // -- views and addresses
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
-  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), guards: tabular("guards", "Guards"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip(await data("strip"))), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune, cudagraphs: tabular("cudagraphs", "CUDA graphs") };
+  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip(await data("strip"))), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune, cudagraphs: tabular("cudagraphs", "CUDA graphs") };
   // The page of two recordings has views of its own, in a script before this one.
   const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, thing, text, highlightedLines, listing, table, sliced, blocks }) : ownViews;
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
@@ -614,7 +622,7 @@
       clearTimeout(soon);
       if (mine !== turn) return; // somebody went on meanwhile
       drawn.replaceChildren(...made.flat(Infinity).filter(Boolean));
-    } else { here = null; reset(); }
+    } else { here = null; reset(); if (fixed) await fillTables(fixed); if (mine !== turn) return; }
     document.querySelectorAll("main > .view").forEach((one) => one.classList.remove("on"));
     const target = fixed || (VIEWS[view] ? drawn : $("view-overview"));
     target.classList.add("on");

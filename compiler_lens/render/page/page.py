@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from compiler_lens.facts.program.ownership import UserPaths
+from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
+from compiler_lens.render.page.document import DocumentPart, document_part
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
 from compiler_lens.render.page.tables import (
@@ -15,7 +17,6 @@ from compiler_lens.render.page.tables import (
     cache_blocks,
     compilation_blocks,
     cudagraph_blocks,
-    guard_blocks,
     strip,
     time_blocks,
 )
@@ -27,6 +28,7 @@ from compiler_lens.views.page.kernels import kernel_details, kernel_lines, kerne
 from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.page.overview import overview
 from compiler_lens.views.page.sources import LEGEND, source_data
+from compiler_lens.views.registry import VIEWS
 
 # Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
 _VIEWS: Mapping[str, str] = {
@@ -37,7 +39,6 @@ _VIEWS: Mapping[str, str] = {
     "breaks": "Graph breaks",
     "recompiles": "Recompiles",
     "functions": "Functions",
-    "guards": "Guards",
     "times": "Compile time",
     "caches": "Caches",
     "autotune": "Autotuning",
@@ -50,15 +51,17 @@ def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str =
     """The whole page. With `redact`, without source text and without the folders of files."""
     shown, name = (redacted(recording), "REC") if redact else (recording, path)
     matter = PageContext.of(shown, user_paths, name)
+    documents = _documents(matter)
     return rendered(
         "page.html",
         own_file("page.css") + style_sheet(),
         own_file("page.js"),
         **overview(matter),
         matter=matter,
-        views=_views(matter),
+        views=_views(matter, documents),
+        documents=[part.html for part in documents.values()],
         redact=redact,
-        data=list(_data(matter)),
+        data=[*_data(matter), *((name, packed(part.tables)) for name, part in documents.items())],
     )
 
 
@@ -69,7 +72,19 @@ def write_page(
     write(report_page(recording, user_paths=user_paths, path=name, redact=redact), target)
 
 
-def _views(matter: PageContext) -> list[tuple[str, str, str]]:
+def _documents(matter: PageContext) -> dict[str, DocumentPart]:
+    """Each view that is a Document and has something to show."""
+    selection = Selection(user_paths=matter.user_paths, folds_nothing=True)
+    made = {}
+    for view in VIEWS:
+        if view.in_page and view.name not in {*_VIEWS, "frames"}:
+            document = view.document(matter.recording, selection)
+            if document.count != 0:
+                made[view.name] = document_part(view.name, view.title, document, matter.ink)
+    return made
+
+
+def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[tuple[str, str, str]]:
     """Each view that has something to show, with how much that is."""
     recording, summary = matter.recording, matter.summary
     counts: dict[str, int | None] = {
@@ -82,17 +97,20 @@ def _views(matter: PageContext) -> list[tuple[str, str, str]]:
         "breaks": len(summary.cards),
         "recompiles": len(recording.recompiles),
         "functions": len(summary.coverage.functions),
-        "guards": len(recording.guards),
         "caches": len(recording.caches),
         "autotune": len(recording.autotunes),
         "cudagraphs": len(recording.cudagraphs),
     }
     uncounted = {"times"}
-    return [
+    menu = [
         (view, name, "" if counts[view] is None or view in uncounted else text.number(counts[view]))
         for view, name in _VIEWS.items()
         if counts[view] != 0
     ]
+    for name, part in documents.items():
+        menu.append((name, part.title, "" if part.count is None else text.number(part.count)))
+    order = ["overview", *(view.name for view in VIEWS)]
+    return sorted(menu, key=lambda entry: order.index({"functions": "frames"}.get(entry[0], entry[0])))
 
 
 def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
@@ -111,7 +129,7 @@ def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
     yield "gallery", packed(gallery(matter, graphs))
     yield "graphs", packed(compilation_blocks(matter.summary.rows, ink))
     for name, blocks in (
-        ("guards", guard_blocks), ("times", time_blocks), ("caches", cache_blocks),
+        ("times", time_blocks), ("caches", cache_blocks),
         ("autotune", autotune_blocks), ("cudagraphs", cudagraph_blocks),
     ):  # fmt: skip
         yield name, packed(blocks(recording, ink))

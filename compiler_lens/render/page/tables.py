@@ -53,36 +53,6 @@ def compile_id_cell(compile_id: CompileId) -> Cell:
     return f"[{compile_id}]", None, PageLinks.graph(compile_id)
 
 
-def guard_blocks(recording: Recording, ink: PageLinks) -> list[Block]:
-    """Every guard once for each compilation, and what became symbolic."""
-    places = {(at.file, at.line): ink.place_cell(at) for g in recording.guards if (at := g.user_line)}
-    ids = {g.compile_id: compile_id_cell(g.compile_id) for g in recording.guards}
-    folded: Counter[tuple[str, str, str, tuple[str, int]]] = Counter()
-    named = {str(cell[0]): cell for cell in ids.values()}
-    for guard in recording.guards:
-        at = guard.user_line
-        where = (at.file, at.line) if at else ("", 0)
-        folded[str(ids[guard.compile_id][0]), guard.kind, guard.expression or guard.source, where] += 1
-    rows: list[Sequence[Cell]] = [
-        (named[i], kind, text, places.get(where, ""), figure(f"{n:,}", n) if n > 1 else "")
-        for (i, kind, text, where), n in folded.items()
-    ]
-    symbols: list[Sequence[Cell]] = [
-        (
-            compile_id_cell(s.compile_id), s.name, s.source,
-            f"pinned to {s.value}" if s.specialized else f"saw {s.value}", s.value_range,
-            ink.place_cell(s.user_stack[-1] if s.user_stack else None), s.reason,
-        )
-        for s in recording.symbols
-    ]  # fmt: skip
-    told = f"{plural(len(recording.guards), 'condition')} under which compiled code is reused"
-    return [
-        table("Guards", ("=id", "=kind", "`condition", "asked for at", "#times"), rows, note=told),
-        *([table("Symbolic sizes", ("=id", "symbol", "`stands for", "value", "range", "at", "because"), symbols)]
-          if symbols else []),
-    ]  # fmt: skip
-
-
 def time_blocks(recording: Recording, ink: PageLinks) -> list[Block]:
     """Phases, compilations, torch's own timed events."""
     phases = phase_times(recording.spans)

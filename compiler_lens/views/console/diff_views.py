@@ -62,7 +62,7 @@ def diff_report(
         raise UsageError(f"no view {view!r}.{f' Did you mean {meant}?' if meant else ''} There are {', '.join(_VIEWS)}")
     page, other = (page_for(r, width=width, color=color) for r in (compared.after, compared.before))
     target = " ".join(given if given in {"BEFORE", "AFTER"} else quote(given) for given in compared.names)
-    page = replace(page, target=target, paths={**other.paths, **page.paths})
+    page = replace(page, target=target, names=other.names.joined(page.names))
     return render(_VIEWS[view](_Both(compared.before, compared.after, compared.result, page, name)), page)
 
 

@@ -34,6 +34,7 @@ from compiler_lens.render.console.page import (
     render,
     title,
 )
+from compiler_lens.render.names import FileNames
 from compiler_lens.views.console.modes_tables import compile_lines, duration, outcome_lines, speed_lines
 from compiler_lens.views.modes_file import told_diffs
 from compiler_lens.views.text import plural, seconds, short_paths
@@ -47,7 +48,7 @@ def modes_report(result: Comparison, *, width: int | None = None, color: bool | 
     page = Page(
         width=max(width, MIN_WIDTH) if width else terminal_width(),
         color=wants_color() if color is None else color,
-        paths=short_paths(_files(result)),
+        names=FileNames(short_paths(_files(result))),
     )
     return render(_lines(result, page), page)
 

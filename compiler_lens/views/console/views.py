@@ -14,7 +14,6 @@ from compiler_lens.views.console.environment import environment_lines
 from compiler_lens.views.console.frames import frame_lines
 from compiler_lens.views.console.fusion import fusion_lines
 from compiler_lens.views.console.graphs import graph_lines
-from compiler_lens.views.console.guards import guard_lines
 from compiler_lens.views.console.kernels import kernel_lines, one_kernel_lines
 from compiler_lens.views.console.line import line_lines
 from compiler_lens.views.console.next_steps import finding_lines
@@ -34,7 +33,6 @@ VIEWS: Mapping[str, View] = {
     "line": line_lines,
     "fusion": fusion_lines,
     "recompiles": recompile_lines,
-    "guards": guard_lines,
     "caches": cache_lines,
     "times": time_lines,
     "frames": frame_lines,

@@ -12,6 +12,7 @@ from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.open_page import terminal_width, wants_color
 from compiler_lens.render.console.page import BAD, DIM, GOOD, MIN_WIDTH, PLACE, Page, line, paragraph, render, title
+from compiler_lens.render.names import FileNames
 from compiler_lens.views.json import FORMAT, plain
 from compiler_lens.views.text import number, plural, seconds, short_paths
 
@@ -41,7 +42,7 @@ def what_if_report(result: WhatIf, *, width: int | None = None, color: bool | No
     page = Page(
         width=max(width, MIN_WIDTH) if width else terminal_width(),
         color=wants_color() if color is None else color,
-        paths=short_paths(_files(result)),
+        names=FileNames(short_paths(_files(result))),
     )
     return render(_lines(result, page), page)
 

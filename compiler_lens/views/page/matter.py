@@ -23,6 +23,7 @@ class PageContext:
     recording: Recording
     summary: Summary
     own: Ownership
+    user_paths: UserPaths
     views: tuple[FileView, ...]
     provenance: Provenance
     costs: Costs
@@ -40,6 +41,7 @@ class PageContext:
             recording,
             summarize(recording, user_paths),
             own,
+            user_paths,
             views,
             provenance,
             costs,

@@ -22,7 +22,6 @@ from compiler_lens.facts.overview.findings import (
 )
 from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.render.console.page import Located
 from compiler_lens.render.page.ink import mood, plain
 from compiler_lens.views import words
 from compiler_lens.views.advice import Advice, advice
@@ -31,6 +30,7 @@ from compiler_lens.views.console.frames import reasons_of, treated_words
 from compiler_lens.views.console.next_steps import nothing_to_fix
 from compiler_lens.views.console.screen import figures, setting, verdict
 from compiler_lens.views.console.times import total_words, worker_lines
+from compiler_lens.views.document import Located
 from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import one_line
 

@@ -81,7 +81,7 @@ class Both:
         own = Ownership.of(user_paths)
         left, right = Half.of(before, own), Half.of(after, own)
         pages = [page_for(recording, width=_WIDE, color=False) for recording in (before, after)]
-        page = Page(_WIDE, paths={**pages[0].paths, **pages[1].paths})
+        page = Page(_WIDE, names=pages[0].names.joined(pages[1].names))
         return cls(diff, left, right, page, names, pairs_of(diff, left.kernel, right.kernel))
 
     @property

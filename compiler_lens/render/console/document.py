@@ -1,0 +1,211 @@
+"""A Document as lines for a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.text import Text
+
+from compiler_lens.render.console import columns
+from compiler_lens.render.console.code import code_lines
+from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, one_line_kept, title
+from compiler_lens.render.console.page import paragraph as folded
+from compiler_lens.render.figures import written
+from compiler_lens.views.document import (
+    At,
+    Block,
+    Branch,
+    Card,
+    Cell,
+    Change,
+    Column,
+    Command,
+    Compiled,
+    Document,
+    Excerpt,
+    Fields,
+    Figure,
+    File,
+    Gap,
+    KernelName,
+    Kind,
+    Line,
+    Listing,
+    Paragraph,
+    Part,
+    Parts,
+    Section,
+    Span,
+    Table,
+    Tone,
+    Tree,
+)
+from compiler_lens.views.text import clean
+
+STYLES = {
+    Tone.PLAIN: "",
+    Tone.STRONG: PLACE,
+    Tone.QUIET: DIM,
+    Tone.CODE: CODE,
+    Tone.GOOD: GOOD,
+    Tone.WARN: WARN,
+    Tone.BAD: BAD,
+}
+_TREE_STEP = 2
+
+
+def document_lines(document: Document, page: Page) -> list[Text]:
+    """Return a document's lines; nothing in them can act on a terminal."""
+    return _blocks(document.blocks, page)
+
+
+def _blocks(blocks: Sequence[Block], page: Page) -> list[Text]:
+    lines: list[Text] = []
+    for block in blocks:
+        if lines and isinstance(block, (Section, Gap)):
+            lines.append(Text())
+        lines += _block(block, page)
+    return lines
+
+
+def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911 -- one for each type of block
+    match block:
+        case Gap():
+            return []
+        case Line():
+            return [_line(block, page)]
+        case Paragraph():
+            text = text_of(block.parts, page)
+            text.style = STYLES[block.tone]
+            return folded(text, page.width, block.indent, limit=block.limit)
+        case Command():
+            return [command(block.label, page.show(block.arguments), block.indent)]
+        case Table():
+            return _table(block, page)
+        case Fields():
+            return _fields(block, page)
+        case Excerpt():
+            return _excerpt(block)
+        case Change():
+            return _change(block)
+        case Listing():
+            return code_lines(block.code, page, block.language)
+        case Tree():
+            return _branches(block.branches, block.indent, page)
+        case Card():
+            head = Text.assemble(
+                " " * block.indent, (f"{block.number}. ", DIM), text_of(block.head, page), no_wrap=True
+            )
+            return [head, *_blocks(block.blocks, page)]
+        case Section():
+            heading = [title(block.title, block.summary)] if block.title else []
+            return [*heading, *_blocks(block.blocks, page)]
+
+
+def text_of(parts: Parts, page: Page) -> Text:
+    """Return parts as one text."""
+    made = Text(no_wrap=True)
+    for part in parts:
+        tone = Tone.PLAIN if isinstance(part, str) else part.tone
+        made.append(one_line_kept(_words(part, page)), style=STYLES[tone] or None)
+    return made
+
+
+def _words(part: Part, page: Page) -> str:  # noqa: PLR0911 -- one for each type of part
+    match part:
+        case str():
+            return part
+        case Span(text=text):
+            return text
+        case At(place=place):
+            return page.name(place) if part.short else page.at(place)
+        case File(path=path):
+            return page.path(path)
+        case Compiled(compile_id=compile_id):
+            return f"[{compile_id}]"
+        case KernelName(name=name):
+            return name
+        case Figure(value=value, kind=kind):
+            return written(value, kind)
+
+
+def _line(block: Line, page: Page) -> Text:
+    made = Text(" " * block.indent, no_wrap=True).append_text(text_of(block.parts, page))
+    if block.whole:
+        made.overflow = "ignore"
+    return made
+
+
+def _table(block: Table, page: Page) -> list[Text]:
+    looks = [
+        columns.Column(_heading(one), one.kind.is_figure, one.flexible, STYLES[one.tone], one.middle)
+        for one in block.columns
+    ]
+    rows = [
+        [_cell(value, column, page) for value, column in zip(row, block.columns, strict=True)] for row in block.rows
+    ]
+    shown = rows[: block.most] if block.most else rows
+    lines = columns.table(looks, shown, page.width, block.indent) if rows else []
+    more = len(rows) - len(shown)
+    return [*lines, Text(f"{' ' * block.indent}… {more:,} more in --json", style=DIM)] if more else lines
+
+
+def _heading(column: Column) -> str:
+    return "" if column.kind is Kind.TIMES else column.name  # its sign says it
+
+
+def _cell(value: Cell, column: Column, page: Page) -> str | Text:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, (int, float)):
+        return written(value, column.kind)
+    made = text_of(value if isinstance(value, tuple) else (value,), page)
+    if not isinstance(value, tuple):
+        made.style = STYLES[column.tone]
+    return made
+
+
+def _fields(block: Fields, page: Page) -> list[Text]:
+    lines: list[Text] = []
+    start = block.indent + block.width
+    for field in block.fields:
+        own = _blocks(field.blocks, page)
+        for number, one in enumerate(own):
+            if number == 0:
+                label = " " * block.indent, (f"{field.label:<{block.width}}", DIM)
+                lines.append(Text.assemble(*label, one[start:], no_wrap=True))
+            else:
+                lines.append(one)
+    return lines
+
+
+def _excerpt(block: Excerpt) -> list[Text]:
+    digits = len(str(block.first + len(block.lines) - 1))
+    lines: list[Text] = []
+    for number, text in enumerate(block.lines, block.first):
+        is_it = number == block.marked
+        shown = clean(text).rstrip()
+        made = Text(f"    {'>' if is_it else ' '} {number:>{digits}} | ", style=PLACE if is_it else DIM, no_wrap=True)
+        lines.append(made.append(shown, style=CODE if is_it else DIM))
+        if is_it:
+            start = len(shown) - len(shown.lstrip())
+            marks = " " * start + "^" * len(shown.strip())
+            lines.append(Text(f"      {' ' * digits} | {marks}", style=BAD, no_wrap=True))
+    return lines
+
+
+def _change(block: Change) -> list[Text]:
+    """Code to write; what it stands for before it, both then with a sign."""
+    room = " " * block.indent
+    if not block.before:
+        return [Text(room + clean(text), style=CODE, no_wrap=True) for text in block.after]
+    removed = [Text(f"{room}- {clean(text)}", style=CODE, no_wrap=True) for text in block.before]
+    return [*removed, *(Text(f"{room}+ {clean(text)}", style=GOOD, no_wrap=True) for text in block.after)]
+
+
+def _branches(branches: Sequence[Branch], indent: int, page: Page) -> list[Text]:
+    lines: list[Text] = []
+    for branch in branches:
+        lines += folded(text_of(branch.parts, page), page.width, indent, limit=branch.limit)
+        lines += _branches(branch.children, indent + _TREE_STEP, page)
+    return lines

@@ -1,0 +1,26 @@
+"""How values are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from compiler_lens.views.document import Kind
+from compiler_lens.views.text import flops, microseconds, milliseconds, nbytes, number, percent, seconds, times
+
+_FORMATS: Mapping[Kind, Callable[[float], str]] = {
+    Kind.COUNT: lambda value: number(int(value)),
+    Kind.TIMES: lambda value: times(int(value)) if value != 1 else "",
+    Kind.SECONDS: seconds,
+    Kind.MILLISECONDS: milliseconds,
+    Kind.MICROSECONDS: microseconds,
+    Kind.BYTES: nbytes,
+    Kind.FLOPS: flops,
+    Kind.SHARE: lambda value: percent(value, 1.0),
+}
+
+
+def written(value: float | None, kind: Kind) -> str:
+    """Return a value with its unit; empty for None."""
+    if value is None:
+        return ""
+    return _FORMATS[kind](value) if kind in _FORMATS else f"{value:,}"

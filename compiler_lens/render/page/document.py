@@ -1,0 +1,228 @@
+"""A Document as a part of the page: what is read stands there as text, tables are data for the script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup, escape
+
+from compiler_lens.render.figures import written
+from compiler_lens.render.page.ink import PageLinks
+from compiler_lens.views.document import (
+    At,
+    Block,
+    Branch,
+    Card,
+    Cell,
+    Change,
+    Column,
+    Command,
+    Compiled,
+    Document,
+    Excerpt,
+    Fields,
+    Figure,
+    File,
+    Gap,
+    KernelName,
+    Kind,
+    Line,
+    Listing,
+    Paragraph,
+    Part,
+    Parts,
+    Section,
+    Span,
+    Table,
+    Tone,
+    Tree,
+)
+from compiler_lens.views.text import clean
+
+_LONGEST = 400  # characters of a line of code
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """One view's part of the page: its text, and the tables that the script makes in it."""
+
+    title: str
+    count: int | None
+    html: Markup
+    tables: tuple[dict[str, Any], ...]
+
+
+def document_part(view: str, title: str, document: Document, links: PageLinks) -> DocumentPart:
+    """Return the part of the page that shows a view's document; addresses call it `view`."""
+    writer = _Writer(view, links)
+    inside = _joined(writer.top(title, document.blocks))
+    html = Markup('<section class="view" id="view-{}">\n<h1>{}</h1>\n{}</section>\n').format(view, title, inside)
+    return DocumentPart(title, document.count, html, tuple(writer.tables))
+
+
+@dataclass(slots=True)
+class _Writer:
+    view: str
+    links: PageLinks
+    tables: list[dict[str, Any]] = field(default_factory=list)
+
+    def top(self, title: str, blocks: Sequence[Block]) -> Iterable[Markup]:
+        for block in blocks:
+            if isinstance(block, Section) and block.title == title:  # which stands above it already
+                yield Markup('<p class="figures"><span>{}</span></p>\n').format(clean(block.summary))
+                yield self._blocks(block.blocks)
+            else:
+                yield self._block(block)
+
+    def _blocks(self, blocks: Sequence[Block]) -> Markup:
+        return _joined(self._block(block) for block in blocks)
+
+    def _block(self, block: Block) -> Markup:  # noqa: C901, PLR0911 -- one for each type of block
+        match block:
+            case Gap() | Command():  # commands are for who reads this on a terminal
+                return Markup()
+            case Line() | Paragraph():
+                tone = block.tone if isinstance(block, Paragraph) else Tone.PLAIN
+                return Markup("<p{}>{}</p>\n").format(_class(tone), self._parts(block.parts))
+            case Table():
+                return self._table(block)
+            case Fields():
+                rows = ((row.label, self._blocks(row.blocks)) for row in block.fields)
+                return Markup("<dl>\n{}</dl>\n").format(
+                    _joined(Markup("<dt>{}</dt><dd>{}</dd>\n").format(*row) for row in rows)
+                )
+            case Excerpt():
+                return _excerpt(block)
+            case Change():
+                return _change(block)
+            case Listing():
+                return Markup('<pre class="code">{}</pre>\n').format(clean(block.code))
+            case Tree():
+                return self._branches(block.branches)
+            case Card():
+                head = Markup('<h2><span class="quiet">{}.</span> {}</h2>\n').format(
+                    block.number, self._parts(block.head)
+                )
+                return Markup('<article class="card" id="{}-{}">\n{}{}</article>\n').format(
+                    self.view, block.number, head, self._blocks(block.blocks)
+                )
+            case Section():
+                summary = Markup(' <span class="quiet">{}</span>').format(clean(block.summary)) if block.summary else ""
+                head = Markup("<h2>{}{}</h2>\n").format(block.title, summary) if block.title else Markup()
+                return head + self._blocks(block.blocks)
+
+    def _branches(self, branches: Sequence[Branch]) -> Markup:
+        if not branches:
+            return Markup()
+        items = (
+            Markup("<li>{}{}</li>\n").format(self._parts(one.parts), self._branches(one.children)) for one in branches
+        )
+        return Markup('<ul class="tree">\n{}</ul>\n').format(_joined(items))
+
+    def _parts(self, parts: Parts) -> Markup:
+        return _joined(self._part(part) for part in parts)
+
+    def _part(self, part: Part) -> Markup:
+        if isinstance(part, str):
+            return ticks(part)
+        told, address = self._told(part)
+        if isinstance(part, Span) and part.tone is Tone.CODE:
+            return Markup("<code>{}</code>").format(told)
+        if address:
+            return Markup('<a class="{}" href="{}">{}</a>').format(_LINKS[type(part)], address, told)
+        return (
+            Markup("<span{}>{}</span>").format(_class(part.tone), told) if part.tone is not Tone.PLAIN else escape(told)
+        )
+
+    def _told(self, part: Part) -> tuple[str, str]:  # noqa: PLR0911 -- one for each type of part
+        """How a part is written, and where it leads to."""
+        match part:
+            case At(place=place):
+                return self.links.at(place), self.links.href(place)
+            case File(path=path):
+                return clean(self.links.names.file(path)), ""
+            case Compiled(compile_id=compile_id):
+                return f"[{compile_id}]", self.links.graph(compile_id)
+            case KernelName(name=name, index=index):
+                return clean(name), self.links.kernel_at(index)
+            case Figure(value=value, kind=kind):
+                return written(value, kind), ""
+            case Span(text=text):
+                return clean(text), ""
+            case str():
+                return clean(part), ""
+
+    def _table(self, table: Table) -> Markup:
+        self.tables.append(self._data(table))
+        name = table.title or "table"
+        return Markup('<div class="later" data-table="{}" data-of="{}" aria-label="{}"></div>\n').format(
+            len(self.tables) - 1, self.view, name
+        )
+
+    def _data(self, table: Table) -> dict[str, Any]:
+        """A table for the script: each column with what stands in it, each once, and which of that each row has."""
+        made = []
+        for number, column in enumerate(table.columns):
+            places: dict[Any, int] = {}
+            rows = [places.setdefault(self._cell(row[number], column), len(places)) for row in table.rows]
+            if any(cell != "" for cell in places):
+                made.append({"name": _sign(column) + column.name, "cells": list(places), "rows": rows})
+        return {"table": table.title, "note": "", "size": len(table.rows), "columns": made}
+
+    def _cell(self, value: Cell, column: Column) -> Any:
+        """Text; or text, what it is sorted by, and where it leads to."""
+        if value is None or isinstance(value, str):
+            return clean(value or "")
+        if isinstance(value, (int, float)):
+            text = written(value, column.kind)
+            return (text, value) if text else ""
+        if isinstance(value, tuple):
+            told = [self._told(part) for part in value]
+            address = next((address for _, address in told if address), None)
+            return "".join(text for text, _ in told), None, address
+        text, address = self._told(value)
+        return (text, None, address) if address else text
+
+
+def _sign(column: Column) -> str:
+    """How a column's name tells the script what it holds: figures, few values to choose from, code."""
+    if column.kind.is_figure:
+        return "#"
+    if column.choice:
+        return "="
+    return "`" if column.kind is Kind.CODE else ""
+
+
+_LINKS: dict[type, str] = {At: "place", Compiled: "id", KernelName: "name mono"}
+
+
+def _class(tone: Tone) -> Markup:
+    return Markup(' class="{}"').format(tone.value) if tone.value else Markup()
+
+
+def ticks(text: str) -> Markup:
+    """Return text whose backticks mark code."""
+    parts = clean(text).split("`")
+    return _joined(Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
+
+
+def _excerpt(block: Excerpt) -> Markup:
+    lines = (
+        Markup('<span class="{}"><i>{}</i>{}</span>\n').format(
+            "hit" if number == block.marked else "", number, clean(text)[:_LONGEST]
+        )
+        for number, text in enumerate(block.lines, block.first)
+    )
+    return Markup('<pre class="code numbered">{}</pre>\n').format(_joined(lines))
+
+
+def _change(block: Change) -> Markup:
+    removed = [Markup("<del>{}</del>\n").format(clean(text)) for text in block.before]
+    added = [Markup("<ins>{}</ins>\n").format(clean(text)) for text in block.after]
+    return Markup('<pre class="code swap">{}</pre>\n').format(_joined([*removed, *added]))
+
+
+def _joined(parts: Iterable[Markup]) -> Markup:
+    return Markup("").join(parts)

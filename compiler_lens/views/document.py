@@ -1,0 +1,303 @@
+"""What a view says, before anybody decides how it looks.
+
+A view is a function from facts to a `Document`; a renderer is a function from a `Document` to text, to a part of a
+page or to JSON. A value stands here as what it is, with its kind: a renderer formats it. A link says what it points to,
+never an address.
+
+In texts, backticks mark code. All texts may come from somebody else: renderers clean them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Protocol
+
+from compiler_lens.recording.model import CompileId
+
+
+class Tone(Enum):
+    """What a piece of text is to its reader."""
+
+    PLAIN = ""
+    STRONG = "strong"
+    QUIET = "quiet"
+    CODE = "code"
+    GOOD = "good"
+    WARN = "warn"
+    BAD = "bad"
+
+
+class Kind(Enum):
+    """What a value is, and so how it is written, sorted and aligned."""
+
+    TEXT = "text"
+    CODE = "code"
+    COUNT = "count"
+    TIMES = "times"  # how often: a count that is not worth a word if it is 1
+    SECONDS = "seconds"
+    MILLISECONDS = "milliseconds"
+    MICROSECONDS = "microseconds"
+    BYTES = "bytes"
+    FLOPS = "flops"
+    SHARE = "share"  # of one: 0.25 is 25 %
+
+    @property
+    def is_figure(self) -> bool:
+        """Whether it is a number, which stands to the right and is sorted by its size."""
+        return self not in {Kind.TEXT, Kind.CODE}
+
+
+class Located(Protocol):
+    """Anything with a place in a file."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def line(self) -> int: ...
+
+
+# -- parts of a line of text
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Text in a tone."""
+
+    text: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class At:
+    """A line of a file, `model.py:41`: leads to it."""
+
+    place: Located
+    tone: Tone = Tone.PLAIN
+    short: bool = False  # where there is little room: without the package of a package's file
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file, as short as it is clear."""
+
+    path: str
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compile id, `[0/1]`: leads to its graphs."""
+
+    compile_id: CompileId
+    tone: Tone = Tone.QUIET
+
+
+@dataclass(frozen=True, slots=True)
+class KernelName:
+    """A kernel: leads to its own view."""
+
+    name: str
+    index: int  # in `Recording.kernels`
+    tone: Tone = Tone.STRONG
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A value that the renderer writes."""
+
+    value: float | None
+    kind: Kind
+    tone: Tone = Tone.PLAIN
+
+
+Part = str | Span | At | File | Compiled | KernelName | Figure
+Parts = tuple[Part, ...]
+Cell = Part | Parts | float | None  # a number is written as its column's kind says; None is an empty cell
+
+
+# -- blocks
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line, cut where there is no room."""
+
+    parts: Parts
+    indent: int = 0  # columns
+    whole: bool = False  # never cut: something to type or to ask for
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Text that is folded to the width."""
+
+    parts: Parts
+    indent: int = 0
+    tone: Tone = Tone.PLAIN  # of what has none of its own
+    limit: int = 0  # lines; 0: as many as it takes
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Room between two blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to type for more, after `compiler-lens show REC`."""
+
+    label: str
+    arguments: str
+    indent: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    name: str = ""
+    kind: Kind = Kind.TEXT
+    tone: Tone = Tone.PLAIN
+    flexible: bool = False  # may be cut
+    middle: bool = False  # is cut in the middle: what tells names apart stands at their end
+    choice: bool = False  # has few values: readers may choose one
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows of cells; a column that is empty in every row is left out."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    indent: int = 2
+    title: str = ""  # its name where tables can be told apart only by it
+    most: int = 0  # rows to show where there is little room; 0: all
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A label, and what stands beside it."""
+
+    label: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Fields below one another."""
+
+    fields: tuple[Field, ...]
+    indent: int = 4
+    width: int = 9  # of the labels, columns
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Lines of a file around one."""
+
+    lines: tuple[str, ...]
+    first: int  # number of the first of them
+    marked: int = 0  # the line it is about
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Code to write, and what it stands for; with no `before`, only code."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    indent: int = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Code, whole."""
+
+    code: str
+    language: str = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """A part of a tree."""
+
+    parts: Parts
+    children: tuple[Branch, ...] = ()
+    limit: int = 0  # lines
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """What stands below what."""
+
+    branches: tuple[Branch, ...]
+    indent: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One of several things of a kind, which other views lead to by its number."""
+
+    number: int
+    head: Parts
+    blocks: tuple[Block, ...]
+    indent: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Blocks below a heading; without a title only room before them."""
+
+    title: str
+    blocks: tuple[Block, ...]
+    summary: str = ""
+
+
+Block = Line | Paragraph | Gap | Command | Table | Fields | Excerpt | Change | Listing | Tree | Card | Section
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a view says of a recording.
+
+    `data` has the same facts for programs: a frozen dataclass whose type gives the JSON Schema of the view.
+    """
+
+    blocks: tuple[Block, ...]
+    data: Any
+    count: int | None = None  # how much there is, for a menu; 0: nothing to show; None: not counted
+
+
+def line(*parts: Part, indent: int = 0, whole: bool = False) -> Line:
+    """Make a line of parts, leaving out what is empty."""
+    return Line(tuple(part for part in parts if part != ""), indent, whole)
+
+
+def paragraph(*parts: Part, indent: int = 0, tone: Tone = Tone.PLAIN, limit: int = 0) -> Paragraph:
+    """Make a paragraph of parts, leaving out what is empty."""
+    return Paragraph(tuple(part for part in parts if part != ""), indent, tone, limit)
+
+
+def quiet(text: str) -> Span:
+    """Make a remark."""
+    return Span(text, Tone.QUIET)
+
+
+def strong(text: str) -> Span:
+    """Make text that stands out."""
+    return Span(text, Tone.STRONG)
+
+
+def code(text: str) -> Span:
+    """Make a piece of code."""
+    return Span(text, Tone.CODE)
+
+
+def sequence(parts: Sequence[Part], separator: str = ", ") -> Parts:
+    """Return parts with a separator between them."""
+    joined: list[Part] = []
+    for part in parts:
+        joined += [separator, part] if joined else [part]
+    return tuple(joined)

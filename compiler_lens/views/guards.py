@@ -1,0 +1,123 @@
+"""Guards: how many of each kind, or every one of a compilation; and the sizes that became symbolic."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from compiler_lens.facts.program.coverage import function_name
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.model import Guard, Recording, Symbol
+from compiler_lens.views.document import (
+    At,
+    Block,
+    Column,
+    Command,
+    Compiled,
+    Document,
+    Kind,
+    Section,
+    Table,
+    Tone,
+    line,
+    quiet,
+    strong,
+)
+from compiler_lens.views.text import plural
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """The conditions under which compiled code is reused."""
+
+    guards: tuple[Guard, ...]
+    symbols: tuple[Symbol, ...]
+
+
+def document(recording: Recording, selection: Selection) -> Document:
+    """Return the guards by kind and by compilation; of the compilations that were asked for, every guard."""
+    guards = tuple(guard for guard in recording.guards if selection.has(guard))
+    symbols = tuple(symbol for symbol in recording.symbols if selection.has(symbol))
+    if not guards and not symbols:
+        return Document((line("No guards."),), Data(guards, symbols), count=0)
+    is_whole = selection.ids is not None or selection.folds_nothing
+    summary = f"{plural(len(guards), 'condition')} under which compiled code is reused"
+    blocks = (_every(guards),) if is_whole else (_kinds(guards), *_by_compilation(recording, guards))
+    sections = (Section("Guards", blocks, summary), *_symbolic(symbols))
+    return Document(sections, Data(guards, symbols), count=len(guards))
+
+
+def _kinds(guards: Iterable[Guard]) -> Table:
+    columns = (Column("kind", tone=Tone.STRONG), Column("guards", Kind.COUNT))
+    return Table(columns, tuple(Counter(guard.kind for guard in guards).most_common()))
+
+
+def _by_compilation(recording: Recording, guards: Iterable[Guard]) -> tuple[Block, ...]:
+    counts = Counter(guard.compile_id for guard in guards)
+    rows = []
+    for compilation in recording.compilations:
+        if counts[compilation.compile_id]:
+            name = function_name(compilation)
+            named = (strong(name.name), quiet("  "), At(name, Tone.QUIET)) if name.file else (strong(name.name),)
+            rows.append((Compiled(compilation.compile_id), named, counts[compilation.compile_id]))
+    if not rows:
+        return ()
+    columns = (Column("id"), Column("function", flexible=True), Column("guards", Kind.COUNT))
+    every = Command("every guard of one: ", f"guards {rows[0][0].compile_id}")
+    return (Section("", (Table(columns, tuple(rows)), every)),)
+
+
+def _every(guards: Iterable[Guard]) -> Table:
+    """Each guard once for each compilation, the line of the user's that asked for it beside it."""
+    folded: Counter[tuple[object, ...]] = Counter()
+    first: dict[tuple[object, ...], Guard] = {}
+    for guard in guards:
+        at = guard.user_line
+        key = (guard.compile_id, guard.kind, guard.source, guard.expression, at and (at.file, at.line))
+        folded[key] += 1
+        first.setdefault(key, guard)
+    columns = (
+        Column("id", choice=True),
+        Column("kind", tone=Tone.STRONG, flexible=True, choice=True),
+        Column("condition", Kind.CODE, flexible=True),
+        Column("asked for at", tone=Tone.CODE, flexible=True, middle=True),
+        Column("times", Kind.TIMES),
+    )
+    several = len({guard.compile_id for guard in first.values()}) > 1
+    rows = tuple(
+        (
+            Compiled(guard.compile_id) if several else None,
+            guard.kind,
+            guard.expression or guard.source,
+            At(guard.user_line) if guard.user_line else None,
+            folded[key],
+        )
+        for key, guard in first.items()
+    )
+    return Table(columns, rows)
+
+
+def _symbolic(symbols: Iterable[Symbol]) -> tuple[Section, ...]:
+    rows = tuple(
+        (
+            Compiled(symbol.compile_id),
+            symbol.name,
+            symbol.source,
+            f"pinned to {symbol.value}" if symbol.specialized else f"saw {symbol.value}",
+            symbol.value_range,
+            At(symbol.user_stack[-1]) if symbol.user_stack else None,
+            symbol.reason,
+        )
+        for symbol in symbols
+    )
+    columns = (
+        Column("id", choice=True),
+        Column("symbol", tone=Tone.STRONG),
+        Column("stands for", flexible=True),
+        Column("value"),
+        Column("range"),
+        Column("at", tone=Tone.CODE, flexible=True),
+        Column("because", flexible=True),
+    )
+    return (Section("Symbolic sizes", (Table(columns, rows),)),) if rows else ()
