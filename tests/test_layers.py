@@ -23,6 +23,7 @@ MAY_IMPORT = {
 THIRD_PARTY = {
     "torch": {"capture", "measure"},
     "triton": set(),
+    "tomli": {"facts"},
     "rich": {"capture", "render", "views", "cli"},
     "jinja2": {"render"},
     "markupsafe": {"render", "views"},

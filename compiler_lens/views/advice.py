@@ -23,7 +23,7 @@ from compiler_lens.facts.overview.findings import (
     failed_compilation,
 )
 from compiler_lens.facts.program.coverage import Function, plain_function
-from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport
 from compiler_lens.recording.model import BreakOutcome
 from compiler_lens.views import words

@@ -4,7 +4,7 @@ import pytest
 
 from compiler_lens import Lens
 from compiler_lens.facts.recompiles.dimensions import dimensions
-from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.model import CompileId, Guard, Recording, Symbol
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for

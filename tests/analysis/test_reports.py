@@ -13,7 +13,7 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens import Lens, load
-from compiler_lens.facts.recompiles.recompile_fixes import FIXES, CauseClass
+from compiler_lens.facts.recompiles.fixes import CauseClass, fix_table
 from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import (
     Compilation,
@@ -83,7 +83,7 @@ def test_what_a_fix_says_ends_the_recompiles(scene):
 
 
 def test_every_class_has_a_fix_and_all_but_other_are_provoked_here():
-    assert set(FIXES) == set(CauseClass)
+    assert set(fix_table().of_class) == set(CauseClass)
     assert set(CauseClass) - {scene.cause for scene in SCENES} == {CauseClass.OTHER}
 
 

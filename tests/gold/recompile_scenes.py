@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from compiler_lens.facts.recompiles.recompile_fixes import CauseClass as C
+from compiler_lens.facts.recompiles.fixes import CauseClass as C
 
 SCALE = 2
 

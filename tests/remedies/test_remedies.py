@@ -15,8 +15,10 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.decode.registry_text import read_causes
-from compiler_lens.facts.breaks.remedies import REMEDIES, SAVES_WORK, remedy_for
-from compiler_lens.facts.breaks.rewrites.arms import arm_at
+from compiler_lens.facts.breaks import remedies
+from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
+from compiler_lens.facts.breaks.rewrites.arms import Arm, arm_at
+from compiler_lens.facts.data_file import read_data
 from compiler_lens.facts.program.source import Sources
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
 
@@ -27,7 +29,9 @@ import broken_and_mended as table  # noqa: E402
 TORCH = ".".join(torch.__version__.split(".")[:2])
 # Every type in torch/_dynamo/graph_break_registry.json, in its current wording, and the versions that have it.
 GB_TYPES = json.loads((HERE / "gb_types.json").read_text())
-BY_NAME = {remedy.name: remedy for remedy in REMEDIES}
+BY_NAME = remedy_table().remedies
+REMEDIES = list(BY_NAME.values())
+OF_ARMS = {remedy.name for remedy in remedy_table().of_arms.values()}  # chosen by the code, not by torch's words
 
 
 def remedy_name(case):
@@ -124,8 +128,20 @@ def test_under_its_setting_the_broken_code_does_not_break_this_way(case):
 
 
 def test_every_remedy_has_a_case_and_every_case_a_remedy():
-    assert len(BY_NAME) == len(REMEDIES)
-    assert {remedy_name(case) for case in CASES} == set(BY_NAME)
+    assert {remedy_name(case) for case in CASES} == set(BY_NAME) - OF_ARMS
+
+
+def test_what_a_branch_is_there_for_and_the_branches_are_remedies_of_the_table():
+    table = remedy_table()
+    assert set(table.of_arms) == {Arm.SAVES_WORK, Arm.RAISES}
+    assert set(table.branches) <= set(BY_NAME) - OF_ARMS
+
+
+def test_every_list_of_types_and_every_setting_of_the_file_is_used():
+    text = Path(remedies.__file__).with_name("remedies.toml").read_text("utf-8")
+    data = read_data(Path(remedies.__file__).with_name("remedies.toml"))
+    assert [name for name in data["groups"] if f'"@{name}"' not in text] == []
+    assert {entry["setting"] for entry in data["remedies"].values() if "setting" in entry} == set(data["settings"])
 
 
 def test_the_table_is_in_the_registry_and_keeps_to_the_rules_of_words():
@@ -189,13 +205,14 @@ def test_advice_on_a_branch_is_on_what_it_is_there_for(code, name, may_be_left):
 
 def test_a_check_that_only_saves_work_may_be_deleted():
     masks, x = [torch.tensor([True, False]), torch.tensor([False, False])], torch.ones(2)
+    saves_work = BY_NAME["check_that_saves_work"]
     results = []
-    for code in (SAVES_WORK.before, SAVES_WORK.after):
+    for code in (saves_work.before, saves_work.after):
         names = {"torch": torch, "masks": masks, "x": x, "y": torch.zeros(2)}
         exec(code, names)
         results.append(names["y"])
     torch.testing.assert_close(*results)
-    assert "if" not in SAVES_WORK.after
+    assert "if" not in saves_work.after
 
 
 def test_no_example_compiles_the_model_that_breaks():
@@ -205,5 +222,7 @@ def test_no_example_compiles_the_model_that_breaks():
 
 def test_no_remedy_is_hidden_by_another():
     """Two without words of their own for one type: the second would never be seen."""
-    plain = [gb_type for remedy in REMEDIES if not remedy.about for gb_type in remedy.gb_types]
+    plain = [
+        gb_type for remedy in REMEDIES if not remedy.about and remedy.name not in OF_ARMS for gb_type in remedy.gb_types
+    ]
     assert sorted(plain) == sorted(set(plain))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from compiler_lens.facts.recompiles.argument_names import Names, readable
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.guard_values import DTYPES, EntryValues
-from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
 from compiler_lens.recording.model import GuardFailure
 
 _C = CauseClass

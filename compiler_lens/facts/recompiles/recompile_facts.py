@@ -14,8 +14,8 @@ from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.facts.program.source import Sources, sources
 from compiler_lens.facts.recompiles.argument_names import Names, is_wrapper, names_of, readable
 from compiler_lens.facts.recompiles.failed_guards import OF_CLASS, Failed, understand
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.guard_values import EntryValues, entry_values
-from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
 from compiler_lens.recording.model import (
     Compilation,
     CompileId,

@@ -11,6 +11,7 @@ from compiler_lens.facts.breaks.cards import innermost
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, resumed_line
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.facts.recompiles.argument_names import phrase
+from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
 from compiler_lens.facts.recompiles.guard_values import EntryValues
 from compiler_lens.facts.recompiles.recompile_facts import (
     Decided,
@@ -19,14 +20,6 @@ from compiler_lens.facts.recompiles.recompile_facts import (
     decide,
     recompile_facts,
     whole_line,
-)
-from compiler_lens.facts.recompiles.recompile_fixes import (
-    BEHIND_A_BREAK,
-    COUNTED,
-    COUNTED_IN_MODULE,
-    FIXES,
-    CauseClass,
-    Fix,
 )
 from compiler_lens.recording.model import (
     Compilation,
@@ -254,13 +247,15 @@ _WRITTEN = (CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass
 
 def _fix(kind: CauseClass, subject: str, line: SourceLine | None, group: Sequence[Decided], facts: Facts) -> Fix:
     """The fix of a class, but for what the function writes itself and for what only a graph break hands over."""
+    table = fix_table()
+    fix = table.of_class[kind]
     if all(decided.failure and "___stack" in decided.failure.source for decided in group):
         at = next((resumed_line(c) for d in group if (c := facts.compilations.get(d.recompile.compile_id))), None)
-        return replace(FIXES[kind], change=BEHIND_A_BREAK.replace("{line}", str(at))) if at else FIXES[kind]
+        return replace(fix, change=table.after_a_break.replace("{line}", str(at))) if at else fix
     varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
     if kind not in _WRITTEN or varies or line is None or not _writes(line.code, subject):
-        return FIXES[kind]
-    return COUNTED_IN_MODULE if kind is CauseClass.MODULE_ATTRIBUTE else COUNTED
+        return fix
+    return table.counted_in_module if kind is CauseClass.MODULE_ATTRIBUTE else table.counted
 
 
 def _writes(code: str, subject: str) -> bool:

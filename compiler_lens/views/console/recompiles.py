@@ -10,7 +10,7 @@ from rich.text import Text
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.dimensions import Dimension, dimensions
-from compiler_lens.facts.recompiles.recompile_fixes import CauseClass
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step, recompile_reports
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, line, paragraph, title

@@ -1,0 +1,84 @@
+"""What to do about each class of recompile, as fixes.toml says."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from compiler_lens.facts.data_file import read_data
+
+_FILE = Path(__file__).with_name("fixes.toml")
+
+
+class CauseClass(Enum):
+    """What kind of thing changed so that compiled code could not be reused."""
+
+    BATCH_SIZE = "batch size"
+    SEQUENCE_LENGTH = "sequence length"
+    SIZE = "size"
+    ZERO_ONE = "a size of 0 or 1"
+    SHAPE_EXPRESSION = "condition on sizes"
+    RANK = "number of dimensions"
+    STRIDE = "memory layout"
+    DTYPE = "dtype"
+    DEVICE = "device"
+    DISPATCH_KEYS = "kind of tensor"
+    REQUIRES_GRAD = "requires_grad"
+    TENSOR_TYPE = "type of tensor"
+    ALIASING = "one tensor passed twice"
+    INT_ARGUMENT = "Python int"
+    FLOAT_ARGUMENT = "Python float"
+    STRING_ARGUMENT = "string"
+    BOOL_OR_NONE = "bool or None"
+    OBJECT_TYPE = "type of object"
+    OBJECT_IDENTITY = "another object"
+    CALL_STYLE = "positional or by keyword"
+    LIST_LENGTH = "length of a list"
+    DICT_KEYS = "keys of a dict"
+    MODULE_ATTRIBUTE = "attribute"
+    OBJECT_ATTRIBUTE = "attribute of an object"
+    TRAINING_MODE = "train or eval"
+    ANOTHER_MODULE = "another module"
+    GLOBAL = "global variable"
+    CLOSURE = "variable of the function around"
+    OPTIMIZER = "optimizer setting"
+    GRAD_MODE = "grad mode"
+    AUTOCAST = "autocast"
+    OTHER_GLOBAL_STATE = "torch setting"
+    BACKEND = "backend"
+    DEAD_OBJECT = "object gone"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What to do about recompiles of one class."""
+
+    why: str  # one sentence
+    change: str  # code in backticks
+    leave: str  # when nothing need be done
+    free: int = 0  # so many recompiles of one cause are how torch.compile is meant to work
+
+
+@dataclass(frozen=True, slots=True)
+class FixTable:
+    """What fixes.toml says. What `change` names in braces is filled in by who knows it."""
+
+    of_class: Mapping[CauseClass, Fix]
+    counted: Fix  # where the compiled function itself writes the value
+    counted_in_module: Fix
+    after_a_break: str  # what to change where a graph break hands the value over
+
+
+@functools.cache
+def fix_table() -> FixTable:
+    """Return the fixes of the package. Raise KeyError or TypeError for a class or a field that the file has wrong."""
+    data = read_data(_FILE)
+    after_a_break = data.pop("after_a_break")
+    fixes = {name: Fix(**entry) for name, entry in data.items()}
+    counted, counted_in_module = fixes.pop("counted"), fixes.pop("counted_in_module")
+    of_class = {CauseClass[name.upper()]: fix for name, fix in fixes.items()}
+    return FixTable(of_class, counted, counted_in_module, after_a_break)
