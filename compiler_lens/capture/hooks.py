@@ -16,6 +16,7 @@ from compiler_lens.capture.hooks_inductor import CODEGEN_HOOKS, post_compile
 from compiler_lens.capture.patches import Function, Hook, as_if_it_were, observe_after, observe_before
 from compiler_lens.capture.torch_api import compat
 from compiler_lens.recording.event import WRAPPER_FILE
+from compiler_lens.recording.resume_names import plain_function
 
 if TYPE_CHECKING:
     from compiler_lens.capture.session import Session
@@ -121,7 +122,7 @@ def _receiver_name(frame: Any) -> str:
     code = frame.f_code
     if code.co_filename.endswith(WRAPPER_FILE):
         return "fn"
-    method = sources.plain_name(code.co_name)
+    method = plain_function(code.co_name)
     for name in code.co_varnames[: code.co_argcount]:  # a resume function has its values of the stack before them
         chain = sources.decorated(inspect.getattr_static(type(frame.f_locals.get(name)), method, None))
         theirs = chain[-1].__code__ if chain else None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from compiler_lens.recording.event import RESUME_PREFIX, WRAPPER_FILE
+from compiler_lens.recording.event import WRAPPER_FILE
+from compiler_lens.recording.resume_names import resumed
 
 # torch's timed spans, in a user's words. A span that is not here belongs to the one around it.
 PHASES: Mapping[str, str] = {
@@ -38,7 +38,6 @@ PHASES: Mapping[str, str] = {
 # Autotuning an op of the user's: mm_template_autotuning (AlgorithmSelectorCache in _inductor/select_algorithm.py).
 _PHASE_ENDINGS = (("_template_precompiling", "compiling choices for "), ("_template_autotuning", "autotuning "))
 
-_RESUME = re.compile(rf"{RESUME_PREFIX}(.+)_at_\d+$")
 _WRAPPER = "a module"
 
 
@@ -56,8 +55,8 @@ def frame_label(meta: Mapping[str, Any]) -> str:
     function = meta.get("module") or meta.get("function") or "a function"
     if file.endswith(WRAPPER_FILE):
         return str(meta.get("module") or _WRAPPER)
-    rest = _RESUME.match(function)
-    return _placed(f"rest of {rest[1]}" if rest else function, file, meta.get("line"))
+    rest = resumed(function)
+    return _placed(f"rest of {rest.function}" if rest else function, file, meta.get("line"))
 
 
 def is_torchs_wrapper(label: str) -> bool:

@@ -13,7 +13,8 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from compiler_lens.capture.torch_api import compat
-from compiler_lens.recording.event import RESUME_PREFIX, Event
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.resume_names import resumed
 
 _LONGEST = 1_000_000  # characters: nobody wrote more than that by hand
 _NAMED = re.compile(r'File \\?"([^"\\\n]+)\\?", line \d')  # in a stack as Python prints it, also inside of JSON
@@ -44,17 +45,10 @@ def is_kept(file: str) -> bool:
     return inside == file or any(package in inside for package in _PACKAGES)
 
 
-def plain_name(function: str) -> str:
-    """A function's own name, also where it goes on behind a graph break."""
-    return (
-        function.removeprefix(RESUME_PREFIX).rpartition("_at_")[0] if function.startswith(RESUME_PREFIX) else function
-    )
-
-
 def definition(frame: Any) -> dict[str, Any]:
     """What the author calls a frame's function, where it stands, and its parameters; empty for a resume function."""
     code = frame.f_code
-    if code.co_name.startswith(RESUME_PREFIX):
+    if resumed(code.co_name):
         return {}
     function = _module_forward(frame)
     name = function.__qualname__ if function is not None else getattr(code, "co_qualname", code.co_name)

@@ -12,8 +12,9 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from compiler_lens.decode import BYTECODE_SUFFIX, WANTED
+from compiler_lens.decode import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
+from compiler_lens.recording.resume_names import is_bytecode
 
 # name, metadata, payload
 Sink = Callable[[str, Any, str | None], None]
@@ -44,7 +45,7 @@ class TraceHandler(logging.Handler):
 
 def wanted_suffix(name: str) -> bool:
     """Whether it is the bytecode of a resume function: its name carries the function's, so it is in no table."""
-    return name.endswith(BYTECODE_SUFFIX)
+    return is_bytecode(name)
 
 
 class WantedOnly(list[logging.Handler]):

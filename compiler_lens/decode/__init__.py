@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-# The artifact that holds a resume function's bytecode: torch_dynamo_resume_in_forward_at_23_ORIGINAL_BYTECODE.
-BYTECODE_SUFFIX = "_ORIGINAL_BYTECODE"
-
 # Every event of torch's that a reader reads; others are not asked for.
 WANTED = frozenset(
     (

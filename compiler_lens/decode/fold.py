@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from compiler_lens.decode import (
-    BYTECODE_SUFFIX,
     caches,
     cudagraphs,
     environment,
@@ -67,6 +66,7 @@ from compiler_lens.recording.model import (
     Symbol,
     Unavailable,
 )
+from compiler_lens.recording.resume_names import is_bytecode
 
 Reader = Callable[[Event, CompileId, Mapping[int, str]], Sequence[Any]]
 Found = TypeVar("Found")
@@ -204,7 +204,7 @@ def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict
 
 
 def _reader(name: str) -> Reader | None:
-    return frames.read_bytecode_name if name.endswith(BYTECODE_SUFFIX) else READERS.get(name)
+    return frames.read_bytecode_name if is_bytecode(name) else READERS.get(name)
 
 
 def _problem(event: Event, compile_id: CompileId | None, error: Exception, *, strict: bool) -> CaptureProblem:

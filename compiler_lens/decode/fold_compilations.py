@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from compiler_lens.decode.facts import Failure, FrameEnd, FrameStart, Metrics, ResumeName
-from compiler_lens.recording.event import RESUME_PREFIX
 from compiler_lens.recording.model import (
     BreakOutcome,
     Compilation,
@@ -20,6 +19,7 @@ from compiler_lens.recording.model import (
     Outcome,
     Span,
 )
+from compiler_lens.recording.resume_names import resume_name, resumed
 
 
 @dataclass(slots=True)
@@ -105,6 +105,7 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
     values = seen.metrics.values if seen.metrics else {}
     function, file, line = ("torch.export", "", 0) if seen.is_export else _place(ours, theirs, values)
     outcome, reason = _outcome(seen, values)
+    before = resumed(function)
     return Compilation(
         compile_id=compile_id,
         function=function,
@@ -129,7 +130,7 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
         module=ours.module if ours else "",
         definition=ours.definition if ours else None,
         parameters=ours.parameters if ours else (),
-        resumes=resumed_function(function),
+        resumes=before.function if before else "",
         metrics=values,
     )
 
@@ -147,13 +148,6 @@ def _place(ours: FrameStart | None, theirs: FrameStart | None, values: Mapping[s
         frame = theirs.stack[-1]
         return frame.function, frame.file, frame.line
     return "", "", 0
-
-
-def resumed_function(name: str) -> str:
-    """The function that a resume function is the rest of: `forward` for torch_dynamo_resume_in_forward_at_23."""
-    if not name.startswith(RESUME_PREFIX):
-        return ""
-    return name.removeprefix(RESUME_PREFIX).rpartition("_at_")[0]
 
 
 def _seconds(seen: _Seen, values: Mapping[str, Any]) -> float | None:
@@ -217,7 +211,7 @@ def _linked(item: GraphBreak, frame: Compilation | None, known: set[str]) -> Gra
         return item
     function = frame.resumes or frame.function
     for place in reversed(item.user_stack):
-        name = f"{RESUME_PREFIX}{function}_at_{place.line}"
+        name = resume_name(function, place.line)
         if place.file == frame.file and name in known:
             return replace(item, resume_function=name)
     return item

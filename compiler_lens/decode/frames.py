@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from compiler_lens.decode import BYTECODE_SUFFIX
 from compiler_lens.decode.facts import FrameEnd, FrameStart, Metrics, ResumeName
 from compiler_lens.decode.stacks import read_stack
 from compiler_lens.recording.errors import PayloadError
-from compiler_lens.recording.event import RESUME_PREFIX, Event
+from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, SourceLine
+from compiler_lens.recording.resume_names import bytecode_of
 
 # Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
 # for every node, and stacks that `dynamo_start` and `dynamo_error` tell better.
@@ -81,7 +81,5 @@ def _plain(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 def read_bytecode_name(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[ResumeName, ...]:
     """A resume function's name, from the artifact that holds its bytecode (torch 2.12 and later)."""
-    name = event.name
-    if not (name.startswith(RESUME_PREFIX) and name.endswith(BYTECODE_SUFFIX)):
-        return ()
-    return (ResumeName(compile_id, name.removesuffix(BYTECODE_SUFFIX)),)
+    name = bytecode_of(event.name)
+    return (ResumeName(compile_id, name),) if name else ()

@@ -18,7 +18,7 @@ from compiler_lens.measure.profile_times import launch_times, median_and_spread,
 from compiler_lens.measure.profile_trace import Trace, read_trace
 from compiler_lens.measure.profile_waits import timed_calls, wait_notes
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import CompileId, Direction, KernelKind, Profile, ProfileNote, Recording, Remark
+from compiler_lens.recording.model import KernelKind, Profile, ProfileNote, Recording, Remark
 
 if TYPE_CHECKING:
     from compiler_lens.lens import Lens
@@ -92,7 +92,7 @@ def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
 
 def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
     """The types whose matrices the graphs that ran multiply."""
-    ran: set[CompileId] = {slot.compile_id for slot in matched.samples}
+    ran = {launch.code.compile_id for launch in matched.samples}
     return dtypes_multiplied(recording, ran)
 
 
@@ -120,6 +120,6 @@ def _cost(events: Iterable[Any], run: Run) -> Iterator[ProfileNote]:
 
 
 def _not_seen(recording: Recording, matched: Matched) -> int:
-    ran: set[tuple[CompileId, Direction, int]] = {(s.compile_id, s.direction, s.ordinal) for s in matched.samples}
-    there = [k for k in recording.kernels if (k.compile_id, k.direction, k.ordinal) in ran]
+    ran = {launch.code for launch in matched.samples}
+    there = [k for k in recording.kernels if k.code_id in ran]
     return sum(len(k.launches) for k in there) - len(matched.samples)

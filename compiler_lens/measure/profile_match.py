@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from compiler_lens.measure.profile_plans import Planned, Plans, Slot
+from compiler_lens.measure.profile_plans import Planned, Plans
 from compiler_lens.measure.profile_trace import Op, Ran, Range
+from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import Kernel, OutputCode, ProfileNote, Remark, Trust
 
 
@@ -31,7 +32,7 @@ class Sample:
 class Matched:
     """All time that was seen, with its owners."""
 
-    samples: Mapping[Slot, tuple[Sample, ...]]
+    samples: Mapping[LaunchId, tuple[Sample, ...]]
     others: tuple[Op, ...] = ()  # what belongs to no launch
     notes: tuple[ProfileNote, ...] = ()
 
@@ -48,7 +49,7 @@ def match(ranges: Iterable[Range], codes: Sequence[OutputCode], kernels: Sequenc
         if not device:  # beside a device, what the CPU does is no time of its own
             found.leave(left)
         found.leave(_align(device, [launch for launch in launches if not launch.on_host], found))
-    return Matched({slot: tuple(s) for slot, s in found.samples.items()}, tuple(found.others), tuple(found.notes))
+    return Matched({launch: tuple(s) for launch, s in found.samples.items()}, tuple(found.others), tuple(found.notes))
 
 
 # -- what ran
@@ -86,7 +87,7 @@ def _device_items(one: Range) -> Iterator[_Item]:
 
 @dataclass(slots=True)
 class _Found:
-    samples: dict[Slot, list[Sample]] = field(default_factory=lambda: defaultdict(list))
+    samples: dict[LaunchId, list[Sample]] = field(default_factory=lambda: defaultdict(list))
     others: list[Op] = field(default_factory=list)
     notes: dict[ProfileNote, None] = field(default_factory=dict)
 
@@ -94,7 +95,7 @@ class _Found:
         """These items are one run of a launch."""
         if items:
             names = tuple(ran.name for item in items for ran in item.ran)
-            self.samples[launch.slot].append(Sample(sum(item.microseconds for item in items), names, trust))
+            self.samples[launch.id].append(Sample(sum(item.microseconds for item in items), names, trust))
 
     def leave(self, items: Iterable[_Item]) -> None:
         """These belong to no launch."""

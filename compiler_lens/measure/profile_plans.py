@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.measure.profile_trace import Range
+from compiler_lens.recording.ids import CodeId, CompileId, Direction, LaunchId
 from compiler_lens.recording.model import (
     CacheLayer,
-    CompileId,
-    Direction,
     Kernel,
     KernelKind,
     OutputCode,
@@ -22,21 +21,10 @@ from compiler_lens.recording.model import (
 
 
 @dataclass(frozen=True, slots=True)
-class Slot:
-    """A launch in an output code."""
-
-    compile_id: CompileId
-    direction: Direction
-    ordinal: int
-    kernel: str
-    launch: int
-
-
-@dataclass(frozen=True, slots=True)
 class Planned:
     """One launch, and how it is recognised."""
 
-    slot: Slot
+    id: LaunchId
     anchors: frozenset[str]  # the names by which the device knows it for sure; none for a library's call
     op: str  # the op of the CPU that a library's call is
     on_host: bool
@@ -52,20 +40,17 @@ class Plan:
 
 
 def _plans(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> list[Plan]:
-    own: dict[tuple[CompileId, bool, int], list[Kernel]] = defaultdict(list)
+    own: dict[CodeId, list[Kernel]] = defaultdict(list)
     for kernel in kernels:
-        own[kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal].append(kernel)
-    return [
-        _plan(code, own.get((code.compile_id, code.direction is Direction.BACKWARD, code.ordinal), ()))
-        for code in codes
-    ]
+        own[kernel.code_id].append(kernel)
+    return [_plan(code, own.get(code.id, ())) for code in codes]
 
 
 def _plan(code: OutputCode, kernels: Sequence[Kernel]) -> Plan:
     place = running_order(code.code)
     known = {kernel.name: kernel for kernel in kernels}
     placed = [
-        (place(launch.line), _launch(code, kernel, index, known))
+        (place(launch.line), _launch(kernel, index, known))
         for kernel in kernels
         for index, launch in enumerate(kernel.launches)
     ]
@@ -73,9 +58,9 @@ def _plan(code: OutputCode, kernels: Sequence[Kernel]) -> Plan:
     return Plan(code, launches, Counter(name for launch in launches for name in launch.anchors or (launch.op,)))
 
 
-def _launch(code: OutputCode, kernel: Kernel, index: int, known: Mapping[str, Kernel]) -> Planned:
-    slot = Slot(code.compile_id, code.direction, code.ordinal, kernel.name, index)
-    return Planned(slot, _anchors(kernel, known), _op_name(kernel.name), kernel.device.partition(":")[0] == "cpu")
+def _launch(kernel: Kernel, index: int, known: Mapping[str, Kernel]) -> Planned:
+    on_host = kernel.device.partition(":")[0] == "cpu"
+    return Planned(kernel.launch_id(index), _anchors(kernel, known), _op_name(kernel.name), on_host)
 
 
 _FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
@@ -109,11 +94,11 @@ def with_keys(recording: Recording) -> tuple[OutputCode, ...]:
     by_id: dict[CompileId, list[OutputCode]] = defaultdict(list)
     for code in recording.output_codes:
         by_id[code.compile_id].append(code)
-    keys: dict[int, str] = {}
+    keys: dict[CodeId, str] = {}
     for compile_id, codes in by_id.items():
         if len(asked[compile_id]) == len(codes):  # both in the order of compiling
-            keys.update({id(code): key for code, key in zip(codes, asked[compile_id], strict=True)})
-    return tuple(_with_key(code, code.key or keys.get(id(code), "")) for code in recording.output_codes)
+            keys.update({code.id: key for code, key in zip(codes, asked[compile_id], strict=True)})
+    return tuple(_with_key(code, code.key or keys.get(code.id, "")) for code in recording.output_codes)
 
 
 def _with_key(code: OutputCode, key: str) -> OutputCode:

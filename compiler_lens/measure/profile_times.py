@@ -7,23 +7,23 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean, median, quantiles
 
 from compiler_lens.measure.profile_match import Matched, Sample
-from compiler_lens.measure.profile_plans import Slot
 from compiler_lens.measure.profile_trace import Op
+from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import LaunchTime, OtherTime, Trust
 
 
 def launch_times(matched: Matched, calls: int, rounds: int = 0) -> tuple[LaunchTime, ...]:
     """How long each launch takes; those that took most first. The calls are so many rounds over different ones."""
-    times = [_launch_time(slot, samples, calls, rounds or calls) for slot, samples in matched.samples.items()]
+    times = [_launch_time(launch, samples, calls, rounds or calls) for launch, samples in matched.samples.items()]
     return tuple(sorted(times, key=lambda time: -time.microseconds * time.runs))
 
 
-def _launch_time(slot: Slot, samples: Sequence[Sample], calls: int, rounds: int) -> LaunchTime:
+def _launch_time(launch: LaunchId, samples: Sequence[Sample], calls: int, rounds: int) -> LaunchTime:
     times = [sample.microseconds for sample in samples]
     _, spread = median_and_spread(times)
     exact = all(sample.trust is Trust.EXACT for sample in samples)
     return LaunchTime(
-        *(slot.compile_id, slot.direction, slot.ordinal, slot.kernel, slot.launch),
+        *(launch.code.compile_id, launch.code.direction, launch.code.ordinal, launch.kernel, launch.launch),
         microseconds=_typical(times, rounds),
         spread=spread,
         runs=len(samples) / calls,

@@ -16,8 +16,6 @@ RECORD_CONTEXT = frozenset(
     ("rank", "compiled_autograd_id", "frame_id", "frame_compile_id", "attempt", "stack", "has_payload", "subgraph_name")
 )
 
-# The function that goes on behind a graph break: torch_dynamo_resume_in_forward_at_23.
-RESUME_PREFIX = "torch_dynamo_resume_in_"
 # Holds the frame that torch compiles in place of a module's forward (2.11 to 2.15).
 WRAPPER_FILE = "torch/_dynamo/external_utils.py"
 

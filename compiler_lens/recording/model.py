@@ -1,4 +1,6 @@
-"""What a recording holds. Plain frozen values; imports only the standard library."""
+"""What a recording holds. Plain frozen values."""
+
+# ruff: noqa: PLC0414 -- the names of ids are looked for here, too
 
 from __future__ import annotations
 
@@ -8,25 +10,15 @@ from enum import Enum
 from math import prod
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True, order=True)
-class CompileId:
-    """One compiling of one frame, as torch numbers it: printed `0/1`, in reports `[0/1]`.
-
-    torch counts from zero again after `torch.compiler.reset()`: `epoch` counts those lives, and the
-    second `0/0` of a process prints as `0/0@1`.
-    """
-
-    frame: int | None
-    recompile: int | None
-    epoch: int = 0
-    autograd: int | None = None  # compiled autograd's own number, torch prints it as !0
-
-    def __str__(self) -> str:
-        head = "" if self.autograd is None else f"!{self.autograd}"
-        frame = "" if self.frame is None else f"{self.frame}/{self.recompile}"
-        epoch = f"@{self.epoch}" if self.epoch else ""
-        return "/".join(direction for direction in (head, frame) if direction) + epoch or "-"
+from compiler_lens.recording.ids import CodeId as CodeId
+from compiler_lens.recording.ids import CompileId as CompileId
+from compiler_lens.recording.ids import Direction as Direction
+from compiler_lens.recording.ids import GraphId as GraphId
+from compiler_lens.recording.ids import GraphStage as GraphStage
+from compiler_lens.recording.ids import KernelId as KernelId
+from compiler_lens.recording.ids import LaunchId as LaunchId
+from compiler_lens.recording.ids import SourcePlace as SourcePlace
+from compiler_lens.recording.ids import TorchFunction as TorchFunction
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +29,11 @@ class SourceLine:
     line: int
     function: str = ""
     code: str = ""
+
+    @property
+    def place(self) -> SourcePlace:
+        """Where it is."""
+        return SourcePlace(self.file, self.line)
 
 
 # Bytes per element, by the short dtype names that torch.fx prints.
@@ -65,26 +62,6 @@ class TensorSpec:
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
-
-
-class GraphStage(Enum):
-    """How far down the stack a graph was taken."""
-
-    DYNAMO = "dynamo"
-    AOT_JOINT = "joint"
-    AOT_FORWARD = "forward"
-    AOT_BACKWARD = "backward"
-    AOT_INFERENCE = "inference"
-    POST_GRAD = "post_grad"
-    POST_GRAD_BACKWARD = "post_grad_backward"
-
-
-class Direction(Enum):
-    """Which of a compilation's programs a compiled artifact belongs to."""
-
-    FORWARD = "forward"
-    BACKWARD = "backward"
-    INFERENCE = "inference"
 
 
 class Trust(Enum):
@@ -147,6 +124,11 @@ class Graph:
     origins: Trust = Trust.UNKNOWN  # how node origins and modules are known
     saved: tuple[SavedTensor, ...] = ()  # on a forward graph: what it keeps for the backward
     subgraphs: tuple[Subgraph, ...] = ()  # their nodes are not among `nodes`
+
+    @property
+    def id(self) -> GraphId:
+        """Which graph it is."""
+        return GraphId(self.compile_id, self.stage, self.ordinal)
 
     @property
     def ops(self) -> tuple[Node, ...]:
@@ -294,6 +276,11 @@ class Compilation:
     resumes: str = ""  # for a resume function: the function that it is the rest of
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def torch_function(self) -> TorchFunction:
+        """The code object that was compiled."""
+        return TorchFunction(self.file, self.line, self.function)
+
 
 class KernelKind(Enum):
     """Who wrote a kernel."""
@@ -343,6 +330,11 @@ class UnfusedPair:
     shared: tuple[BufferAccess, ...]  # with the bytes that one kernel would not have to move
     ordinal: int = 0  # of the output code
 
+    @property
+    def code_id(self) -> CodeId:
+        """The output code that both are in."""
+        return CodeId(self.compile_id, self.direction, self.ordinal)
+
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
@@ -384,6 +376,20 @@ class Kernel:
     meta: Mapping[str, Any] = field(default_factory=dict)  # size hints, bytes, as Inductor wrote them
     ordinal: int = 0  # which output code of its compilation and pass it is in
 
+    @property
+    def code_id(self) -> CodeId:
+        """The output code that it is in."""
+        return CodeId(self.compile_id, self.direction, self.ordinal)
+
+    @property
+    def id(self) -> KernelId:
+        """Which kernel it is."""
+        return KernelId(self.code_id, self.name)
+
+    def launch_id(self, launch: int) -> LaunchId:
+        """Which launch one of its launches is, counted from 0."""
+        return LaunchId(self.code_id, self.name, launch)
+
 
 @dataclass(frozen=True, slots=True)
 class OutputCode:
@@ -396,6 +402,11 @@ class OutputCode:
     buffers: tuple[Buffer, ...] = ()
     ordinal: int = 0
     key: str = ""  # of torch's cache; a profile calls the graph "## Call CompiledFxGraph KEY ##"
+
+    @property
+    def id(self) -> CodeId:
+        """Which output code it is."""
+        return CodeId(self.compile_id, self.direction, self.ordinal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,6 +519,16 @@ class LaunchTime:
     runs: float  # how often it ran in one call of the model
     device_kernels: tuple[str, ...] = ()  # what ran, as the device's tracer names it: several for a library's call
     trust: Trust = Trust.EXACT  # TEXT: told by its place between its neighbours
+
+    @property
+    def kernel_id(self) -> KernelId:
+        """The kernel that was called."""
+        return KernelId(CodeId(self.compile_id, self.direction, self.ordinal), self.kernel)
+
+    @property
+    def id(self) -> LaunchId:
+        """Which launch it is."""
+        return LaunchId(CodeId(self.compile_id, self.direction, self.ordinal), self.kernel, self.launch)
 
 
 @dataclass(frozen=True, slots=True)

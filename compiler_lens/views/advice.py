@@ -22,10 +22,11 @@ from compiler_lens.facts.overview.findings import (
     Unfinished,
     failed_compilation,
 )
-from compiler_lens.facts.program.coverage import Function, plain_function
+from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport
 from compiler_lens.recording.model import BreakOutcome
+from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.text import microseconds, one_line, percent, plural, seconds
 

@@ -189,7 +189,7 @@ def _kernel_row(costs: Costs, lineages: Sequence[Lineage]) -> Data:
         "microseconds": costs.microseconds(lineages),
         "traffic": costs.traffic(lineages),
         "flops": costs.flops(lineages),
-        "lines": list({(at.file, at.line): plain(at) for one in lineages for at in one.lines}.values()),
+        "lines": list({at.place: plain(at) for one in lineages for at in one.lines}.values()),
         "modules": list(dict.fromkeys(module for one in lineages for module in one.modules)),
     }
 
@@ -279,11 +279,10 @@ def _fusion(recording: Recording, selection: Selection) -> Data:
 
 
 def _code_fusion(code: CodeFusion) -> Data:
-    compile_id, part, ordinal = code.code
     return {
-        "compile_id": compile_id,
-        "part": part,
-        "ordinal": ordinal,
+        "compile_id": code.code.compile_id,
+        "part": code.code.direction,
+        "ordinal": code.code.ordinal,
         "ops": code.ops,
         "launches": code.launches,
         "symbolic": code.symbolic,
@@ -400,7 +399,7 @@ def _frames(recording: Recording, selection: Selection) -> Data:
 
 def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
     frames = [f for f in covered.frames if any(selection.has(c) for c in f.compilations)]
-    homes = {frame.key: function.name for function in covered.functions for frame in function.frames}
+    homes = {frame.id: function.name for function in covered.functions for frame in function.frames}
     return {
         "counts": dict(covered.counts),
         "functions": [
@@ -419,7 +418,7 @@ def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
         "disabled": covered.disabled,
         "frames": [
             {
-                "function": homes.get(f.key, f.name),
+                "function": homes.get(f.id, f.name),
                 "outcome": f.outcome,
                 "reason": f.reason,
                 "resumes_at": f.resumes_at,

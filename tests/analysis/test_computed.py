@@ -71,7 +71,7 @@ def test_a_constant_is_no_work_and_an_unknown_launch_tells_nothing():
 
 def test_kernels_that_read_a_result_are_not_said_to_compute_it_again():
     *_, backward = fusion(load(GPU / "gpt-default-profiled.clens.gz"))
-    assert backward.code[1] is Direction.BACKWARD
+    assert backward.code.direction is Direction.BACKWARD
     # triton_red_fused_gelu_gelu_backward_sum_view_5 loads the gradient of gelu and sums it up: no erf, no mul.
     assert {one.node for one in backward.repeated} == {"convert_element_type_38", "add_2", "sub_1", "mul_2"}
     names = {side.kernel.name.rpartition("_")[2] for one in backward.repeated for side in one.sides}

@@ -226,7 +226,7 @@ PROFILED = sorted((Path(__file__).parent.parent / "gpu/data").glob("*-profiled.c
 
 
 def computed_nodes(lineages, code):
-    of_code = [one for one in lineages if (one.kernel.compile_id, one.kernel.direction, one.kernel.ordinal) == code]
+    of_code = [one for one in lineages if one.kernel.code_id == code]
     return {strand.name for one in of_code for strand in one.strands if not strand.is_view}
 
 
@@ -235,7 +235,7 @@ def test_on_a_gpu_every_launch_has_ops_of_its_own_and_says_what_it_moves(path):
     told = load(path, strict=True)
     lineages = Provenance.of(told).lineages
     for code in fusion(told):
-        kernels = [k for k in told.kernels if (k.compile_id, k.direction, k.ordinal) == code.code]
+        kernels = [k for k in told.kernels if k.code_id == code.code]
         ops = [op for k in kernels for launch in k.launches for op in launch.ops]
         assert len(ops) == len(set(ops))
         assert code.ops == len(computed_nodes(lineages, code.code))

@@ -5,7 +5,6 @@ from functools import cache
 from pathlib import Path
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.flops import place_of
 from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
 from compiler_lens.recording.model import (
     Buffer,
@@ -32,7 +31,7 @@ def recording(path: Path) -> Recording:
 
 def of(found: Recording, name: str, launch: int = 0) -> Traffic | None:
     kernel = next(k for k in found.kernels if k.name == name)
-    return launch_traffic(found).get(place_of(kernel.compile_id, kernel.direction, kernel.ordinal, name, launch))
+    return launch_traffic(found).get(kernel.launch_id(launch))
 
 
 def test_what_the_scheduler_tells_counts() -> None:

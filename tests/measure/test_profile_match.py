@@ -13,9 +13,10 @@ import pytest
 from compiler_lens import load
 from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.measure.profile_match import Matched, Sample, match
-from compiler_lens.measure.profile_plans import Slot, with_keys
+from compiler_lens.measure.profile_plans import with_keys
 from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
 from compiler_lens.measure.profile_trace import Op, Ran, Range, Trace, read_trace
+from compiler_lens.recording.ids import CodeId, LaunchId
 from compiler_lens.recording.model import (
     CompileId,
     Direction,
@@ -58,18 +59,14 @@ def matched(name: str) -> tuple[Trace, Matched]:
     return trace, match(trace.ranges, with_keys(found), found.kernels)
 
 
-def slots(found: Recording) -> set[Slot]:
-    return {
-        Slot(k.compile_id, k.direction, k.ordinal, k.name, index)
-        for k in found.kernels
-        for index in range(len(k.launches))
-    }
+def launches(found: Recording) -> set[LaunchId]:
+    return {k.launch_id(index) for k in found.kernels for index in range(len(k.launches))}
 
 
 @pytest.mark.parametrize("name", TRACES)
 def test_every_launch_has_a_time_and_nothing_is_lost(name: str) -> None:
     trace, found = matched(name)
-    assert found.samples.keys() == slots(recording(name))
+    assert found.samples.keys() == launches(recording(name))
     assert {len(samples) for samples in found.samples.values()} == {CALLS}
     assert not found.notes
     seen = [e["dur"] for e in events(name) if e["cat"] in DEVICE]
@@ -83,9 +80,9 @@ def test_every_launch_has_a_time_and_nothing_is_lost(name: str) -> None:
 def test_a_kernel_is_given_to_the_launch_of_its_name(name: str) -> None:
     _, found = matched(name)
     generated = {k.name for k in recording(name).kernels if k.kind in (KernelKind.TRITON, KernelKind.TEMPLATE)}
-    for slot, samples in found.samples.items():
-        if slot.kernel in generated:
-            assert {sample.device_kernels for sample in samples} == {(slot.kernel[:100],)}
+    for launch, samples in found.samples.items():
+        if launch.kernel in generated:
+            assert {sample.device_kernels for sample in samples} == {(launch.kernel[:100],)}
         else:
             assert not any("triton" in kernel for sample in samples for kernel in sample.device_kernels)
 
@@ -107,7 +104,7 @@ def test_times_are_sure_where_ops_launched_the_kernels() -> None:
 
 def test_in_a_replay_two_library_calls_in_a_row_are_told_by_place() -> None:
     _, found = matched("gpt-reduce-overhead")
-    doubtful = {slot.kernel for slot, samples in found.samples.items() if samples[0].trust is Trust.TEXT}
+    doubtful = {launch.kernel for launch, samples in found.samples.items() if samples[0].trust is Trust.TEXT}
     assert doubtful == {
         "extern_kernels.mm", "extern_kernels.addmm", "torch.ops.aten._scaled_dot_product_cudnn_attention.default"
     }  # fmt: skip
@@ -117,7 +114,7 @@ def test_a_replay_gives_the_same_kernels_to_the_same_launches() -> None:
     def kernels(name: str) -> dict[tuple[object, ...], tuple[str, ...]]:
         _, found = matched(name)
         return {
-            (s.direction, s.kernel, s.launch): tuple(k for k in samples[0].device_kernels if "emset" not in k)
+            (s.code.direction, s.kernel, s.launch): tuple(k for k in samples[0].device_kernels if "emset" not in k)
             for s, samples in found.samples.items()
         }
 
@@ -132,7 +129,7 @@ def test_copies_of_a_replays_inputs_are_no_kernels_of_the_graph() -> None:
 def test_a_backward_in_another_thread_is_found() -> None:
     trace, found = matched("gpt-default")
     assert Counter(one.region for one in trace.ranges) == {"0/0": CALLS, "": CALLS}
-    assert {slot.direction for slot in found.samples} == {Direction.FORWARD, Direction.BACKWARD}
+    assert {launch.code.direction for launch in found.samples} == {Direction.FORWARD, Direction.BACKWARD}
 
 
 def test_other_work_goes_by_the_op_that_made_it() -> None:
@@ -266,13 +263,13 @@ def test_two_graphs_in_one_call_and_one_of_them_twice() -> None:
 def test_of_two_compilations_with_one_code_the_region_decides() -> None:
     later = CompileId(0, 1)
     codes, kernels = [code(), code(compile_id=later)], [kernel("a", 1), kernel("a", 1, compile_id=later)]
-    assert {s.compile_id for s in match([replay("a", region="0/0")], codes, kernels).samples} == {ID}
-    assert {s.compile_id for s in match([replay("a", region="0/1")], codes, kernels).samples} == {later}
+    assert {s.code.compile_id for s in match([replay("a", region="0/0")], codes, kernels).samples} == {ID}
+    assert {s.code.compile_id for s in match([replay("a", region="0/1")], codes, kernels).samples} == {later}
     for one in (replay("a", region="7/7"), replay("a")):
-        assert {s.compile_id for s in match([one], codes, kernels).samples} == {later}
+        assert {s.code.compile_id for s in match([one], codes, kernels).samples} == {later}
     doubtful = match([replay("a")], codes, kernels)
     assert Remark.BY_NAMES not in {n.remark for n in match([replay("a", region="7/7")], codes, kernels).notes}
-    assert {s.compile_id for s in doubtful.samples} == {later}
+    assert {s.code.compile_id for s in doubtful.samples} == {later}
     assert [note.remark for note in doubtful.notes] == [Remark.SAME_CODE]
 
 
@@ -383,9 +380,9 @@ def test_work_of_one_name_and_several_sizes_adds_up() -> None:
 
 
 def test_a_launch_that_is_of_another_size_in_each_call_takes_their_mean() -> None:
-    slot = Slot(ID, Direction.INFERENCE, 0, "k", 0)
+    launch = LaunchId(CodeId(ID, Direction.INFERENCE), "k", 0)
     samples = tuple(Sample(us, ("k",), Trust.EXACT) for us in (1.0, 90.0, 2.0) * 3)
-    (time,) = launch_times(Matched({slot: samples}), 9, rounds=3)
+    (time,) = launch_times(Matched({launch: samples}), 9, rounds=3)
     assert (time.microseconds, time.runs) == (31.0, 1.0)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from compiler_lens.facts.program.coverage import plain_function, resumed_line
+from compiler_lens.facts.program.coverage import resumed_line
 from compiler_lens.facts.program.ownership import is_machinery
 from compiler_lens.facts.program.source import Definition, Sources
 from compiler_lens.recording.model import BreakOutcome, Compilation, CompileId, GraphBreak, Recording, SourceLine
+from compiler_lens.recording.resume_names import plain_function
 
 Key = TypeVar("Key", bound=Hashable)
 _Call = tuple[str, str]  # a file and a function's own name

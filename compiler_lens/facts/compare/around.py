@@ -61,14 +61,19 @@ def side_of(recording: Recording) -> Side:
 # -- frames
 
 
+def _of_own_frames(recording: Recording, side: Sequence[Compiled]) -> list[Compiled]:
+    # Frames that Dynamo skipped share the compile id that stands for none.
+    passed = {(c.compile_id, c.torch_function) for frame in coverage(recording).library for c in frame.compilations}
+    return [one for one in side if (one.compilation.compile_id, one.compilation.torch_function) not in passed]
+
+
 def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[FrameChange, ...]:
     """Compilations that only one side has, and those that ended differently; alike ones in one.
 
     Frames of torch and of other packages that Dynamo passes over are none that anybody waits for.
     """
-    passed = {id(c) for r in (before, after) for frame in coverage(r).library for c in frame.compilations}
-    pairs, left, right = paired
-    left, right = ([one for one in side if id(one.compilation) not in passed] for side in (left, right))
+    pairs, *rests = paired
+    left, right = (_of_own_frames(*each) for each in zip((before, after), rests, strict=True))
     found: list[tuple[Compiled | None, Compiled | None]] = [
         *(pair for pair in pairs if pair[0].compilation.outcome is not pair[1].compilation.outcome),
         *((one, None) for one in left),
@@ -217,8 +222,8 @@ _Tuned = defaultdict[tuple[int, str, tuple[str, ...]], list[_Won]]
 def _tuned(recording: Recording, numbers: Mapping[CompileId, int]) -> _Tuned:
     made: _Tuned = defaultdict(list)
     others = run_otherwise(recording, Provenance.of(recording).lineages) if recording.autotunes else {}
-    for result in recording.autotunes:
-        won = _Won(result.winner, others.get(id(result)))
+    for index, result in enumerate(recording.autotunes):
+        won = _Won(result.winner, others.get(index))
         made[numbers.get(result.compile_id, -1), result.op, result.inputs].append(won)
     return made
 

@@ -38,11 +38,11 @@ _VIEWS = frozenset(
 class Texts:
     """What is read from kernels' code, each kernel once."""
 
-    code: dict[int, str] = field(default_factory=dict)
+    code: dict[tuple[str, str], str] = field(default_factory=dict)  # by name and source
 
     def of(self, kernel: Kernel) -> str:
         """The normalised code of a kernel."""
-        key = id(kernel)
+        key = kernel.name, kernel.source
         if key not in self.code:
             self.code[key] = normalised(kernel)
         return self.code[key]

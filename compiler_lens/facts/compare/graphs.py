@@ -11,7 +11,8 @@ from compiler_lens.facts.compare.align import Pair, align, gaps, moved
 from compiler_lens.facts.compare.model import GraphChange, NodeChange, Verdict
 from compiler_lens.facts.compare.programs import Compiled
 from compiler_lens.facts.program.ownership import innermost_own, is_own
-from compiler_lens.recording.model import GraphStage, Node, SourceLine
+from compiler_lens.recording.ids import GraphId
+from compiler_lens.recording.model import Graph, GraphStage, Node, SourceLine
 
 # The joint graph is the forward and the backward once more.
 _STAGES = tuple(stage for stage in GraphStage if stage is not GraphStage.AOT_JOINT)
@@ -61,14 +62,14 @@ _PLACEHOLDER = "placeholder"
 class Aligner:
     """Aligns graphs, each pair once."""
 
-    known: dict[tuple[int, int], Alignment] = field(default_factory=dict)
+    known: dict[tuple[GraphId | None, GraphId | None], Alignment] = field(default_factory=dict)
     own: dict[str, bool] = field(default_factory=dict)  # by file: whether it is the user's
 
-    def __call__(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> Alignment:
+    def __call__(self, before: Graph | None, after: Graph | None) -> Alignment:
         """Nodes that are the same, in order; then those that moved; then, between those, what changed."""
-        key = id(before), id(after)
+        key = before.id if before else None, after.id if after else None
         if key not in self.known:
-            self.known[key] = self._align(before, after)
+            self.known[key] = self._align(before.nodes if before else (), after.nodes if after else ())
         return self.known[key]
 
     def _align(self, before: tuple[Node, ...], after: tuple[Node, ...]) -> Alignment:
@@ -150,7 +151,7 @@ def _changes(before: Compiled, after: Compiled, aligned: Aligner) -> Iterator[Gr
         other = after.graphs.get((stage, ordinal)) or after.graphs.get((_TWIN.get(stage, stage), ordinal))
         if other is None or stage not in _STAGES:
             continue
-        if nodes := tuple(_node_changes(aligned(graph.nodes, other.nodes))):
+        if nodes := tuple(_node_changes(aligned(graph, other))):
             told = stage if stage is other.stage else GraphStage.AOT_FORWARD
             yield GraphChange(before.function, graph.compile_id, other.compile_id, told, ordinal, nodes)
 

@@ -56,9 +56,10 @@ class ProgramPair:
         cls, programs: tuple[Program | None, Program | None], timed: tuple[Timed, Timed], known: DiffCache
     ) -> ProgramPair:
         """From two programs, or one."""
-        graphs = [p.graph.nodes if p and p.graph else () for p in programs]
+        lowered = [p.graph if p else None for p in programs]
+        graphs = [graph.nodes if graph else () for graph in lowered]
         launches = tuple(p.launches if p else () for p in programs)
-        aligned = known.aligned(graphs[0], graphs[1])
+        aligned = known.aligned(lowered[0], lowered[1])
         ids: tuple[dict[str, int], ...] = {}, {}
         for number, (b, a) in enumerate((*aligned.pairs, *aligned.moved)):
             ids[0][graphs[0][b].name] = ids[1][graphs[1][a].name] = number

@@ -136,7 +136,7 @@ def pair_compilations(before: Sequence[Compiled], after: Sequence[Compiled]) -> 
         lambda c: (_name(c), c.ops, c.shapes),
         lambda c: (_name(c), c.ops),
         _name,
-        lambda c: (c.ops, c.shapes) if c.ops else (id(c),),
+        lambda c: (c.ops, c.shapes) if c.ops else None,
     )
     pairs: list[tuple[Compiled, Compiled]] = []
     left, right = list(before), list(after)
@@ -152,21 +152,22 @@ def _name(one: Compiled) -> Hashable:
 
 
 def _paired(left: Sequence[Compiled], right: Sequence[Compiled], key: Callable[[Compiled], Hashable]) -> Paired:
-    places: defaultdict[Hashable, list[Compiled]] = defaultdict(list)
-    for one in right:
-        places[key(one)].append(one)
+    places: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for index, one in enumerate(right):
+        places[key(one)].append(index)
     met: Counter[Hashable] = Counter()
-    pairs, rest, taken = [], [], set()
+    pairs, rest = [], []
+    taken: set[int] = set()
     for one in left:
         own = key(one)
-        if met[own] < len(places.get(own, ())):
-            other = places[own][met[own]]
+        if own is not None and met[own] < len(places.get(own, ())):
+            index = places[own][met[own]]
             met[own] += 1
-            pairs.append((one, other))
-            taken.add(id(other))
+            pairs.append((one, right[index]))
+            taken.add(index)
         else:
             rest.append(one)
-    return pairs, rest, [one for one in right if id(one) not in taken]
+    return pairs, rest, [one for index, one in enumerate(right) if index not in taken]
 
 
 def _alike(left: Sequence[Compiled], right: Sequence[Compiled]) -> Paired:

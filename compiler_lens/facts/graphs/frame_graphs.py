@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -12,8 +11,8 @@ from compiler_lens.facts.program.coverage import Coverage, Function, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.source import sources
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Recording, SourceLine
+from compiler_lens.recording.resume_names import resumed
 
-_RESUME = re.compile(r"torch_dynamo_resume_in_.+_at_(\d+)$")
 _OTHERS = 2  # recompiles of one part that are shown besides the one that was asked for
 
 
@@ -143,11 +142,6 @@ class _FramePart:
     ids: tuple[CompileId, ...]  # its compilations that show something
 
 
-def _resume_line(name: str) -> int:
-    found = _RESUME.search(name)
-    return int(found[1]) if found else 0
-
-
 def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | None = None) -> FramePieces:
     """The graphs of the function that one compilation belongs to, that compilation's own among them."""
     graphs = FrameGraphs.of(recording, coverage(recording, own), break_cards(recording, own))
@@ -180,5 +174,6 @@ def _cuts(recording: Recording, cards: Sequence[BreakCard]) -> Mapping[CompileId
             lines = (place,) if place else ()
             if place and known.has(place.file):
                 lines = (SourceLine(place.file, place.line, place.function, known.line(place.file, place.line)),)
-            found.setdefault(event.compile_id, Cut(card, number, lines, _resume_line(event.resume_function or "")))
+            rest = resumed(event.resume_function or "")
+            found.setdefault(event.compile_id, Cut(card, number, lines, rest.line if rest else 0))
     return found

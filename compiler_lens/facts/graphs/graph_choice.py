@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from compiler_lens.facts.graphs.level_tree import Group, GroupKind
 from compiler_lens.facts.graphs.levels import Levels
 from compiler_lens.facts.kernels.graph_flow import Step
 from compiler_lens.facts.program.select import instead, select_ids
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import CompileId, Direction, Graph, GraphStage, Recording
+from compiler_lens.recording.model import CompileId, Graph, GraphStage, Recording
 
 KERNELS = "kernels"
 KERNELS_BACKWARD = "kernels_backward"
@@ -59,11 +59,7 @@ def choose(recording: Recording, stage: str = "", compile_id: str = "", part: in
 def _largest(graphs: Sequence[Graph]) -> Graph:
     """The largest graph; where that is of a recompile, the first of its frame that is about as large."""
     largest = max(graphs, key=lambda graph: len(graph.nodes))
-    same = [
-        graph
-        for graph in graphs
-        if replace(graph.compile_id, recompile=None) == replace(largest.compile_id, recompile=None)
-    ]
+    same = [graph for graph in graphs if graph.compile_id.of_frame == largest.compile_id.of_frame]
     first = next(graph for graph in same if len(graph.nodes) >= _ABOUT * len(largest.nodes))
     return max((graph for graph in same if graph.compile_id == first.compile_id), key=lambda graph: len(graph.nodes))
 
@@ -79,13 +75,8 @@ def _fitting(recording: Recording, graphs: Sequence[Graph], view: str) -> list[G
         backwards = _places(graphs, GraphStage.AOT_BACKWARD)
         return [graph for graph in found if (graph.compile_id, graph.ordinal) in backwards]
     if view.startswith(KERNELS):
-        backward = view == KERNELS_BACKWARD
-        launched = {
-            (kernel.compile_id, kernel.ordinal)
-            for kernel in recording.kernels
-            if (kernel.direction is Direction.BACKWARD) == backward
-        }
-        return [graph for graph in found if (graph.compile_id, graph.ordinal) in launched]
+        launched = {kernel.code_id.graph for kernel in recording.kernels}
+        return [graph for graph in found if graph.id in launched]
     return found
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler_lens.facts.kernels.flops import place_of
 from compiler_lens.facts.kernels.launches import Call
 from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.facts.kernels.roofline import LaunchCost, launch_costs
@@ -54,12 +53,7 @@ def graph_times(recording: Recording, graph: Graph, calls: Sequence[Call]) -> Gr
     )
     if not measured or not is_usable(doubts(own, measured)):
         return None
-    times = [(cost, cost.time) for cost in measured]
-    known = {place_of(t.compile_id, t.direction, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
-    places = (
-        (call.place, place_of(k.compile_id, k.direction, k.ordinal, k.name, call.number))
-        for call in calls
-        for k in (call.kernel,)
-    )
+    known = {cost.time.id: cost for cost in measured}
+    places = ((call.place, call.kernel.launch_id(call.number)) for call in calls)
     costs = {place: known[launch] for place, launch in places if launch in known}
     return GraphTimes(costs, sum(cost.total for cost in costs.values())) if costs else None

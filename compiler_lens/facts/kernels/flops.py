@@ -8,26 +8,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
 from compiler_lens.facts.kernels.kernels import is_generated
-from compiler_lens.recording.model import (
-    CompileId,
-    Direction,
-    Graph,
-    GraphStage,
-    Kernel,
-    KernelKind,
-    Launch,
-    Node,
-    Recording,
-)
+from compiler_lens.recording.ids import CompileId, GraphId, LaunchId
+from compiler_lens.recording.model import Graph, Kernel, KernelKind, Launch, Node, Recording
 
 Shape = tuple[int, ...]
-# A launch: compilation, whether it is a backward's, output code, kernel, which of its launches.
-Place = tuple[CompileId, bool, int, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,31 +61,24 @@ def node_work(node: Node, nodes: Mapping[str, Node]) -> Work | None:
     return Work(flops, _dtype(call))
 
 
-def launch_work(recording: Recording) -> dict[Place, Work]:
+def launch_work(recording: Recording) -> dict[LaunchId, Work]:
     """For every launch that multiplies matrices, how much. A kernel of another kind only names what came before it."""
-    kernels: dict[tuple[CompileId, bool, int], list[Kernel]] = defaultdict(list)
+    kernels: dict[GraphId, list[Kernel]] = defaultdict(list)
     for kernel in recording.kernels:
-        kernels[kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal].append(kernel)
-    found: dict[Place, Work] = {}
-    for graph in _lowered(recording):
-        program = (graph.compile_id, graph.stage is GraphStage.POST_GRAD_BACKWARD, graph.ordinal)
-        for launch, work in _shared_out(graph, kernels.get(program, ())):
-            place = (*program, *launch)
-            known = found.get(place)
-            found[place] = Work(work.flops + known.flops, known.dtype) if known else work
+        kernels[kernel.code_id.graph].append(kernel)
+    found: dict[LaunchId, Work] = {}
+    for graph in recording.graphs:
+        for launch, work in _shared_out(graph, kernels.get(graph.id, ())):
+            known = found.get(launch)
+            found[launch] = Work(work.flops + known.flops, known.dtype) if known else work
     return found
-
-
-def place_of(compile_id: CompileId, direction: Direction, ordinal: int, kernel: str, launch: int) -> Place:
-    """A launch as `launch_work` calls it."""
-    return compile_id, direction is Direction.BACKWARD, ordinal, kernel, launch
 
 
 def dtypes_multiplied(recording: Recording, ids: Container[CompileId]) -> tuple[str, ...]:
     """The types of numbers whose matrices these compilations multiply, the most work first."""
     total: dict[str, int] = {}
-    for (compile_id, *_), work in launch_work(recording).items():
-        if compile_id in ids:
+    for launch, work in launch_work(recording).items():
+        if launch.code.compile_id in ids:
             total[work.dtype] = total.get(work.dtype, 0) + work.flops
     return tuple(sorted(total, key=lambda dtype: -total[dtype]))
 
@@ -106,13 +88,10 @@ def op_packet(target: str) -> str:
     return ".".join(target.removeprefix("torch.ops.").split(".")[:2])
 
 
-def _lowered(recording: Recording) -> Iterator[Graph]:
-    stages = (GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD)
-    return (graph for graph in recording.graphs if graph.stage in stages)
-
-
-def _shared_out(graph: Graph, kernels: Iterable[Kernel]) -> Iterator[tuple[tuple[str, int], Work]]:
+def _shared_out(graph: Graph, kernels: Sequence[Kernel]) -> Iterator[tuple[LaunchId, Work]]:
     """Each node's work with the first launch that names it: later ones name it as where their inputs came from."""
+    if not kernels:
+        return
     nodes = {node.name: node for node in graph.nodes}
     works = {node.name: work for node in graph.nodes if (work := node_work(node, nodes)) is not None}
     if not works:
@@ -123,7 +102,7 @@ def _shared_out(graph: Graph, kernels: Iterable[Kernel]) -> Iterator[tuple[tuple
         for name in _named(launch, kernel):
             if name in works and name not in taken:
                 taken.add(name)
-                yield (kernel.name, index), works[name]
+                yield kernel.launch_id(index), works[name]
 
 
 def _multiplies(kernel: Kernel) -> bool:

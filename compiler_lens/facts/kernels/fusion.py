@@ -12,12 +12,10 @@ from compiler_lens.facts.kernels.fusion_reasons import Reason, reason_of
 from compiler_lens.facts.kernels.library_calls import Library, library_of
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.recording.ids import CodeId, CompileId, Direction, GraphId, LaunchId
 from compiler_lens.recording.model import (
     BufferAccess,
-    CompileId,
-    Direction,
     Graph,
-    GraphStage,
     Kernel,
     KernelKind,
     Launch,
@@ -26,14 +24,6 @@ from compiler_lens.recording.model import (
     UnfusedPair,
 )
 
-# An output code: compilation, pass, ordinal.
-Code = tuple[CompileId, Direction, int]
-
-_LOWERED: Mapping[Direction, GraphStage] = {
-    Direction.FORWARD: GraphStage.POST_GRAD,
-    Direction.INFERENCE: GraphStage.POST_GRAD,
-    Direction.BACKWARD: GraphStage.POST_GRAD_BACKWARD,
-}
 _NUMBERED = re.compile(r"_\d+$")
 
 
@@ -44,6 +34,11 @@ class LaunchRef:
     index: int  # of the kernel in `Recording.kernels`
     number: int  # which of its launches, from 0
     kernel: Kernel
+
+    @property
+    def id(self) -> LaunchId:
+        """Which launch it is."""
+        return self.kernel.launch_id(self.number)
 
     @property
     def launch(self) -> Launch:
@@ -67,9 +62,9 @@ class UnfusedLaunches:
         return sum(access.bytes or 0 for access in self.refusal.shared)
 
     @property
-    def code(self) -> Code:
+    def code(self) -> CodeId:
         """The output code that they are in."""
-        return self.refusal.compile_id, self.refusal.direction, self.refusal.ordinal
+        return self.refusal.code_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +116,7 @@ class Repeated:
 class CodeFusion:
     """One output code: how far it is fused."""
 
-    code: Code
+    code: CodeId
     ops: int  # that its launches compute: nodes of the graph, but for views; 0 where they are not known
     launches: int
     causes: tuple[Cause, ...]  # the costliest first
@@ -132,26 +127,25 @@ class CodeFusion:
 
 def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[CodeFusion, ...]:
     """Every output code whose launches are known, in the recording's order."""
-    pairs: dict[Code, list[UnfusedLaunches]] = defaultdict(list)
+    pairs: dict[CodeId, list[UnfusedLaunches]] = defaultdict(list)
     for pair in unfused(recording, selection):
         pairs[pair.code].append(pair)
-    graphs = {(graph.compile_id, graph.stage, graph.ordinal): graph for graph in recording.graphs}
-    sides: dict[Code, list[LaunchRef]] = defaultdict(list)
+    graphs = {graph.id: graph for graph in recording.graphs}
+    sides: dict[CodeId, list[LaunchRef]] = defaultdict(list)
     for side in _sides(recording):
         if selection.has(side.kernel) and side.launch.ops:
-            sides[_code(side.kernel)].append(side)
+            sides[side.kernel.code_id].append(side)
     return tuple(_code_fusion(code, listed, causes(pairs[code]), graphs) for code, listed in sides.items())
 
 
 def _code_fusion(
-    code: Code,
+    code: CodeId,
     sides: Sequence[LaunchRef],
     found: tuple[Cause, ...],
-    graphs: Mapping[tuple[CompileId, GraphStage, int], Graph],
+    graphs: Mapping[GraphId, Graph],
 ) -> CodeFusion:
-    compile_id, direction, ordinal = code
-    lowered = graphs.get((compile_id, _LOWERED[direction], ordinal))
-    backward = graphs.get((compile_id, GraphStage.AOT_BACKWARD, ordinal)) if direction is Direction.BACKWARD else None
+    lowered = graphs.get(code.graph)
+    backward = graphs.get(code.traced) if code.direction is Direction.BACKWARD else None
     return CodeFusion(
         code,
         _op_count(lowered, sides),
@@ -168,16 +162,14 @@ def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Un
     chosen = [refusal for refusal in recording.refusals if selection.has(refusal)]
     if not chosen:
         return ()
-    by_op = {(*_code(side.kernel), op): side for side in _sides(recording) for op in side.launch.ops}
+    by_op = {(side.kernel.code_id, op): side for side in _sides(recording) for op in side.launch.ops}
     tuned = _tuned(recording)
-    found: dict[tuple[tuple[int, int], ...], list[tuple[LaunchRef, LaunchRef, UnfusedPair]]] = defaultdict(list)
+    found: dict[frozenset[LaunchId], list[tuple[LaunchRef, LaunchRef, UnfusedPair]]] = defaultdict(list)
     for refusal in chosen:
-        place = refusal.compile_id, refusal.direction, refusal.ordinal
-        first, second = by_op.get((*place, refusal.first)), by_op.get((*place, refusal.second))
+        code = refusal.code_id
+        first, second = by_op.get((code, refusal.first)), by_op.get((code, refusal.second))
         if first is not None and second is not None:
-            found[tuple(sorted(((first.index, first.number), (second.index, second.number))))].append(
-                (first, second, refusal)
-            )
+            found[frozenset((first.id, second.id))].append((first, second, refusal))
     return tuple(
         _apart(told[0][0], told[0][1], _as_one([refusal for *_, refusal in told]), tuned) for told in found.values()
     )
@@ -187,7 +179,7 @@ def causes(pairs: Iterable[UnfusedLaunches]) -> tuple[Cause, ...]:
     """The pairs by what keeps them apart, and among those by the kernels that they are of."""
     groups: dict[tuple[Reason, Library | None], dict[tuple[object, ...], list[UnfusedLaunches]]] = defaultdict(dict)
     for pair in sorted(pairs, key=lambda pair: -pair.bytes):
-        names = (_stem(pair.first.kernel), _stem(pair.second.kernel), pair.code[1])
+        names = (_stem(pair.first.kernel), _stem(pair.second.kernel), pair.code.direction)
         groups[pair.reason, pair.library].setdefault(names, []).append(pair)
     found = [
         Cause(reason, library, tuple(sorted((PairGroup(tuple(listed)) for listed in each.values()), key=_rank)))
@@ -208,10 +200,10 @@ def neighbours(recording: Recording, indices: Collection[int]) -> Mapping[int, t
 
 def saved(pairs: Iterable[UnfusedLaunches]) -> int:
     """Bytes that need not be moved, each read counted once: it can be saved in one way only."""
-    most: dict[tuple[object, ...], int] = {}
+    most: dict[tuple[LaunchId, str], int] = {}
     for pair in pairs:
         for access in pair.refusal.shared:
-            key = (pair.second.index, pair.second.number, access.name)
+            key = pair.second.id, access.name
             most[key] = max(most.get(key, 0), access.bytes or 0)
     return sum(most.values())
 
@@ -255,10 +247,6 @@ def _sides(recording: Recording) -> Iterable[LaunchRef]:
     for index, kernel in enumerate(recording.kernels):
         for number in range(len(kernel.launches)):
             yield LaunchRef(index, number, kernel)
-
-
-def _code(kernel: Kernel) -> Code:
-    return kernel.compile_id, kernel.direction, kernel.ordinal
 
 
 def _op_count(graph: Graph | None, sides: Sequence[LaunchRef]) -> int:

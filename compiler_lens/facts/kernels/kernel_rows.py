@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
-from compiler_lens.facts.kernels.flops import Place, Work, launch_work, place_of
+from compiler_lens.facts.kernels.flops import Work, launch_work
 from compiler_lens.facts.kernels.kernels import KernelGroup, Views, is_generated, kernel_groups, view_nodes
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.roofline import LaunchCost, launch_costs
 from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
+from compiler_lens.recording.ids import KernelId, LaunchId
 from compiler_lens.recording.model import Kernel, Recording, Trust
 
 
@@ -20,18 +21,19 @@ from compiler_lens.recording.model import Kernel, Recording, Trust
 class Costs:
     """What is known of all launches: memory, operations, and the latest profile's times."""
 
-    moved: Mapping[Place, Traffic]
-    work: Mapping[Place, Work]
-    measured: Mapping[Place, LaunchCost]
-    views: Views = frozenset()  # the nodes that no kernel computes: wherever ops are counted, without these
+    moved: Mapping[LaunchId, Traffic]
+    work: Mapping[LaunchId, Work]
+    measured: Mapping[LaunchId, LaunchCost]
+    views: Views = field(
+        default_factory=dict
+    )  # the nodes that no kernel computes: wherever ops are counted, without these
     is_usable: bool = True  # whether the profile's times are those of the program: else nothing follows from them
 
     @classmethod
     def of(cls, recording: Recording) -> Costs:
         """Of a recording."""
         costs = launch_costs(recording, recording.profiles[-1]) if recording.profiles else ()
-        times = [(cost, cost.time) for cost in costs]
-        measured = {place_of(t.compile_id, t.direction, t.ordinal, t.kernel, t.launch): cost for cost, t in times}
+        measured = {cost.time.id: cost for cost in costs}
         usable = not recording.profiles or is_usable(doubts(recording.profiles[-1], costs))
         return cls(launch_traffic(recording), launch_work(recording), measured, view_nodes(recording.graphs), usable)
 
@@ -42,11 +44,11 @@ class Costs:
 
     def launches(self, lineages: Iterable[Lineage]) -> tuple[LaunchCost, ...]:
         """Those that were measured."""
-        return tuple(self.measured[place] for place in places(lineages) if place in self.measured)
+        return tuple(self.measured[launch] for launch in launch_ids(lineages) if launch in self.measured)
 
     def traffic(self, lineages: Iterable[Lineage]) -> Traffic | None:
         """What these launches read and write, None where that is not known of one."""
-        each = [self.moved.get(place) for place in places(lineages)]
+        each = [self.moved.get(launch) for launch in launch_ids(lineages)]
         known = [traffic for traffic in each if traffic is not None]
         if not known or len(known) < len(each):
             return None
@@ -56,7 +58,7 @@ class Costs:
 
     def flops(self, lineages: Iterable[Lineage]) -> int | None:
         """Operations of the matrix products among these launches; None if there are none."""
-        known = [self.work[place].flops for place in places(lineages) if place in self.work]
+        known = [self.work[launch].flops for launch in launch_ids(lineages) if launch in self.work]
         return sum(known) if known else None
 
 
@@ -78,26 +80,26 @@ class KernelRow:
 
 def kernel_rows(lineages: Iterable[Lineage], costs: Costs) -> tuple[KernelRow, ...]:
     """The kernels of some launches: by time where that was measured, else the one that fuses most first."""
-    own = {id(members[0].kernel): members for members in by_kernel(lineages)}
+    own = {members[0].kernel.id: members for members in by_kernel(lineages)}
     rows = []
     for group in kernel_groups((members[0].kernel for members in own.values()), costs.views):
-        meant = tuple(lineage for kernel in group.kernels for lineage in own[id(kernel)])
+        meant = tuple(lineage for kernel in group.kernels for lineage in own[kernel.id])
         rows.append(KernelRow(group, meant, costs.traffic(meant), costs.flops(meant), costs.microseconds(meant)))
     return tuple(sorted(rows, key=_rank))
 
 
 def by_kernel(lineages: Iterable[Lineage]) -> tuple[tuple[Lineage, ...], ...]:
     """The launches of each kernel."""
-    found: dict[int, list[Lineage]] = defaultdict(list)
+    found: dict[KernelId, list[Lineage]] = defaultdict(list)
     for lineage in lineages:
-        found[lineage.index].append(lineage)
+        found[lineage.kernel.id].append(lineage)
     return tuple(map(tuple, found.values()))
 
 
 def lineages_of(recording: Recording, provenance: Provenance, kernels: Iterable[Kernel]) -> tuple[Lineage, ...]:
     """The launches of some kernels of the recording."""
-    wanted = {id(kernel) for kernel in kernels}
-    indices: Sequence[int] = [index for index, kernel in enumerate(recording.kernels) if id(kernel) in wanted]
+    wanted = {kernel.id for kernel in kernels}
+    indices = [index for index, kernel in enumerate(recording.kernels) if kernel.id in wanted]
     return tuple(lineage for index in indices for lineage in provenance.of_kernel(index))
 
 
@@ -105,9 +107,8 @@ def _rank(row: KernelRow) -> tuple[float, bool, int, str]:
     return -(row.microseconds or 0.0), not is_generated(row.group.first), -row.group.op_count, row.group.first.name
 
 
-def places(lineages: Iterable[Lineage]) -> Iterator[Place]:
-    """The launches that these are, each by its place; a lineage of a whole kernel is all launches of it."""
+def launch_ids(lineages: Iterable[Lineage]) -> Iterator[LaunchId]:
+    """The launches that these are; a lineage of a whole kernel is all launches of it."""
     for one in lineages:
-        k = one.kernel
-        for number in range(len(k.launches)) if one.launch is None else (one.launch,):
-            yield place_of(k.compile_id, k.direction, k.ordinal, k.name, number)
+        for number in range(len(one.kernel.launches)) if one.launch is None else (one.launch,):
+            yield one.kernel.launch_id(number)

@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 
 from compiler_lens.facts.kernels.lineage import is_view
+from compiler_lens.recording.ids import POST_GRADS, GraphId
 from compiler_lens.recording.model import (
     AutotuneResult,
-    CompileId,
     CudagraphOutcome,
     CudagraphState,
     Direction,
     Graph,
-    GraphStage,
     Kernel,
     KernelKind,
 )
 
-# Nodes: the compilation, whether it is the backward's, the output code's number, the name.
-Views = Collection[tuple[CompileId, bool, int, str]]
+# Of each post-grad graph, the names of the nodes that no kernel computes.
+Views = Mapping[GraphId, Collection[str]]
 
-_LOWERED: Mapping[GraphStage, bool] = {GraphStage.POST_GRAD: False, GraphStage.POST_GRAD_BACKWARD: True}
+NO_VIEWS: Views = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +49,23 @@ class KernelGroup:
         return tuple(dict.fromkeys(k.direction for k in self.kernels))
 
 
-def fused_op_count(kernel: Kernel, views: Views = frozenset()) -> int:
+def fused_op_count(kernel: Kernel, views: Views = NO_VIEWS) -> int:
     """How many ops one launch of a kernel computes: post-grad nodes but for views, else the ATen ops of its text."""
-    program = kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal
-    each = [sum((*program, name) not in views for name in launch.nodes) for launch in kernel.launches if launch.nodes]
-    whole = sum((*program, name) not in views for name in kernel.nodes)
+    own = views.get(kernel.code_id.graph, ())
+    each = [sum(name not in own for name in launch.nodes) for launch in kernel.launches if launch.nodes]
+    whole = sum(name not in own for name in kernel.nodes)
     return max(each, default=whole) or len(kernel.aten)
 
 
 def view_nodes(graphs: Iterable[Graph]) -> Views:
     """The nodes of what Inductor lowers that only look at memory in another way: no kernel computes them."""
-    lowered = [graph for graph in graphs if graph.stage in _LOWERED]
-    return frozenset(
-        (graph.compile_id, _LOWERED[graph.stage], graph.ordinal, node.name)
-        for graph in lowered
-        for nodes in (graph.nodes, *(subgraph.nodes for subgraph in graph.subgraphs))
-        for node in nodes
-        if node.op.startswith("call_") and is_view(node.target)
-    )
+    return {graph.id: _view_names(graph) for graph in graphs if graph.stage in POST_GRADS}
+
+
+def _view_names(graph: Graph) -> frozenset[str]:
+    inner = (node for subgraph in graph.subgraphs for node in subgraph.nodes)
+    nodes = chain(graph.nodes, inner)
+    return frozenset(node.name for node in nodes if node.op.startswith("call_") and is_view(node.target))
 
 
 def is_generated(kernel: Kernel) -> bool:
@@ -74,7 +73,7 @@ def is_generated(kernel: Kernel) -> bool:
     return kernel.kind not in {KernelKind.EXTERN, KernelKind.FALLBACK}
 
 
-def kernel_groups(kernels: Iterable[Kernel], views: Views = frozenset()) -> tuple[KernelGroup, ...]:
+def kernel_groups(kernels: Iterable[Kernel], views: Views = NO_VIEWS) -> tuple[KernelGroup, ...]:
     """All kernels, those that compute the same in one group; the one that fuses most first."""
     groups: dict[tuple[object, ...], list[Kernel]] = {}
     for kernel in kernels:

@@ -12,7 +12,7 @@ from compiler_lens.facts.kernels.lowered import Scopes
 from compiler_lens.facts.kernels.origins import Origins
 from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Direction, Graph, GraphStage, Kernel, KernelKind, Node, Recording, Subgraph
+from compiler_lens.recording.model import Graph, Kernel, KernelKind, Node, Recording, Subgraph
 
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
 
@@ -30,15 +30,13 @@ class Call:
 
 def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequence[Call]]:
     """The launches of a graph's output code, for the graph itself, "", and for each inside of it."""
-    backward = graph.stage is GraphStage.POST_GRAD_BACKWARD
-    order = running_order(_code(recording, graph, backward=backward))
+    code = next((code.code for code in recording.output_codes if code.id.graph == graph.id), "")
+    order = running_order(code)
     calls = sorted(
         (
             (order(launch.line), kernel.name, number, kernel)
             for kernel in recording.kernels
-            if kernel.compile_id == graph.compile_id
-            and (kernel.direction is Direction.BACKWARD) == backward
-            and kernel.ordinal == graph.ordinal
+            if kernel.code_id.graph == graph.id
             for number in range(len(kernel.launches))
             for launch in (kernel.launches[number],)
         ),
@@ -59,12 +57,6 @@ def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequen
 
 def _targets(nodes: Iterable[Node]) -> Mapping[str, str]:
     return {node.name: node.target for node in nodes if node.op.startswith("call_")}
-
-
-def _code(recording: Recording, graph: Graph, *, backward: bool) -> str:
-    place = (graph.compile_id, backward, graph.ordinal)
-    codes = (c for c in recording.output_codes if (c.compile_id, c.direction is Direction.BACKWARD, c.ordinal) == place)
-    return next((code.code for code in codes), "")
 
 
 def launches_of_steps(calls: Iterable[Call], flow: Flow) -> list[Launched]:

@@ -12,15 +12,13 @@ from enum import Enum
 
 from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.facts.kernels.lineage import Lineage, is_view
-from compiler_lens.recording.model import CompileId, Direction, Kernel, KernelKind
+from compiler_lens.recording.ids import CodeId, CompileId, KernelId, LaunchId
+from compiler_lens.recording.model import Kernel, KernelKind
 
 # Ops that Inductor gives to a library or fills into a template: no other kernel of its own computes them.
 _LIBRARY_OPS = frozenset(
     ("aten.convolution", "aten.convolution_backward", "aten.mm", "aten.addmm", "aten.bmm", "aten.baddbmm")
 )
-
-# A kernel's place in `Recording.kernels` and the launch's number.
-Spot = tuple[int, int | None]
 
 
 class Library(Enum):
@@ -64,21 +62,21 @@ _LIBRARIES: tuple[tuple[re.Pattern[str], Library], ...] = (
 )
 
 
-def helps(lineages: Iterable[Lineage]) -> Mapping[Spot, Help]:
+def helps(lineages: Iterable[Lineage]) -> Mapping[LaunchId | KernelId, Help]:
     """The launches that have an op of a library's call, with the first such call of each."""
     every = tuple(lineages)
-    calls: dict[tuple[CompileId, bool, int, str], Lineage] = {}
+    calls: dict[tuple[CodeId, str], Lineage] = {}
     for one in every:
         if not is_generated(one.kernel) and one.called is not None:
             for name in _called(one):
-                calls.setdefault((*_program(one.kernel), name), one)
-    found: dict[Spot, Help] = {}
+                calls.setdefault((one.kernel.code_id, name), one)
+    found: dict[LaunchId | KernelId, Help] = {}
     for one in every:
         names = _called(one) if is_generated(one.kernel) and one.kernel.kind is not KernelKind.TEMPLATE else []
-        theirs = [call for name in names if (call := calls.get((*_program(one.kernel), name))) is not None]
+        theirs = [call for name in names if (call := calls.get((one.kernel.code_id, name))) is not None]
         if theirs and _line(one) < _line(theirs[0]):
             whole = len(theirs) == sum(not strand.is_view for strand in one.strands)
-            found[one.index, one.launch] = Help(theirs[0].kernel, whole)
+            found[one.id] = Help(theirs[0].kernel, whole)
     return found
 
 
@@ -99,7 +97,3 @@ def _called(lineage: Lineage) -> list[str]:
 
 def _op(target: str) -> str:
     return ".".join(target.removeprefix("torch.ops.").split(".")[:2])
-
-
-def _program(kernel: Kernel) -> tuple[CompileId, bool, int]:
-    return kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from compiler_lens.recording.model import CompileId, Kernel, Launch, Node, SourceLine, Trust
+from compiler_lens.recording.ids import CompileId, KernelId, LaunchId
+from compiler_lens.recording.model import Kernel, Launch, Node, SourceLine, Trust
 
 # From the one that says least.
 DOUBT = (Trust.UNKNOWN, Trust.TEXT, Trust.EXACT)
@@ -72,6 +73,11 @@ class Lineage:
     lost: tuple[str, ...] = ()  # nodes that it is said to compute and that its graph does not show
 
     @property
+    def id(self) -> LaunchId | KernelId:
+        """Which launch it is; of which kernel, where nobody told its launches apart."""
+        return self.kernel.id if self.launch is None else self.kernel.launch_id(self.launch)
+
+    @property
     def called(self) -> Launch | None:
         """The launch itself."""
         return None if self.launch is None else self.kernel.launches[self.launch]
@@ -95,7 +101,7 @@ class Lineage:
     @property
     def lines(self) -> tuple[SourceLine, ...]:
         """The user's lines behind it, in the order of its nodes."""
-        return tuple({(o.line.file, o.line.line): o.line for o in self.origins if o.line}.values())
+        return tuple({o.line.place: o.line for o in self.origins if o.line}.values())
 
     @property
     def modules(self) -> tuple[str, ...]:

@@ -9,36 +9,29 @@ from dataclasses import dataclass, replace
 
 from compiler_lens.facts.kernels.lineage import NodeProvenance, Origin, Role, is_view
 from compiler_lens.facts.kernels.origins import Origins
+from compiler_lens.recording.ids import CodeId, GraphId
 from compiler_lens.recording.model import (
     CompileId,
     Direction,
     Graph,
-    GraphStage,
     Kernel,
     Node,
-    OutputCode,
     Recording,
     Subgraph,
     Trust,
 )
 
-_Program = tuple[CompileId, bool, int]
 _DEF = re.compile(r"\s*def (\w+)\(")
 
 # Of a value that feeds half the graph, a constant say, nothing is learned by naming all that it feeds.
 _MOST_FED = 8
-
-_LOWERED: Mapping[Direction, tuple[GraphStage, GraphStage]] = {
-    Direction.FORWARD: (GraphStage.POST_GRAD, GraphStage.AOT_FORWARD),
-    Direction.INFERENCE: (GraphStage.POST_GRAD, GraphStage.AOT_INFERENCE),
-    Direction.BACKWARD: (GraphStage.POST_GRAD_BACKWARD, GraphStage.AOT_BACKWARD),
-}
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """A post-grad graph, or a graph inside of one: its nodes by name."""
 
+    graph: GraphId
     name: str  # of a graph inside of one; else empty
     nodes: Mapping[str, Node]
     aten: frozenset[str]  # those that the AOT graph has too
@@ -50,27 +43,25 @@ class Scopes:
     """The graphs that kernels' nodes are of."""
 
     def __init__(self, recording: Recording, origins: Origins) -> None:
-        self.graphs = {(graph.compile_id, graph.stage, graph.ordinal): graph for graph in recording.graphs}
-        self.codes = {_program(code): code for code in recording.output_codes}
+        self.graphs = {graph.id: graph for graph in recording.graphs}
+        self.codes = {code.id: code for code in recording.output_codes}
         self.origins = origins
-        self._made: dict[_Program, tuple[Scope, ...]] = {}
-        self._functions: dict[_Program, tuple[list[int], list[str]]] = {}
-        self._strands: dict[tuple[int, str, Direction, Trust], NodeProvenance] = {}
+        self._made: dict[CodeId, tuple[Scope, ...]] = {}
+        self._functions: dict[CodeId, tuple[list[int], list[str]]] = {}
+        self._strands: dict[tuple[GraphId, str, str, Direction, Trust], NodeProvenance] = {}
 
     def strand(self, scope: Scope, name: str, kernel: Kernel, known: Trust) -> NodeProvenance:
         """The strand of a node, made once: a reduction of many layers has thousands of nodes more than once."""
-        key = (id(scope), name, kernel.direction, known)
+        key = (scope.graph, scope.name, name, kernel.direction, known)
         if key not in self._strands:
             self._strands[key] = self._followed(scope, scope.nodes[name], kernel, known)
         return self._strands[key]
 
     def of(self, kernel: Kernel) -> tuple[Scope, ...]:
         """The graph of a kernel, then those inside of it."""
-        key = _program(kernel)
+        key = kernel.code_id
         if key not in self._made:
-            stage, aot = _LOWERED[kernel.direction]
-            graph = self.graphs.get((kernel.compile_id, stage, kernel.ordinal))
-            before = self.graphs.get((kernel.compile_id, aot, kernel.ordinal))
+            graph, before = self.graphs.get(key.graph), self.graphs.get(key.traced)
             self._made[key] = tuple(self._scopes(graph, before)) if graph else ()
         return self._made[key]
 
@@ -85,7 +76,7 @@ class Scopes:
 
     def _function(self, kernel: Kernel, line: int) -> str:
         """The function of the output code that a line is in: an inner graph's has the name of that graph."""
-        key = _program(kernel)
+        key = kernel.code_id
         if key not in self._functions:
             code = self.codes[key].code if key in self.codes else ""
             found = [(n, match[1]) for n, text in enumerate(code.split("\n"), 1) if (match := _DEF.match(text))]
@@ -112,9 +103,8 @@ class Scopes:
             # On a hit of the cache alone, the graph's own facts may be missing. FX nodes keep their names.
             exact = frozenset(same if known is Trust.EXACT else ())
             nodes = tuple(_with_origins(n, same[n.name]) if n.name in exact else n for n in nodes)
-        return Scope(
-            subgraph.name, {n.name: n for n in nodes}, frozenset(same), exact, self._fed(graph.compile_id, nodes)
-        )
+        fed = self._fed(graph.compile_id, nodes)
+        return Scope(graph.id, subgraph.name, {n.name: n for n in nodes}, frozenset(same), exact, fed)
 
     def _fed(self, compile_id: CompileId, nodes: Sequence[Node]) -> Mapping[str, tuple[Origin, ...]]:
         """For nodes without an origin of their own: those of the nodes that their values go to."""
@@ -193,10 +183,6 @@ def _role(node: Node, direction: Direction) -> Role:
     if node.backward:
         return Role.DIFFERENTIATES
     return Role.RECOMPUTES if direction is Direction.BACKWARD else Role.COMPUTES
-
-
-def _program(of: Kernel | OutputCode) -> _Program:
-    return of.compile_id, of.direction is Direction.BACKWARD, of.ordinal
 
 
 def _fitting(kernel: Kernel, names: Sequence[str], scopes: Sequence[Scope]) -> tuple[Scope | None, bool]:

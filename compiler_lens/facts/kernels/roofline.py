@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from compiler_lens.facts.kernels.flops import Work, launch_work, place_of
+from compiler_lens.facts.kernels.flops import Work, launch_work
 from compiler_lens.facts.kernels.kernels import KernelGroup, Views, kernel_groups, view_nodes
 from compiler_lens.facts.kernels.profile_doubts import Doubt, doubts, is_usable
 from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
+from compiler_lens.recording.ids import KernelId
 from compiler_lens.recording.model import Ceilings, Kernel, LaunchTime, OtherTime, Profile, Recording, Trust
 
 _NEAR = 0.4  # of a ceiling: from there on it is what bounds a kernel
@@ -171,13 +172,12 @@ def roofline(recording: Recording, profile: Profile) -> Roofline:
 def launch_costs(recording: Recording, profile: Profile) -> tuple[LaunchCost, ...]:
     """Every launch that was timed; the most time above the floor first."""
     traffic, work = launch_traffic(recording), launch_work(recording)
-    kernels = {(k.compile_id, k.direction, k.ordinal, k.name): k for k in recording.kernels}
+    kernels = {kernel.id: kernel for kernel in recording.kernels}
     costs: list[LaunchCost] = []
     for time in profile.launches:
-        kernel = kernels.get((time.compile_id, time.direction, time.ordinal, time.kernel))
+        kernel = kernels.get(time.kernel_id)
         if kernel is not None:
-            place = place_of(time.compile_id, time.direction, time.ordinal, time.kernel, time.launch)
-            costs.append(_cost(time, kernel, traffic.get(place), work.get(place), profile.ceilings))
+            costs.append(_cost(time, kernel, traffic.get(time.id), work.get(time.id), profile.ceilings))
     return tuple(sorted(costs, key=lambda cost: (-cost.above, -cost.total)))
 
 
@@ -222,14 +222,12 @@ def _bound(known: Sequence[float], shares: Sequence[float | None], took: float, 
 
 
 def _grouped(costs: Sequence[LaunchCost], views: Views) -> tuple[GroupCost, ...]:
-    by_kernel: dict[int, list[LaunchCost]] = defaultdict(list)
-    kernels: dict[int, Kernel] = {}
+    by_kernel: dict[KernelId, list[LaunchCost]] = defaultdict(list)
     for cost in costs:
-        by_kernel[id(cost.kernel)].append(cost)
-        kernels[id(cost.kernel)] = cost.kernel
+        by_kernel[cost.kernel.id].append(cost)
     groups = [
-        GroupCost(group, tuple(cost for kernel in group.kernels for cost in by_kernel[id(kernel)]))
-        for group in kernel_groups(kernels.values(), views)
+        GroupCost(group, tuple(cost for kernel in group.kernels for cost in by_kernel[kernel.id]))
+        for group in kernel_groups((own[0].kernel for own in by_kernel.values()), views)
     ]
     return tuple(sorted(groups, key=lambda group: (-group.above, -group.total)))
 

@@ -8,14 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler_lens.facts.kernels.flops import Place, op_packet, place_of, positional
+from compiler_lens.facts.kernels.flops import op_packet, positional
 from compiler_lens.facts.kernels.kernels import is_generated
+from compiler_lens.recording.ids import CodeId, LaunchId
 from compiler_lens.recording.model import (
     DTYPE_BYTES,
     BufferAccess,
-    CompileId,
-    Direction,
-    GraphStage,
     Kernel,
     KernelKind,
     Launch,
@@ -41,44 +39,30 @@ class Traffic:
         return self.read + self.written
 
 
-def launch_traffic(recording: Recording) -> dict[Place, Traffic]:
+def launch_traffic(recording: Recording) -> dict[LaunchId, Traffic]:
     """For every launch what it moves; none where a size is symbolic or not recorded."""
-    codes = {_program(code): code for code in recording.output_codes}
-    nodes = _nodes(recording)
-    specs: dict[_Program, Mapping[str, TensorSpec]] = {}
-    found: dict[Place, Traffic] = {}
+    codes = {code.id: code for code in recording.output_codes}
+    graphs = {graph.id: graph for graph in recording.graphs}
+    scenes: dict[CodeId, _Scene] = {}
+    found: dict[LaunchId, Traffic] = {}
     for kernel in recording.kernels:
-        program = _program(kernel)
-        if program not in specs:
-            specs[program] = _specs(codes.get(program), nodes.get(program, {}))
-        scene = _Scene(specs[program], nodes.get(program, {}))
+        own = kernel.code_id
+        if own not in scenes:
+            graph = graphs.get(own.graph)
+            nodes = {node.name: node for node in graph.nodes} if graph else {}
+            scenes[own] = _Scene(_specs(codes.get(own), nodes), nodes)
+        scene = scenes[own]
         for index, launch in enumerate(kernel.launches):
             traffic = _told(launch, scene) or _seen(kernel, launch, scene)
             if traffic is not None:
-                found[place_of(kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, index)] = traffic
+                found[kernel.launch_id(index)] = traffic
     return found
-
-
-_Program = tuple[CompileId, bool, int]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scene:
     specs: Mapping[str, TensorSpec]  # of buffers and inputs
     nodes: Mapping[str, Node]
-
-
-def _program(of: Kernel | OutputCode) -> _Program:
-    return of.compile_id, of.direction is Direction.BACKWARD, of.ordinal
-
-
-def _nodes(recording: Recording) -> dict[_Program, dict[str, Node]]:
-    stages = {GraphStage.POST_GRAD: False, GraphStage.POST_GRAD_BACKWARD: True}
-    return {
-        (graph.compile_id, stages[graph.stage], graph.ordinal): {node.name: node for node in graph.nodes}
-        for graph in recording.graphs
-        if graph.stage in stages
-    }
 
 
 def _specs(code: OutputCode | None, nodes: Mapping[str, Node]) -> Mapping[str, TensorSpec]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.facts.kernels.lineage import Lineage
+from compiler_lens.recording.ids import POST_GRADS
 from compiler_lens.recording.model import (
     AutotuneResult,
     CompileId,
-    Direction,
-    GraphStage,
+    GraphId,
     Kernel,
     KernelKind,
     Node,
@@ -23,7 +23,6 @@ from compiler_lens.recording.model import (
 _COMPARED: Mapping[str, slice] = {"addmm": slice(1, 3), "baddbmm": slice(1, 3), "convolution": slice(0, 2)}
 _EVERY = slice(None)
 _CHOSEN = frozenset((KernelKind.TEMPLATE, KernelKind.EXTERN, KernelKind.FALLBACK))
-_LOWERED: Mapping[GraphStage, bool] = {GraphStage.POST_GRAD: False, GraphStage.POST_GRAD_BACKWARD: True}
 _SIZES = re.compile(r"\[([^\]]*)\]")
 
 _Sizes = tuple[str, ...]
@@ -33,40 +32,42 @@ _Sizes = tuple[str, ...]
 class Tuned:
     """The results of a recording, to be asked for by launch."""
 
-    results: Mapping[tuple[CompileId, str, _Sizes], Sequence[AutotuneResult]]
-    nodes: Mapping[tuple[CompileId, bool, int, str], Node]
+    every: tuple[AutotuneResult, ...]
+    results: Mapping[tuple[CompileId, str, _Sizes], Sequence[int]]  # where in `every`, by op and sizes
+    nodes: Mapping[GraphId, Mapping[str, Node]]  # of the post-grad graphs, by name
 
     @classmethod
     def of(cls, recording: Recording) -> Tuned:
         """Of a recording."""
-        results: defaultdict[tuple[CompileId, str, _Sizes], list[AutotuneResult]] = defaultdict(list)
-        for one in recording.autotunes:
+        results: defaultdict[tuple[CompileId, str, _Sizes], list[int]] = defaultdict(list)
+        for index, one in enumerate(recording.autotunes):
             sizes = tuple(found[1] if (found := _SIZES.search(text)) else "" for text in one.inputs)
-            results[one.compile_id, one.op, sizes[_COMPARED.get(one.op, _EVERY)]].append(one)
-        lowered = [graph for graph in recording.graphs if graph.stage in _LOWERED] if results else []
-        nodes = {(g.compile_id, _LOWERED[g.stage], g.ordinal, node.name): node for g in lowered for node in g.nodes}
-        return cls(results, nodes)
+            results[one.compile_id, one.op, sizes[_COMPARED.get(one.op, _EVERY)]].append(index)
+        lowered = [graph for graph in recording.graphs if graph.stage in POST_GRADS] if results else []
+        nodes = {graph.id: {node.name: node for node in graph.nodes} for graph in lowered}
+        return cls(recording.autotunes, results, nodes)
 
     def result(self, lineages: Iterable[Lineage]) -> AutotuneResult | None:
         """What was tried for these launches; None where nothing was, or where it may be one of several."""
-        found = [one for lineage in lineages for one in self._results(lineage)]
-        return found[0] if found and all(one is found[0] for one in found) else None
+        found = {index for lineage in lineages for index in self._results(lineage)}
+        return self.every[found.pop()] if len(found) == 1 else None
 
-    def others(self, lineage: Lineage) -> Iterable[AutotuneResult]:
-        """What was tried for a launch of another kind than all that won there."""
+    def others(self, lineage: Lineage) -> Sequence[int]:
+        """What was tried for a launch of another kind than all that won there, by place in `Recording.autotunes`."""
         found = tuple(self._results(lineage))
         is_template = lineage.kernel.kind is KernelKind.TEMPLATE
-        won = [(one.winner.kind is KernelKind.TEMPLATE) for one in found if one.winner]
+        winners = [winner for index in found if (winner := self.every[index].winner)]
+        won = [winner.kind is KernelKind.TEMPLATE for winner in winners]
         return found if won and is_template not in won else ()
 
-    def _results(self, lineage: Lineage) -> Iterable[AutotuneResult]:
+    def _results(self, lineage: Lineage) -> Iterator[int]:
         kernel = lineage.kernel
         if kernel.kind not in _CHOSEN:  # torch counts a product's node to the kernels round it, too
             return
+        nodes = self.nodes.get(kernel.code_id.graph, {})
         for node in (strand.node for strand in lineage.strands if strand.node):
             op = node.target.removeprefix("torch.ops.aten.").partition(".")[0]
-            program = kernel.compile_id, kernel.direction is Direction.BACKWARD, kernel.ordinal
-            inputs = [self.nodes.get((*program, name)) for name in node.inputs][_COMPARED.get(op, _EVERY)]
+            inputs = [nodes.get(name) for name in node.inputs][_COMPARED.get(op, _EVERY)]
             sizes = tuple(", ".join(map(str, one.specs[0].shape)) if one and one.specs else "?" for one in inputs)
             yield from self.results.get((kernel.compile_id, op, sizes), ())
 
@@ -81,7 +82,7 @@ class Otherwise:
 
 
 def run_otherwise(recording: Recording, lineages: Iterable[Lineage]) -> Mapping[int, Otherwise]:
-    """By `id` of each result, the launches of it that are no such kernel as won.
+    """For each result, by its place in `Recording.autotunes`, the launches of it that are no such kernel as won.
 
     With `benchmark_epilogue_fusion` torch (2.11 to 2.15, `MultiTemplateBuffer` in torch/_inductor/ir.py) keeps all
     choices until the scheduler asks what may be fused into them, and then times the fused ones against the winner.
@@ -89,9 +90,9 @@ def run_otherwise(recording: Recording, lineages: Iterable[Lineage]) -> Mapping[
     tuned = Tuned.of(recording)
     found: defaultdict[int, list[Kernel]] = defaultdict(list)
     for lineage in lineages if recording.autotunes else ():
-        for result in tuned.others(lineage):
-            found[id(result)].append(lineage.kernel)
+        for index in tuned.others(lineage):
+            found[index].append(lineage.kernel)
     return {
-        result: Otherwise(len(kernels), tuple(dict.fromkeys(one.name for one in kernels)), kernels[0].kind)
-        for result, kernels in found.items()
+        index: Otherwise(len(kernels), tuple(dict.fromkeys(one.name for one in kernels)), kernels[0].kind)
+        for index, kernels in found.items()
     }

@@ -15,9 +15,9 @@ from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection, nearest, select_kernels
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Decomposition, Direction, GraphStage, Kernel, Recording, SourceLine
+from compiler_lens.recording.ids import POST_GRADS, SourcePlace
+from compiler_lens.recording.model import Decomposition, Direction, Kernel, Recording, SourceLine
 
-_LOWERED = frozenset((GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD))
 _LISTED = 6  # modules that a message names
 
 
@@ -75,13 +75,19 @@ class LineRow:
 
 def line_rows(provenance: Provenance) -> tuple[LineRow, ...]:
     """Every line that some launch works for, file by file."""
-    lines: dict[tuple[str, int], SourceLine] = {}
-    counts: Counter[tuple[str, int, bool]] = Counter()
+    lines: dict[SourcePlace, SourceLine] = {}
+    forward: Counter[SourcePlace] = Counter()
+    backward: Counter[SourcePlace] = Counter()
     for lineage in provenance.lineages:
+        counts = backward if lineage.kernel.direction is Direction.BACKWARD else forward
         for line in lineage.lines:
-            lines[line.file, line.line] = line
-            counts[line.file, line.line, lineage.kernel.direction is Direction.BACKWARD] += 1
-    return tuple(LineRow(lines[f, n], counts[f, n, False], counts[f, n, True]) for f, n in sorted(lines))
+            lines[line.place] = line
+            counts[line.place] += 1
+    return tuple(LineRow(lines[at], forward[at], backward[at]) for at in sorted(lines, key=_by_file))
+
+
+def _by_file(at: SourcePlace) -> tuple[str, int]:
+    return at.file, at.line
 
 
 def line_story(recording: Recording, provenance: Provenance, text: str, own: Ownership | None = None) -> LineStory:
@@ -95,8 +101,8 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
     """The story of a place whose file is known."""
     ops = asked.found.direct or asked.found.calls
     ties = provenance.ties(ops)
-    known = {(tie.lineage.index, tie.lineage.launch) for tie in ties}
-    inside = [t for t in provenance.ties(asked.found.calls) if (t.lineage.index, t.lineage.launch) not in known]
+    known = {tie.lineage.id for tie in ties}
+    inside = [tie for tie in provenance.ties(asked.found.calls) if tie.lineage.id not in known]
     facts = view.facts.get(asked.line) if view else None
     return LineStory(
         asked,
@@ -199,15 +205,15 @@ def _decompositions(recording: Recording, ops: Iterable[Origin]) -> tuple[Decomp
 
 
 def _shares(ties: Iterable[LaunchMatch], asked: Asked, ops: Iterable[Origin]) -> tuple[tuple[SourceLine, int], ...]:
-    mine = {(asked.file, asked.line), *((op.line.file, op.line.line) for op in ops if op.line and not asked.file)}
-    lines: dict[tuple[str, int], SourceLine] = {}
-    counts: Counter[tuple[str, int]] = Counter()
+    mine = {SourcePlace(asked.file, asked.line), *(op.line.place for op in ops if op.line and not asked.file)}
+    lines: dict[SourcePlace, SourceLine] = {}
+    counts: Counter[SourcePlace] = Counter()
     for tie in ties:
         # What a view is part of works for its line as well, but shares nothing with it.
         for line in () if all(strand.is_view for strand in tie.strands) else tie.lineage.lines:
-            if (line.file, line.line) not in mine:
-                lines[line.file, line.line] = line
-                counts[line.file, line.line] += 1
+            if line.place not in mine:
+                lines[line.place] = line
+                counts[line.place] += 1
     return tuple((lines[place], count) for place, count in counts.most_common())
 
 
@@ -225,9 +231,9 @@ def _fate(recording: Recording, ops: Sequence[Origin], ties: Iterable[LaunchMatc
 
 def _unknown(provenance: Provenance, ops: Iterable[Origin]) -> tuple[Kernel, ...]:
     ids = {op.compile_id for op in ops}
-    lost = {one.index: one.kernel for one in provenance.lineages if one.kernel.compile_id in ids and not one.lines}
-    known = {one.index for one in provenance.lineages if one.lines}
-    return tuple(kernel for index, kernel in lost.items() if index not in known)
+    lost = {one.kernel.id: one.kernel for one in provenance.lineages if one.kernel.compile_id in ids and not one.lines}
+    known = {one.kernel.id for one in provenance.lineages if one.lines}
+    return tuple(kernel for which, kernel in lost.items() if which not in known)
 
 
 def _without_kernel(recording: Recording, ops: Sequence[Origin]) -> Fate:
@@ -238,7 +244,7 @@ def _without_kernel(recording: Recording, ops: Sequence[Origin]) -> Fate:
     left = [
         node.target
         for graph in recording.graphs
-        if graph.compile_id in ids and graph.stage in _LOWERED
+        if graph.compile_id in ids and graph.stage in POST_GRADS
         for node in graph.ops
         if any((graph.compile_id, name) in names for name in node.origins)
     ]

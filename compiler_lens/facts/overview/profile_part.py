@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from compiler_lens.facts.kernels.flops import Place, place_of
-from compiler_lens.facts.kernels.kernel_rows import places
+from compiler_lens.facts.kernels.kernel_rows import launch_ids
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.kernels.roofline import GroupCost, LaunchCost, Roofline
+from compiler_lens.facts.kernels.roofline import GroupCost, Roofline
 from compiler_lens.facts.overview.line_story import selected
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import Recording
 
 
@@ -30,7 +30,7 @@ def profile_part(recording: Recording, found: Roofline, selection: Selection) ->
     if selection.ids is None and not selection.place:
         return ProfilePart(found.groups, _count(found.groups))
     provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
-    wanted = frozenset(places(selected(recording, provenance, selection, with_views=False)))
+    wanted = frozenset(launch_ids(selected(recording, provenance, selection, with_views=False)))
     groups = _only(found.groups, wanted)
     named = selection.place or ", ".join(f"[{i}]" for i in sorted(selection.ids or (), key=str))
     return ProfilePart(groups, _count(groups), len(wanted) - _count(groups), named)
@@ -40,17 +40,12 @@ def _count(groups: Iterable[GroupCost]) -> int:
     return sum(len(group.launches) for group in groups)
 
 
-def _only(groups: Iterable[GroupCost], wanted: frozenset[Place]) -> tuple[GroupCost, ...]:
+def _only(groups: Iterable[GroupCost], wanted: frozenset[LaunchId]) -> tuple[GroupCost, ...]:
     found = []
     for group in groups:
-        launches = tuple(cost for cost in group.launches if _place(cost) in wanted)
+        launches = tuple(cost for cost in group.launches if cost.time.id in wanted)
         if launches:
-            own = {id(cost.kernel) for cost in launches}
-            kernels = tuple(kernel for kernel in group.group.kernels if id(kernel) in own)
+            own = {cost.kernel.id for cost in launches}
+            kernels = tuple(kernel for kernel in group.group.kernels if kernel.id in own)
             found.append(GroupCost(replace(group.group, kernels=kernels), launches))
     return tuple(sorted(found, key=lambda group: (-group.above, -group.total)))
-
-
-def _place(cost: LaunchCost) -> Place:
-    time = cost.time
-    return place_of(time.compile_id, time.direction, time.ordinal, time.kernel, time.launch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,10 +19,7 @@ from compiler_lens.recording.model import (
     Recording,
     SourceLine,
 )
-
-FrameKey = tuple[int | None, int, int | None]  # torch's frame number, the epoch, compiled autograd's number
-
-_RESUME = re.compile(r"torch_dynamo_resume_in_(.+)_at_(\d+)$")
+from compiler_lens.recording.resume_names import plain_function, resumed
 
 # The frame that torch compiles in place of a module's forward, in torch/_dynamo/external_utils.py (2.11 to 2.15).
 _WRAPPER_FILE = "torch/_dynamo/external_utils.py"
@@ -77,7 +73,7 @@ class FunctionName:
 class Frame:
     """One frame with all its compilations."""
 
-    key: FrameKey
+    id: CompileId  # without `recompile`: what all its compilations have in common
     name: FunctionName
     outcome: Outcome
     compilations: tuple[Compilation, ...]
@@ -166,18 +162,14 @@ class Coverage:
         return tuple(sorted(found, key=lambda f: (not f.own, treatments.index(f.treatment))))
 
 
-def frame_key(compile_id: CompileId) -> FrameKey:
-    """What all compilations of one frame share."""
-    return compile_id.frame, compile_id.epoch, compile_id.autograd
-
-
 def function_name(compilation: Compilation) -> FunctionName:
     """What to call a compilation's frame: as its author does; the module's class where only that is known."""
     if at := compilation.definition:
         return FunctionName(at.function, at.file, at.line)
-    resumed = compilation.resumes or _resumed(compilation.function)[0]
-    if resumed:
-        return FunctionName(_resumed(resumed)[0] or resumed, compilation.file, compilation.line)
+    before = resumed(compilation.function)
+    rest_of = compilation.resumes or (before.function if before else "")
+    if rest_of:
+        return FunctionName(plain_function(rest_of), compilation.file, compilation.line)
     if not compilation.file.replace("\\", "/").endswith(_WRAPPER_FILE):
         return FunctionName(compilation.function or "?", compilation.file, compilation.line)
     caller = innermost_own(compilation.stack) or SourceLine("", 0)
@@ -186,26 +178,22 @@ def function_name(compilation: Compilation) -> FunctionName:
 
 def resumed_line(compilation: Compilation) -> int | None:
     """For a resume function: the line of the graph break that it goes on behind."""
-    return _resumed(compilation.function)[1]
-
-
-def plain_function(function: str) -> str:
-    """A function's own name, without what torch adds where it goes on behind a graph break."""
-    return _resumed(function)[0] or function
+    before = resumed(compilation.function)
+    return before.line if before else None
 
 
 def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     """Group the recording's compilations into frames, and the frames into the functions that the user wrote."""
     own = own or Ownership()
     # All modules share the code object of torch's wrapper, and so one frame number: their class tells them apart.
-    groups: dict[tuple[FrameKey, str], list[Compilation]] = {}
+    groups: dict[tuple[CompileId, str], list[Compilation]] = {}
     for compilation in recording.compilations:
-        groups.setdefault((frame_key(compilation.compile_id), compilation.module), []).append(compilation)
+        groups.setdefault((compilation.compile_id.of_frame, compilation.module), []).append(compilation)
     broken: dict[CompileId, list[GraphBreak]] = defaultdict(list)
     for event in recording.graph_breaks:
         broken[event.compile_id].append(event)
     graphs = Counter(graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
-    frames = [_frame(key, tuple(group), broken, graphs) for (key, _), group in groups.items()]
+    frames = [_frame(frame_id, tuple(group), broken, graphs) for (frame_id, _), group in groups.items()]
     looked_at = tuple(f for f in frames if not _passed_over(f, own))
     functions = _functions(looked_at, own, sources(recording))
     disabled = dict.fromkeys(
@@ -218,17 +206,12 @@ def _is_disabling(event: GraphBreak) -> bool:
     return any(cause.gb_type.endswith(_DISABLED) for cause in event.causes[:1])
 
 
-def _resumed(function: str) -> tuple[str, int | None]:
-    found = _RESUME.search(function)
-    return (found[1], int(found[2])) if found else ("", None)
-
-
 def _worst(outcomes: set[Outcome]) -> Outcome:
     return next(outcome for outcome in _OUTCOME_ORDER if outcome in outcomes)
 
 
 def _frame(
-    key: FrameKey,
+    frame_id: CompileId,
     compilations: tuple[Compilation, ...],
     broken: Mapping[CompileId, list[GraphBreak]],
     graphs: Mapping[CompileId, int],
@@ -236,7 +219,7 @@ def _frame(
     first = compilations[0]
     ids = dict.fromkeys(c.compile_id for c in compilations)
     return Frame(
-        key,
+        frame_id,
         function_name(first),
         _worst({c.outcome for c in compilations}),
         compilations,
@@ -277,7 +260,7 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
         around = known.function_at(name.file, name.line)
         is_it = around is not None and not name.module and name.line in {around.line, around.first}
         lines = tuple(replace(line, last=around.last) for line in lines) if around and is_it else lines
-    refused = all(frame.key[0] is None and frame.outcome is Outcome.SKIPPED for frame in frames)
+    refused = all(frame.id.frame is None and frame.outcome is Outcome.SKIPPED for frame in frames)
     found = known.function_at(name.file, name.line) if refused and not name.module else None
     is_generator = found is not None and found.generator
     return Function(name, frames, _treatment(frames, lines), lines, own.owns(name.file), is_generator)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from compiler_lens.facts.program.coverage import Coverage, FrameKey, FunctionName, coverage, frame_key
+from compiler_lens.facts.program.coverage import Coverage, FunctionName, coverage
 from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.facts.program.source import Sources, sources
 from compiler_lens.facts.recompiles.argument_names import Names, is_wrapper, names_of, readable
@@ -77,7 +77,7 @@ class Facts:
     texts: Sources
     compilations: Mapping[CompileId, Compilation]
     homes: Mapping[CompileId, FunctionName]
-    frame_homes: Mapping[FrameKey, FunctionName]
+    frame_homes: Mapping[CompileId, FunctionName]  # by `CompileId.of_frame`
     breaks: Mapping[CompileId, Sequence[GraphBreak]]
     graphs: Mapping[CompileId, Sequence[Graph]]  # of Dynamo
     epochs: CompileEpoch
@@ -89,7 +89,7 @@ class Facts:
         compilation = self.compilations.get(compile_id)
         if compilation and not is_wrapper(compilation) and (home := self.homes.get(self.epochs.first(compile_id))):
             return home
-        return self.homes.get(compile_id) or self.frame_homes.get(frame_key(compile_id)) or FunctionName("?")
+        return self.homes.get(compile_id) or self.frame_homes.get(compile_id.of_frame) or FunctionName("?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +192,12 @@ def _passes(values: EntryValues, failed: Failed) -> bool:
     return failed.key in values.varying or bool(failed.new and values.values.get(failed.key) == failed.new)
 
 
-def _homes(covered: Coverage) -> tuple[dict[CompileId, FunctionName], dict[FrameKey, FunctionName]]:
+def _homes(covered: Coverage) -> tuple[dict[CompileId, FunctionName], dict[CompileId, FunctionName]]:
     members = [(f.name, frame) for f in covered.functions for frame in f.frames]
     homes: dict[CompileId, FunctionName] = {}
-    frames: dict[FrameKey, FunctionName] = {}
+    frames: dict[CompileId, FunctionName] = {}
     for name, frame in [*members, *((frame.name, frame) for frame in covered.library)]:
-        frames.setdefault(frame.key, name)
+        frames.setdefault(frame.id, name)
         for compilation in frame.compilations:
             homes.setdefault(compilation.compile_id, name)
     return homes, frames

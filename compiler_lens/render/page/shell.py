@@ -11,8 +11,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from compiler_lens.facts.breaks.cards import specific_hints
-from compiler_lens.facts.program.coverage import plain_function
 from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import advice, text, words
 from compiler_lens.views.console.recompiles import series_text
 

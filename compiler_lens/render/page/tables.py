@@ -113,7 +113,8 @@ def cache_blocks(recording: Recording, _: PageLinks) -> list[Block]:
 def autotune_blocks(recording: Recording, _: PageLinks) -> list[Block]:
     """Every op that was tuned with its winner; then for each its candidates, the fastest first."""
     others = run_otherwise(recording, Provenance.of(recording).lineages) if recording.autotunes else {}
-    rows = [(*_won(result), words.runs_otherwise(others.get(id(result)))) for result in recording.autotunes]
+    results = enumerate(recording.autotunes)
+    rows = [(*_won(result), words.runs_otherwise(others.get(index))) for index, result in results]
     columns = ("=id", "op", "`inputs", "`winner", "=kind", "#time", "#next best", "#choices", "#spent", "the winner is")
     note = f"{plural(len(rows), 'op')}, {words.tuning_time(recording.autotunes)}"
     return [table("Autotuning", columns, rows, note=note), *map(tuned_block, recording.autotunes)] if rows else []

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rich.text import Text
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
-from compiler_lens.facts.program.coverage import plain_function
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import BreakCause, Recording, SourceLine
+from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.render.console.page import (
     BAD,
     CODE,

@@ -13,6 +13,7 @@ from compiler_lens.facts.kernels.fusion_reasons import Reason
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.ids import KernelId, LaunchId
 from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import CODE, DIM, PLACE, WARN, Page, joined, line, paragraph, title
@@ -24,7 +25,7 @@ _PAIRS = 6
 _NEIGHBOURS = 8
 _NODES = 6
 
-Lines = Mapping[tuple[int, int | None], tuple[SourceLine, ...]]  # of the user's, by kernel and launch
+Lines = Mapping[LaunchId | KernelId, tuple[SourceLine, ...]]
 
 
 def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
@@ -33,12 +34,12 @@ def fusion_lines(recording: Recording, selection: Selection, page: Page) -> list
     if not codes:
         return _nothing(recording, page)
     lineages = Provenance.of(recording, Ownership.of(selection.user_paths)).lineages
-    at = {(one.index, one.launch): one.lines for one in lineages}
+    at = {one.id: one.lines for one in lineages}
     compilations = {c.compile_id: c for c in recording.compilations}
     lines = [title("Fusion", _head(sum(code.ops for code in codes), sum(code.launches for code in codes)))]
     for code in codes:
         advice = partial(
-            fusion_words.remedy, compilation=compilations.get(code.code[0]), environment=recording.environment
+            fusion_words.remedy, compilation=compilations.get(code.code.compile_id), environment=recording.environment
         )
         lines += [Text(), *_code(code, advice, at, page)]
     return lines
@@ -90,10 +91,9 @@ def _nothing(recording: Recording, page: Page) -> list[Text]:
 
 
 def _code(code: CodeFusion, advice: Callable[[Cause], str], at: Lines, page: Page) -> list[Text]:
-    compile_id, part, ordinal = code.code
-    graph = f", graph {ordinal + 1}" if ordinal else ""
+    graph = f", graph {code.code.ordinal + 1}" if code.code.ordinal else ""
     head = _head(code.ops, code.launches)
-    lines = [line((f"[{compile_id}] {words.PASSES[part]}{graph}", PLACE), (f"  {head}", DIM))]
+    lines = [line((f"[{code.code.compile_id}] {words.PASSES[code.code.direction]}{graph}", PLACE), (f"  {head}", DIM))]
     if code.symbolic and code.causes:
         lines += paragraph("sizes vary here: bytes are those of the call that it was compiled in", page.width, 2, DIM)
     if not code.causes:
@@ -131,13 +131,13 @@ def _row(alike: PairGroup, at: Lines, page: Page) -> tuple[str, ...]:
     pair = alike.first
     several = times(len(alike.pairs)) if len(alike.pairs) > 1 else ""
     lines = [place for side in (pair.first, pair.second) for place in _lines(side, at)]
-    places = {(place.file, place.line): place for place in lines}
+    places = {line.place: line for line in lines}
     told = lines_text(places.values(), page, 2)
     return _saved(alike), several, pair.first.kernel.name, f"→ {pair.second.kernel.name}", told
 
 
 def _lines(side: LaunchRef, at: Lines) -> Sequence[SourceLine]:
-    return at.get((side.index, side.number)) or at.get((side.index, None), ())
+    return at.get(side.id) or at.get(side.kernel.id, ())
 
 
 def _saved(group: PairGroup | Cause) -> str:

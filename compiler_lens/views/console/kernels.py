@@ -9,13 +9,14 @@ from rich.text import Text
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
 from compiler_lens.facts.kernels.kernels import fused_op_count, is_generated, kernel_kinds
-from compiler_lens.facts.kernels.library_calls import Help, Spot, computed_ops, helps
+from compiler_lens.facts.kernels.library_calls import Help, computed_ops, helps
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.traffic import Traffic
 from compiler_lens.facts.overview.line_story import selected
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection, select_kernels
+from compiler_lens.recording.ids import KernelId, LaunchId, SourcePlace
 from compiler_lens.recording.model import BufferAccess, Kernel, Recording, Trust
 from compiler_lens.render.console.code import code_lines, language_of
 from compiler_lens.render.console.columns import Column, table
@@ -91,7 +92,7 @@ def doubt_lines(kernels: list[Kernel], page: Page) -> list[Text]:
     return paragraph(f"{whose} are {words.TRUST[Trust.TEXT]}", page.width, 2, DIM) if doubtful else []
 
 
-def _entry(row: KernelRow, helping: Mapping[Spot, Help], page: Page) -> list[Text]:
+def _entry(row: KernelRow, helping: Mapping[LaunchId | KernelId, Help], page: Page) -> list[Text]:
     """A name must stand there whole, to be asked for."""
     group = row.group
     several = f"  {times(len(group.kernels))}" if len(group.kernels) > 1 else ""
@@ -122,14 +123,14 @@ def moved(traffic: Traffic | None) -> str:
     return f"{'' if traffic.trust is Trust.EXACT else '~'}{nbytes(traffic.bytes)}"
 
 
-def _from(row: KernelRow, helping: Mapping[Spot, Help], page: Page) -> list[Text]:
+def _from(row: KernelRow, helping: Mapping[LaunchId | KernelId, Help], page: Page) -> list[Text]:
     """The lines and modules that it is for, then its ops; then the others that compute the same."""
-    places = {(at.file, at.line): at for one in row.lineages for at in one.lines}
+    places = {at.place: at for one in row.lineages for at in one.lines}
     modules = modules_text(module for one in row.lineages for module in one.modules)
     where = line((lines_text([places[key] for key in sorted(places)], page), PLACE), modules and f" of {modules}")
     computed = () if is_generated(row.group.first) else computed_ops(row.lineages)
     ops = ", ".join(words.op_name(op) for op in computed or row.group.first.aten)
-    helped = next((helping[spot] for one in row.lineages if (spot := (one.index, one.launch)) in helping), None)
+    helped = next((helping[one.id] for one in row.lineages if one.id in helping), None)
     told = line(where, "  " if where.plain and ops else "", (ops, CODE), f": {_helped_words(helped)}" if helped else "")
     same = [kernel.name for kernel in row.group.kernels if kernel.name != row.group.first.name]
     named = line(("the same: ", DIM), joined(list(dict.fromkeys(same)), _SAME)) if same else Text()
@@ -140,7 +141,7 @@ def _one(
     lineages: Sequence[Lineage],
     costs: Costs,
     pairs: Sequence[UnfusedLaunches],
-    helping: Mapping[Spot, Help],
+    helping: Mapping[LaunchId | KernelId, Help],
     page: Page,
 ) -> list[Text]:
     kernel = lineages[0].kernel
@@ -149,7 +150,7 @@ def _one(
     name.overflow = "ignore"
     lines = [name, line((", ".join(part for part in where if part), DIM), indent=2)]
     lines += _comes_from(kernel, lineages, costs, page)
-    helped = next((helping[spot] for one in lineages if (spot := (one.index, one.launch)) in helping), None)
+    helped = next((helping[one.id] for one in lineages if one.id in helping), None)
     lines += paragraph(_helped_words(helped), page.width, 4) if helped else []
     lines += _launches(kernel, lineages, costs, page)
     lines += memory_lines(lineages, costs, page)
@@ -213,8 +214,8 @@ def _launches(kernel: Kernel, lineages: Sequence[Lineage], costs: Costs, page: P
     return lines + ([line((f"… {more:,} more in --json", DIM), indent=4)] if more > 0 else [])
 
 
-def _places(lineage: Lineage) -> tuple[tuple[str, int], ...]:
-    return tuple((at.file, at.line) for at in lineage.lines)
+def _places(lineage: Lineage) -> tuple[SourcePlace, ...]:
+    return tuple(at.place for at in lineage.lines)
 
 
 def _fold(members: Sequence[Lineage], costs: Costs, page: Page) -> tuple[str, ...]:

@@ -18,11 +18,12 @@ from compiler_lens.facts.kernels.kernels import (
 )
 from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.compilations import CompilationRow, folded
-from compiler_lens.facts.program.coverage import Function, Treatment, plain_function
+from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.caches import CacheSummary, Warmth
 from compiler_lens.recording.model import CacheLayer, CacheResult, Environment, Outcome, Recording
+from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import (
     BAD,

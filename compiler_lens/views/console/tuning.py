@@ -22,14 +22,15 @@ _TUNED = (Library.PRODUCT, Library.CONVOLUTION)
 
 def autotune_lines(recording: Recording, selection: Selection, page: Page) -> list[Text]:
     """What `show REC autotune [ID]` shows: for each op its candidates, the fastest first."""
-    results = [r for r in recording.autotunes if selection.has(r)]
+    chosen = {index: result for index, result in enumerate(recording.autotunes) if selection.has(result)}
+    results = list(chosen.values())
     if not results:
         return paragraph(f"Nothing was autotuned{_why_not(recording, selection)}.", page.width, 0)
     lines = [title("Autotuning", f"{plural(len(results), 'op')} in {words.tuning_time(results)}")]
     others = run_otherwise(recording, Provenance.of(recording).lineages)
-    for result in results:
+    for index, result in chosen.items():
         lines += [Text(), *_result(result, page)]
-        if told := words.runs_otherwise(others.get(id(result))):
+        if told := words.runs_otherwise(others.get(index)):
             lines += paragraph(f"the winner is {told}", page.width, 4, WARN)
     return lines
 
