@@ -9,12 +9,11 @@ from typing import Protocol
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Setting, remedy_for
-from compiler_lens.facts.overview.findings import (
+from compiler_lens.facts.overview.evidence import (
     CacheBypassed,
     CudagraphsSkipped,
     DeviceIdle,
     DisabledOnPurpose,
-    Finding,
     FrameFailed,
     NothingSeen,
     PhaseDominates,
@@ -22,6 +21,7 @@ from compiler_lens.facts.overview.findings import (
     Unfinished,
     failed_compilation,
 )
+from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport

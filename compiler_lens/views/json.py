@@ -19,7 +19,8 @@ from compiler_lens.facts.kernels.kernel_rows import Costs, by_kernel, kernel_row
 from compiler_lens.facts.kernels.kernels import fused_op_count
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, NodeProvenance, Origin
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.overview.findings import Finding, FrameFailed, TinyGraphs, Unfinished
+from compiler_lens.facts.overview.evidence import FrameFailed, TinyGraphs, Unfinished
+from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.overview.line_story import line_rows, line_story, selected
 from compiler_lens.facts.overview.source_view import FileView, select_file, source_view
 from compiler_lens.facts.overview.summary import summarize

@@ -7,8 +7,7 @@ import sample_recordings as samples
 
 import compiler_lens
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.overview.findings import (
-    Basis,
+from compiler_lens.facts.overview.evidence import (
     CacheBypassed,
     CudagraphsSkipped,
     DeviceIdle,
@@ -16,9 +15,9 @@ from compiler_lens.facts.overview.findings import (
     FrameFailed,
     NothingSeen,
     PhaseDominates,
-    Severity,
     TinyGraphs,
 )
+from compiler_lens.facts.overview.findings import Basis, Severity
 from compiler_lens.facts.overview.summary import summarize
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.recompiles.reports import RecompileReport

@@ -11,7 +11,8 @@ import torch
 from observing import Seen, observe
 from toys import NEW, TOYS, Toy
 
-from compiler_lens.facts.overview.findings import DisabledOnPurpose, FrameFailed, Severity
+from compiler_lens.facts.overview.evidence import DisabledOnPurpose, FrameFailed
+from compiler_lens.facts.overview.findings import Severity
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.recording.model import BreakCause
 from compiler_lens.render.console import view

@@ -8,17 +8,28 @@ from enum import Enum
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
-from compiler_lens.facts.program.coverage import Coverage, Frame, Function, Treatment
+from compiler_lens.facts.overview.evidence import (
+    CacheBypassed,
+    CudagraphsSkipped,
+    DeviceIdle,
+    DisabledOnPurpose,
+    Evidence,
+    FrameFailed,
+    NothingSeen,
+    PhaseDominates,
+    TinyGraphs,
+    Unfinished,
+    failed_compilation,
+)
+from compiler_lens.facts.overview.rules import place_of, rule_of
+from compiler_lens.facts.program.coverage import Coverage, Frame, Treatment
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.facts.time.phases import Phase, phase_times
+from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import (
     BreakOutcome,
     CacheLayer,
-    CacheOutcome,
     CacheResult,
-    Compilation,
     CompileId,
-    CudagraphOutcome,
     CudagraphState,
     GraphStage,
     Outcome,
@@ -50,89 +61,6 @@ class Basis(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class NothingSeen:
-    """Not one frame entered the compiler."""
-
-
-@dataclass(frozen=True, slots=True)
-class FrameFailed:
-    """Compiling a frame ended in an error that reached the user."""
-
-    frame: Frame
-    card: BreakCard | None = None  # where the same thing also broke graphs
-
-
-@dataclass(frozen=True, slots=True)
-class CudagraphsSkipped:
-    """CUDA graphs were asked for, and some compiled graphs run without."""
-
-    outcomes: tuple[CudagraphOutcome, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CacheBypassed:
-    """A cache refused to keep a graph: every new process compiles it again."""
-
-    layer: CacheLayer
-    outcomes: tuple[CacheOutcome, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TinyGraphs:
-    """Graph breaks left graphs so small that they are hardly worth a launch."""
-
-    function: Function
-    graphs: int
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseDominates:
-    """Most of a long compile time went into one phase."""
-
-    phase: Phase
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceIdle:
-    """In a profile the device waits most of a call, and no CUDA graph launches for it."""
-
-    microseconds: float  # of a call
-    idle: float  # of these, the device waiting
-    mode: str  # that the model was compiled with
-
-
-@dataclass(frozen=True, slots=True)
-class DisabledOnPurpose:
-    """A call of a function that is kept out of the compiler."""
-
-    line: SourceLine
-
-
-@dataclass(frozen=True, slots=True)
-class Unfinished:
-    """The recording ends while a frame is compiled."""
-
-    frame: Frame
-
-
-Evidence = (
-    NothingSeen
-    | FrameFailed
-    | BreakCard
-    | RecompileReport
-    | Function
-    | CudagraphsSkipped
-    | CacheBypassed
-    | TinyGraphs
-    | PhaseDominates
-    | DeviceIdle
-    | DisabledOnPurpose
-    | Unfinished
-)
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing to know, and mostly to do."""
 
@@ -140,6 +68,16 @@ class Finding:
     evidence: Evidence
     seconds: float | None = None  # what it costs, where the recording tells
     basis: Basis = Basis.COUNTED
+
+    @property
+    def rule(self) -> str:
+        """What kind of finding it is: torch's own number of a graph break (GB0170), or a slug of RULES."""
+        return rule_of(self.evidence)
+
+    @property
+    def place(self) -> SourceLine | None:
+        """The line to look at; None where there is none."""
+        return place_of(self.evidence)
 
     @property
     def benign(self) -> bool:
@@ -168,11 +106,6 @@ def findings(
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
-
-
-def failed_compilation(frame: Frame) -> Compilation:
-    """The first compilation of a failed frame that failed."""
-    return next(c for c in frame.compilations if c.outcome is Outcome.FAILED)
 
 
 def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> FrameFailed:

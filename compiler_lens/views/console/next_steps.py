@@ -7,17 +7,16 @@ from dataclasses import replace
 from rich.text import Text
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.overview.findings import (
+from compiler_lens.facts.overview.evidence import (
     CacheBypassed,
     CudagraphsSkipped,
     DeviceIdle,
-    Finding,
     FrameFailed,
     NothingSeen,
-    Severity,
     TinyGraphs,
     Unfinished,
 )
+from compiler_lens.facts.overview.findings import Finding, Severity
 from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.program.select import Selection

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.overview.findings import (
+from compiler_lens.facts.overview.evidence import (
     CacheBypassed,
     CudagraphsSkipped,
     DeviceIdle,
     DisabledOnPurpose,
-    Finding,
     FrameFailed,
     PhaseDominates,
     TinyGraphs,
     Unfinished,
-    failed_compilation,
 )
+from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.render.page.ink import mood, plain
@@ -30,7 +29,6 @@ from compiler_lens.views.console.frames import reasons_of, treated_words
 from compiler_lens.views.console.next_steps import nothing_to_fix
 from compiler_lens.views.console.screen import figures, setting, verdict
 from compiler_lens.views.console.times import total_words, worker_lines
-from compiler_lens.views.document import Located
 from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import one_line
 
@@ -95,7 +93,9 @@ def _steps(matter: PageContext) -> list[Step]:
         again = bool(told.change) and told.change in given
         before, more = _before(finding, told), _more(finding, matter)
         kind = _KINDS.get(type(finding.evidence), "")
-        steps.append(Step(finding, told, kind, _href(finding, matter), more, before, again))
+        steps.append(
+            Step(finding, told, kind, matter.ink.href(finding.place) if finding.place else "", more, before, again)
+        )
         given.add(told.change)
     return steps
 
@@ -104,32 +104,6 @@ def _before(finding: Finding, told: Advice) -> tuple[str, ...]:
     evidence = finding.evidence.card if isinstance(finding.evidence, FrameFailed) else finding.evidence
     rewrite = evidence.rewrite if isinstance(evidence, BreakCard) else None
     return rewrite.before if rewrite else (told.code,) if told.code else ()
-
-
-def _href(finding: Finding, matter: PageContext) -> str:
-    evidence = finding.evidence
-    place: Located | None = None
-    match evidence:
-        case BreakCard():
-            place = evidence.place
-        case RecompileReport():
-            place = evidence.causes[0].line or evidence.function
-        case FrameFailed():
-            place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
-        case DisabledOnPurpose():
-            place = evidence.line
-        case Function():
-            place = evidence.name
-        case TinyGraphs():
-            place = evidence.function.name
-        case Unfinished():
-            place = evidence.frame.name
-        case CudagraphsSkipped():
-            stack = evidence.outcomes[0].user_stack
-            place = stack[-1] if stack else None
-        case _:
-            pass
-    return matter.ink.href(place) if place else ""
 
 
 def _more(finding: Finding, matter: PageContext) -> str:
