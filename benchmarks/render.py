@@ -37,8 +37,8 @@ from compiler_lens import load
 from compiler_lens.facts.graphs.levels import Levels, levels
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Node, Recording, TensorSpec
 from compiler_lens.render.picture.svg import to_svg
-from compiler_lens.views.picture.scene import picture
-from compiler_lens.views.picture.sheet import single
+from compiler_lens.views.picture.picture import picture
+from compiler_lens.views.picture.sheet import Panel, Sheet
 
 REPORTS = 2
 TARGET = 2.0  # seconds for the training step
@@ -99,7 +99,7 @@ def logged(model: str, folder: Path) -> Path:
 
 def svgs(known: Levels) -> list[str]:
     """Every level of a graph, each by itself."""
-    return [to_svg(single(picture(known, group, 0)), group.label) for group in known.groups()]
+    return [to_svg(Sheet(group.label, parts=(Panel(picture(known, group, 0)),))) for group in known.groups()]
 
 
 def layered(count: int) -> Recording:

@@ -15,8 +15,8 @@ from compiler_lens.facts.kernels.kernels import fused_op_count, view_nodes
 from compiler_lens.facts.kernels.launches import launches_by_graph
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.recording.model import Direction, GraphStage, Kernel, KernelKind, Launch, Recording
-from compiler_lens.views.picture.facts import facts
 from compiler_lens.views.picture.labels import lines
+from compiler_lens.views.picture.tooltips import tooltip
 
 STAGES = {GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD}
 RECORDED = sorted(
@@ -110,7 +110,7 @@ def test_what_stands_between_two_ops_of_a_kernel_parts_it():
     assert boxes(known) == [("k", ["a"]), ("b", ["b"]), ("extern_kernels.add", ["c"]), ("k", ["d"])]
     shown = [box for box in known.level().boxes if box.group and box.group.label == "k"]
     assert [lines(box)[1] for box in shown] == ["C++ · part 1 of 2, 1 op", "C++ · part 2 of 2, 1 op"]
-    assert "part 1 of 2: what stands between is none of this kernel" in facts(shown[0])
+    assert "part 1 of 2: what stands between is none of this kernel" in tooltip(shown[0])
 
 
 def test_an_op_of_no_kernel_is_none_of_the_one_around_it_a_view_is():
@@ -188,7 +188,7 @@ def test_an_op_that_is_computed_again_stands_where_it_is_computed_first():
     known = known_of(chain_of("a", "b"), kernel("k", (1, ("a",))), kernel("l", (2, ("a", "b"))))
     box = known.level().boxes[1]
     assert lines(box)[1] == "C++ · 1 op, 1 again"
-    assert "computes 1 op again that stand where they are computed first" in facts(box)
+    assert "computes 1 op again that stand where they are computed first" in tooltip(box)
 
 
 def test_a_transposed_weight_stands_where_it_is_read():

@@ -14,7 +14,7 @@ from compiler_lens.facts.graphs.level_tree import GroupKind
 from compiler_lens.facts.graphs.levels import levels
 from compiler_lens.facts.kernels.graph_flow import Role, Value
 from compiler_lens.recording.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
-from compiler_lens.views.picture.facts import facts
+from compiler_lens.views.picture.tooltips import tooltip
 
 REAL = [
     "trig",
@@ -76,6 +76,14 @@ def test_every_op_is_in_exactly_one_leaf(known):
     assert max(names.values(), default=1) == 1
     assert {name for name in names if "." not in name} == {node.name for node in known.flow.graph.ops}
     assert sum(names.values()) == sum(known.op_count(known.root))
+
+
+def test_no_two_groups_have_one_identity(known):
+    groups, waiting = [], [known.root]
+    while waiting:
+        groups.append(waiting.pop())
+        waiting.extend(child for child in groups[-1].children if not isinstance(child, int))
+    assert max(Counter(group.id for group in groups).values()) == 1
 
 
 def test_every_step_reads_only_what_earlier_ones_made(known):
@@ -351,6 +359,6 @@ def test_modules_are_found_by_their_ends_and_where_they_are_no_group():
 def test_a_tooltip_has_an_end():
     box = next(box for box in made.levels_of(made.blocks(12)).level().boxes if box.group)
     many = replace(box, reads=tuple(Value(node, Role.PARAMETER, node.name) for node in box.nodes))
-    told = facts(many).split("\n")
+    told = tooltip(many).split("\n")
     assert len(told) == 41
     assert told[-1].startswith("… ")

@@ -132,14 +132,13 @@ def test_nothing_is_fetched():
 def test_boxes_link_to_where_one_says():
     from compiler_lens.facts.graphs.levels import levels
     from compiler_lens.render.picture.svg import to_svg
-    from compiler_lens.views.picture.scene import picture
-    from compiler_lens.views.picture.sheet import single
+    from compiler_lens.views.picture.picture import picture
+    from compiler_lens.views.picture.sheet import Panel, Sheet
 
     graph = made.graph_of(made.chain(2))
     known = levels(Recording(graphs=(graph,)), graph)
     svg = to_svg(
-        single(picture(known)),
-        "t",
+        Sheet("t", parts=(Panel(picture(known)),)),
         href=lambda box: f'#/node/{box.nodes[0].name}"\x00\u202e' if box.key == "s1" else "",
     )
     assert re.findall(r'<a href="([^"]*)"', svg) == ["#/node/n1&quot;"]
@@ -166,6 +165,17 @@ def test_saved_tensors_go_from_the_forward_to_the_backward():
     svg = draw(made.recorded("trig"), "training").svg
     assert svg.count('<g class="clg-saved">') == 1
     assert "1 tensor · 16.0 KiB: primals_1 f32[64, 64]" in svg
+
+
+def test_a_backward_that_reads_nothing_of_its_forward_has_its_title_above_it():
+    svg = draw(made.recorded("broken"), "training", "1/0").svg
+    assert "clg-saved" not in svg.partition("</style>")[2]
+    places = {
+        title: float(x)
+        for x, title in re.findall(r'<text x="([\d.]+)"[^>]*class="clg-t">(forward|backward, upwards)<', svg)
+    }
+    assert places["forward"] == 0
+    assert places["backward, upwards"] > 150
 
 
 def test_opened_to_a_depth():

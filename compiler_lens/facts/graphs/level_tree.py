@@ -44,6 +44,15 @@ class _Part:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupId:
+    """Which group of a graph it is: no two groups of one kind have the same steps."""
+
+    kind: GroupKind
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Group:
     """A run of steps."""
 
@@ -57,6 +66,11 @@ class Group:
     kernel: Kernel | None = None
     share: Share | None = None  # of a kernel: how much of its launch this is
     shape: int = 0  # equal for groups of the same structure
+
+    @property
+    def id(self) -> GroupId:
+        """Which group of its graph it is."""
+        return GroupId(self.kind, self.first, self.last)
 
     def __len__(self) -> int:
         return self.last - self.first

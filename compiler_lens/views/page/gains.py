@@ -10,7 +10,7 @@ from compiler_lens.recording.model import Ceilings, Recording
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.views.console.kernels import moved
 from compiler_lens.views.console.profile_table import bound_words, gain_words, how_often, rate
-from compiler_lens.views.picture.facts import BOUND_WORDS
+from compiler_lens.views.picture.tooltips import BOUND_WORDS
 from compiler_lens.views.profile_words import BOUNDS
 from compiler_lens.views.text import flops, microseconds, number, percent, plural
 

@@ -10,16 +10,16 @@ from urllib.parse import quote
 
 from compiler_lens.facts.graphs import graph_choice
 from compiler_lens.facts.graphs.frame_graphs import FrameGraphs
+from compiler_lens.facts.graphs.graph_choice import choose
 from compiler_lens.facts.graphs.level_boxes import Box
-from compiler_lens.facts.graphs.level_tree import Group, GroupKind
+from compiler_lens.facts.graphs.level_tree import Group, GroupId, GroupKind
 from compiler_lens.facts.graphs.levels import Levels, levels
 from compiler_lens.recording.model import Compilation, CompileId, Direction, Graph, GraphStage, Kernel, Recording
 from compiler_lens.render.page.ink import address
-from compiler_lens.render.picture.drawing import TITLES, Drawing, draw, draw_frame, level_note
 from compiler_lens.render.picture.svg import to_svg
 from compiler_lens.views.page.matter import PageContext
-from compiler_lens.views.picture.scene import picture
-from compiler_lens.views.picture.sheet import single
+from compiler_lens.views.picture.picture import picture
+from compiler_lens.views.picture.sheet import TITLES, Panel, Sheet, frame_sheet, level_note, sheet
 from compiler_lens.views.text import clean
 
 _MOST = 300  # pictures in a page: some seconds of drawing at most, and some hundred kilobytes
@@ -88,7 +88,9 @@ class Album:
         graphs = own.graphs
         stages = {graph.stage for graph in graphs if graph.ops}
         if {GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD} <= stages:
-            yield from self._whole(graph_choice.TRAINING, lambda: draw(own, graph_choice.TRAINING, str(compile_id)))
+            yield from self._whole(
+                graph_choice.TRAINING, lambda: sheet(own, choose(own, graph_choice.TRAINING, str(compile_id)))
+            )
         for graph in graphs:
             key, parts = _KERNELS.get(graph.stage, ("", ()))
             if graph.ops and not graph.ordinal and self.left and any(k.direction in parts for k in own.kernels):
@@ -106,21 +108,22 @@ class Album:
             ids = dict.fromkeys(piece.compile_id for piece in found.pieces)
             graphs = tuple(graph for each in ids for graph in self.graphs.get(each, ()))
             own = replace(self.matter.recording, graphs=graphs, kernels=())
-            self.drawn.update((key, stage) for stage in self._whole(graph_choice.FRAME, lambda: draw_frame(own, found)))
+            for stage in self._whole(graph_choice.FRAME, lambda: frame_sheet(own, found)):
+                self.drawn[key] = stage
         if key in self.drawn:
             yield self.drawn[key]
 
-    def _whole(self, view: str, drawing: Callable[[], Drawing]) -> Iterator[dict[str, Any]]:
+    def _whole(self, view: str, drawing: Callable[[], Sheet]) -> Iterator[dict[str, Any]]:
         """A picture without levels of its own."""
         if self.left:
             self.left -= 1
-            yield _stage(view, [["", "", None, self.matter.pool.add(_bare(drawing().svg))]])
+            yield _stage(view, [["", "", None, self.matter.pool.add(to_svg(drawing(), styled=False))]])
 
     def _levels(self, known: Levels, graph: Graph, stage: str) -> Shown:
         groups = [group for group in known.groups() if group.kernel is None][: self.left]
         self.left -= len(groups)
         addresses = _addresses(groups)
-        around = {id(child): group for group in groups for child in group.children}
+        around = {child.id: group for group in groups for child in group.children if not isinstance(child, int)}
         base = f"#/graphs/{address(graph.compile_id)}/{stage}"
 
         def href(box: Box) -> str:
@@ -128,16 +131,17 @@ class Album:
                 return ""
             if box.group.kernel is not None:
                 return self.matter.ink.kernel(box.group.kernel)
-            to = addresses.get(id(box.group))
+            to = addresses.get(box.group.id)
             return f"{base}/{quote(to, safe='')}" if to else ""
 
         shown: Shown = []
         for group in groups:
-            parent = around.get(id(group))
+            parent = around.get(group.id)
             title = group.module or group.label or "the whole graph"
-            svg = to_svg(single(picture(known, group)), title, note=level_note(known, group), href=href, styled=False)
-            up = None if group is known.root else addresses.get(id(parent), "") if parent else ""
-            shown.append([addresses[id(group)], clean(group.label or title), up, self.matter.pool.add(svg)])
+            drawn = Sheet(title, level_note(known, group), parts=(Panel(picture(known, group)),))
+            svg = to_svg(drawn, href=href, styled=False)
+            up = None if group is known.root else addresses.get(parent.id, "") if parent else ""
+            shown.append([addresses[group.id], clean(group.label or title), up, self.matter.pool.add(svg)])
         return shown
 
 
@@ -150,20 +154,14 @@ def _stage(view: str, shown: Shown) -> dict[str, Any]:
     return {"key": view, "name": TITLES[view], "note": "", "code": None, "levels": shown}
 
 
-def _bare(svg: str) -> str:
-    """Without the style, which the page has once."""
-    head, _, rest = svg.partition("<style>")
-    return head + rest.partition("</style>\n")[2] if rest else svg
-
-
-def _addresses(groups: Sequence[Group]) -> Mapping[int, str]:
+def _addresses(groups: Sequence[Group]) -> Mapping[GroupId, str]:
     """The path of a module, so that other stages know it too; else where in the graph it is. The root has none."""
-    found: dict[int, str] = {}
+    found: dict[GroupId, str] = {}
     taken = {""}
     for place, group in enumerate(groups):
         path = "" if not place else clean(group.module) if group.kind is GroupKind.MODULE else ""
         if place and path in taken:
             path = f"{path}~{group.first}-{group.last}"
         taken.add(path)
-        found[id(group)] = path
+        found[group.id] = path
     return found
