@@ -10,11 +10,14 @@ from dataclasses import replace
 from typing import Any
 
 from compiler_lens.decode.buffers import read_buffers
-from compiler_lens.decode.kernel_source import KernelDefinition, definitions
-from compiler_lens.decode.wrapper import KernelCall, read_calls, read_steps
+from compiler_lens.decode.installed_languages import Installed
+from compiler_lens.decode.kernel_calls import KernelCall, read_calls
+from compiler_lens.decode.kernel_language import KernelDefinition
+from compiler_lens.decode.kernel_source import definitions
+from compiler_lens.decode.wrapper import read_steps
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, Direction, Kernel, KernelKind, OutputCode, Trust, Unavailable
+from compiler_lens.recording.model import CompileId, Direction, Kernel, OutputCode, Trust, Unavailable
 
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
 _AOT_ID = re.compile(r"# AOT ID: \[(.*?)\]")
@@ -28,9 +31,12 @@ def aot_id(code: str) -> str:
 
 
 def read_output_code(
-    event: Event, compile_id: CompileId, _files: Mapping[int, str]
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], installed: Installed = tuple
 ) -> tuple[OutputCode | Kernel | Unavailable, ...]:
-    """The output code with its buffers, then its kernels; of C++ wrappers only the text."""
+    """Return the output code with its buffers, then its kernels; of C++ wrappers only the text.
+
+    `installed` gives the kernel languages that other packages add.
+    """
     text = event.text or ""
     direction = _part(aot_id(text))
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
@@ -44,9 +50,9 @@ def read_output_code(
         reason = "this graph was compiled with a C++ wrapper: its calls are C++, which is kept as text"
         return OutputCode(compile_id, direction, text, path), Unavailable("kernels", reason, compile_id)
     lines = text.split("\n")
-    defined = _with_choices({kernel.name: kernel for kernel in definitions(tree, lines)})
+    defined = definitions(tree, lines, installed)
     steps = read_steps(tree, lines)
-    calls = read_calls(tree, steps, lines, defined)
+    calls = read_calls(tree, steps, lines, defined, installed)
     buffers = read_buffers(steps, lines, {call.launch.line for call in calls})
     kernels = _kernels(compile_id, direction, defined, calls, {"aot_id": aot_id(text)})
     return (OutputCode(compile_id, direction, text, path, buffers), *kernels)
@@ -86,17 +92,7 @@ def _kernels(
     for call in calls:
         by_name[call.name].append(call)
     own = [_defined_kernel(compile_id, direction, d, by_name.pop(name, []), shared) for name, d in defined.items()]
-    return own + [_foreign_kernel(compile_id, direction, called, shared) for called in by_name.values()]
-
-
-def _with_choices(defined: Mapping[str, KernelDefinition]) -> dict[str, KernelDefinition]:
-    # A multi-kernel is several kernels that compute the same, to be tried when run: any of them tells its nodes.
-    full = dict(defined)
-    for name, kernel in defined.items():
-        first = defined.get(next(iter(kernel.meta.get("choices", ())), ""))
-        if first is not None:
-            full[name] = replace(kernel, nodes=first.nodes, aten=first.aten, source_nodes=first.source_nodes)
-    return full
+    return own + [_library_kernel(compile_id, direction, called, shared) for called in by_name.values()]
 
 
 def _defined_kernel(
@@ -106,27 +102,30 @@ def _defined_kernel(
     calls: Sequence[KernelCall],
     shared: Mapping[str, Any],
 ) -> Kernel:
+    nodes = d.origins.nodes
     launches = tuple(call.launch for call in calls)
     if len(launches) == 1:  # of several, the definition's comment tells of the first only
-        launches = (replace(launches[0], nodes=d.nodes),)
+        launches = (replace(launches[0], nodes=nodes or launches[0].nodes),)
     return Kernel(
         compile_id,
         direction,
         d.name,
-        d.kind,
-        d.shape,
+        d.language.kind,
+        d.facts.shape,
         d.source,
-        nodes=d.nodes,
-        aten=d.aten or _launched_aten(calls),
-        trust=Trust.TEXT if d.nodes else Trust.UNKNOWN,
+        nodes=nodes,
+        aten=d.origins.aten or _launched_aten(calls),
+        trust=Trust.TEXT if nodes else Trust.UNKNOWN,
         launches=launches,
-        configs=d.configs,
-        device=d.device or (calls[0].device if calls else ""),
-        meta={**shared, **d.meta},
+        configs=d.facts.configs,
+        device=d.facts.device or (calls[0].device if calls else ""),
+        meta={**shared, **d.facts.meta, **d.origins.meta},
+        language=d.language.name,
+        lexer=d.language.lexer,
     )
 
 
-def _foreign_kernel(
+def _library_kernel(
     compile_id: CompileId, direction: Direction, calls: Sequence[KernelCall], shared: Mapping[str, Any]
 ) -> Kernel:
     first = calls[0]
@@ -134,19 +133,14 @@ def _foreign_kernel(
         compile_id,
         direction,
         first.name,
-        first.kind or KernelKind.EXTERN,
-        aten=_launched_aten(calls) or _aten_of(first.name),
+        first.language.kind,
+        aten=_launched_aten(calls) or first.language.origins((), first.name).aten,
         launches=tuple(call.launch for call in calls),
         device=first.device,
         meta=dict(shared),
+        language=first.language.name,
     )
 
 
 def _launched_aten(calls: Sequence[KernelCall]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(op for call in calls for op in call.launch.aten))
-
-
-def _aten_of(name: str) -> tuple[str, ...]:
-    # torch.ops.aten.topk.default -> aten.topk; aten.scatter_reduce_.two -> aten.scatter_reduce_
-    parts = name.removeprefix("torch.ops.").split(".")
-    return (".".join(parts[:2]),) if len(parts) > 2 else ()  # noqa: PLR2004  namespace, op, overload

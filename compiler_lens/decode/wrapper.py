@@ -1,4 +1,4 @@
-"""The calling part of Inductor's output code: which kernels it launches, in which order."""
+"""The calling part of Inductor's output code: its statements, in the order of running."""
 
 from __future__ import annotations
 
@@ -7,18 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler_lens.decode.kernel_source import ORIGINS, KernelDefinition, device_name, names
-from compiler_lens.recording.model import KernelKind, Launch
-
-
-@dataclass(frozen=True, slots=True)
-class KernelCall:
-    """One launch, with the name and, for what the output code does not define, the kind of its kernel."""
-
-    name: str
-    kind: KernelKind | None
-    launch: Launch
-    device: str
+from compiler_lens.decode.triton_source import device_name
 
 
 @dataclass(slots=True)
@@ -29,26 +18,13 @@ class _Scope:
     entered: set[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Names:
-    kernels: Mapping[str, KernelDefinition]
-    wrapped: Mapping[str, str]  # functions that only call an extern kernel
-
-
 Step = tuple[ast.stmt, str]  # a statement, and the device that it runs on
 
 _GUARD = re.compile(r"torch\.(\w+)\.(?:_DeviceGuard|device)\((\w+)\)")  # an index, or on 2.15 maybe a name
-_OP_ROOTS = ("torch.ops.", "aten.", "inductor_ops.", "_quantized.")
-_LIBRARIES = re.compile(r"torch\.ops\.(mkldnn|mkl|onednn|mkldnn_prepacked|quantized)\.|_quantized\.")
-# Work that the wrapper does with plain tensor methods: device copies (codegen_device_copy), zeroed workspaces
-# (make_zero_buffer), the last step of a mix-order reduction (codegen/simd.py), carried values of a while loop.
-_TENSOR_WORK = frozenset(
-    ("copy_", "zero_", "fill_", "clone", "sum", "prod", "amin", "amax", "any", "all", "mean", "argmin", "argmax")
-)
 
 
 def read_steps(tree: ast.Module, lines: Sequence[str]) -> tuple[Step, ...]:
-    """Every statement of the wrapper, in the order in which Inductor generated them, which is that of running."""
+    """Return every statement of the wrapper, in the order of running, which is that of code generation."""
     functions = {function.name: function for function in _functions(tree)}
     scope = _Scope(lines, functions, _partition_names(tree), {n for n, f in functions.items() if _wrapped_extern(f)})
     steps = [*_enter("call", scope)]
@@ -57,14 +33,9 @@ def read_steps(tree: ast.Module, lines: Sequence[str]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def read_calls(
-    tree: ast.Module, steps: Sequence[Step], lines: Sequence[str], kernels: Mapping[str, KernelDefinition]
-) -> tuple[KernelCall, ...]:
-    """All launches among these steps, in their order."""
-    wrapped = {f.name: extern for f in _functions(tree) if (extern := _wrapped_extern(f))}
-    known = _Names(kernels, wrapped)
-    calls = [call for statement, device in steps if (call := _kernel_call(statement, device, known, lines))]
-    return _with_origins(calls, _origin_comments(lines))
+def wrapped_externs(tree: ast.Module) -> Mapping[str, str]:
+    """Return the module's functions, each with the extern kernel that it does nothing but call, or ""."""
+    return {function.name: _wrapped_extern(function) for function in _functions(tree)}
 
 
 def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef]:
@@ -121,7 +92,7 @@ def _called_function(call: ast.Call, scope: _Scope) -> str:
 
 
 def dotted(node: ast.expr) -> str:
-    """`a.b.c` as text; `*.c` for an attribute of anything but a name."""
+    """Return `a.b.c` as text; `*.c` for an attribute of anything but a name."""
     parts = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
@@ -130,74 +101,17 @@ def dotted(node: ast.expr) -> str:
     return ".".join(reversed(parts))
 
 
-def _kernel_call(statement: ast.stmt, device: str, known: _Names, lines: Sequence[str]) -> KernelCall | None:
-    outer = statement.value if isinstance(statement, (ast.Expr, ast.Assign)) else None
-    if not isinstance(outer, ast.Call):
-        return None
-    name, kind, call = _kernel_called(outer, known)
-    if not name:
-        return None
-    receiver = [call.func.value] if name.startswith("Tensor.") and isinstance(call.func, ast.Attribute) else []
-    arguments = [source_text(a, lines) for a in (*receiver, *call.args)]
-    arguments += [source_text(k, lines) for k in call.keywords if k.arg != "stream"]
-    grid_size = known.kernels[name].grid_arguments if name in known.kernels else 0
-    kept, grid = arguments[: len(arguments) - grid_size], arguments[len(arguments) - grid_size :]
-    launch = Launch(call.lineno, tuple(kept), grid=f"({', '.join(grid)})" if grid else "")
-    return KernelCall(name, kind, launch, device)
-
-
-def _kernel_called(call: ast.Call, known: _Names) -> tuple[str, KernelKind | None, ast.Call]:
-    called = dotted(call.func)
-    called = known.wrapped.get(called, called)
-    head = called.partition(".")[0]
-    if head in known.kernels:  # k.run(...) for triton, k.k(...) for CUTLASS, k(...) for C++
-        return head, None, call
-    if called.startswith("extern_kernels.") or _LIBRARIES.match(called):
-        return called, KernelKind.EXTERN, call
-    if called.startswith(_OP_ROOTS):
-        return called, KernelKind.FALLBACK, call
-    if head == "torch" or "." not in called:
-        return "", None, call
-    return _tensor_work(call)
-
-
-def _tensor_work(call: ast.Call) -> tuple[str, KernelKind | None, ast.Call]:
-    name, found = "", call
-    node: ast.expr = call
-    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        if node.func.attr in _TENSOR_WORK:
-            name, found = f"Tensor.{node.func.attr}", node
-        node = node.func.value
-    return name, KernelKind.FALLBACK, found
-
-
-def _origin_comments(lines: Sequence[str]) -> list[tuple[int, str]]:
-    # Those of kernel definitions are not indented, and kernel sources hold none.
-    return [(n, line) for n, line in enumerate(lines, 1) if line[:1] == " " and "Original ATen: [" in line]
-
-
-def _with_origins(calls: Sequence[KernelCall], comments: Sequence[tuple[int, str]]) -> tuple[KernelCall, ...]:
-    # A comment stands above its launch, maybe with `stream0 = ...` between; C++ kernels and scatters have none.
-    waiting = list(reversed(comments))
-    above: dict[int, str] = {}
-    for line in sorted({call.launch.line for call in calls}):
-        while waiting and waiting[-1][0] < line:
-            above[line] = waiting.pop()[1]
-    return tuple(_with_origin(call, above.get(call.launch.line, "")) for call in calls)
-
-
-def _with_origin(call: KernelCall, comment: str) -> KernelCall:
-    origin = ORIGINS.search(comment)
-    if origin is None:
-        return call
-    bare = call.launch
-    launch = Launch(bare.line, bare.arguments, bare.nodes, bare.grid, names(origin[1]), names(origin[2]))
-    return KernelCall(call.name, call.kind, launch, call.device)
-
-
 def source_text(node: ast.expr | ast.keyword, lines: Sequence[str]) -> str:
-    """What stands in the file for this expression."""
+    """Return what stands in the file for this expression."""
     line = lines[node.lineno - 1]
     if node.end_lineno != node.lineno or not line.isascii():  # columns count bytes
         return ast.unparse(node)
     return line[node.col_offset : node.end_col_offset]
+
+
+def comments_above(lines: Sequence[str], line: int) -> Sequence[str]:
+    """Return the comment lines that stand directly above this one, without what indents them."""
+    first = line - 1
+    while first and lines[first - 1].lstrip().startswith("#"):
+        first -= 1
+    return [one.lstrip() for one in lines[first : line - 1]]

@@ -375,6 +375,8 @@ class Kernel:
     device: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)  # size hints, bytes, as Inductor wrote them
     ordinal: int = 0  # which output code of its compilation and pass it is in
+    language: str = ""  # that it is written in, as people call it: "Triton", "C++", "CUTLASS"; empty for ATen's
+    lexer: str = "python"  # that Pygments reads its source with
 
     @property
     def code_id(self) -> CodeId:

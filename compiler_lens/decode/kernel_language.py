@@ -1,0 +1,136 @@
+"""What a kernel language is: how its kernels and their calls stand in output code. docs/extending.md adds one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from compiler_lens.recording.model import KernelConfig, KernelKind
+
+
+@dataclass(frozen=True, slots=True)
+class KernelText:
+    """A kernel's definition in output code: `name = maker(..., source, ...)`."""
+
+    name: str
+    maker: str  # the function called, as it stands there: "async_compile.triton"
+    source: str  # the longest of the strings that it is given
+    names: tuple[str, ...] = ()  # the variables in its arguments: a multi-kernel is made of other kernels
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """What a kernel's source says of it."""
+
+    shape: str = ""  # "pointwise", "reduction", "template"
+    device: str = ""  # where the source says it
+    configs: tuple[KernelConfig, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """The ops that a kernel, or one launch of it, was made from."""
+
+    aten: tuple[str, ...] = ()  # ATen ops: "aten.add"
+    source_nodes: tuple[str, ...] = ()  # nodes of the graph that Inductor got
+    nodes: tuple[str, ...] = ()  # nodes of the graph that it lowered
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call in output code, as text."""
+
+    function: str  # "toy_kernel_0.run"
+    arguments: tuple[str, ...] = ()
+    keywords: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """A call that launches a kernel."""
+
+    kernel: str  # the name that the output code defines it by
+    arguments: tuple[str, ...]
+    grid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelDefinition:
+    """A kernel that an output code defines, read. The `source_nodes` of its origins are Dynamo's."""
+
+    name: str
+    language: KernelLanguage
+    source: str = ""
+    facts: KernelFacts = KernelFacts()
+    origins: Origins = Origins()
+
+
+def no_facts(_text: KernelText) -> KernelFacts:
+    """Return nothing: the source says no more than the definition does."""
+    return KernelFacts()
+
+
+def launched_by_name(call: Call, _kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:
+    """Read a call of a kernel by its name: `k.run(...)` as for Triton, `k.k(...)` as for CUTLASS, `k(...)` as for C++.
+
+    The stream is no argument of the kernel's own.
+    """
+    keywords = [f"{name}={value}" for name, value in call.keywords.items() if name != "stream"]
+    return KernelLaunch(call.function.partition(".")[0], (*call.arguments, *keywords))
+
+
+# get_kernel_metadata() in torch/_inductor/utils.py writes the comments, the same on 2.11, 2.13 and 2.15.
+_ORIGINS = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*)\]")
+_FRAGMENT_NODE = re.compile(r"#   %(\w+) : .*?= call_\w+\[target=")
+_NODE_MAPPING = re.compile(r"#   (\w+) => (.+)")
+
+
+def origins_in_comments(comments: Sequence[str], _name: str) -> Origins:
+    """Read the comment lines that Inductor writes above a kernel's definition, and above a launch."""
+    aten: tuple[str, ...] = ()
+    source_nodes: tuple[str, ...] = ()
+    nodes: dict[str, None] = {}
+    mapping: dict[str, list[str]] = {}
+    meta: dict[str, Any] = {}
+    for comment in comments:
+        if node := _FRAGMENT_NODE.match(comment):
+            nodes[node[1]] = None
+        elif origin := _NODE_MAPPING.match(comment):
+            mapping[origin[1]] = origin[2].split(", ")
+        elif listed := _ORIGINS.search(comment):
+            source_nodes, aten = _listed(listed[1]), _listed(listed[2])
+        elif comment.startswith("# Original path: "):  # of a user's Triton kernel
+            meta["path"] = comment.removeprefix("# Original path: ")
+    return Origins(aten, source_nodes, tuple(nodes), {"source_nodes": mapping} | meta if mapping else meta)
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(text.split(", ")) if text else ()
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLanguage:
+    """A language that kernels are written in, and how to read them in output code.
+
+    A kernel is of the first language that makes it with one of `makers` from a source that holds `holds`, or whose
+    `libraries` hold a function that is called and not defined. Kernels that nobody defines are named by that function.
+    """
+
+    name: str  # as it is shown: "Triton"
+    kind: KernelKind = KernelKind.OTHER
+    makers: tuple[str, ...] = ()  # functions that make a kernel from its source: "async_compile.triton"
+    holds: str = ""
+    libraries: tuple[str, ...] = ()  # how names of functions that run a kernel begin: "extern_kernels."
+    methods: frozenset[str] = frozenset()  # methods of tensors that run a kernel
+    lexer: str = "python"  # the name that Pygments knows the source's language by
+    read: Callable[[KernelText], KernelFacts] = no_facts
+    launch: Callable[[Call, Mapping[str, KernelDefinition]], KernelLaunch | None] = launched_by_name
+    origins: Callable[[Sequence[str], str], Origins] = origins_in_comments  # of comment lines, and of the name below
+
+    def makes(self, text: KernelText) -> bool:
+        """Return whether a kernel so defined is of this language."""
+        return text.maker in self.makers and self.holds in text.source
