@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from compiler_lens.decode import (
@@ -45,6 +46,7 @@ from compiler_lens.decode.fold_fusion import join_fusion
 from compiler_lens.decode.fold_graphs import decompositions, join_graphs
 from compiler_lens.decode.fold_kernels import join_kernels, number_output_codes
 from compiler_lens.decode.fold_spans import join_spans
+from compiler_lens.decode.installed_languages import InstalledLanguages
 from compiler_lens.recording.errors import CaptureError, PayloadError
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.model import (
@@ -190,21 +192,25 @@ def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict
     found = _Found(defaultdict(list), problems)
     ids = _CompileIds()
     files: dict[int, str] = {}
+    installed = InstalledLanguages()
+    read_output_code: Reader = partial(output_code.read_output_code, installed=installed)
+    readers = {**READERS, "inductor_output_code": read_output_code}
     for event in events:
         compile_id = None
         try:
             compile_id = ids.of(event)
             if event.name in ("str", "lens.files"):
                 files.update(environment.read_file_names(event))
-            elif (reader := _reader(event.name)) is not None:
+                continue
+            reader = frames.read_bytecode_name if is_bytecode(event.name) else readers.get(event.name)
+            if reader is not None:
                 found.add(reader(event, compile_id, files))
         except Exception as error:  # noqa: BLE001 -- an event that we cannot read must not cost us the others
             found.problems.append(_problem(event, compile_id, error, strict=strict))
+    if strict and installed.problems:
+        raise CaptureError(f"{installed.problems[0].where}: {installed.problems[0].message}")
+    found.problems += installed.problems
     return found
-
-
-def _reader(name: str) -> Reader | None:
-    return frames.read_bytecode_name if is_bytecode(name) else READERS.get(name)
 
 
 def _problem(event: Event, compile_id: CompileId | None, error: Exception, *, strict: bool) -> CaptureProblem:

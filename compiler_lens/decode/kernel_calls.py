@@ -116,8 +116,8 @@ def _tensor_method(call: ast.Call, methods: Collection[str]) -> tuple[str, ast.e
 def _with_origins(calls: Sequence[KernelCall], lines: Sequence[str]) -> tuple[KernelCall, ...]:
     # Inductor's comment stands above its launch, maybe with `stream0 = ...` between; C++ kernels and scatters have
     # none. Those of kernel definitions are not indented, and kernel sources hold none.
-    comments = [(n, line) for n, line in enumerate(lines, 1) if line[:1] == " " and "Original ATen: [" in line]
-    waiting = list(reversed(comments))
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line[:1] == " " and "Original ATen: [" in line]
+    waiting = list(reversed(numbered))
     above: dict[int, str] = {}
     for line in sorted({call.launch.line for call in calls}):
         while waiting and waiting[-1][0] < line:
@@ -125,9 +125,8 @@ def _with_origins(calls: Sequence[KernelCall], lines: Sequence[str]) -> tuple[Ke
     made = []
     for call in calls:
         comment = above.get(call.launch.line)
-        found = call.language.origins(
-            comments_above(lines, call.launch.line) if comment is None else (comment.lstrip(),), ""
-        )
-        origins = {"aten": found.aten, "source_nodes": found.source_nodes, "nodes": found.nodes}
-        made.append(replace(call, launch=replace(call.launch, **origins)))
+        comments = comments_above(lines, call.launch.line) if comment is None else (comment.lstrip(),)
+        found = call.language.origins(comments, "")
+        launch = replace(call.launch, aten=found.aten, source_nodes=found.source_nodes, nodes=found.nodes)
+        made.append(replace(call, launch=launch))
     return tuple(made)

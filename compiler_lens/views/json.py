@@ -16,7 +16,7 @@ from typing import Any
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
 from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, LaunchRef, fusion
 from compiler_lens.facts.kernels.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
-from compiler_lens.facts.kernels.kernels import fused_op_count
+from compiler_lens.facts.kernels.kernels import fused_op_count, unusual_language
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, NodeProvenance, Origin
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.evidence import FrameFailed, TinyGraphs, Unfinished
@@ -185,7 +185,11 @@ def _kernels(recording: Recording, selection: Selection) -> Data:
 
 
 def _kernel_row(costs: Costs, lineages: Sequence[Lineage]) -> Data:
-    return dict(plain(lineages[0].kernel)) | {
+    kernel = dict(plain(lineages[0].kernel))
+    del kernel["lexer"]
+    if not unusual_language(lineages[0].kernel):
+        del kernel["language"]
+    return kernel | {
         "ops": fused_op_count(lineages[0].kernel, costs.views),
         "microseconds": costs.microseconds(lineages),
         "traffic": costs.traffic(lineages),

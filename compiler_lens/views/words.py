@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from compiler_lens.facts.kernels.kernels import kernel_kinds, unusual_language
 from compiler_lens.facts.kernels.lineage import Role
 from compiler_lens.facts.kernels.tuned import Otherwise
 from compiler_lens.facts.overview.findings import Basis, Severity
@@ -160,7 +161,18 @@ def gap(where: str, why: str) -> str:
 def kernel_kind(kernel: Kernel) -> str:
     """Who wrote a kernel and what shape it has: `C++ reduction`, `Triton persistent`, `extern`."""
     shape = kernel.shape.replace("_", " ").replace("persistent reduction", "persistent")
-    return KERNEL_KINDS[kernel.kind] + (f" {shape}" if shape and shape != kernel.kind.value else "")
+    kind = _kind(kernel.kind, unusual_language(kernel))
+    return kind + (f" {shape}" if shape and shape != kernel.kind.value else "")
+
+
+def kind_counts(kernels: Iterable[Kernel]) -> str:
+    """Return `3 Triton, 2 extern, 1 Halide`."""
+    return ", ".join(f"{count:,} {_kind(kind, language)}" for kind, language, count in kernel_kinds(kernels))
+
+
+def _kind(kind: KernelKind, language: str) -> str:
+    known = "" if language and kind is KernelKind.OTHER else KERNEL_KINDS[kind]
+    return f"{language} {known}".strip()
 
 
 def tuning_time(results: Iterable[AutotuneResult]) -> str:

@@ -16,6 +16,7 @@ from compiler_lens.facts.compare.source import (
     without_memory,
     without_numbers,
 )
+from compiler_lens.facts.kernels.kernels import unusual_language
 from compiler_lens.recording.model import Kernel, KernelConfig, KernelKind, Node
 
 _LIBRARY = (KernelKind.EXTERN, KernelKind.FALLBACK)
@@ -114,12 +115,17 @@ def _kind(before: Kernel, after: Kernel) -> Iterator[Difference]:
     library = before.kind in _LIBRARY and after.kind in _LIBRARY
     if before.kind is not after.kind and not library:
         yield Difference(Aspect.KIND, "", _maker(before), _maker(after))
+    elif before.language != after.language and not library:
+        yield Difference(Aspect.KIND, "", before.language, after.language)
     elif library and before.name != after.name:
         yield Difference(Aspect.KIND, "", before.name, after.name)
 
 
 def _maker(kernel: Kernel) -> str:
-    return kernel.name if kernel.kind in _LIBRARY else kernel.kind.value
+    if kernel.kind in _LIBRARY:
+        return kernel.name
+    kind = "" if kernel.language and kernel.kind is KernelKind.OTHER else kernel.kind.value
+    return f"{unusual_language(kernel)} {kind}".strip()
 
 
 def _nodes(pair: Matched) -> Iterator[Difference]:

@@ -86,9 +86,15 @@ def kernel_groups(kernels: Iterable[Kernel], views: Views = NO_VIEWS) -> tuple[K
     return tuple(sorted(made, key=lambda g: (-g.op_count, -len(g.first.source), g.first.name)))
 
 
-def kernel_kinds(kernels: Iterable[Kernel]) -> tuple[tuple[KernelKind, int], ...]:
-    """How many kernels of each kind, the most frequent first."""
-    return tuple(Counter(k.kind for k in kernels).most_common())
+def kernel_kinds(kernels: Iterable[Kernel]) -> tuple[tuple[KernelKind, str, int], ...]:
+    """Return how many kernels there are of each kind and `unusual_language`, the most frequent first."""
+    counts = Counter((kernel.kind, unusual_language(kernel)) for kernel in kernels)
+    return tuple((kind, language, count) for (kind, language), count in counts.most_common())
+
+
+def unusual_language(kernel: Kernel) -> str:
+    """Return the language that a kernel is written in where its kind does not say it: "CUTLASS", "Halide"."""
+    return "" if kernel.language in ("", "Triton", "C++") else kernel.language
 
 
 def launch_count(kernels: Iterable[Kernel]) -> int:

@@ -23,11 +23,6 @@ def code_lines(code: str, page: Page, language: str = "python") -> list[Text]:
     return made
 
 
-def language_of(source: str) -> str:
-    """`cpp` or `python`: Inductor writes C++ kernels into a Python file."""
-    return "cpp" if "#include" in source or 'extern "C"' in source else "python"
-
-
 def _highlighted(text: str, language: str) -> Text:
     from rich.syntax import Syntax
 

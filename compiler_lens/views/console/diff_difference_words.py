@@ -83,7 +83,9 @@ def _value(d: Difference, value: str) -> str:
     if d.aspect in (Aspect.OPS, Aspect.FUSED):
         return op_names(value.split())
     if d.aspect is Aspect.KIND:
-        return words.KERNEL_KINDS[KernelKind(value)] if value in _KINDS else words.KERNEL_KINDS[KernelKind.EXTERN]
+        if value in _KINDS:
+            return words.KERNEL_KINDS[KernelKind(value)]
+        return words.KERNEL_KINDS[KernelKind.EXTERN] if "." in value else value  # a function's name, or a language's
     return value if len(value) <= _LONGEST else value[: _LONGEST - 1] + "…"
 
 

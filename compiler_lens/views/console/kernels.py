@@ -8,7 +8,7 @@ from rich.text import Text
 
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, by_kernel, kernel_rows, lineages_of
-from compiler_lens.facts.kernels.kernels import fused_op_count, is_generated, kernel_kinds
+from compiler_lens.facts.kernels.kernels import fused_op_count, is_generated
 from compiler_lens.facts.kernels.library_calls import Help, computed_ops, helps
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance
@@ -18,7 +18,7 @@ from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection, select_kernels
 from compiler_lens.recording.ids import KernelId, LaunchId, SourcePlace
 from compiler_lens.recording.model import BufferAccess, Kernel, Recording, Trust
-from compiler_lens.render.console.code import code_lines, language_of
+from compiler_lens.render.console.code import code_lines
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import (
     CODE,
@@ -54,7 +54,7 @@ def kernel_lines(recording: Recording, selection: Selection, page: Page) -> list
     costs, helping = Costs.of(recording), helps(provenance.lineages)
     rows = kernel_rows(lineages, costs)
     kernels = [kernel for row in rows for kernel in row.group.kernels]
-    kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(kernels))
+    kinds = words.kind_counts(kernels)
     count = sum(row.launches for row in rows)
     counted = f"{number(len(kernels))} with {plural(count, 'launch', 'launches')}: {kinds}"
     lines = [title("Kernels", counted), *measured_lines(recording, rows, costs, page), *doubt_lines(kernels, page)]
@@ -159,7 +159,7 @@ def _one(
     lines += _configs(kernel, page)
     if not kernel.source:
         return [*lines, line(("no source: a library has it", DIM), indent=2)]
-    return [*lines, Text(), *code_lines(kernel.source, page, language_of(kernel.source))]
+    return [*lines, Text(), *code_lines(kernel.source, page, kernel.lexer)]
 
 
 def computes(kernel: Kernel, costs: Costs) -> str:

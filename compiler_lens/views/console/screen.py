@@ -13,7 +13,6 @@ from compiler_lens.facts.kernels.kernels import (
     autotune_winners,
     cudagraph_states,
     is_generated,
-    kernel_kinds,
     launch_count,
 )
 from compiler_lens.facts.overview.summary import Summary, summarize
@@ -276,9 +275,9 @@ def _weight(row: CompilationRow) -> tuple[bool, float, int]:
 def _kernels(recording: Recording, summary: Summary, page: Page, room: Room) -> list[Text]:
     if not recording.kernels:
         return []
-    kinds = [f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(recording.kernels)]
+    kinds = words.kind_counts(recording.kernels)
     counted = f"{number(len(recording.kernels))} with {plural(launch_count(recording.kernels), 'launch', 'launches')}"
-    lines = [title("Kernels", f"{counted}: {', '.join(kinds)}")]
+    lines = [title("Kernels", f"{counted}: {kinds}")]
     fusing = [group for group in summary.kernels if group.op_count > 1 and is_generated(group.first)]
     rows = [
         (

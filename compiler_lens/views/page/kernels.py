@@ -9,12 +9,11 @@ from typing import Any
 
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, causes, unfused
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow
-from compiler_lens.facts.kernels.kernels import is_generated, kernel_kinds, launch_count
+from compiler_lens.facts.kernels.kernels import is_generated, launch_count
 from compiler_lens.facts.kernels.library_calls import computed_ops
 from compiler_lens.facts.kernels.lineage import Lineage, is_view
 from compiler_lens.facts.kernels.tuned import Tuned
 from compiler_lens.recording.model import Direction, Kernel, SourceLine, Trust
-from compiler_lens.render.console.code import language_of
 from compiler_lens.render.page.ink import Cell, PageLinks, mood, plain
 from compiler_lens.render.page.tables import Block, compile_id_cell, figure, table, tuned_block
 from compiler_lens.views import words
@@ -46,7 +45,7 @@ def kernel_table(matter: PageContext) -> Block:
     """Every kernel: the slowest first, if that was measured, else the one that fuses most."""
     recording, ink = matter.recording, matter.ink
     rows = [_row(one, matter.costs, ink) for one in matter.rows]
-    kinds = ", ".join(f"{n:,} {words.KERNEL_KINDS[kind]}" for kind, n in kernel_kinds(recording.kernels))
+    kinds = words.kind_counts(recording.kernels)
     launches = plural(launch_count(recording.kernels), "launch", "launches")
     measured = plain(measured_lines(recording, matter.rows, matter.costs, ink.page))
     doubts = plain(doubt_lines(list(recording.kernels), ink.page))
@@ -160,7 +159,7 @@ def _details(kernel: Kernel, lineages: Sequence[Lineage], matter: PageContext) -
         "launches": _launches(kernel, lineages, costs, ink),
         "configs": _configs(kernel),
         "source": matter.pool.add(kernel.source) if kernel.source else None,
-        "language": language_of(kernel.source),
+        "language": kernel.lexer,
     }
 
 

@@ -10,7 +10,6 @@ from compiler_lens.facts.compare.model import Case, Difference, LaunchRef, Match
 from compiler_lens.facts.kernels.kernels import fused_op_count
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLine
-from compiler_lens.render.console.code import language_of
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.render.page.tables import Block, figure, table
 from compiler_lens.views import words
@@ -286,7 +285,7 @@ def _configs(one: _One) -> Block | None:
 
 def _code(pair: Pair, both: Both) -> dict[str, Any]:
     left, right = pair.code
-    language = next((language_of(k.source) for k in _sources(pair, both) if k.source), "python")
+    language = next((k.lexer for k in _sources(pair, both) if k.source), "python")
     texts = {"before": both.pool.add("\n".join(left)), "after": both.pool.add("\n".join(right)), "language": language}
     if left == right:
         return texts | {"same": SAME_CODE}
