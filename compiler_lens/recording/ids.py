@@ -5,6 +5,7 @@ Each is a small frozen value that says the same in every part of the program. St
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -44,6 +45,9 @@ TRACED: Mapping[Direction, GraphStage] = {
 }
 
 
+_COMPILE_ID = re.compile(r"(?:!(\d+)(?:/(?=\d))?)?(?:(\d+)/(\d+|None))?(?:@(\d+))?|-")
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class CompileId:
     """One compiling of one frame, as torch numbers it: printed `0/1`, in reports `[0/1]`.
@@ -62,6 +66,15 @@ class CompileId:
         frame = "" if self.frame is None else f"{self.frame}/{self.recompile}"
         epoch = f"@{self.epoch}" if self.epoch else ""
         return "/".join(part for part in (head, frame) if part) + epoch or "-"
+
+    @classmethod
+    def parse(cls, text: str) -> CompileId:
+        """Return the id that prints as *text*. Raises `ValueError` where none does."""
+        found = _COMPILE_ID.fullmatch(text) if text else None
+        if found is None:
+            raise ValueError(f"{text!r} is not a compile id")
+        autograd, frame, recompile, epoch = (int(n) if n and n != "None" else None for n in found.groups())
+        return cls(frame, recompile, epoch or 0, autograd)
 
     @property
     def of_frame(self) -> CompileId:

@@ -349,7 +349,7 @@ class Buffer:
 class KernelConfig:
     """A way to run a Triton kernel."""
 
-    values: Mapping[str, int | str]  # XBLOCK, num_warps, num_stages
+    values: Mapping[str, bool | int | str]  # XBLOCK, num_warps, num_stages
     milliseconds: float | None = None
     registers: int | None = None
     spills: int | None = None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from compiler_lens.facts.compare.model import Case, RecordingDiff, Side
-from compiler_lens.views.json import FORMAT, Data, plain
+from compiler_lens.recording.codec import plain
+from compiler_lens.views.json import FORMAT, Data
 
 
 def diff_json(d: RecordingDiff) -> str:

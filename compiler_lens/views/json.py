@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
-from enum import Enum
-from math import isfinite
 from typing import Any
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
@@ -31,6 +28,7 @@ from compiler_lens.facts.program.select import EVERYTHING, Selection, select_ker
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport, recompile_reports
 from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.facts.time.phases import PhaseTimes, phase_times
+from compiler_lens.recording.codec import plain
 from compiler_lens.recording.model import CompileId, Recompile, Recording
 from compiler_lens.views.advice import advice, effect, link, why
 from compiler_lens.views.profile_data import profile_data
@@ -50,29 +48,6 @@ def to_json(recording: Recording, view: str = "report", selection: Selection = E
     else:
         data = {"format": FORMAT, "view": view} | plain(found.document(recording, selection).data)
     return json.dumps(plain(data), indent=1, allow_nan=False)
-
-
-def plain(value: Any) -> Any:
-    """A value made of dataclasses, enums and containers as what JSON has."""
-    if value is None or isinstance(value, (str, bool, int)):
-        return value
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    return _structure(value)
-
-
-def _structure(value: Any) -> Any:
-    if isinstance(value, CompileId):
-        return str(value)
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, Mapping):
-        return {str(plain(key)): plain(item) for key, item in value.items()}
-    if is_dataclass(value):
-        return {name: plain(getattr(value, name)) for name in value.__dataclass_fields__}
-    if isinstance(value, (tuple, list, set, frozenset)):
-        return [plain(item) for item in value]
-    return str(value)
 
 
 def _report(recording: Recording, selection: Selection) -> Data:

@@ -19,9 +19,10 @@ from compiler_lens.facts.measured.modes import (
     no_verdict,
     speedup,
 )
+from compiler_lens.recording.codec import plain
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.model import SourceLine
-from compiler_lens.views.json import FORMAT, plain
+from compiler_lens.views.json import FORMAT
 
 
 def modes_json(result: Comparison) -> str:

@@ -8,6 +8,7 @@ import pytest
 import sample_recordings as samples
 
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_ids
+from compiler_lens.recording.codec import plain
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -25,7 +26,7 @@ from compiler_lens.recording.model import (
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.views.console.views import VIEWS
-from compiler_lens.views.json import FORMAT, plain, to_json
+from compiler_lens.views.json import FORMAT, to_json
 from compiler_lens.views.text import one_line
 
 WHOLE = [name for name in VIEWS if name != "kernel"]

@@ -9,11 +9,12 @@ from rich.text import Text
 
 from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
 from compiler_lens.facts.program.ownership import is_own
+from compiler_lens.recording.codec import plain
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.open_page import terminal_width, wants_color
 from compiler_lens.render.console.page import BAD, DIM, GOOD, MIN_WIDTH, PLACE, Page, line, paragraph, render, title
 from compiler_lens.render.names import FileNames
-from compiler_lens.views.json import FORMAT, plain
+from compiler_lens.views.json import FORMAT
 from compiler_lens.views.text import number, plural, seconds, short_paths
 
 _LEFT = 3  # places that still break, shown

@@ -1,0 +1,317 @@
+"""Frozen dataclasses as plain JSON values and back, and as a JSON Schema: all by their type hints.
+
+A dataclass is an object with its fields' names; an enum is its value; a tuple, a sequence or a set is an array; a
+mapping is an object; a type with a `parse` method (`CompileId`) is its text. A number that JSON cannot write (infinity,
+NaN) is null. No class name is ever written: of a union the first member that fits is read, and members that look alike
+tell themselves apart by a field whose hint is a `Literal`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from math import isfinite
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from compiler_lens.recording.errors import PayloadError
+
+Value = TypeVar("Value")
+Reader = Callable[[Any], Any]
+Schema = dict[str, Any]
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_UNIONS = (Union, UnionType)
+
+
+# -- writing
+
+
+def plain(value: Any) -> Any:
+    """Return *value* as what JSON has, every field of every dataclass in it. What is none of the above is its `str`."""
+    return _plain(value, _all_fields)
+
+
+def packed(value: Any) -> Any:
+    """Return *value* as `plain` does, without the fields that have their default: what `unpacked` reads back."""
+    return _plain(value, _telling_fields)
+
+
+def _plain(value: Any, chosen: Callable[[Any], Mapping[str, Any]]) -> Any:  # noqa: PLR0911 -- one for each kind
+    kind = type(value)
+    if kind is str or value is None or kind is int or kind is bool:
+        return value
+    if kind is float:
+        return value if isfinite(value) else None
+    if kind is tuple or kind is list:
+        return [_plain(item, chosen) for item in value]
+    if isinstance(value, Enum):
+        return value.value
+    if hasattr(kind, "__dataclass_fields__"):
+        if hasattr(kind, "parse"):
+            return str(value)
+        return {name: _plain(item, chosen) for name, item in chosen(value).items()}
+    if isinstance(value, Mapping):
+        return {str(_plain(key, chosen)): _plain(item, chosen) for key, item in value.items()}
+    if isinstance(value, AbstractSet):
+        return sorted((_plain(item, chosen) for item in value), key=repr)
+    if isinstance(value, (str, int)):  # of a class of its own
+        return value
+    return [_plain(item, chosen) for item in value] if isinstance(value, Sequence) else str(value)
+
+
+def _all_fields(value: Any) -> Mapping[str, Any]:
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def _telling_fields(value: Any) -> Mapping[str, Any]:
+    told = {}
+    for name, default in _defaults(type(value)):  # type: ignore[arg-type]  # a type is hashable
+        item = getattr(value, name)
+        if item is not default and item != default:
+            told[name] = item
+    return told
+
+
+@cache
+def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
+    return tuple((each.name, _default(each)) for each in fields(kind) if each.init)
+
+
+def _default(each: Field[Any]) -> Any:
+    return each.default_factory() if each.default_factory is not MISSING else each.default
+
+
+# -- reading
+
+
+def unpacked(kind: type[Value], data: Any) -> Value:
+    """Return the value of type *kind* that `packed` or `plain` wrote as *data*.
+
+    Fields that are not there have their default, and keys that are no field are passed over. Raises `PayloadError`
+    where *data* does not fit.
+    """
+    value: Value = _reader(kind)(data)  # type: ignore[arg-type]  # a type is hashable
+    return value
+
+
+@cache
+def _reader(hint: Any) -> Reader:  # noqa: PLR0911 -- one for each kind of hint
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _reader(arguments[0])
+    if hint is Any or hint is object:
+        return _as_it_is
+    if hint is float:
+        return _number
+    if hint in (str, int, bool, NoneType, None):
+        return _scalar_reader(NoneType if hint is None else hint)
+    if origin is Literal:
+        return _literal_reader(arguments)
+    if origin in _UNIONS:
+        return _union_reader(arguments)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _converting_reader(hint)
+    if hasattr(hint, "parse"):
+        return _converting_reader(hint.parse)
+    if is_dataclass(hint) and isinstance(hint, type):
+        return _dataclass_reader(hint)
+    return _container_reader(hint, origin, arguments)
+
+
+def _as_it_is(data: Any) -> Any:
+    return data
+
+
+def _number(data: Any) -> float:
+    if type(data) is float and isfinite(data):
+        return data
+    if type(data) is not int:
+        raise PayloadError(f"{data!r} is not a number")
+    try:
+        return float(data)
+    except OverflowError as error:
+        raise PayloadError("a number is too large") from error
+
+
+def _scalar_reader(kind: type) -> Reader:
+    def read(data: Any) -> Any:
+        if type(data) is not kind:
+            raise PayloadError(f"{data!r} is not {'null' if kind is NoneType else f'of type {kind.__name__}'}")
+        return data
+
+    return read
+
+
+def _literal_reader(choices: Sequence[Any]) -> Reader:
+    def read(data: Any) -> Any:
+        if data not in choices:
+            raise PayloadError(f"{data!r} is not one of {', '.join(map(repr, choices))}")
+        return data
+
+    return read
+
+
+def _converting_reader(convert: Callable[[Any], Any]) -> Reader:
+    def read(data: Any) -> Any:
+        try:
+            return convert(data)
+        except (ValueError, TypeError) as error:
+            raise PayloadError(str(error)) from error
+
+    return read
+
+
+def _union_reader(members: Sequence[Any]) -> Reader:
+    readers = [_reader(member) for member in members if member is not NoneType]
+    is_optional = NoneType in members
+
+    def read(data: Any) -> Any:
+        if is_optional and data is None:
+            return None
+        for each in readers[:-1]:
+            with suppress(PayloadError):
+                return each(data)
+        return readers[-1](data)
+
+    return read
+
+
+def _dataclass_reader(kind: type) -> Reader:
+    def read(data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise PayloadError(f"{data!r} is not an object for {kind.__name__}")
+        known = _field_readers(kind)
+        try:
+            return kind(**{name: known[name](item) for name, item in data.items() if name in known})
+        except TypeError as error:
+            raise PayloadError(str(error)) from error
+
+    return read
+
+
+@cache
+def _field_readers(kind: type) -> Mapping[str, Reader]:
+    hints = _hints(kind)
+    return {each.name: _reader(hints[each.name]) for each in fields(kind) if each.init}
+
+
+def _container_reader(hint: Any, origin: Any, arguments: Sequence[Any]) -> Reader:
+    if not isinstance(origin, type):
+        raise TypeError(f"no way to read {hint!r}")
+    if issubclass(origin, Mapping):
+        return _mapping_reader(*arguments)
+    make: Callable[[Any], Any] = next((made for made in (tuple, list, frozenset) if issubclass(origin, made)), tuple)
+    if origin is tuple and Ellipsis not in arguments:
+        return _row_reader([_reader(argument) for argument in arguments])
+    item = _reader(arguments[0])
+
+    def read(data: Any) -> Any:
+        return make([item(each) for each in _array(data)])
+
+    return read
+
+
+def _mapping_reader(key_hint: Any, item_hint: Any) -> Reader:
+    key, item = _reader(key_hint), _reader(item_hint)
+
+    def read(data: Any) -> Any:
+        if not isinstance(data, Mapping):
+            raise PayloadError(f"{data!r} is not an object")
+        return {key(name): item(each) for name, each in data.items()}
+
+    return read
+
+
+def _row_reader(items: Sequence[Reader]) -> Reader:
+    def read(data: Any) -> Any:
+        if len(_array(data)) != len(items):
+            raise PayloadError(f"{data!r} does not have {len(items)} items")
+        return tuple([item(each) for item, each in zip(items, data, strict=True)])
+
+    return read
+
+
+def _array(data: Any) -> Sequence[Any]:
+    if not isinstance(data, (list, tuple)):
+        raise PayloadError(f"{data!r} is not an array")
+    return data
+
+
+@cache
+def _hints(kind: type) -> Mapping[str, Any]:
+    return get_type_hints(kind, include_extras=True)
+
+
+# -- describing
+
+
+def schema_of(kind: Any) -> Schema:
+    """Return the JSON Schema (draft 2020-12) of what `plain` writes of values of type *kind*.
+
+    Dataclasses and enums stand under `$defs` by their name, described by the first paragraph of their docstring;
+    `Annotated[T, "…"]` describes a field. Raises `ValueError` where two types share a name.
+    """
+    definitions: dict[str, tuple[Any, Schema]] = {}
+    root = _schema(kind, definitions)
+    return {"$schema": DIALECT, **root, "$defs": {name: schema for name, (_, schema) in sorted(definitions.items())}}
+
+
+_SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
+
+
+def _schema(hint: Any, definitions: dict[str, tuple[Any, Schema]]) -> Schema:  # noqa: PLR0911 -- one for each kind
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        words = [word for word in arguments[1:] if isinstance(word, str)]
+        return {**_schema(arguments[0], definitions), **({"description": " ".join(words)} if words else {})}
+    if hint is Any or hint is object:
+        return {}
+    if hint is None or hint in _SCALARS:
+        return {"type": _SCALARS[hint or NoneType]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin in _UNIONS:
+        return _any_of([_schema(argument, definitions) for argument in arguments])
+    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Enum)):
+        return _named(hint, definitions)
+    if not isinstance(origin, type):
+        raise TypeError(f"no schema for {hint!r}")
+    if issubclass(origin, Mapping):
+        return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
+    if origin is tuple and Ellipsis not in arguments:
+        items = [_schema(argument, definitions) for argument in arguments]
+        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+    return {"type": "array", "items": _schema(arguments[0], definitions)}
+
+
+def _any_of(members: Sequence[Schema]) -> Schema:
+    if all(set(member) == {"type"} for member in members):
+        return {"type": [member["type"] for member in members]}
+    return {"anyOf": list(members)}
+
+
+def _named(kind: type, definitions: dict[str, tuple[Any, Schema]]) -> Schema:
+    name = kind.__name__
+    known = definitions.get(name)
+    if known is None:
+        definitions[name] = (kind, {})  # first of all: a type may hold others of its own
+        definitions[name] = (kind, _definition(kind, definitions))
+    elif known[0] is not kind:
+        raise ValueError(f"two types are called {name}: {known[0].__module__} and {kind.__module__}")
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def _definition(kind: Any, definitions: dict[str, tuple[Any, Schema]]) -> Schema:
+    words = {"description": " ".join((kind.__doc__ or "").partition("\n\n")[0].split())}
+    if issubclass(kind, Enum):
+        return {**words, "enum": [member.value for member in kind]}
+    if hasattr(kind, "parse"):
+        return {**words, "type": "string"}
+    hints = _hints(kind)
+    properties = {each.name: _schema(hints[each.name], definitions) for each in fields(kind)}
+    return {**words, "type": "object", "properties": properties, "required": list(properties)}
