@@ -42,11 +42,17 @@ class Kind(Enum):
     BYTES = "bytes"
     FLOPS = "flops"
     SHARE = "share"  # of one: 0.25 is 25 %
+    BAR = "bar"  # against the longest in its column; for who reads without colours the number stands beside it
 
     @property
     def is_figure(self) -> bool:
         """Whether it is a number, which stands to the right and is sorted by its size."""
         return self not in {Kind.TEXT, Kind.CODE}
+
+    @property
+    def is_right(self) -> bool:
+        """Whether it stands to the right of its column, so that digits stand below one another."""
+        return self.is_figure and self not in {Kind.BAR, Kind.TIMES}
 
 
 class Located(Protocol):
@@ -163,6 +169,8 @@ class Column:
     flexible: bool = False  # may be cut
     middle: bool = False  # is cut in the middle: what tells names apart stands at their end
     choice: bool = False  # has few values: readers may choose one
+    headless: bool = False  # its name is left out where the cells speak for themselves
+    missing: str = ""  # what stands where a figure is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +182,7 @@ class Table:
     indent: int = 2
     title: str = ""  # its name where tables can be told apart only by it
     most: int = 0  # rows to show where there is little room; 0: all
+    noun: str = ""  # what a row is, for what is said of the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,6 +256,36 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
+class Fold:
+    """What is opened one at a time where there can be many."""
+
+    head: Parts
+    summary: str
+    blocks: tuple[Block, ...]
+    indent: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A compilation in a timeline."""
+
+    compile_id: CompileId
+    name: str
+    seconds: float | None
+    parts: tuple[float, ...]  # seconds by phase
+    graph_breaks: int
+    is_recompile: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The whole run, drawn: its compilations in order, as wide as they took long."""
+
+    phases: tuple[str, ...]
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Blocks below a heading; without a title only room before them."""
 
@@ -255,7 +294,22 @@ class Section:
     summary: str = ""
 
 
-Block = Line | Paragraph | Gap | Command | Table | Fields | Excerpt | Change | Listing | Tree | Card | Section
+Block = (
+    Line
+    | Paragraph
+    | Gap
+    | Command
+    | Table
+    | Fields
+    | Excerpt
+    | Change
+    | Listing
+    | Tree
+    | Card
+    | Fold
+    | Timeline
+    | Section
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,13 @@ from compiler_lens.facts.program.coverage import Coverage, Function, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_kernels
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport, recompile_reports
-from compiler_lens.facts.time.caches import cache_summary
-from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.codec import plain
-from compiler_lens.recording.model import CompileId, Recompile, Recording
+from compiler_lens.recording.model import Recompile, Recording
 from compiler_lens.views.advice import advice, effect, link, why
+from compiler_lens.views.caches import cache_counts
 from compiler_lens.views.profile_data import profile_data
 from compiler_lens.views.registry import view_named
+from compiler_lens.views.times import phase_seconds
 
 # 1: the first.
 FORMAT = 1
@@ -66,8 +66,8 @@ def _report(recording: Recording, selection: Selection) -> Data:
             "problems": len(recording.problems),
         },
         "seconds": summary.seconds,
-        "caches": _cache_counts(recording),
-        "phases": _phases(summary.phases),
+        "caches": cache_counts(recording),
+        "phases": phase_seconds(summary.phases),
         "findings": [_finding(f) for f in summary.findings],
         "problems": recording.problems,
         "unavailable": recording.unavailable,
@@ -334,45 +334,6 @@ def _recompile_cause(cause: RecompileCause) -> Data:
     }
 
 
-def _caches(recording: Recording, selection: Selection) -> Data:
-    return _cache_counts(recording) | {"lookups": [c for c in recording.caches if selection.has(c)]}
-
-
-def _cache_counts(recording: Recording) -> Data:
-    summary = cache_summary(recording)
-    results = [{"layer": layer, "result": result, "count": n} for (layer, result), n in summary.results.items()]
-    return {
-        "warmth": summary.warmth,
-        "warm_compilations": summary.warm,
-        "asking_compilations": summary.asked,
-        "results": results,
-    }
-
-
-def _times(recording: Recording, selection: Selection) -> Data:
-    spans = [s for s in recording.spans if selection.has(s)]
-    by_id: dict[CompileId, list[Any]] = {}
-    for span in spans:
-        if span.compile_id is not None:
-            by_id.setdefault(span.compile_id, []).append(span)
-    each = [
-        {"compile_id": c.compile_id, "seconds": c.seconds, "backward_seconds": c.backward_seconds}
-        | {"phases": _phases(phase_times(by_id.get(c.compile_id, ())))}
-        for c in recording.compilations
-        if selection.has(c)
-    ]
-    return {"phases": _phases(phase_times(spans)), "compilations": each, "spans": spans}
-
-
-def _phases(phases: PhaseTimes) -> Data:
-    return {
-        "total_seconds": phases.total if phases.timed else None,
-        "forward": phases.forward,
-        "backward": phases.backward,
-        "parallel_seconds": phases.parallel,
-    }
-
-
 def _frames(recording: Recording, selection: Selection) -> Data:
     return _coverage(coverage(recording, Ownership.of(selection.user_paths)), selection)
 
@@ -445,23 +406,6 @@ def _file(view: FileView) -> Data:
     }
 
 
-def _autotune(recording: Recording, selection: Selection) -> Data:
-    results = [r for r in recording.autotunes if selection.has(r)]
-    return {"results": [plain(r) | {"winner": plain(r.winner), "margin": plain(r.margin)} for r in results]}
-
-
-def _cudagraphs(recording: Recording, selection: Selection) -> Data:
-    return {"outcomes": [o for o in recording.cudagraphs if selection.has(o)]}
-
-
-def _environment(recording: Recording, _: Selection) -> Data:
-    return {
-        "environment": recording.environment,
-        "problems": recording.problems,
-        "unavailable": recording.unavailable,
-    }
-
-
 _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "report": _report,
     "breaks": _breaks,
@@ -471,13 +415,8 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "line": _line,
     "fusion": _fusion,
     "recompiles": _recompiles,
-    "caches": _caches,
-    "times": _times,
     "frames": _frames,
     "source": _source,
-    "autotune": _autotune,
-    "cudagraphs": _cudagraphs,
-    "environment": _environment,
     "findings": _findings,
     "profile": profile_data,
 }

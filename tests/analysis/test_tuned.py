@@ -15,7 +15,7 @@ from compiler_lens.facts.program.select import EVERYTHING
 from compiler_lens.recording.model import KernelKind
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.page.tables import autotune_blocks
+from compiler_lens.views import autotune
 
 DATA = Path(__file__).parent.parent / "gpu" / "data"
 
@@ -64,7 +64,7 @@ def test_launches_of_another_kind_than_the_winner_are_told() -> None:
     told = view(recording, "autotune", page_for(recording, width=200, color=False), EVERYTHING)
     assert told.count("the winner is not what runs: ") == len(others)
     assert "(template). Where work round a product can be fused into it, torch chooses again" in told
-    assert sum("not what runs" in str(cell) for cell in autotune_blocks(recording, None)[0]["columns"][-1]["cells"])
+    assert sum("not what runs" in one.runs_otherwise for one in autotune.document(recording, EVERYTHING).data.results)
     changes = diff(load(DATA / "gpt-default-cold.clens.gz", strict=True), recording).autotunes
     assert {one.after_runs for one in changes} == {None, *(other for _, other in others)}
     assert not any(one.before_runs for one in changes)

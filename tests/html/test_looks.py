@@ -120,8 +120,8 @@ def test_a_kernel_has_what_autotuning_tried_for_it() -> None:
     data = pages.data(pages.page("tuned"))
     tried = {one["name"]: one["tuned"] for one in data["kernel"] if one["tuned"]}
     assert tried
-    listed = [block["table"] for block in data["autotune"][1:]]
-    assert all(block["table"] in listed for block in tried.values())
+    listed = [block["size"] for block in data["autotune"][1:]]
+    assert all(block["size"] in listed for block in tried.values())
 
 
 @pytest.mark.browser

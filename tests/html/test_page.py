@@ -91,13 +91,14 @@ def test_every_graph_guard_and_lookup_is_there(name: str) -> None:
     }
     assert {graph.code for graph in recording.graphs if graph.code} <= codes
     assert {code.code for code in recording.output_codes} <= codes
-    guards = data["guards"][0]
+    guards = data.get("guards", [{"columns": [], "size": 0}])[0]
     times = [one for one in guards["columns"] if one["name"] == "#times"]
     more = [one["cells"][at] for one in times for at in one["rows"]]
     assert guards["size"] + sum(cell[1] - 1 for cell in more if cell) == len(recording.guards)
-    assert sum(block["size"] for block in data["caches"] if "size" in block) == len(recording.caches)
-    assert len(data["autotune"][1:]) == len(recording.autotunes)
-    assert not recording.autotunes or data["autotune"][0]["size"] == len(recording.autotunes)
+    assert sum(block["size"] for block in data.get("caches", []) if "size" in block) == len(recording.caches)
+    tuned = data.get("autotune", [])
+    assert len(tuned[1:]) == len(recording.autotunes)
+    assert not recording.autotunes or tuned[0]["size"] == len(recording.autotunes)
     assert len(data["strip"]["bars"]) == len(recording.compilations)
 
 

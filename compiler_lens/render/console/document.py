@@ -26,6 +26,7 @@ from compiler_lens.views.document import (
     Fields,
     Figure,
     File,
+    Fold,
     Gap,
     KernelName,
     Kind,
@@ -37,10 +38,11 @@ from compiler_lens.views.document import (
     Section,
     Span,
     Table,
+    Timeline,
     Tone,
     Tree,
 )
-from compiler_lens.views.text import clean
+from compiler_lens.views.text import clean, plural
 
 STYLES = {
     Tone.PLAIN: "",
@@ -52,6 +54,8 @@ STYLES = {
     Tone.BAD: BAD,
 }
 _TREE_STEP = 2
+_FOLD_STEP = 2
+_BAR = 24  # columns
 
 
 def document_lines(document: Document, page: Page) -> list[Text]:
@@ -59,8 +63,9 @@ def document_lines(document: Document, page: Page) -> list[Text]:
     return _blocks(document.blocks, page)
 
 
-def _blocks(blocks: Sequence[Block], page: Page) -> list[Text]:
-    lines: list[Text] = []
+def _blocks(blocks: Sequence[Block], page: Page, above: Sequence[Text] = ()) -> list[Text]:
+    """The lines of blocks below those `above`, with room before a section."""
+    lines = list(above)
     for block in blocks:
         if lines and isinstance(block, (Section, Gap)):
             lines.append(Text())
@@ -68,7 +73,7 @@ def _blocks(blocks: Sequence[Block], page: Page) -> list[Text]:
     return lines
 
 
-def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911 -- one for each type of block
+def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0912 -- one for each type of block
     match block:
         case Gap():
             return []
@@ -98,8 +103,13 @@ def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911 -- on
             )
             return [head, *_blocks(block.blocks, page)]
         case Section():
-            heading = [title(block.title, block.summary)] if block.title else []
-            return [*heading, *_blocks(block.blocks, page)]
+            return _blocks(block.blocks, page, [title(block.title, block.summary)] if block.title else [])
+        case Fold():
+            head = Text(" " * block.indent, no_wrap=True).append_text(text_of(block.head, page))
+            told = Text(" " * (block.indent + _FOLD_STEP) + block.summary, style=DIM, no_wrap=True)
+            return _blocks(block.blocks, page, [head, told])
+        case Timeline():
+            return []
 
 
 def text_of(parts: Parts, page: Page) -> Text:
@@ -138,30 +148,44 @@ def _line(block: Line, page: Page) -> Text:
 
 def _table(block: Table, page: Page) -> list[Text]:
     looks = [
-        columns.Column(_heading(one), one.kind.is_figure, one.flexible, STYLES[one.tone], one.middle)
+        columns.Column(_heading(one), one.kind.is_right, one.flexible, STYLES[one.tone], one.middle)
         for one in block.columns
     ]
-    rows = [
-        [_cell(value, column, page) for value, column in zip(row, block.columns, strict=True)] for row in block.rows
+    longest = [
+        _longest(block, number) if column.kind is Kind.BAR else 0.0 for number, column in enumerate(block.columns)
     ]
-    shown = rows[: block.most] if block.most else rows
-    lines = columns.table(looks, shown, page.width, block.indent) if rows else []
-    more = len(rows) - len(shown)
-    return [*lines, Text(f"{' ' * block.indent}… {more:,} more in --json", style=DIM)] if more else lines
+    shown = []
+    for row in block.rows[: block.most or None]:
+        cells = zip(row, block.columns, longest, strict=True)
+        shown.append([_cell(value, column, page, most) for value, column, most in cells])
+    lines = columns.table(looks, shown, page.width, block.indent) if shown else []
+    more = len(block.rows) - len(shown)
+    if more <= 0:
+        return lines
+    rest = plural(more, f"more {block.noun}") if block.noun else f"{more:,} more"
+    return [*lines, Text(f"{' ' * block.indent}… {rest} in --json", style=DIM)]
+
+
+def _longest(block: Table, number: int) -> float:
+    return max((value for row in block.rows if isinstance(value := row[number], (int, float))), default=0.0)
 
 
 def _heading(column: Column) -> str:
-    return "" if column.kind is Kind.TIMES else column.name  # its sign says it
+    is_said = column.headless or column.kind in {Kind.TIMES, Kind.BAR}  # its cells say it
+    return "" if is_said else column.name
 
 
-def _cell(value: Cell, column: Column, page: Page) -> str | Text:
+def _cell(value: Cell, column: Column, page: Page, longest: float) -> str | Text:
     if value is None or isinstance(value, str):
-        return value or ""
+        return value or (column.missing if column.kind.is_figure else "")
     if isinstance(value, (int, float)):
+        if column.kind is Kind.BAR:
+            return Text("█" * round(_BAR * value / longest), style="blue") if longest else ""
         return written(value, column.kind)
-    made = text_of(value if isinstance(value, tuple) else (value,), page)
-    if not isinstance(value, tuple):
-        made.style = STYLES[column.tone]
+    if isinstance(value, tuple):
+        return text_of(value, page)
+    made = text_of((value,), page)
+    made.style = STYLES[column.tone]
     return made
 
 

@@ -25,6 +25,7 @@ from compiler_lens.views.document import (
     Fields,
     Figure,
     File,
+    Fold,
     Gap,
     KernelName,
     Kind,
@@ -36,10 +37,11 @@ from compiler_lens.views.document import (
     Section,
     Span,
     Table,
+    Timeline,
     Tone,
     Tree,
 )
-from compiler_lens.views.text import clean
+from compiler_lens.views.text import clean, seconds
 
 _LONGEST = 400  # characters of a line of code
 
@@ -108,6 +110,14 @@ class _Writer:
                 return Markup('<article class="card" id="{}-{}">\n{}{}</article>\n').format(
                     self.view, block.number, head, self._blocks(block.blocks)
                 )
+            case Fold():
+                head = Markup('<summary>{} <span class="quiet">{}</span></summary>\n').format(
+                    self._parts(block.head), clean(block.summary)
+                )
+                return Markup("<details>{}{}</details>\n").format(head, self._blocks(block.blocks))
+            case Timeline():
+                self.tables.append({"strip": timeline_data(block)})
+                return self._drawn("strip later", "compilations in order")
             case Section():
                 summary = Markup(' <span class="quiet">{}</span>').format(clean(block.summary)) if block.summary else ""
                 head = Markup("<h2>{}{}</h2>\n").format(block.title, summary) if block.title else Markup()
@@ -156,15 +166,20 @@ class _Writer:
 
     def _table(self, table: Table) -> Markup:
         self.tables.append(self._data(table))
-        name = table.title or "table"
-        return Markup('<div class="later" data-table="{}" data-of="{}" aria-label="{}"></div>\n').format(
-            len(self.tables) - 1, self.view, name
+        return self._drawn("later", table.title or "table")
+
+    def _drawn(self, kind: str, name: str) -> Markup:
+        """Where the script puts what was noted last in `tables`."""
+        return Markup('<div class="{}" data-table="{}" data-of="{}" aria-label="{}"></div>\n').format(
+            kind, len(self.tables) - 1, self.view, name
         )
 
     def _data(self, table: Table) -> dict[str, Any]:
         """A table for the script: each column with what stands in it, each once, and which of that each row has."""
         made = []
         for number, column in enumerate(table.columns):
+            if column.kind is Kind.BAR:
+                continue
             places: dict[Any, int] = {}
             rows = [places.setdefault(self._cell(row[number], column), len(places)) for row in table.rows]
             if any(cell != "" for cell in places):
@@ -174,7 +189,7 @@ class _Writer:
     def _cell(self, value: Cell, column: Column) -> Any:
         """Text; or text, what it is sorted by, and where it leads to."""
         if value is None or isinstance(value, str):
-            return clean(value or "")
+            return clean(value or column.missing)
         if isinstance(value, (int, float)):
             text = written(value, column.kind)
             return (text, value) if text else ""
@@ -193,6 +208,17 @@ def _sign(column: Column) -> str:
     if column.choice:
         return "="
     return "`" if column.kind is Kind.CODE else ""
+
+
+def timeline_data(timeline: Timeline) -> dict[str, Any]:
+    """Return a timeline for the script: of each compilation where it leads to, its name, seconds, and what happened."""
+    bars = []
+    for bar in timeline.bars:
+        told = f"[{bar.compile_id}] {clean(bar.name)}, {seconds(bar.seconds)}"
+        parts = [round(part, 6) for part in bar.parts]
+        address = PageLinks.graph(bar.compile_id)
+        bars.append([address, told, bar.seconds or 0.0, parts, bar.graph_breaks, int(bar.is_recompile)])
+    return {"phases": list(timeline.phases), "bars": bars}
 
 
 _LINKS: dict[type, str] = {At: "place", Compiled: "id", KernelName: "name mono"}

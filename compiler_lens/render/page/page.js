@@ -219,9 +219,11 @@
   // Tables of a view that stands in the page already: made when it is first looked at.
   async function fillTables(view) {
     for (const holder of view.querySelectorAll(".later[data-table]")) {
+      const folded = holder.closest("details:not([open])");
+      if (folded) { folded.addEventListener("toggle", () => fillTables(folded), { once: true }); continue; }
       const block = (await data(holder.dataset.of))[Number(holder.dataset.table)];
       holder.classList.remove("later");
-      holder.replaceChildren(table(block, true));
+      holder.replaceChildren(...(block.strip ? strip(block.strip) : [table(block, true)]));
     }
   }
   const blocks = (listed) => listed.filter(Boolean).map((block) => (block.table !== undefined ? table(block) : make("p", { class: "quiet" }, block.text)));
@@ -585,15 +587,9 @@
     return holder;
   }
 
-  async function autotune() {
-    const [all, ...each] = await data("autotune");
-    return [make("h1", {}, "Autotuning"), table(all, true), make("h2", {}, "What was tried"),
-      sliced(make("div"), each, (one) => make("details", {}, make("summary", {}, one.table, make("span", { class: "quiet" }, ` ${one.note}`)), table({ ...one, note: "" }, true)))];
-  }
-
   // -- views and addresses
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
-  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels"), times: async () => [make("h1", {}, "Compile time"), make("div", { class: "strip" }, strip(await data("strip"))), ...blocks(await data("times"))], caches: tabular("caches", "Caches"), autotune, cudagraphs: tabular("cudagraphs", "CUDA graphs") };
+  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels") };
   // The page of two recordings has views of its own, in a script before this one.
   const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, thing, text, highlightedLines, listing, table, sliced, blocks }) : ownViews;
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };

@@ -13,12 +13,8 @@ from compiler_lens.render.page.document import DocumentPart, document_part
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
 from compiler_lens.render.page.tables import (
-    autotune_blocks,
-    cache_blocks,
     compilation_blocks,
-    cudagraph_blocks,
     strip,
-    time_blocks,
 )
 from compiler_lens.render.picture.style import style_sheet
 from compiler_lens.views import text
@@ -39,11 +35,6 @@ _VIEWS: Mapping[str, str] = {
     "breaks": "Graph breaks",
     "recompiles": "Recompiles",
     "functions": "Functions",
-    "times": "Compile time",
-    "caches": "Caches",
-    "autotune": "Autotuning",
-    "cudagraphs": "CUDA graphs",
-    "environment": "Environment",
 }
 
 
@@ -89,21 +80,15 @@ def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
     recording, summary = matter.recording, matter.summary
     counts: dict[str, int | None] = {
         "overview": None,
-        "times": 1 if recording.spans or recording.compilations else 0,
-        "environment": None,
         "source": len(matter.views),
         "kernels": len(recording.kernels),
         "graphs": (summary.graphs or None) if recording.compilations else 0,
         "breaks": len(summary.cards),
         "recompiles": len(recording.recompiles),
         "functions": len(summary.coverage.functions),
-        "caches": len(recording.caches),
-        "autotune": len(recording.autotunes),
-        "cudagraphs": len(recording.cudagraphs),
     }
-    uncounted = {"times"}
     menu = [
-        (view, name, "" if counts[view] is None or view in uncounted else text.number(counts[view]))
+        (view, name, "" if counts[view] is None else text.number(counts[view]))
         for view, name in _VIEWS.items()
         if counts[view] != 0
     ]
@@ -128,11 +113,6 @@ def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
     yield from shelved("graph", ((one["key"], one) for one in graphs))
     yield "gallery", packed(gallery(matter, graphs))
     yield "graphs", packed(compilation_blocks(matter.summary.rows, ink))
-    for name, blocks in (
-        ("times", time_blocks), ("caches", cache_blocks),
-        ("autotune", autotune_blocks), ("cudagraphs", cudagraph_blocks),
-    ):  # fmt: skip
-        yield name, packed(blocks(recording, ink))
     yield from matter.pool.parts()
 
 

@@ -10,7 +10,6 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import Page
 from compiler_lens.views.console.breaks import break_lines
-from compiler_lens.views.console.environment import environment_lines
 from compiler_lens.views.console.frames import frame_lines
 from compiler_lens.views.console.fusion import fusion_lines
 from compiler_lens.views.console.graphs import graph_lines
@@ -20,8 +19,6 @@ from compiler_lens.views.console.next_steps import finding_lines
 from compiler_lens.views.console.profile import profile_lines
 from compiler_lens.views.console.recompiles import recompile_lines
 from compiler_lens.views.console.source import source_lines
-from compiler_lens.views.console.times import cache_lines, time_lines
-from compiler_lens.views.console.tuning import autotune_lines, cudagraph_lines
 
 View = Callable[[Recording, Selection, Page], list[Text]]
 
@@ -33,13 +30,8 @@ VIEWS: Mapping[str, View] = {
     "line": line_lines,
     "fusion": fusion_lines,
     "recompiles": recompile_lines,
-    "caches": cache_lines,
-    "times": time_lines,
     "frames": frame_lines,
     "source": source_lines,
-    "autotune": autotune_lines,
-    "cudagraphs": cudagraph_lines,
-    "environment": environment_lines,
     "profile": profile_lines,
     "findings": finding_lines,
 }

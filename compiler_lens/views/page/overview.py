@@ -24,11 +24,11 @@ from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.render.page.ink import mood, plain
 from compiler_lens.views import words
 from compiler_lens.views.advice import Advice, advice
-from compiler_lens.views.console.environment import environment_facts
 from compiler_lens.views.console.frames import reasons_of, treated_words
 from compiler_lens.views.console.next_steps import nothing_to_fix
 from compiler_lens.views.console.screen import figures, setting, verdict
 from compiler_lens.views.console.times import total_words, worker_lines
+from compiler_lens.views.environment import environment_facts
 from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import one_line
 

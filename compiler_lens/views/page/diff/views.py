@@ -13,7 +13,7 @@ from compiler_lens.render.page.tables import figure, table
 from compiler_lens.views import words
 from compiler_lens.views.console import diff_around_words as around
 from compiler_lens.views.console import diff_words as told
-from compiler_lens.views.console.environment import environment_facts
+from compiler_lens.views.environment import environment_facts
 from compiler_lens.views.page.diff.code import compared
 from compiler_lens.views.page.diff.matter import Both
 

@@ -1,0 +1,165 @@
+"""What autotuning tried for each op, and what won."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compiler_lens.facts.kernels.fusion_templates import asks_for_tuning, template_of
+from compiler_lens.facts.kernels.library_calls import Library, library_of
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.tuned import run_otherwise
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, CompileId, Recording
+from compiler_lens.views import words
+from compiler_lens.views.document import (
+    Block,
+    Cell,
+    Column,
+    Compiled,
+    Document,
+    Fold,
+    Kind,
+    Section,
+    Span,
+    Table,
+    Tone,
+    paragraph,
+    strong,
+)
+from compiler_lens.views.fusion_words import NO_TEMPLATES
+from compiler_lens.views.text import plural, seconds
+
+_CHOICES = 8
+_TUNED = (Library.PRODUCT, Library.CONVOLUTION)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """One op that was tuned: all choices, and the one that won."""
+
+    compile_id: CompileId
+    op: str
+    inputs: tuple[str, ...]
+    choices: tuple[AutotuneChoice, ...]  # the fastest first
+    seconds: float | None  # to measure
+    precompile_seconds: float | None
+    cached: bool  # measured by an earlier run
+    winner: AutotuneChoice | None
+    margin: float | None  # how many times faster the winner is than the next
+    runs_otherwise: str  # why what won is not what runs; empty where it is
+
+    @classmethod
+    def of(cls, result: AutotuneResult, runs_otherwise: str) -> Tuned:
+        """Return a result with what follows from it."""
+        return cls(
+            result.compile_id,
+            result.op,
+            result.inputs,
+            result.choices,
+            result.seconds,
+            result.precompile_seconds,
+            result.cached,
+            result.winner,
+            result.margin,
+            runs_otherwise,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What autotuning tried."""
+
+    results: tuple[Tuned, ...]
+
+
+def document(recording: Recording, selection: Selection) -> Document:
+    """Return for each op its candidates, the fastest first."""
+    results = [result for result in recording.autotunes if selection.has(result)]
+    if not results:
+        told = f"Nothing was autotuned{_why_not(recording, selection)}."
+        return Document((paragraph(told),), Data(()), count=0)
+    others = run_otherwise(recording, Provenance.of(recording).lineages)
+    tuned = []
+    for index, result in enumerate(recording.autotunes):
+        if selection.has(result):
+            tuned.append(Tuned.of(result, words.runs_otherwise(others.get(index))))
+    blocks: list[Block] = [_overview(tuned)] if selection.folds_nothing else []
+    most = 0 if selection.folds_nothing else _CHOICES
+    blocks += [Section("", (tried(one, most),)) for one in tuned]
+    told = f"{plural(len(results), 'op')} in {words.tuning_time(results)}"
+    return Document((Section("Autotuning", tuple(blocks), told),), Data(tuple(tuned)), count=len(results))
+
+
+def _why_not(recording: Recording, selection: Selection) -> str:
+    """As far as it is known: nobody asked for it, or there is nothing to choose from."""
+    compilations = [compilation for compilation in recording.compilations if selection.has(compilation)]
+    if not any(asks_for_tuning(compilation, recording.environment) for compilation in compilations):
+        return ': mode="max-autotune" asks for it' if compilations else ""
+    kernels = [kernel for kernel in recording.kernels if selection.has(kernel)]
+    known = {template_of(kernel) for kernel in kernels if library_of(kernel, {}) in _TUNED}
+    if kernels and not known:
+        return ", though it was asked for: there is no matrix product and no convolution that a library computes"
+    told = [sentence for template, sentence in NO_TEMPLATES.items() if template in known]
+    return ", though it was asked for" + (f": {'; '.join(told)}" if told and known <= NO_TEMPLATES.keys() else "")
+
+
+def _overview(tuned: Sequence[Tuned]) -> Table:
+    """Every op that was tuned, with its winner."""
+    columns = (
+        Column("id", choice=True),
+        Column("op"),
+        Column("inputs", Kind.CODE),
+        Column("winner", Kind.CODE),
+        Column("kind", choice=True),
+        Column("time", Kind.MILLISECONDS),
+        Column("next best", Kind.MILLISECONDS),
+        Column("choices", Kind.COUNT),
+        Column("spent", Kind.SECONDS),
+        Column("the winner is"),
+    )
+    return Table(columns, tuple(_won(one) for one in tuned))
+
+
+def _won(tuned: Tuned) -> tuple[Cell, ...]:
+    winner, after = tuned.winner, tuned.choices[1] if len(tuned.choices) > 1 else None
+    return (
+        Compiled(tuned.compile_id),
+        tuned.op,
+        ", ".join(tuned.inputs),
+        winner.name if winner else "",
+        words.KERNEL_KINDS[winner.kind] if winner else "",
+        winner.milliseconds if winner else None,
+        after.milliseconds if winner and after else None,
+        len(tuned.choices),
+        (tuned.seconds or 0.0) + (tuned.precompile_seconds or 0.0),
+        tuned.runs_otherwise,
+    )
+
+
+def tried(tuned: Tuned, most: int = 0) -> Fold:
+    """Return all that was tried for an op, or the fastest `most` of it."""
+    margin = f", the winner {tuned.margin:.2f} times faster than the next" if tuned.margin else ""
+    spent = f"{seconds(tuned.seconds)} to measure, {seconds(tuned.precompile_seconds)} to compile"
+    columns = (
+        Column("choice", tone=Tone.CODE, flexible=True, headless=True),
+        Column("kind", headless=True),
+        Column("time", Kind.MILLISECONDS, headless=True, missing="failed"),
+        Column("won", headless=True),
+        Column("detail", tone=Tone.QUIET, flexible=True, headless=True),
+    )
+    rows = tuple(
+        (
+            choice.name,
+            words.KERNEL_KINDS[choice.kind],
+            choice.milliseconds,
+            Span("winner", Tone.GOOD) if choice is tuned.winner else None,
+            choice.detail,
+        )
+        for choice in tuned.choices
+    )
+    blocks: list[Block] = [Table(columns, rows, indent=4, most=most, noun="choice")]
+    if tuned.runs_otherwise:
+        blocks.append(paragraph(f"the winner is {tuned.runs_otherwise}", indent=4, tone=Tone.WARN))
+    head = (Compiled(tuned.compile_id), " ", strong(tuned.op), f"({', '.join(tuned.inputs)})")
+    return Fold(head, f"{plural(len(tuned.choices), 'choice')}, {spent}{margin}", tuple(blocks))

@@ -1,0 +1,98 @@
+"""What torch's caches answered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.facts.time.caches import Warmth, cache_summary
+from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, Recording
+from compiler_lens.views import words
+from compiler_lens.views.document import (
+    Column,
+    Compiled,
+    Document,
+    Kind,
+    Section,
+    Span,
+    Table,
+    Tone,
+    line,
+    paragraph,
+)
+from compiler_lens.views.text import plural
+
+# AOTAutogradCache and FxGraphCache each say it of their own entry (torch/_functorch/_aot_autograd/autograd_cache.py,
+# torch/_inductor/codecache.py).
+_SAVED = (
+    "est. saved: torch's estimate for each hit, the time that compiling took when the entry was made. That of an "
+    "AOTAutograd hit includes its FX graphs, so these times do not add up."
+)
+
+_TONES = {CacheResult.HIT: Tone.GOOD, CacheResult.MISS: Tone.WARN, CacheResult.BYPASS: Tone.BAD}
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """How often a cache gave an answer."""
+
+    layer: CacheLayer
+    result: CacheResult
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheCounts:
+    """How much of the compiling came from caches."""
+
+    warmth: Warmth
+    warm_compilations: int
+    asking_compilations: int
+    results: tuple[Answers, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Data(CacheCounts):
+    """Every question to a cache, and its answer."""
+
+    lookups: tuple[CacheOutcome, ...]
+
+
+def document(recording: Recording, selection: Selection) -> Document:
+    """Return every question to a cache, and its answer."""
+    asked = tuple(outcome for outcome in recording.caches if selection.has(outcome))
+    counts = cache_counts(recording)
+    data = Data(counts.warmth, counts.warm_compilations, counts.asking_compilations, counts.results, asked)
+    if not asked:
+        return Document((line("No cache was asked, or none told us."),), data, count=0)
+    columns = (
+        Column("id"),
+        Column("cache", tone=Tone.STRONG, choice=True),
+        Column("answer", choice=True),
+        Column("key", Kind.CODE, Tone.QUIET, flexible=True),
+        Column("est. saved", Kind.SECONDS),
+        Column("because", flexible=True),
+    )
+    rows = tuple(
+        (
+            Compiled(one.compile_id),
+            one.layer.value,
+            Span(one.result.value, _TONES[one.result]),
+            one.key,
+            one.seconds_saved,
+            one.reason,
+        )
+        for one in asked
+    )
+    is_estimated = any(one.seconds_saved is not None for one in asked)
+    note = (paragraph(_SAVED, indent=2, tone=Tone.QUIET),) if is_estimated else ()
+    told = f"{words.WARMTH[counts.warmth]}: {counts.warm_compilations:,} of "
+    told += f"{plural(counts.asking_compilations, 'compilation')} from cache"
+    return Document((Section("Caches", (Table(columns, rows), *note), told),), data, count=len(asked))
+
+
+def cache_counts(recording: Recording) -> CacheCounts:
+    """Return how much of the compiling came from caches."""
+    summary = cache_summary(recording)
+    results = tuple(Answers(layer, result, count) for (layer, result), count in summary.results.items())
+    return CacheCounts(summary.warmth, summary.warm, summary.asked, results)

@@ -1,0 +1,50 @@
+"""Which compiled graphs run as CUDA graphs, and why not the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.model import CudagraphOutcome, CudagraphState, Recording
+from compiler_lens.views import words
+from compiler_lens.views.document import At, Cell, Column, Compiled, Document, Kind, Section, Span, Table, Tone, line
+from compiler_lens.views.text import plural
+
+_FINE = frozenset({CudagraphState.CAPTURED, CudagraphState.PARTITIONED})
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What became of each compiled graph as a CUDA graph."""
+
+    outcomes: tuple[CudagraphOutcome, ...]
+
+
+def document(recording: Recording, selection: Selection) -> Document:
+    """Return which compiled graphs run as CUDA graphs, and why not the others."""
+    outcomes = tuple(outcome for outcome in recording.cudagraphs if selection.has(outcome))
+    if not outcomes:
+        told = "CUDA graphs: nothing recorded. They are asked for by mode reduce-overhead or max-autotune."
+        return Document((line(told),), Data(outcomes), count=0)
+    columns = (
+        Column("id"),
+        Column("pass", choice=True),
+        Column("state", choice=True),
+        Column("partitions", Kind.COUNT),
+        Column("because", flexible=True),
+        Column("at", tone=Tone.STRONG, flexible=True),
+    )
+    table = Table(columns, tuple(_row(outcome) for outcome in outcomes))
+    section = Section("CUDA graphs", (table,), plural(len(outcomes), "graph"))
+    return Document((section,), Data(outcomes), count=len(outcomes))
+
+
+def _row(outcome: CudagraphOutcome) -> tuple[Cell, ...]:
+    return (
+        Compiled(outcome.compile_id),
+        words.PASSES[outcome.direction] if outcome.direction else "",
+        Span(words.CUDAGRAPHS[outcome.state], Tone.GOOD if outcome.state in _FINE else Tone.WARN),
+        outcome.partitions or None,
+        outcome.reason,
+        At(outcome.user_stack[-1], Tone.STRONG) if outcome.user_stack else None,
+    )

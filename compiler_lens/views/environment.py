@@ -1,0 +1,66 @@
+"""Where a recording was made, and what it could not hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timezone
+
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.model import CaptureProblem, Environment, Recording, Unavailable
+from compiler_lens.views.document import Column, Document, Paragraph, Section, Span, Table, Tone, paragraph, quiet
+from compiler_lens.views.text import times
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Where a recording was made, and what it could not hold."""
+
+    environment: Environment
+    problems: tuple[CaptureProblem, ...]
+    unavailable: tuple[Unavailable, ...]
+
+
+def document(recording: Recording, _selection: Selection) -> Document:
+    """Return versions, device, changed settings, and all gaps in the recording."""
+    environment = recording.environment
+    sections = [Section("Environment", (_table(environment_facts(environment)),))]
+    if environment.versions:
+        sections.append(Section("Packages", (_table(sorted(environment.versions.items())),)))
+    if environment.config:
+        rows = sorted(environment.config.items())
+        sections.append(Section("Settings that differ from torch's defaults", (_table(rows),)))
+    problems = Counter((problem.where, problem.message) for problem in recording.problems)
+    missing = Counter((gap.fact, gap.reason) for gap in recording.unavailable)
+    for title, counts, tone in (("Could not be read", problems, Tone.BAD), ("Not available", missing, Tone.STRONG)):
+        if counts:
+            gaps = tuple(_gap(what, why, count, tone) for (what, why), count in counts.most_common())
+            sections.append(Section(title, gaps))
+    return Document(tuple(sections), Data(environment, recording.problems, recording.unavailable))
+
+
+def environment_facts(environment: Environment) -> list[tuple[str, str]]:
+    """Return what was run, and on what, as names and values."""
+    started = datetime.fromtimestamp(environment.started, timezone.utc) if environment.started else None
+    facts = {
+        "command": " ".join(environment.argv),
+        "torch": environment.torch,
+        "python": environment.python,
+        "triton": environment.triton,
+        "device": environment.device,
+        "threads": "" if environment.threads is None else str(environment.threads),
+        "platform": environment.platform,
+        "process": "" if environment.pid is None else str(environment.pid),
+        "rank": "" if environment.rank is None else str(environment.rank),
+        "started": started.strftime("%Y-%m-%d %H:%M:%S UTC") if started else "",
+    }
+    return [(name, value) for name, value in facts.items() if value]
+
+
+def _table(rows: Iterable[tuple[str, str]]) -> Table:
+    return Table((Column(tone=Tone.STRONG), Column(flexible=True)), tuple(rows))
+
+
+def _gap(what: str, why: str, count: int, tone: Tone) -> Paragraph:
+    return paragraph(Span(what, tone), f": {why}", quiet(f"  {times(count)}" if count > 1 else ""), indent=2)
