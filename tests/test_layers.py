@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "compiler_lens"
 
 MAY_IMPORT = {
-    "recording": {"facts"},
+    "recording": set(),
     "decode": {"recording"},
     "capture": {"decode", "recording"},
     "facts": {"recording"},

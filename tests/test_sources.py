@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from compiler_lens import Lens, load
-from compiler_lens.facts.program.source import Sources, sources
 from compiler_lens.recording.model import Compilation, Recording
+from compiler_lens.recording.source_text import Sources, sources
 
 X = torch.ones(3)
 

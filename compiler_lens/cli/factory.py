@@ -122,7 +122,7 @@ def _called(step: Callable[[], Any], told: str) -> Any:
     try:
         return step()
     except (Exception, SystemExit) as error:
-        from compiler_lens.facts.program.ownership import is_own
+        from compiler_lens.recording.own_files import is_own
         from compiler_lens.views.text import one_line
 
         head = f"{told} raised {type(error).__name__}: {one_line(str(error))}"

@@ -9,7 +9,6 @@ from enum import Enum
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
-from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.recording.model import (
     CompileId,
     Direction,
@@ -21,6 +20,7 @@ from compiler_lens.recording.model import (
     Recording,
     SourceLine,
 )
+from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.wording import Wording
 
 _PACKAGES = re.compile(r"^.*/((?:site|dist)-packages/)")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from compiler_lens.recording.model import Recording
 from compiler_lens.recording.source_flow import Arms, arms, is_generator, lines_on_rows, repeated
 
 _LONGEST = 2_000_000  # characters of a file that we look into
@@ -84,6 +85,11 @@ class Sources:
     def lines_on_rows(self, file: str, function: Definition, number: int) -> frozenset[int]:
         """The lines that only ask for the value of a row number, in a loop over those that a line made."""
         return _lines_on_rows(self.texts.get(file, ""), function.first, number)
+
+
+def sources(recording: Recording) -> Sources:
+    """Return what can be asked of the files of a recording."""
+    return Sources({source.file: source.text for source in recording.sources})
 
 
 @lru_cache(maxsize=64)

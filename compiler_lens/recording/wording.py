@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from compiler_lens.facts.program.source import sources
 from compiler_lens.recording.model import Recording
+from compiler_lens.recording.source_text import sources
 
 _TOKEN = re.compile(r"\w+|\W+")
 _QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.){1,400})\1""", re.DOTALL)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.recording.model import Recording
+from compiler_lens.recording.own_files import is_own
 from compiler_lens.views.document import Located
 from compiler_lens.views.text import short_paths
 

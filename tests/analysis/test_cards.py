@@ -8,8 +8,9 @@ import sample_recordings as samples
 
 from compiler_lens.facts.breaks.cards import break_cards, specific_hints
 from compiler_lens.facts.program.coverage import coverage
-from compiler_lens.facts.program.ownership import Ownership, innermost_own, is_own
+from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.model import BreakCause, BreakOutcome, GraphStage, Recording, SourceLine
+from compiler_lens.recording.own_files import is_own
 
 PACKAGE = SourceLine(
     "/venv/lib/python3.11/site-packages/transformers/models/mixtral/modeling_mixtral.py",

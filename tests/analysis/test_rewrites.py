@@ -13,8 +13,8 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
-from compiler_lens.facts.program.source import Sources
 from compiler_lens.recording.model import BreakCause, GraphBreak, SourceLine
+from compiler_lens.recording.source_text import Sources
 
 BRANCH = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")

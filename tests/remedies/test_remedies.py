@@ -19,8 +19,8 @@ from compiler_lens.facts.breaks import remedies
 from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
 from compiler_lens.facts.breaks.rewrites.arms import Arm, arm_at
 from compiler_lens.facts.data_file import read_data
-from compiler_lens.facts.program.source import Sources
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
+from compiler_lens.recording.source_text import Sources
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

@@ -11,8 +11,7 @@ from compiler_lens.facts.breaks.remedies import Remedy, remedy_for
 from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
 from compiler_lens.facts.breaks.rewrites.arms import arm_at
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
-from compiler_lens.facts.program.ownership import Ownership, is_machinery
-from compiler_lens.facts.program.source import Excerpt, sources
+from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -21,6 +20,8 @@ from compiler_lens.recording.model import (
     Recording,
     SourceLine,
 )
+from compiler_lens.recording.own_files import is_machinery
+from compiler_lens.recording.source_text import Excerpt, sources
 
 # torch/_dynamo/graph_break_hints.py, the same eight texts in 2.11, 2.13 and 2.15: true of any break, so no advice.
 _GENERIC_HINTS = (

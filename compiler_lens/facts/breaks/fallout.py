@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from compiler_lens.facts.program.coverage import resumed_line
-from compiler_lens.facts.program.ownership import is_machinery
-from compiler_lens.facts.program.source import Definition, Sources
 from compiler_lens.recording.model import BreakOutcome, Compilation, CompileId, GraphBreak, Recording, SourceLine
+from compiler_lens.recording.own_files import is_machinery
 from compiler_lens.recording.resume_names import plain_function
+from compiler_lens.recording.source_text import Definition, Sources
 
 Key = TypeVar("Key", bound=Hashable)
 _Call = tuple[str, str]  # a file and a function's own name

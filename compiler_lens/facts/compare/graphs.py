@@ -10,9 +10,10 @@ from typing import NamedTuple
 from compiler_lens.facts.compare.align import Pair, align, gaps, moved
 from compiler_lens.facts.compare.model import GraphChange, NodeChange, Verdict
 from compiler_lens.facts.compare.programs import Compiled
-from compiler_lens.facts.program.ownership import innermost_own, is_own
+from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.ids import GraphId
 from compiler_lens.recording.model import Graph, GraphStage, Node, SourceLine
+from compiler_lens.recording.own_files import is_own
 
 # The joint graph is the forward and the backward once more.
 _STAGES = tuple(stage for stage in GraphStage if stage is not GraphStage.AOT_JOINT)

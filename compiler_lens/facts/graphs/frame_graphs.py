@@ -9,9 +9,9 @@ from math import inf
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.facts.program.source import sources
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Recording, SourceLine
 from compiler_lens.recording.resume_names import resumed
+from compiler_lens.recording.source_text import sources
 
 _OTHERS = 2  # recompiles of one part that are shown besides the one that was asked for
 

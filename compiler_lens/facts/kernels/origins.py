@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from compiler_lens.facts.kernels.lineage import DOUBT, Origin
-from compiler_lens.facts.program.ownership import Ownership, is_machinery
+from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import CompileId, Graph, Node, SourceLine, Trust
+from compiler_lens.recording.own_files import is_machinery
 
 
 class Origins:

@@ -9,13 +9,14 @@ from functools import cache
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.breaks.fallout import regions
 from compiler_lens.facts.program.coverage import Function, Lines, Treatment, coverage
-from compiler_lens.facts.program.ownership import Ownership, is_machinery
+from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import nearest
-from compiler_lens.facts.program.source import Definition, Sources, sources
 from compiler_lens.facts.recompiles.reports import RecompileCause, recompile_reports
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Node, Outcome, Recording, SourceLine
+from compiler_lens.recording.own_files import is_machinery
 from compiler_lens.recording.resume_names import plain_function
+from compiler_lens.recording.source_text import Definition, Sources, sources
 
 _UNCOMPILED = (Treatment.EAGER, Treatment.LIMIT, Treatment.FAILED)
 _WHOLE_FILE = 10_000_000  # lines

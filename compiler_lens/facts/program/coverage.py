@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
-from compiler_lens.facts.program.source import Sources, sources
 from compiler_lens.recording.model import (
     BreakOutcome,
     Compilation,
@@ -20,6 +19,7 @@ from compiler_lens.recording.model import (
     SourceLine,
 )
 from compiler_lens.recording.resume_names import plain_function, resumed
+from compiler_lens.recording.source_text import Sources, sources
 
 # The frame that torch compiles in place of a module's forward, in torch/_dynamo/external_utils.py (2.11 to 2.15).
 _WRAPPER_FILE = "torch/_dynamo/external_utils.py"

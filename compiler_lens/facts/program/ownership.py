@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.own_files import is_own, slashed
 
 UserPaths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
-
-# Files that nobody who uses torch.compile wrote: installed packages, the standard library, a source checkout of torch,
-# code that torch generated, code without a file. `<stdin>` and `<ipython-input-3-…>` are the user's.
-_NOT_OWN = re.compile(
-    r"(^|/)(site-packages|dist-packages)/"
-    r"|/lib(64)?/python3(\.\d+)?t?/"
-    r"|^<(frozen |string>|eval_with_key>|eval with|__array_function__|unknown)"
-    r"|/torchinductor_[^/]*/"
-    r"|(^|/)compiler_lens/(capture/|cli/|measure/|lens\.py)"  # our own hooks stand in torch's stacks
-    r"|(^|/)torch/(_dynamo|_inductor|_functorch|_higher_order_ops|_ops|_tensor|_library|nn/modules|nn/functional|nn/parallel"
-    r"|fx|optim|autograd|distributed|utils/_)(/|\.|_)",
-)
-_MACHINERY = re.compile(r"(^|/)((site-packages|dist-packages)/torch|compiler_lens/(capture|measure))/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +32,7 @@ class Ownership:
 
     def owns(self, file: str) -> bool:
         """Whether a file is the user's own."""
-        return is_own(file) or (bool(file) and any(_is_in(_plain(file), _plain(path)) for path in self.paths))
+        return is_own(file) or (bool(file) and any(_is_in(slashed(file), slashed(path)) for path in self.paths))
 
     def innermost(self, stack: Iterable[SourceLine]) -> SourceLine | None:
         """The innermost own line of a stack (outermost first)."""
@@ -53,23 +40,9 @@ class Ownership:
         return own[-1] if own else None
 
 
-def is_own(file: str) -> bool:
-    """Whether a file is the user's: not torch's, not an installed package's, not the standard library's."""
-    return bool(file) and _NOT_OWN.search(_plain(file)) is None
-
-
-def is_machinery(file: str) -> bool:
-    """Whether a file is torch's or ours: its lines in a stack tell a user nothing."""
-    return _MACHINERY.search(_plain(file)) is not None
-
-
 def innermost_own(stack: Iterable[SourceLine]) -> SourceLine | None:
     """The innermost line of a stack (outermost first) that the user wrote."""
     return Ownership().innermost(stack)
-
-
-def _plain(path: str) -> str:
-    return path.replace("\\", "/").rstrip("/")
 
 
 def _is_in(file: str, path: str) -> bool:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from compiler_lens.facts.program.coverage import resumed_line
-from compiler_lens.facts.program.ownership import is_own
-from compiler_lens.facts.program.source import Sources
 from compiler_lens.recording.model import Compilation, Graph, GraphBreak, SourceLine
+from compiler_lens.recording.own_files import is_own
+from compiler_lens.recording.source_text import Sources
 
 # torch/_dynamo/external_utils.py (2.11 to 2.15) has the functions `inner(*args, **kwargs)` that stand in for the
 # forward of a library's module; the module is their `fn`.

@@ -10,8 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, coverage
-from compiler_lens.facts.program.ownership import is_own
-from compiler_lens.facts.program.source import Sources, sources
 from compiler_lens.facts.recompiles.argument_names import Names, is_wrapper, names_of, readable
 from compiler_lens.facts.recompiles.failed_guards import OF_CLASS, Failed, understand
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -27,6 +25,8 @@ from compiler_lens.recording.model import (
     Recording,
     SourceLine,
 )
+from compiler_lens.recording.own_files import is_own
+from compiler_lens.recording.source_text import Sources, sources
 
 _ENTRY = re.compile(r"(\d+)/(\d+)\Z")
 _COMPARED = 16  # of the entries that did not fit, the newest so many are compared with each other

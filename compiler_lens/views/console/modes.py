@@ -19,7 +19,7 @@ from compiler_lens.facts.measured.modes import (
     largest_drift,
     no_verdict,
 )
-from compiler_lens.facts.program.ownership import is_own
+from compiler_lens.recording.own_files import is_own
 from compiler_lens.render.console.open_page import terminal_width, wants_color
 from compiler_lens.render.console.page import (
     BAD,

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from rich.text import Text
 
 from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
-from compiler_lens.facts.program.ownership import is_own
 from compiler_lens.recording.codec import plain
+from compiler_lens.recording.own_files import is_own
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.open_page import terminal_width, wants_color
 from compiler_lens.render.console.page import BAD, DIM, GOOD, MIN_WIDTH, PLACE, Page, line, paragraph, render, title

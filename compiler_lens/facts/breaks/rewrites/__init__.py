@@ -18,8 +18,8 @@ from compiler_lens.facts.breaks.rewrites.calls import (
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.numbers import python_number, random_number
 from compiler_lens.facts.breaks.rewrites.site import Rewrite, Site, site_at
-from compiler_lens.facts.program.source import Sources
 from compiler_lens.recording.model import BreakCause, SourceLine
+from compiler_lens.recording.source_text import Sources
 
 __all__ = ["Rewrite", "rewrite"]
 

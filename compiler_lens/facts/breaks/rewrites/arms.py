@@ -6,8 +6,8 @@ import ast
 from enum import Enum
 
 from compiler_lens.facts.breaks.rewrites.site import site_at
-from compiler_lens.facts.program.source import Sources
 from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources
 
 
 class Arm(Enum):

@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import takewhile
 
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
-from compiler_lens.facts.program.source import Sources
 from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources
 
 _LONGEST_FILE = 2_000_000  # characters that we parse
 _LONGEST_LINE = 1_000

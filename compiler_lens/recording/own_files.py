@@ -1,0 +1,33 @@
+"""Which files nobody who uses torch.compile wrote: by their paths alone."""
+
+from __future__ import annotations
+
+import re
+
+# Files that nobody who uses torch.compile wrote: installed packages, the standard library, a source checkout of torch,
+# code that torch generated, code without a file. `<stdin>` and `<ipython-input-3-…>` are the user's.
+_NOT_OWN = re.compile(
+    r"(^|/)(site-packages|dist-packages)/"
+    r"|/lib(64)?/python3(\.\d+)?t?/"
+    r"|^<(frozen |string>|eval_with_key>|eval with|__array_function__|unknown)"
+    r"|/torchinductor_[^/]*/"
+    r"|(^|/)compiler_lens/(capture/|cli/|measure/|lens\.py)"  # our own hooks stand in torch's stacks
+    r"|(^|/)torch/(_dynamo|_inductor|_functorch|_higher_order_ops|_ops|_tensor|_library|nn/modules|nn/functional|nn/parallel"
+    r"|fx|optim|autograd|distributed|utils/_)(/|\.|_)",
+)
+_MACHINERY = re.compile(r"(^|/)((site-packages|dist-packages)/torch|compiler_lens/(capture|measure))/")
+
+
+def is_own(file: str) -> bool:
+    """Return whether a file is the user's: not torch's, not an installed package's, not the standard library's."""
+    return bool(file) and _NOT_OWN.search(slashed(file)) is None
+
+
+def is_machinery(file: str) -> bool:
+    """Return whether a file is torch's or ours: its lines in a stack tell a user nothing."""
+    return _MACHINERY.search(slashed(file)) is not None
+
+
+def slashed(path: str) -> str:
+    """Return a path with slashes, without one at its end."""
+    return path.replace("\\", "/").rstrip("/")
