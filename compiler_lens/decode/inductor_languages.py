@@ -48,13 +48,14 @@ def _read_metal(_text: KernelText) -> KernelFacts:
 
 
 _POINTER = re.compile(r"c_void_p\((\w.*)\.data_ptr\(\)\)")
+_STREAM = re.compile(r"(?:raw_)?stream\d*|c_void_p\((?:raw_)?stream\d*\)")
 
 
 def _launched_pointers(call: Call, kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:
     """Read `k.k(c_void_p(buf0.data_ptr()), 8, None, c_void_p(stream0))`: call_kernel() in codegen/cutlass/kernel.py."""
     launch = launched_by_name(call, kernels)
     given = [found[1] if (found := _POINTER.fullmatch(a)) else a for a in launch.arguments]
-    return KernelLaunch(launch.kernel, tuple(a for a in given if not a.startswith("c_void_p(")))
+    return KernelLaunch(launch.kernel, tuple(a for a in given if not _STREAM.fullmatch(a)))
 
 
 def _launched_metal(call: Call, _kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compiler_lens.decode.inductor_languages import INDUCTOR_LANGUAGES
 from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.decode.output_code import aot_id, read_output_code
 from compiler_lens.decode.triton_source import printed_value
@@ -384,6 +385,96 @@ def test_kernels_of_other_backends_are_known_for_what_they_are():
     assert (cutlass.device, cutlass.shape, cutlass.meta["backend"]) == ("cuda:1", "template", "cuda")
     assert found["cutedsl_fused_mm_5e6f7a8b"].aten == ("aten.mm",)
     assert found["mps_lib_0"].meta["backend"] == "metal"
+
+
+# As codegen/ of torch 2.13 writes them: cutlass/scheduling.py and cutlass/kernel.py, rocm/rocm_kernel.py, pallas.py,
+# mps.py, metal_flex_attention_template.py, nv_universal_gemm/, halide.py on a GPU, wrapper.py for all calls.
+OTHERS = """async_compile = AsyncCompile()
+# kernel path: /tmp/torchinductor_user/ab/cab.py
+# Topologically Sorted Source Nodes: [mm], Original ATen: [aten.mm]
+# Source node to ATen node mapping:
+#   mm => mm
+cutlass_fused_mm_1a2b3c4d = async_compile.xpu(r'''
+#include "cutlass/cutlass.h"
+''', 'so', aot_compile=False)
+rocm_fused_mm_0 = async_compile.rocm(r'''
+#include "ck/ck.hpp"
+''', 'so', aot_compile=False)
+nv_universal_gemm_fused_mm_9f8e7d6c = async_compile.nv_universal_gemm('nv_universal_gemm_fused_mm_9f8e7d6c', r'''
+import cutlass_api
+''', precompile_metadata={'device_index': 0})
+# Topologically Sorted Source Nodes: [mul, add], Original ATen: [aten.mul, aten.add]
+pallas_fused_add_mul_5e6f7a8b = async_compile.pallas('pallas_fused_add_mul_5e6f7a8b', r'''
+import jax
+''')
+generated_kernel_0 = async_compile.metal('generated_kernel_0', '''
+kernel void generated_kernel_0(device float* out_ptr0, constant float* in_ptr0) {}
+''', ['utils'])
+_mps_flex_lib_1 = compile_mps_shader('''
+kernel void flex_attn_fwd() {}
+''')
+halide_kernel_0 = async_compile.halide(HalideMeta(argtypes=[HalideInputSpec(ctype='float*')]), '''
+import halide as hl
+''')
+zap_0 = async_compile.zap('''
+zap
+''')
+async_compile.wait(globals())
+def call(args):
+    with torch.xpu._DeviceGuard(0):
+        # Topologically Sorted Source Nodes: [mm], Original ATen: [aten.mm]
+        stream0 = get_raw_stream(0)
+        cutlass_fused_mm_1a2b3c4d.cutlass_fused_mm_1a2b3c4d(c_void_p(arg0_1.data_ptr()), c_void_p(buf0.data_ptr()), 8, None, c_void_p(workspace_0.data_ptr()), c_void_p(stream0))
+        rocm_fused_mm_0.rocm_fused_mm_0(c_void_p(reinterpret_tensor(buf0, (8, 8), (8, 1), 0).data_ptr()), c_void_p(buf1.data_ptr()), 8, 8, c_void_p(stream0))
+        nv_universal_gemm_fused_mm_9f8e7d6c.run(buf1, buf2, stream=stream0)
+        halide_kernel_0.halide_kernel_0(buf2, buf3, stream0, c_void_p(stream0))
+    pallas_fused_add_mul_5e6f7a8b.run(buf3, buf4)
+    generated_kernel_0(buf5, buf4, s0, threads=[8, 4], group_size=[8, 1])
+    _mps_flex_lib_1.flex_attn_fwd(buf6, buf5, _flex_params_buf6, threads=[32 * 16, 4, 1], group_size=[16, 1, 1])
+    zap_0(buf6)
+"""
+
+
+# Language, kind, shape, lexer, the function of async_compile, and the ops; then arguments and grid of the launch.
+TEMPLATE, OTHER = KernelKind.TEMPLATE, KernelKind.OTHER
+KNOWN = {
+    "cutlass_fused_mm_1a2b3c4d": (
+        ("CUTLASS", TEMPLATE, "template", "cpp", "xpu", ("aten.mm",)),
+        (("arg0_1", "buf0", "8", "None", "workspace_0"), ""),
+    ),
+    "rocm_fused_mm_0": (
+        ("Composable Kernel", TEMPLATE, "template", "cpp", "rocm", ("aten.mm",)),
+        (("reinterpret_tensor(buf0, (8, 8), (8, 1), 0)", "buf1", "8", "8"), ""),
+    ),
+    "nv_universal_gemm_fused_mm_9f8e7d6c": (
+        ("NVIDIA Universal GEMM", TEMPLATE, "template", "python", "nv_universal_gemm", ("aten.mm",)),
+        (("buf1", "buf2"), ""),
+    ),
+    "pallas_fused_add_mul_5e6f7a8b": (
+        ("Pallas", OTHER, "", "python", "pallas", ("aten.mul", "aten.add")), (("buf3", "buf4"), "")
+    ),
+    "generated_kernel_0": (("Metal", OTHER, "", "cpp", "metal", ()), (("buf5", "buf4", "s0"), "[8, 4]")),
+    "_mps_flex_lib_1": (
+        ("Metal", OTHER, "", "cpp", "metal", ()), (("buf6", "buf5", "_flex_params_buf6"), "[32 * 16, 4, 1]")
+    ),
+    "halide_kernel_0": (("Halide", OTHER, "", "python", "halide", ()), (("buf2", "buf3"), "")),
+    "zap_0": (("", OTHER, "", "python", "zap", ()), (("buf6",), "")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_kernel_of_another_language_says_which_and_how_it_is_launched(name):
+    k = next(k for k in read(OTHERS) if isinstance(k, Kernel) and k.name == name)
+    (launch,) = k.launches
+    described = (k.language, k.kind, k.shape, k.lexer, k.meta["backend"], k.aten)
+    assert (described, (launch.arguments, launch.grid)) == KNOWN[name]
+
+
+def test_every_language_of_inductors_is_tried_in_the_order_of_what_its_sources_hold():
+    languages = [language for language in INDUCTOR_LANGUAGES if language.makers]
+    for number, language in enumerate(languages):
+        shadowed = [one for one in languages[:number] if not one.holds and set(one.makers) & set(language.makers)]
+        assert shadowed == []
 
 
 def test_a_cpp_wrapper_keeps_its_text_and_says_what_is_missing():
