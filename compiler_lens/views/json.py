@@ -21,7 +21,6 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.overview.line_story import line_rows, line_story, selected
 from compiler_lens.facts.overview.source_view import FileView, select_file, source_view
 from compiler_lens.facts.overview.summary import summarize
-from compiler_lens.facts.program.compilations import compilation_rows
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_kernels
@@ -137,17 +136,6 @@ def _card(card: BreakCard) -> Data:
         "remedy": card.remedy,
         "rewrite": card.rewrite,
         "link": link(card),
-    }
-
-
-def _graphs(recording: Recording, selection: Selection) -> Data:
-    if selection.ids is None:
-        return {"compilations": compilation_rows(recording)}
-    wanted = [g for g in recording.graphs if selection.has(g) and selection.stage in {None, g.stage}]
-    return {
-        "compilations": [r for r in compilation_rows(recording) if r.compile_ids[0] in selection.ids],
-        "graphs": wanted,
-        "decompositions": [d for d in recording.decompositions if selection.has(d)],
     }
 
 
@@ -409,7 +397,6 @@ def _file(view: FileView) -> Data:
 _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "report": _report,
     "breaks": _breaks,
-    "graphs": _graphs,
     "kernels": _kernels,
     "kernel": _kernel,
     "line": _line,

@@ -446,7 +446,7 @@
   const parsed = (told) => { const read = new DOMParser().parseFromString(told, "image/svg+xml").documentElement; return read.nodeName === "svg" ? document.importNode(read, true) : null; };
   const uncoded = (told) => { try { return decodeURIComponent(told); } catch { return told; } };
   async function graphs(rest) {
-    if (!rest) return [make("h1", {}, "Graphs"), ...await gallery(), (await data("graphs")).map((block) => table(block))];
+    if (!rest) return [make("h1", {}, "Graphs"), ...await gallery(), (await data("graphs")).map((block) => [make("h2", {}, "Compilations", make("span", { class: "quiet" }, block.size.toLocaleString("en"))), table(block, true)])];
     const [path, wanted = ""] = rest.split("?find=");
     const [key, stage, ...below] = path.split("/");
     const one = await thing("graph", (own) => own === key);

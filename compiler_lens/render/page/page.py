@@ -13,10 +13,10 @@ from compiler_lens.render.page.document import DocumentPart, document_part
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
 from compiler_lens.render.page.tables import (
-    compilation_blocks,
     strip,
 )
 from compiler_lens.render.picture.style import style_sheet
+from compiler_lens.views import graphs as graphs_view
 from compiler_lens.views import text
 from compiler_lens.views.page.gallery import gallery
 from compiler_lens.views.page.graphs import graph_data
@@ -112,7 +112,8 @@ def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
     graphs = graph_data(matter)
     yield from shelved("graph", ((one["key"], one) for one in graphs))
     yield "gallery", packed(gallery(matter, graphs))
-    yield "graphs", packed(compilation_blocks(matter.summary.rows, ink))
+    compilations = graphs_view.document(recording, Selection(folds_nothing=True))
+    yield "graphs", packed(document_part("graphs", "Compilations", compilations, ink).tables)
     yield from matter.pool.parts()
 
 

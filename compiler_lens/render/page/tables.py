@@ -6,13 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from compiler_lens.facts.program.compilations import CompilationRow, compile_seconds
+from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.time.phases import Phase, phase_times
-from compiler_lens.recording.model import AutotuneResult, CompileId, Outcome, Recording, Span
+from compiler_lens.recording.model import AutotuneResult, CompileId, Recording, Span
 from compiler_lens.render.page.ink import Cell, PageLinks
 from compiler_lens.views import words
-from compiler_lens.views.text import milliseconds, number, plural, seconds
+from compiler_lens.views.text import milliseconds, plural, seconds
 
 Block = dict[str, Any]
 
@@ -64,24 +64,6 @@ def tuned_block(result: AutotuneResult) -> Block:
     heading = f"[{result.compile_id}] {result.op}({', '.join(result.inputs)})"
     note = f"{plural(len(result.choices), 'choice')}, {spent}{margin}"
     return table(heading, ("`choice", "kind", "#time", "won", "`detail"), rows, note=note)
-
-
-def compilation_blocks(compilations: Iterable[CompilationRow], ink: PageLinks) -> list[Block]:
-    """Every compilation with the ops of its graphs."""
-    rows = []
-    for row in compilations:
-        rest = f" after line {row.resumes_at}" if row.resumes_at is not None else ""
-        rows.append(
-            (
-                compile_id_cell(row.compile_ids[0]), f"{row.name.name}{rest}",
-                ink.place_cell(row.name) if row.name.file else "",
-                *(figure(number(n), n) for n in (row.dynamo_ops, row.forward_ops, row.backward_ops, row.kernels)),
-                figure(seconds(row.seconds), row.seconds),
-                words.OUTCOMES[row.outcome] if row.outcome is not Outcome.COMPILED else "",
-            )
-        )  # fmt: skip
-    columns = ("id", "function", "at", "#Dynamo ops", "#forward ops", "#backward ops", "#kernels", "#time", "=outcome")
-    return [table("Compilations", columns, rows, note=plural(len(rows), "compilation"))] if rows else []
 
 
 def strip(recording: Recording) -> dict[str, Any]:

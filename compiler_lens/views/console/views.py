@@ -12,7 +12,6 @@ from compiler_lens.render.console.page import Page
 from compiler_lens.views.console.breaks import break_lines
 from compiler_lens.views.console.frames import frame_lines
 from compiler_lens.views.console.fusion import fusion_lines
-from compiler_lens.views.console.graphs import graph_lines
 from compiler_lens.views.console.kernels import kernel_lines, one_kernel_lines
 from compiler_lens.views.console.line import line_lines
 from compiler_lens.views.console.next_steps import finding_lines
@@ -24,7 +23,6 @@ View = Callable[[Recording, Selection, Page], list[Text]]
 
 VIEWS: Mapping[str, View] = {
     "breaks": break_lines,
-    "graphs": graph_lines,
     "kernels": kernel_lines,
     "kernel": one_kernel_lines,
     "line": line_lines,
