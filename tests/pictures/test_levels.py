@@ -79,11 +79,7 @@ def test_every_op_is_in_exactly_one_leaf(known):
 
 
 def test_no_two_groups_have_one_identity(known):
-    groups, waiting = [], [known.root]
-    while waiting:
-        groups.append(waiting.pop())
-        waiting.extend(child for child in groups[-1].children if not isinstance(child, int))
-    assert max(Counter(group.id for group in groups).values()) == 1
+    assert max(Counter(group.id for group in known.root.walk()).values()) == 1
 
 
 def test_every_step_reads_only_what_earlier_ones_made(known):

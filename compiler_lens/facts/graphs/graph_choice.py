@@ -106,7 +106,7 @@ def choose_module(levels: Levels, module: str) -> Group:
     wanted = module.strip().strip(".")
     if not wanted:
         return levels.root
-    groups = {group.module: group for group in reversed(list(_all(levels.root))) if group.module}
+    groups = {group.module: group for group in reversed(list(levels.root.walk())) if group.module}
     if wanted in groups:
         return groups[wanted]
     paths = {step.node.module for step in levels.flow.steps if step.node.module} | set(groups)
@@ -117,15 +117,6 @@ def choose_module(levels: Levels, module: str) -> Group:
         raise UsageError(f"{'which' if ends else 'no'} module {module!r} in this graph{told}")
     path = wanted if wanted in ends else ends[0]
     return groups.get(path) or _stretch(levels, path)
-
-
-def _all(root: Group) -> list[Group]:
-    found, waiting = [], [root]
-    while waiting:
-        group = waiting.pop()
-        found.append(group)
-        waiting.extend(child for child in reversed(group.children) if not isinstance(child, int))
-    return found
 
 
 def _stretch(levels: Levels, path: str) -> Group:
@@ -139,7 +130,7 @@ def _stretch(levels: Levels, path: str) -> Group:
     if first is None:
         raise UsageError(f"no module {path!r} in this graph: it has no ops here")
     last = next((number for number in range(first, len(steps)) if not within(steps[number])), len(steps))
-    for group in _all(levels.root):
+    for group in levels.root.walk():
         if (group.first, group.last) == (first, last):
             return group
     return Group(GroupKind.MODULE, path, first, last, tuple(range(first, last)), path)

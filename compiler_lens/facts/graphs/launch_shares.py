@@ -22,9 +22,10 @@ class Share:
 
 
 def shares(steps: Sequence[Step], launched: Sequence[Launched], ops: Mapping[int, int]) -> Mapping[int, Share]:
-    """What of its launch each run of steps is, by the run's first step; `ops` has how many ops each launch computes."""
-    runs: dict[int, list[tuple[int, int]]] = {}
-    for (place, _), group in groupby(range(len(launched)), key=lambda n: (_place(launched[n]), calls_around(steps[n]))):
+    """Return what of its launch each run of steps is, by the run's first step; `ops`: how many each launch computes."""
+    runs: dict[int, list[tuple[int, int]]] = {}  # of each launch: the first step of a run, and how many ops it has
+    keys = [(launch_number(launch), calls_around(step)) for launch, step in zip(launched, steps, strict=False)]
+    for (place, _), group in groupby(range(len(keys)), key=keys.__getitem__):
         if place is not None:
             members = list(group)
             own = sum(not is_view(node.target) for number in members for node in steps[number].nodes)
@@ -37,10 +38,11 @@ def shares(steps: Sequence[Step], launched: Sequence[Launched], ops: Mapping[int
     return found
 
 
-def _place(launch: Launched) -> int | None:
+def launch_number(launch: Launched) -> int | None:
+    """Return a launch's place among all of its output code."""
     return launch[0] if launch else None
 
 
 def calls_around(step: Step) -> tuple[tuple[str, str], ...]:
-    """The calls of higher-order ops that a step stands in."""
+    """Return the calls of higher-order ops that a step stands in."""
     return tuple((each.call.name, each.body) for each in step.within)

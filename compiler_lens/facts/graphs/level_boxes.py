@@ -6,23 +6,21 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
+from compiler_lens.facts.graphs.graph_steps import GraphSteps
 from compiler_lens.facts.graphs.graph_times import Spent
 from compiler_lens.facts.graphs.level_tree import MOST, Child, Group, folds
 from compiler_lens.facts.kernels.graph_flow import BACKWARDS, HELD, Role, Value
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.recording.model import Node
 
-if TYPE_CHECKING:
-    from compiler_lens.facts.graphs.levels import Levels
-
 _PILLS = 8  # boxes for what comes in, and as many for what goes out
 _READERS = 8  # an input that more boxes read is noted in each of them
 _SAVED_SHOWN = 4  # tensors saved for the backward that are boxes of their own
 
 _T = TypeVar("_T")
-_Ends = tuple[Role, tuple[int, ...]]
+_Ends = tuple[Role, tuple[int, ...]]  # of a box for values: the boxes that read or make these
 
 LIMIT = MOST + 2 * _PILLS  # boxes of a level
 
@@ -83,7 +81,7 @@ class Level:
 class LevelBuilder:
     """One level under way."""
 
-    whole: Levels
+    whole: GraphSteps
     group: Group
     boxes: list[Box] = field(default_factory=list)
     owner: list[int] = field(default_factory=list)  # of each step of the group
@@ -92,31 +90,29 @@ class LevelBuilder:
     gives: dict[int, dict[str, Value]] = field(default_factory=dict)
 
     def level(self) -> Level:
-        """The level."""
+        """Return the level."""
         self._place()
-        incoming = self._follow_reads()
-        self._inputs(incoming)
+        self._inputs(self._follow_reads())
         self._outputs()
-        held = (
-            _holding(box, self.reads.get(number, {}).values(), self.gives.get(number, {}).values())
-            for number, box in enumerate(self.boxes)
-        )
-        edges = (Edge(source, target, tuple(values.values())) for (source, target), values in self.edges.items())
-        return Level(self.group, tuple(held), tuple(sorted(edges, key=lambda e: (e.source, e.target))))
+        for number, held in self.reads.items():
+            self.boxes[number] = replace(self.boxes[number], reads=tuple(held.values()))
+        for number, held in self.gives.items():
+            self.boxes[number] = replace(self.boxes[number], gives=tuple(held.values()))
+        edges = (Edge(*ends, tuple(values.values())) for ends, values in sorted(self.edges.items()))
+        return Level(self.group, tuple(self.boxes), tuple(edges))
 
     def _place(self) -> None:
-        steps = self.whole.flow.steps
         for run in folds(self.group.children):
-            first = run[0]
-            start, end = (first, first + 1) if isinstance(first, int) else (first.first, _end(run[-1]))
-            nodes = tuple(node for step in steps[start:end] for node in step.nodes)
+            first, last = run[0], run[-1]
+            start, end = (first, first + 1) if isinstance(first, int) else (first.first, _end(last))
+            nodes = tuple(node for step in self.whole.flow.steps[start:end] for node in step.nodes)
+            again = self._recomputed(nodes) // len(run)
             if isinstance(first, int):
-                self.boxes.append(Box(f"s{first}", BoxKind.OP, nodes, run, recomputed=self._recomputed(nodes)))
+                box = Box(f"s{first}", BoxKind.OP, nodes, run, recomputed=again)
             else:
                 spent = self.whole.spent(start, end)
-                again = self._recomputed(nodes) // len(run)
-                key = f"g{start}-{_end(first)}"
-                self.boxes.append(Box(key, BoxKind.GROUP, nodes, run, first, spent=spent, recomputed=again))
+                box = Box(f"g{start}-{first.last}", BoxKind.GROUP, nodes, run, first, spent=spent, recomputed=again)
+            self.boxes.append(box)
             self.owner.extend([len(self.boxes) - 1] * (end - start))
 
     def _recomputed(self, nodes: Sequence[Node]) -> int:
@@ -125,21 +121,21 @@ class LevelBuilder:
         # The sums of gradients that no line wrote are nobody's ops; what autograd made is marked as its own.
         return sum(not node.backward and bool(node.origins) and not is_view(node.target) for node in nodes)
 
-    def _box_of(self, step: int) -> int:
+    def _box_of(self, step: int | None) -> int | None:
+        """The box of a step, None for what stands outside of the group."""
+        if step is None or not self.group.first <= step < self.group.last:
+            return None
         return self.owner[step - self.group.first]
-
-    def _inside(self, step: int) -> bool:
-        return self.group.first <= step < self.group.last
 
     def _follow_reads(self) -> dict[str, dict[int, None]]:
         """Edges between the boxes; what is read from outside, with the boxes that read it."""
         flowing, incoming = self.whole.flow, dict[str, dict[int, None]]()
-        for number in range(self.group.first, self.group.last):
-            box = self._box_of(number)
+        for number, box in enumerate(self.owner, self.group.first):
             for name in flowing.steps[number].reads:
                 maker = flowing.makers.get(name)
-                if maker is not None and self._inside(maker):
-                    self._connect(self._box_of(maker), box, self.whole.node(name))
+                source = self._box_of(maker)
+                if source is not None:
+                    self._connect(source, box, self.whole.node(name))
                 elif maker is not None or (name in flowing.inputs and self._is_given(name)):
                     incoming.setdefault(name, {})[box] = None
         return incoming
@@ -153,97 +149,81 @@ class LevelBuilder:
         if source != target:
             self.edges.setdefault((source, target), {})[node.name] = node
 
-    # -- what comes in
-
-    def _inputs(self, incoming: Mapping[str, Mapping[int, None]]) -> None:
-        values = {name: self._incoming(name) for name in incoming}
-        saved = sum(value.role is Role.SAVED for value in values.values())
-        shown: dict[tuple[Role, tuple[int, ...]], list[str]] = {}
-        for name, boxes in incoming.items():
-            value = values[name]
-            crowded = value.role is Role.SAVED and saved > _SAVED_SHOWN
-            if value.role in HELD or crowded or len(boxes) > _READERS:
-                self._hold(self.reads, boxes, [value])
-            else:
-                shown.setdefault((value.role, tuple(boxes)), []).append(name)
-        if len(shown) > _PILLS:  # what one box alone reads can stand in it
-            for key in [key for key in shown if len(key[1]) == 1]:
-                self._hold(self.reads, key[1], [values[name] for name in shown.pop(key)])
-        for (_, readers), names in _at_most(shown).items():
-            self._input(readers, names, values)
-
-    def _input(self, boxes: Iterable[int], names: Sequence[str], values: Mapping[str, Value]) -> None:
-        makers = (self.whole.flow.makers.get(name) for name in names)
-        places = tuple(dict.fromkeys(self._outside(maker) for maker in makers if maker is not None))
-        nodes = tuple(values[name].node for name in names)
-        box = Box(f"i{nodes[0].name}", BoxKind.INPUT, nodes, values=tuple(values[n] for n in names), places=places)
-        self.boxes.append(box)
-        for target in boxes:
-            for name in names:
-                if target in self._readers_among(name):
-                    self._connect(len(self.boxes) - 1, target, self.whole.node(name))
-
-    def _readers_among(self, name: str) -> set[int]:
-        readers = self.whole.readers.get(name, ())
-        start = bisect_left(readers, self.group.first)
-        end = bisect_left(readers, self.group.last)
-        return {self._box_of(number) for number in readers[start:end]}
-
-    def _incoming(self, name: str) -> Value:
-        return self.whole.flow.inputs.get(name) or Value(self.whole.node(name), Role.INPUT, name)
-
     def _outside(self, step: int) -> str:
         node = self.whole.flow.steps[step].node
         return node.module or node.name
 
-    def _hold(self, where: dict[int, dict[str, Value]], boxes: Iterable[int], values: Sequence[Value]) -> None:
-        for box in boxes:
-            for value in values:
-                where.setdefault(box, {})[f"{value.role.value} {value.node.name}"] = value
+    # -- what comes in
+
+    def _inputs(self, incoming: Mapping[str, Mapping[int, None]]) -> None:
+        known = self.whole.flow.inputs
+        values = {name: known.get(name) or Value(self.whole.node(name), Role.INPUT, name) for name in incoming}
+        saved = sum(value.role is Role.SAVED for value in values.values())
+        shown: dict[_Ends, list[str]] = {}
+        for name, boxes in incoming.items():
+            value = values[name]
+            crowded = value.role is Role.SAVED and saved > _SAVED_SHOWN
+            if value.role in HELD or crowded or len(boxes) > _READERS:
+                _hold(self.reads, boxes, value)
+            else:
+                shown.setdefault((value.role, tuple(boxes)), []).append(name)
+        if len(shown) > _PILLS:  # what one box alone reads can stand in it
+            for key in [key for key in shown if len(key[1]) == 1]:
+                for name in shown.pop(key):
+                    _hold(self.reads, key[1], values[name])
+        for names in _at_most(shown).values():
+            makers = [self.whole.flow.makers.get(name) for name in names]
+            places = tuple(dict.fromkeys(self._outside(maker) for maker in makers if maker is not None))
+            self._add_pill("i", BoxKind.INPUT, [values[name] for name in names], places)
+            for name in names:
+                for target in incoming[name]:
+                    self._connect(len(self.boxes) - 1, target, values[name].node)
+
+    def _add_pill(self, prefix: str, kind: BoxKind, values: Sequence[Value], places: tuple[str, ...]) -> None:
+        nodes = tuple(value.node for value in values)
+        name = f"{prefix}{nodes[0].name}{'+' if places and kind is BoxKind.OUTPUT else ''}"
+        self.boxes.append(Box(name, kind, nodes, values=tuple(values), places=places))
 
     # -- what goes out
 
     def _outputs(self) -> None:
-        shown: dict[tuple[Role, tuple[int, ...]], list[tuple[Value, str]]] = {}
+        shown: dict[_Ends, list[tuple[Value, str]]] = {}
         for value in self.whole.flow.outputs:
-            maker = self.whole.flow.makers.get(value.node.name)
-            box = self._box_of(maker) if maker is not None and self._inside(maker) else None
+            box = self._box_of(self.whole.flow.makers.get(value.node.name))
             if box is None:
                 continue
             if value.role is Role.RESULT:
                 shown.setdefault((value.role, (box,)), []).append((value, ""))
             else:
-                self._hold(self.gives, [box], [value])
+                _hold(self.gives, [box], value)
         for value, place, box in self._leaving():
             shown.setdefault((Role.INPUT, (box,)), []).append((value, place))
-        for (_, boxes), given in _at_most(shown).items():
-            self._output(boxes, given)
+        for given in _at_most(shown).values():
+            places = tuple(dict.fromkeys(place for _, place in given if place))
+            self._add_pill("o", BoxKind.OUTPUT, [value for value, _ in given], places)
+            for value, _ in given:
+                source = self._box_of(self.whole.flow.makers[value.node.name])
+                if source is not None:
+                    self._connect(source, len(self.boxes) - 1, value.node)
 
     def _leaving(self) -> Iterator[tuple[Value, str, int]]:
-        """Values that steps behind the group read, with where these stand."""
+        """Values that steps after the group read, with where these stand."""
         results = {value.node.name for value in self.whole.flow.outputs if value.role is Role.RESULT}
-        for number in range(self.group.first, self.group.last):
+        for number, box in enumerate(self.owner, self.group.first):
             for node in self.whole.flow.steps[number].nodes:
                 readers = self.whole.readers.get(node.name, ())
-                behind = bisect_left(readers, self.group.last)
-                if behind < len(readers) and node.name not in results:
-                    yield Value(node, Role.RESULT, node.name), self._outside(readers[behind]), self._box_of(number)
-
-    def _output(self, boxes: Iterable[int], given: Sequence[tuple[Value, str]]) -> None:
-        values = tuple(value for value, _ in given)
-        places = tuple(dict.fromkeys(place for _, place in given if place))
-        nodes = tuple(value.node for value in values)
-        self.boxes.append(
-            Box(f"o{nodes[0].name}{'+' if places else ''}", BoxKind.OUTPUT, nodes, values=values, places=places)
-        )
-        for source in boxes:
-            for node in nodes:
-                if self._box_of(self.whole.flow.makers[node.name]) == source:
-                    self._connect(source, len(self.boxes) - 1, node)
+                after = bisect_left(readers, self.group.last)
+                if after < len(readers) and node.name not in results:
+                    yield Value(node, Role.RESULT, node.name), self._outside(readers[after]), box
 
 
 def _end(child: Child) -> int:
     return child + 1 if isinstance(child, int) else child.last
+
+
+def _hold(where: dict[int, dict[str, Value]], boxes: Iterable[int], value: Value) -> None:
+    for box in boxes:
+        where.setdefault(box, {})[f"{value.role.value} {value.node.name}"] = value
 
 
 def _at_most(shown: dict[_Ends, list[_T]]) -> dict[_Ends, list[_T]]:
@@ -252,10 +232,5 @@ def _at_most(shown: dict[_Ends, list[_T]]) -> dict[_Ends, list[_T]]:
         return shown
     kept = set(sorted(shown, key=lambda key: (-len(shown[key]), key[1]))[: _PILLS - 1])
     rest = [key for key in shown if key not in kept]
-    boxes = tuple(sorted({box for _, several in rest for box in several}))
     merged = [item for key in rest for item in shown[key]]
-    return {**{key: shown[key] for key in shown if key in kept}, (rest[0][0], boxes): merged}
-
-
-def _holding(box: Box, reads: Iterable[Value], gives: Iterable[Value]) -> Box:
-    return replace(box, reads=tuple(reads), gives=tuple(gives))
+    return {**{key: shown[key] for key in shown if key in kept}, rest[0]: merged}

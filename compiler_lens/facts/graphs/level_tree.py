@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
+from typing import TypeVar
 
-from compiler_lens.facts.graphs.launch_shares import Share, calls_around, shares
+from compiler_lens.facts.graphs.launch_shares import Share, calls_around, launch_number, shares
 from compiler_lens.facts.kernels.graph_flow import Flow, Step, Within, common
+from compiler_lens.facts.kernels.launches import Launched
 from compiler_lens.recording.model import Kernel
 
 MOST = 60  # boxes that compute, in one level; inputs and outputs come on top
 _DEEPEST = 40  # modules in each other
 _COMPONENT = re.compile(r"[^.]+(?:\.\d+)*")  # "h.3" of "transformer.h.3.attn": brothers of one family
+
+_T = TypeVar("_T")
 
 
 class GroupKind(Enum):
@@ -75,49 +79,66 @@ class Group:
     def __len__(self) -> int:
         return self.last - self.first
 
+    def walk(self) -> Iterator[Group]:
+        """Yield the group and every group in it, outer ones first."""
+        waiting = [self]
+        while waiting:
+            group = waiting.pop()
+            yield group
+            waiting.extend(child for child in reversed(group.children) if not isinstance(child, int))
+
 
 Child = Group | int  # a step by its number
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Steps:
     """The steps with what groups them."""
 
     steps: Sequence[Step]
     paths: Sequence[tuple[_Part, ...]]
-    types: dict[str, str]
-    kernels: Sequence[tuple[int, Kernel] | None]
+    types: Mapping[str, str]  # of each module: its class
+    launched: Sequence[Launched]
     shares: Mapping[int, Share]  # of launches, by their first step
-    shapes: list[int] = field(default_factory=list)
-    reads: list[tuple[int, ...]] = field(default_factory=list)  # how far back each step reads
+    shapes: Sequence[int]
+    reads: Sequence[tuple[int, ...]]  # how far back each step reads
 
 
-def tree(flow: Flow, kernels: Sequence[tuple[int, Kernel] | None] = (), ops: Mapping[int, int] | None = None) -> Group:
-    """The whole graph as one group; `kernels` has the launch that computes each step, `ops` how many each computes."""
-    paths = _paths(flow.steps, _modules(flow.steps, kernels))
-    types = {step.node.module: step.node.module_type for step in flow.steps if step.node.module_type}
+def tree(flow: Flow, launched: Sequence[Launched] = (), ops: Mapping[int, int] | None = None) -> Group:
+    """Return the whole graph as one group.
+
+    Args:
+        flow: the steps.
+        launched: the launch that computes each step, if any.
+        ops: how many ops each launch computes.
+    """
+    steps = flow.steps
+    if not steps:
+        return Group(GroupKind.GRAPH, "", 0, 0)
     known = _Steps(
-        flow.steps, paths, types, kernels or [None] * len(flow.steps), shares(flow.steps, kernels, ops or {})
+        steps,
+        _paths(steps, _modules(steps, launched)),
+        {step.node.module: step.node.module_type for step in steps if step.node.module_type},
+        launched or [None] * len(steps),
+        shares(steps, launched, ops or {}),
+        [hash((step.node.target, step.node.specs, len(step.parts))) for step in steps],
+        [tuple(place - flow.makers.get(name, -1) for name in step.reads) for place, step in enumerate(steps)],
     )
-    for place, step in enumerate(flow.steps):
-        known.shapes.append(hash((step.node.target, step.node.specs, len(step.parts))))
-        known.reads.append(tuple(place - flow.makers.get(name, -1) for name in step.reads))
-    children = _children(known, 0, len(flow.steps), 0, set())
-    return _group(known, GroupKind.GRAPH, "", children) if children else Group(GroupKind.GRAPH, "", 0, 0)
+    return _group(known, GroupKind.GRAPH, "", _children(known, 0, len(steps), 0))
 
 
-def _modules(steps: Sequence[Step], kernels: Sequence[tuple[int, Kernel] | None]) -> list[str]:
+def _modules(steps: Sequence[Step], launched: Sequence[Launched]) -> list[str]:
     """The module of each step; of a launch, the one around all that it computes."""
     own = [step.node.module for step in steps]
-    if not kernels:
-        return own
-    keys = [(launch[0], calls_around(step)) if launch else None for step, launch in zip(steps, kernels, strict=True)]
-    of: dict[Hashable, list[str]] = {}
-    for module, key in zip(own, keys, strict=True):
-        if key:
-            of.setdefault(key, []).append(module)
-    around = {key: common(modules) for key, modules in of.items()}
-    return [around[key] if key else module for module, key in zip(own, keys, strict=True)]
+    of: dict[Hashable, list[int]] = {}
+    for number, launch in enumerate(launched):
+        if launch:
+            of.setdefault((launch[0], calls_around(steps[number])), []).append(number)
+    for members in of.values():
+        around = common([own[number] for number in members])
+        for number in members:
+            own[number] = around
+    return own
 
 
 def _paths(steps: Sequence[Step], modules: Sequence[str]) -> list[tuple[_Part, ...]]:
@@ -155,58 +176,49 @@ def _between(around: str, module: str) -> list[_Part]:
     return [_Part(GroupKind.MODULE, module[first:last], module[:last]) for first, last in spans]
 
 
-def _children(known: _Steps, first: int, last: int, depth: int, tried: set[GroupKind]) -> tuple[Child, ...]:
+def _children(known: _Steps, first: int, last: int, depth: int) -> tuple[Child, ...]:
     """The groups and single steps that a run falls into."""
-    runs = _runs(first, last, lambda n: known.paths[n][depth] if len(known.paths[n]) > depth else None)
+
+    def part_of(step: int) -> _Part | None:
+        return known.paths[step][depth] if len(known.paths[step]) > depth else None
+
     children: list[Child] = []
-    for start, end, part in runs:
-        if not isinstance(part, _Part):
+    for start, end, part in _runs(first, last, part_of):
+        if part is None:
             children.extend(_launches(known, start, end))
-        elif part.kind is GroupKind.MODULE:
-            children.append(_module(known, start, end, depth))
-        else:
-            children.append(_call(known, start, end, depth))
-    return _divided(known, tuple(children), tried)
+            continue
+        inner = _children(known, start, end, depth + 1)
+        children.append((_module if part.kind is GroupKind.MODULE else _call)(known, part, inner))
+    return _divided(known, tuple(children), set())
 
 
-def _runs(first: int, last: int, key: Callable[[int], Hashable]) -> Iterator[tuple[int, int, Hashable]]:
+def _runs(first: int, last: int, key: Callable[[int], _T]) -> Iterator[tuple[int, int, _T]]:
     for what, members in groupby(range(first, last), key=key):
         places = list(members)
         yield places[0], places[-1] + 1, what
 
 
-def _module(known: _Steps, first: int, last: int, depth: int) -> Child:
-    part = known.paths[first][depth]
-    children = _children(known, first, last, depth + 1, set())
-    if len(children) == 1:
-        only = children[0]
-        if isinstance(only, int) or only.kind is not GroupKind.MODULE:
-            return only
-        return replace(only, label=f"{part.label}.{only.label}")
-    return replace(
-        _group(known, GroupKind.MODULE, part.label, children, known.types.get(part.key, "")), module=part.key
-    )
+def _module(known: _Steps, part: _Part, children: tuple[Child, ...]) -> Child:
+    if len(children) > 1:
+        return _group(known, part.kind, part.label, children, detail=known.types.get(part.key, ""), module=part.key)
+    only = children[0]
+    if isinstance(only, int) or only.kind is not GroupKind.MODULE:
+        return only
+    return replace(only, label=f"{part.label}.{only.label}")
 
 
-def _call(known: _Steps, first: int, last: int, depth: int) -> Child:
+def _call(known: _Steps, part: _Part, children: tuple[Child, ...]) -> Child:
     """A call with what it runs, or a part of that; what is one module but for the call has that module's name."""
-    part = known.paths[first][depth]
-    children = _children(known, first, last, depth + 1, set())
     inner, *rest = children
     if part.kind is GroupKind.CALL and not isinstance(inner, int) and inner.kind is GroupKind.MODULE and len(rest) == 1:
-        made = _group(known, part.kind, inner.label, (*inner.children, *rest), part.label)
-        return replace(made, module=inner.module)
+        return _group(known, part.kind, inner.label, (*inner.children, *rest), detail=part.label, module=inner.module)
     return _group(known, part.kind, part.label, children)
-
-
-def _launch_number(launch: tuple[int, Kernel] | None) -> int | None:
-    return launch[0] if launch else None
 
 
 def _launches(known: _Steps, first: int, last: int) -> Iterator[Child]:
     """Steps as they are, those of one kernel launch in a group, also where it is one step."""
-    for start, end, number in _runs(first, last, lambda n: _launch_number(known.kernels[n])):
-        launch = known.kernels[start]
+    for start, end, number in _runs(first, last, lambda n: launch_number(known.launched[n])):
+        launch = known.launched[start]
         if launch is None or number is None:
             yield from range(start, end)
         else:
@@ -249,7 +261,7 @@ def _grouped(known: _Steps, kind: GroupKind, run: tuple[Child, ...], tried: set[
         return _group(known, GroupKind.STRETCH, "", children)
     place, file = stack[-1], stack[-1].file.replace("\\", "/").rpartition("/")[2]
     label = place.function if kind is GroupKind.FUNCTION else f"{file}:{place.line}"
-    return _group(known, kind, label or file, children, file if label else "")
+    return _group(known, kind, label or file, children, detail=file if label else "")
 
 
 def _stretches(known: _Steps, children: tuple[Child, ...]) -> tuple[Child, ...]:
@@ -271,9 +283,11 @@ def _last(child: Child) -> int:
 # -- what is alike
 
 
-def _group(known: _Steps, kind: GroupKind, label: str, children: tuple[Child, ...], detail: str = "") -> Group:
+def _group(  # noqa: PLR0913 -- what makes a group
+    known: _Steps, kind: GroupKind, label: str, children: tuple[Child, ...], *, detail: str = "", module: str = ""
+) -> Group:
     first, last = _first(children[0]), _last(children[-1])
-    return Group(kind, label, first, last, children, detail=detail, shape=_shape(known, children, first, detail))
+    return Group(kind, label, first, last, children, module, detail, shape=_shape(known, children, first, detail))
 
 
 def _shape(known: _Steps, children: tuple[Child, ...], first: int, detail: str) -> int:
