@@ -85,6 +85,15 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """Lines of files, the first of them: `model.py:22, 24 +2`."""
+
+    places: tuple[Located, ...]
+    most: int = 3
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
 class File:
     """A file, as short as it is clear."""
 
@@ -118,7 +127,7 @@ class Figure:
     tone: Tone = Tone.PLAIN
 
 
-Part = str | Span | At | File | Compiled | KernelName | Figure
+Part = str | Span | At | Places | File | Compiled | KernelName | Figure
 Parts = tuple[Part, ...]
 Cell = Part | Parts | float | None  # a number is written as its column's kind says; None is an empty cell
 
@@ -155,7 +164,7 @@ class Command:
     """What to type for more, after `compiler-lens show REC`."""
 
     label: str
-    arguments: str
+    arguments: str | Parts
     indent: int = 2
 
 

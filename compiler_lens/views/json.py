@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
-from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, LaunchRef, fusion
 from compiler_lens.facts.kernels.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
 from compiler_lens.facts.kernels.kernels import fused_op_count, unusual_language
-from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, NodeProvenance, Origin
+from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.evidence import FrameFailed, TinyGraphs, Unfinished
 from compiler_lens.facts.overview.findings import Finding
-from compiler_lens.facts.overview.line_story import line_rows, line_story, selected
+from compiler_lens.facts.overview.line_story import selected
 from compiler_lens.facts.overview.source_view import FileView, select_file, source_view
 from compiler_lens.facts.overview.summary import summarize
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
@@ -206,85 +205,6 @@ def _origin(origin: Origin) -> Data:
     }
 
 
-def _line(recording: Recording, selection: Selection) -> Data:
-    own = Ownership.of(selection.user_paths)
-    if not selection.place:
-        rows = line_rows(Provenance.of(recording, own))
-        return {"lines": [{"line": row.line, "forward": row.forward, "backward": row.backward} for row in rows]}
-    story = line_story(recording, Provenance.of(recording, own), selection.place, own)
-    return {
-        "file": story.asked.file or None,
-        "line": story.asked.line or None,
-        "module": story.asked.module or None,
-        "code": story.code,
-        "fate": story.fate,
-        "ops": [_origin(origin) for origin in story.asked.found.direct],
-        "called_ops": [_origin(origin) for origin in story.asked.found.calls],
-        "decompositions": story.decompositions,
-        "launches": [_tie(tie) for tie in story.ties],
-        "launches_of_what_it_calls": [_tie(tie) for tie in story.inside],
-        "shares": [{"line": at, "launches": count} for at, count in story.shares],
-    }
-
-
-def _tie(tie: LaunchMatch) -> Data:
-    lineage = tie.lineage
-    return {
-        "compile_id": lineage.kernel.compile_id,
-        "part": lineage.kernel.direction,
-        "ordinal": lineage.kernel.ordinal,
-        "kernel": lineage.kernel.name,
-        "launch": lineage.launch,
-        "role": tie.role,
-        "trust": tie.trust,
-        "nodes": [strand.name for strand in tie.strands],
-        "of": len(lineage.strands),
-    }
-
-
-def _fusion(recording: Recording, selection: Selection) -> Data:
-    return {"codes": [_code_fusion(code) for code in fusion(recording, selection)]}
-
-
-def _code_fusion(code: CodeFusion) -> Data:
-    return {
-        "compile_id": code.code.compile_id,
-        "part": code.code.direction,
-        "ordinal": code.code.ordinal,
-        "ops": code.ops,
-        "launches": code.launches,
-        "symbolic": code.symbolic,
-        "causes": [_cause(cause) for cause in code.causes],
-        "repeated": [
-            {"node": one.node, "target": one.target, "launches": [_side(side) for side in one.sides]}
-            for one in code.repeated
-        ],
-        "rematerialized": [{"node": node.name, "target": node.target} for node in code.rematerialized],
-    }
-
-
-def _cause(cause: Cause) -> Data:
-    return {
-        "reason": cause.reason,
-        "library": cause.library,
-        "bytes": cause.bytes,
-        "pairs": [
-            {
-                "first": _side(pair.first),
-                "second": _side(pair.second),
-                "bytes": pair.bytes,
-                "shared": pair.refusal.shared,
-                "torch": pair.refusal.reason,
-            }
-            for pair in cause.pairs
-        ],
-    }
-
-
-def _side(side: LaunchRef) -> Data:
-    return {"kernel": side.kernel.name, "launch": side.number, "line": side.launch.line, "ops": side.launch.ops}
-
-
 def _recompiles(recording: Recording, selection: Selection) -> Data:
     reports = [
         report for report in recompile_reports(recording) if any(selection.has(r) for r in _recompiles_of(report))
@@ -399,8 +319,6 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "breaks": _breaks,
     "kernels": _kernels,
     "kernel": _kernel,
-    "line": _line,
-    "fusion": _fusion,
     "recompiles": _recompiles,
     "frames": _frames,
     "source": _source,

@@ -102,7 +102,7 @@ TRUST: Mapping[Trust, str] = {
 ROLES: Mapping[Role, str] = {
     Role.COMPUTES: "{}",
     Role.DIFFERENTIATES: "gradient of {}",
-    Role.RECOMPUTES: "{}, computed again",
+    Role.RECOMPUTES: "{}, recomputed",
     Role.FEEDS: "added by the compiler, goes into {}",
 }
 

@@ -155,7 +155,7 @@ def test_a_kernel_is_followed_from_the_line_to_the_launch():
 def test_a_backward_kernel_says_what_it_differentiates_and_what_it_computes_again():
     text = shown(gpt(), "kernel", kernel="norm_backward_view_6")
     assert "gradient of layer_norm → native_layer_norm_backward: " in text
-    assert "layer_norm, computed again → native_layer_norm: " in text
+    assert "layer_norm, recomputed → native_layer_norm: " in text
     assert "added by the compiler, goes into add → add: add_9" in text
 
 

@@ -35,6 +35,7 @@ from compiler_lens.views.document import (
     Paragraph,
     Part,
     Parts,
+    Places,
     Section,
     Span,
     Table,
@@ -84,7 +85,8 @@ def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0
             text.style = STYLES[block.tone]
             return folded(text, page.width, block.indent, limit=block.limit)
         case Command():
-            return [command(block.label, page.show(block.arguments), block.indent)]
+            typed = block.arguments if isinstance(block.arguments, str) else text_of(block.arguments, page).plain
+            return [command(block.label, page.show(typed), block.indent)]
         case Table():
             return _table(block, page)
         case Fields():
@@ -129,6 +131,8 @@ def _words(part: Part, page: Page) -> str:  # noqa: PLR0911 -- one for each type
             return text
         case At(place=place):
             return page.name(place) if part.short else page.at(place)
+        case Places():
+            return _places(part, page)
         case File(path=path):
             return page.path(path)
         case Compiled(compile_id=compile_id):
@@ -137,6 +141,16 @@ def _words(part: Part, page: Page) -> str:  # noqa: PLR0911 -- one for each type
             return name
         case Figure(value=value, kind=kind):
             return written(value, kind)
+
+
+def _places(part: Places, page: Page) -> str:
+    told: list[str] = []
+    last = ""
+    for at in part.places[: part.most]:
+        told.append(str(at.line) if at.file == last else page.name(at))
+        last = at.file
+    more = len(part.places) - part.most
+    return ", ".join(told) + (f" +{more:,}" if more > 0 else "")
 
 
 def _line(block: Line, page: Page) -> Text:
@@ -230,6 +244,10 @@ def _change(block: Change) -> list[Text]:
 def _branches(branches: Sequence[Branch], indent: int, page: Page) -> list[Text]:
     lines: list[Text] = []
     for branch in branches:
-        lines += folded(text_of(branch.parts, page), page.width, indent, limit=branch.limit)
+        text = text_of(branch.parts, page)
+        if branch.limit == 1:
+            lines.append(Text(" " * indent, no_wrap=True).append_text(text))
+        else:
+            lines += folded(text, page.width, indent, limit=branch.limit)
         lines += _branches(branch.children, indent + _TREE_STEP, page)
     return lines

@@ -34,6 +34,7 @@ from compiler_lens.views.document import (
     Paragraph,
     Part,
     Parts,
+    Places,
     Section,
     Span,
     Table,
@@ -137,6 +138,8 @@ class _Writer:
     def _part(self, part: Part) -> Markup:
         if isinstance(part, str):
             return ticks(part)
+        if isinstance(part, Places):
+            return Markup(", ").join(map(_link, self._lines(part)))
         told, address = self._told(part)
         if isinstance(part, Span) and part.tone is Tone.CODE:
             return Markup("<code>{}</code>").format(told)
@@ -151,6 +154,8 @@ class _Writer:
         match part:
             case At(place=place):
                 return self.links.at(place), self.links.href(place)
+            case Places():
+                return ", ".join(text for text, _ in self._lines(part)), ""
             case File(path=path):
                 return clean(self.links.names.file(path)), ""
             case Compiled(compile_id=compile_id):
@@ -163,6 +168,15 @@ class _Writer:
                 return clean(text), ""
             case str():
                 return clean(part), ""
+
+    def _lines(self, part: Places) -> tuple[tuple[str, str], ...]:
+        """How each line is written, and where it leads to."""
+        told = []
+        last = ""
+        for at in part.places:
+            told.append((str(at.line) if at.file == last else self.links.at(at), self.links.href(at)))
+            last = at.file
+        return tuple(told)
 
     def _table(self, table: Table) -> Markup:
         self.tables.append(self._data(table))
@@ -193,6 +207,10 @@ class _Writer:
         if isinstance(value, (int, float)):
             text = written(value, column.kind)
             return (text, value) if text else ""
+        if isinstance(value, Places):
+            return ("", None, self._lines(value)) if value.places else ""
+        if isinstance(value, Figure):
+            return (self._told(value)[0], value.value)
         if isinstance(value, tuple):
             told = [self._told(part) for part in value]
             address = next((address for _, address in told if address), None)
@@ -222,6 +240,11 @@ def timeline_data(timeline: Timeline) -> dict[str, Any]:
 
 
 _LINKS: dict[type, str] = {At: "place", Compiled: "id", KernelName: "name mono"}
+
+
+def _link(told: tuple[str, str]) -> Markup:
+    text, address = told
+    return Markup('<a class="place" href="{}">{}</a>').format(address, text) if address else escape(text)
 
 
 def _class(tone: Tone) -> Markup:

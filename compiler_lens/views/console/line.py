@@ -152,7 +152,7 @@ def share_words(members: Sequence[LaunchMatch]) -> str:
         return "only views"
     roles = {tie.role for tie in members}
     part = "all of it" if own == whole else f"{own} of {whole} ops"
-    again = {Role.RECOMPUTES: ", again", Role.FEEDS: ", feeds it"}
+    again = {Role.RECOMPUTES: ", recomputed", Role.FEEDS: ", feeds it"}
     return part + (again.get(roles.pop(), "") if len(roles) == 1 else "")
 
 

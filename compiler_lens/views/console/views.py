@@ -11,9 +11,7 @@ from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import Page
 from compiler_lens.views.console.breaks import break_lines
 from compiler_lens.views.console.frames import frame_lines
-from compiler_lens.views.console.fusion import fusion_lines
 from compiler_lens.views.console.kernels import kernel_lines, one_kernel_lines
-from compiler_lens.views.console.line import line_lines
 from compiler_lens.views.console.next_steps import finding_lines
 from compiler_lens.views.console.profile import profile_lines
 from compiler_lens.views.console.recompiles import recompile_lines
@@ -25,8 +23,6 @@ VIEWS: Mapping[str, View] = {
     "breaks": break_lines,
     "kernels": kernel_lines,
     "kernel": one_kernel_lines,
-    "line": line_lines,
-    "fusion": fusion_lines,
     "recompiles": recompile_lines,
     "frames": frame_lines,
     "source": source_lines,

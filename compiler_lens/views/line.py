@@ -1,0 +1,316 @@
+"""What became of a line, or of a module: its ops, its kernels of both passes, and what else is in those."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.lineage import LaunchMatch, Role
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.line_story import Fate, LineRow, LineStory, line_rows, line_story
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.ids import CompileId, Direction
+from compiler_lens.recording.model import Decomposition, Recording, SourceLine, Trust
+from compiler_lens.views import words
+from compiler_lens.views.document import (
+    At,
+    Block,
+    Cell,
+    Column,
+    Command,
+    Document,
+    Figure,
+    Gap,
+    KernelName,
+    Kind,
+    Line,
+    Paragraph,
+    Parts,
+    Section,
+    Table,
+    Tone,
+    code,
+    line,
+    paragraph,
+    quiet,
+    strong,
+)
+from compiler_lens.views.lineage import TracedOrigin, modules_text
+from compiler_lens.views.profile_words import UNUSABLE
+from compiler_lens.views.text import plural, times
+
+_OPS = 8
+_KERNELS = 16
+_SHARES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Every line that some launch works for, with how many launches of each pass do."""
+
+    lines: tuple[LineRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedLaunch:
+    """A launch that works for a line."""
+
+    compile_id: CompileId
+    direction: Direction
+    ordinal: int
+    kernel: str
+    launch: int | None
+    role: Role
+    trust: Trust
+    nodes: tuple[str, ...]  # that are for the line
+    of: int  # how many nodes the launch has
+
+    @classmethod
+    def of_match(cls, match: LaunchMatch) -> MatchedLaunch:
+        """Return the data of a launch."""
+        code_id, lineage = match.lineage.kernel.code_id, match.lineage
+        return cls(
+            code_id.compile_id,
+            code_id.direction,
+            code_id.ordinal,
+            lineage.kernel.name,
+            lineage.launch,
+            match.role,
+            match.trust,
+            tuple(node.name for node in match.strands),
+            len(lineage.strands),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SharedLine:
+    """Another line in the same launches."""
+
+    line: SourceLine
+    launches: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineFate:
+    """What became of one line or of one module."""
+
+    file: str | None
+    line: int | None
+    module: str | None
+    code: str
+    fate: Fate
+    ops: tuple[TracedOrigin, ...]
+    called_ops: tuple[TracedOrigin, ...]
+    decompositions: tuple[Decomposition, ...]
+    launches: tuple[MatchedLaunch, ...]
+    launches_of_what_it_calls: tuple[MatchedLaunch, ...]
+    shares: tuple[SharedLine, ...]
+
+    @classmethod
+    def of(cls, story: LineStory) -> LineFate:
+        """Return the data of a line."""
+        return cls(
+            story.asked.file or None,
+            story.asked.line or None,
+            story.asked.module or None,
+            story.code,
+            story.fate,
+            tuple(map(TracedOrigin.of, story.asked.found.direct)),
+            tuple(map(TracedOrigin.of, story.asked.found.calls)),
+            story.decompositions,
+            tuple(map(MatchedLaunch.of_match, story.ties)),
+            tuple(map(MatchedLaunch.of_match, story.inside)),
+            tuple(SharedLine(at, count) for at, count in story.shares),
+        )
+
+
+Data = Lines | LineFate
+
+
+def document(recording: Recording, selection: Selection) -> Document:
+    """Return the story of the line or module that was asked for; without one, every line with launches."""
+    own = Ownership.of(selection.user_paths)
+    provenance = Provenance.of(recording, own)
+    if not selection.place:
+        return _every_line(line_rows(provenance))
+    story = line_story(recording, provenance, selection.place, own)
+    costs = Costs.of(recording)
+    blocks: list[Block] = [_heading(story), *ops(story)]
+    if words.FATES[story.fate]:
+        blocks.append(paragraph(words.FATES[story.fate], indent=2))
+    blocks += _kernels(costs, "forward", story.of_pass(backward=False))
+    blocks += _kernels(costs, "backward", story.of_pass(backward=True))
+    if story.ties and not costs.is_usable:
+        blocks.append(paragraph(UNUSABLE, indent=2, tone=Tone.WARN))
+    called = inside(story)
+    blocks += [Gap(), called] if called else []
+    blocks += [*_shares(story), *_doubt(story), *_unknown(story)]
+    if story.ties:
+        blocks += [Gap(), Command("one of them: ", f"kernel {story.ties[0].lineage.kernel.name}", 2)]
+    return Document(tuple(blocks), LineFate.of(story))
+
+
+def _every_line(rows: Sequence[LineRow]) -> Document:
+    if not rows:
+        return Document((line("No kernel here leads to a line."),), Lines(()), count=0)
+    columns = (
+        Column("line"),
+        Column("forward", Kind.COUNT),
+        Column("backward", Kind.COUNT),
+        Column("code", Kind.CODE, Tone.CODE, flexible=True, headless=True),
+    )
+    cells = tuple(
+        (At(row.line, Tone.STRONG), row.forward or None, row.backward or None, row.line.code.strip()) for row in rows
+    )
+    most = max(rows, key=lambda row: row.forward + row.backward).line
+    blocks = (
+        Section("Lines", (Table(columns, cells),), f"{plural(len(rows), 'line')} with launches"),
+        Gap(),
+        Command("one of them: ", ("line ", At(most, short=True))),
+    )
+    return Document(blocks, Lines(tuple(rows)), count=len(rows))
+
+
+def _heading(story: LineStory) -> Line:
+    asked = story.asked
+    if asked.module:
+        kinds = dict.fromkeys(op.module_type for op in story.ops if op.module == asked.module and op.module_type)
+        return line(strong(asked.module), quiet(f"  {', '.join(kinds)}"))
+    return line(At(asked, Tone.STRONG), "  ", code(story.code))
+
+
+def ops(story: LineStory) -> list[Block]:
+    """Return the torch ops of a line, and what they became."""
+    if not story.ops:
+        return []
+    called = "" if story.asked.found.direct else " in what it calls"
+    by_compilation: dict[CompileId, list[str]] = {}
+    for op in story.ops:
+        by_compilation.setdefault(op.compile_id, []).append(op.target)
+    targets = next(iter(by_compilation.values()))
+    alike = all(other == targets for other in by_compilation.values())
+    if not alike:
+        targets = [op.target for op in story.ops]
+    several = ""
+    if len(by_compilation) > 1:
+        several = f" in {'each of' if alike else 'all'} {len(by_compilation):,} compilations"
+    blocks: list[Block] = [_counted(f"{plural(len(targets), 'torch op')}{called}{several}: ", targets)]
+    modules = modules_text((op.module for op in story.ops if op.module), 4)
+    if modules and not story.asked.module:
+        blocks.append(paragraph(quiet("of "), modules, indent=4, limit=2))
+    forward = [op for each in story.decompositions for op in each.forward]
+    backward = [op for each in story.decompositions for op in each.backward]
+    if forward:
+        blocks.append(_counted("ATen forward: ", forward))
+    if backward:
+        blocks.append(_counted("ATen backward: ", backward))
+    return blocks
+
+
+def _counted(told: str, targets: Sequence[str]) -> Paragraph:
+    names = Counter(words.op_name(target) for target in targets if target)
+    shown = [f"{name} {times(n)}" if n > 1 else name for name, n in names.most_common(_OPS)]
+    more = f", {len(names) - _OPS} more" if len(names) > _OPS else ""
+    return paragraph(quiet(told), code(", ".join(shown) + more), indent=2, limit=2)
+
+
+def _kernels(costs: Costs, name: str, matches: Sequence[LaunchMatch]) -> list[Block]:
+    """One row for each kernel, with its launches for this line and how much of them is of it."""
+    if not matches:
+        return []
+    found = by_kernel(matches)
+    counts = f"{plural(len(found), 'kernel')}, {plural(len(matches), 'launch', 'launches')}"
+    whole = took(matches, costs)
+    spent: Parts = (
+        (quiet(", "), Figure(whole, Kind.MICROSECONDS, Tone.QUIET), quiet(" in all")) if whole is not None else ()
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for members in found:
+        kernel = KernelName(members[0].lineage.kernel.name, members[0].lineage.index, Tone.PLAIN)
+        rows.append((kernel, launches_words(members), share_words(members), took(members, costs)))
+    columns = (
+        Column("kernel", flexible=True, middle=True, headless=True),
+        Column("launches", tone=Tone.QUIET, headless=True),
+        Column("share", headless=True),
+        Column("time", Kind.MICROSECONDS, headless=True),
+    )
+    head = line(strong(name), quiet(f"  {counts}"), *spent, indent=2)
+    return [Gap(), head, Table(columns, tuple(rows), indent=4, most=_KERNELS, noun="kernel")]
+
+
+def by_kernel(matches: Sequence[LaunchMatch]) -> list[list[LaunchMatch]]:
+    """Return the launches of each kernel; those that only look at memory last."""
+    found: dict[int, list[LaunchMatch]] = {}
+    for match in sorted(matches, key=is_only_views):
+        found.setdefault(match.lineage.index, []).append(match)
+    return list(found.values())
+
+
+def took(matches: Sequence[LaunchMatch], costs: Costs) -> float | None:
+    """Return the microseconds that launches take in a call, those left out that only look at memory."""
+    return costs.microseconds(match.lineage for match in matches if not is_only_views(match))
+
+
+def is_only_views(match: LaunchMatch) -> bool:
+    """Whether the launch computes nothing of it, but reads it in another shape."""
+    return all(node.is_view for node in match.strands)
+
+
+def launches_words(members: Sequence[LaunchMatch]) -> str:
+    """Return how many of a kernel's launches these are."""
+    whole = len(members[0].lineage.kernel.launches)
+    return f"{len(members)} of {plural(whole, 'launch', 'launches')}" if whole > 1 else ""
+
+
+def share_words(members: Sequence[LaunchMatch]) -> str:
+    """Return how many ops of these launches are of the line; views count as nothing."""
+    own = sum(not node.is_view for match in members for node in match.strands)
+    whole = sum(not node.is_view for match in members for node in match.lineage.strands)
+    if not own:
+        return "only views"
+    roles = {match.role for match in members}
+    part = "all of it" if own == whole else f"{own} of {whole} ops"
+    does = {Role.RECOMPUTES: ", recomputed", Role.FEEDS: ", feeds it"}
+    return part + (does.get(roles.pop(), "") if len(roles) == 1 else "")
+
+
+def inside(story: LineStory) -> Paragraph | None:
+    """Return what works only for what is called on the line."""
+    if not story.inside:
+        return None
+    modules = modules_text((op.module for op in story.asked.found.calls if op.module), 3)
+    told = f"what is called here has {plural(len(story.inside), 'launch', 'launches')} more"
+    return paragraph(told, quiet(f": {modules}" if modules else ""), indent=2)
+
+
+def _shares(story: LineStory) -> list[Block]:
+    if not story.shares:
+        return []
+    columns = (
+        Column("line", headless=True),
+        Column("launches", tone=Tone.QUIET, headless=True),
+        Column("code", Kind.CODE, Tone.CODE, flexible=True, headless=True),
+    )
+    rows = tuple((At(at, Tone.STRONG), plural(n, "launch", "launches"), at.code.strip()) for at, n in story.shares)
+    head = line(strong("in the same launches"), indent=2)
+    return [Gap(), head, Table(columns, rows, indent=4, most=_SHARES, noun="line")]
+
+
+def _unknown(story: LineStory) -> list[Block]:
+    if not story.unknown:
+        return []
+    names = [f"{kernel.name} in [{kernel.compile_id}]" for kernel in story.unknown]
+    listed = ", ".join(names[:_SHARES]) + (", …" if len(names) > _SHARES else "")
+    told = "kernels of the same compilation that lead to no line, and may be of this one: "
+    return [paragraph(quiet(told), listed, indent=2, limit=3)]
+
+
+def _doubt(story: LineStory) -> list[Block]:
+    doubtful = sum(match.trust is Trust.TEXT for match in story.ties)
+    if not doubtful or story.fate is not Fate.KERNELS:
+        return []
+    whose = "these links are" if doubtful == len(story.ties) else f"{doubtful:,} of these links are"
+    return [paragraph(f"{whose} {words.TRUST[Trust.TEXT]}", indent=2, tone=Tone.QUIET)]

@@ -1,0 +1,175 @@
+"""Where launches come from, in words: modules folded, and a small tree from line to node."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin, Role
+from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.model import SourceLine, Trust
+from compiler_lens.views import words
+from compiler_lens.views.document import At, Branch, Part, Tone, code, quiet, strong
+from compiler_lens.views.text import times
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+_MODULES = 6
+_NODES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TracedOrigin:
+    """Where in the user's program something comes from: a node of a Dynamo graph, or where none is known a line."""
+
+    compile_id: CompileId
+    node: str | None
+    target: str
+    module: str
+    module_type: str
+    line: SourceLine | None
+    stack: tuple[SourceLine, ...]
+
+    @classmethod
+    def of(cls, origin: Origin) -> TracedOrigin:
+        """Return the data of an origin."""
+        return cls(
+            origin.compile_id, origin.name or None, origin.target, origin.module, origin.module_type, origin.line,
+            origin.stack,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TracedNode:
+    """One node of a launch, followed back."""
+
+    name: str
+    target: str | None
+    aten_node: str | None
+    original_aten: str | None
+    role: Role
+    trust: Trust
+    origins: tuple[TracedOrigin, ...]
+
+    @classmethod
+    def of(cls, node: NodeProvenance) -> TracedNode:
+        """Return the data of a node."""
+        target, original = (node.node.target, node.node.original_aten) if node.node else (None, None)
+        origins = tuple(map(TracedOrigin.of, node.origins))
+        return cls(node.name, target, node.aten or None, original, node.role, node.trust, origins)
+
+
+@dataclass(frozen=True, slots=True)
+class TracedLaunch:
+    """One launch and all that its nodes come from."""
+
+    launch: int | None
+    trust: Trust
+    lines: tuple[SourceLine, ...]
+    modules: tuple[str, ...]
+    nodes: tuple[TracedNode, ...]
+    lost: tuple[str, ...]
+
+    @classmethod
+    def of(cls, lineage: Lineage) -> TracedLaunch:
+        """Return the data of a launch."""
+        nodes = tuple(map(TracedNode.of, lineage.strands))
+        return cls(lineage.launch, lineage.trust, lineage.lines, lineage.modules, nodes, lineage.lost)
+
+
+def folded_modules(paths: Iterable[str]) -> list[str]:
+    """Return modules, those that differ in a number only once: `layers.0…11.norm`, and how many they are."""
+    patterns: dict[str, dict[str, None]] = defaultdict(dict)
+    for path in paths:
+        patterns[_NUMBER.sub("*", path)][path] = None
+    return [_folded(pattern, list(members)) for pattern, members in patterns.items()]
+
+
+def _folded(pattern: str, members: Sequence[str]) -> str:
+    if len(members) == 1:
+        return members[0]
+    numbers = [sorted(set(map(int, column))) for column in zip(*map(_NUMBER.findall, members), strict=True)]
+    varying = [column for column in numbers if len(column) > 1]
+    shown = iter(numbers)
+    if len(varying) == 1 and varying[0] == list(range(varying[0][0], varying[0][-1] + 1)):
+        pattern = re.sub(r"\*", lambda _: _range(next(shown)), pattern)
+    return f"{pattern} {times(len(members))}"
+
+
+def _range(numbers: Sequence[int]) -> str:
+    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}…{numbers[-1]}"
+
+
+def modules_text(paths: Iterable[str], most: int = 2) -> str:
+    """Return the first of the modules, and how many more there are."""
+    return first(folded_modules(paths), most)
+
+
+def first(texts: Sequence[str], most: int) -> str:
+    """Return the first of some texts, and how many more there are: `a, b +3`."""
+    more = f" +{len(texts) - most:,}" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def lines_of(lineages: Iterable[Lineage]) -> tuple[SourceLine, ...]:
+    """Return the user's lines that launches work for, each once, file by file."""
+    found = {(at.file, at.line): at for one in lineages for at in one.lines}
+    return tuple(found[place] for place in sorted(found))
+
+
+@dataclass(slots=True)
+class _Work:
+    """What is done for one op of the user's."""
+
+    origins: dict[int, Origin] = field(default_factory=dict)
+    nodes: dict[str, dict[str, None]] = field(default_factory=lambda: defaultdict(dict))  # by ATen op
+
+
+_Modules = dict[str, dict[tuple[Role, str], _Work]]  # by modules, then by what is done for which op
+
+
+def branches(lineages: Iterable[Lineage]) -> tuple[Branch, ...]:
+    """Return from line to module to torch op to ATen op to node what launches do; for layers that are alike once."""
+    places: dict[tuple[str, int], SourceLine] = {}
+    found: dict[tuple[str, int], _Modules] = {}
+    for lineage in lineages:
+        for node in lineage.strands:
+            for origin in node.origins:
+                at = origin.line or SourceLine("", 0)
+                key = (at.file, at.line)
+                places.setdefault(key, at)
+                modules = found.setdefault(key, {}).setdefault(_NUMBER.sub("*", origin.module), {})
+                work = modules.setdefault((node.role, words.op_name(origin.target)), _Work())
+                work.origins[origin.number] = origin
+                if node.node is not None:
+                    work.nodes[words.op_name(node.node.original_aten or node.node.target)][node.name] = None
+    return tuple(_line_branch(places[key], modules) for key, modules in found.items())
+
+
+def _line_branch(at: SourceLine, modules: _Modules) -> Branch:
+    where: Part = At(at, Tone.STRONG) if at.file else strong("a line that torch does not tell")
+    children: list[Branch] = []
+    for path, listed in modules.items():
+        own = tuple(_work_branch(role, target, work) for (role, target), work in listed.items())
+        children += [Branch(_modules_parts(listed), own, limit=1)] if path else own
+    return Branch((where, "  ", code(at.code.strip())), tuple(children), limit=1)
+
+
+def _modules_parts(listed: Mapping[tuple[Role, str], _Work]) -> tuple[Part, ...]:
+    origins = [origin for work in listed.values() for origin in work.origins.values()]
+    kinds = ", ".join(dict.fromkeys(origin.module_type for origin in origins if origin.module_type))
+    return first(folded_modules(origin.module for origin in origins), _MODULES), quiet(f"  {kinds}")
+
+
+def _work_branch(role: Role, target: str, work: _Work) -> Branch:
+    several = f" {times(len(work.origins))}" if len(work.origins) > 1 else ""
+    head = words.ROLES[role].format(target or "this line") + several
+    ops = "; ".join(f"{op}: {first(list(names), _NODES)}" for op, names in work.nodes.items())
+    return Branch((head, quiet(f" → {ops}") if ops else ""), limit=3)
+
+
+def unlinked(lineages: Iterable[Lineage]) -> list[str]:
+    """Return the nodes that lead to no line."""
+    found = [name for one in lineages for name in (*(s.name for s in one.strands if not s.origins), *one.lost)]
+    return list(dict.fromkeys(found))
