@@ -193,6 +193,15 @@ def test_a_timed_event_tells_the_year_and_the_zone(log):
     assert [event.at for event in events] == pytest.approx([stamp - 1.123, stamp])
 
 
+@pytest.mark.parametrize("hours", [5.5, 5.75, 12.75, -3.5, 0.0])
+def test_zones_differ_by_quarters_of_an_hour(log, hours):
+    # What was said before the first timed event was said up to some minutes earlier.
+    stamp = 1795203000.123 + 9 * 3600
+    local = time.strftime("%m%d %H:%M:%S", time.gmtime(stamp + hours * 3600))
+    events, _ = log(span("dynamo", "B", ts=stamp * 1e6).replace("1121 04:30:00.123000", f"{local}.123000"))
+    assert [event.at for event in events] == pytest.approx([stamp])
+
+
 @pytest.fixture
 def in_utc(monkeypatch):
     monkeypatch.setenv("TZ", "UTC")

@@ -209,6 +209,21 @@ def test_what_a_resume_function_passed_does_not_begin_at_the_functions_start():
     }
 
 
+def test_a_call_on_the_line_where_a_resume_function_begins_was_passed_too():
+    # The rest of a line is the resume function's: what it calls there was traced before it broke further down.
+    rest = compiled(1, ("outer", 6), function="torch_dynamo_resume_in_outer_at_6")
+    gave_up = broke(1, BRANCH, ("outer", 9), outcome=SKIPPED)
+    way = ("outer", 6), ("middle", 15)
+    below = broke(2, LOST, *way, ("inner", 17))
+    assert cards(gave_up, below, frames=[OUTER, rest, compiled(2, *way, ("inner", 16))]) == {9: (1, 2)}
+
+
+def test_what_is_called_on_the_very_line_that_broke_need_not_have_been_reached():
+    gave_up = broke(0, BRANCH, ("outer", 2), outcome=SKIPPED)
+    below = broke(1, LOST, ("outer", 2), ("inner", 17))
+    assert cards(gave_up, below, frames=[OUTER, compiled(1, ("outer", 2), ("inner", 16))]) == {2: (1, 1), 17: (1, 1)}
+
+
 def test_two_breaks_of_one_function_are_two():
     first, second = broke(0, ITEM, ("inner", 17)), broke(1, LOST, ("inner", 18))
     frames = [compiled(0, ("inner", 16)), compiled(1, ("inner", 17), function="torch_dynamo_resume_in_inner_at_17")]

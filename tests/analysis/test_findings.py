@@ -165,9 +165,9 @@ def test_a_cache_that_refuses_a_graph_is_a_minor_finding_with_its_reason():
 
 
 def test_three_graphs_of_a_few_ops_are_a_finding_only_where_breaks_made_them():
-    def program(*breaks):
+    def program(*breaks, ops=(2, 2, 2)):
         frames = [samples.compilation(0), *(resumed(at) for at in (20, 30))]
-        graphs = tuple(samples.graph(c.compile_id, GraphStage.DYNAMO, 2) for c in frames)
+        graphs = tuple(samples.graph(c.compile_id, GraphStage.DYNAMO, n) for c, n in zip(frames, ops, strict=True))
         return Recording(compilations=tuple(frames), graphs=graphs, graph_breaks=breaks)
 
     def resumed(at):
@@ -176,6 +176,9 @@ def test_three_graphs_of_a_few_ops_are_a_finding_only_where_breaks_made_them():
 
     cut = samples.graph_break(0, samples.PRINTING, 20, "print()")
     assert TinyGraphs in kinds(program(cut))
+    assert TinyGraphs in kinds(program(cut, ops=(3, 1, 3)))
+    assert TinyGraphs not in kinds(program(cut, ops=(3, 3, 4)))
+    assert TinyGraphs not in kinds(program(cut, ops=(90, 3, 3)))
     alone = Recording(
         compilations=(samples.compilation(0),), graphs=(samples.graph(samples.compile_id(0), GraphStage.DYNAMO, 2),)
     )

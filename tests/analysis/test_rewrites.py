@@ -185,6 +185,23 @@ def f(x, big=False):
         x = x - 1
     return x
 """,
+    "elif with item": """
+def f(x, big=False):
+    if big:
+        x = x * 100
+    elif x.sum().item() > 0:
+        x = x + 1
+    return x
+""",
+    "elif that returns": """
+def f(x, big=False):
+    if big:
+        return x * 100
+    elif x.sum().item() > 0:
+        return x + 1
+    else:
+        return x - 1
+""",
     "and, or": """
 def f(x):
     if x.sum() > 0 and (x.max() < 20 or not x.min() < 0):
@@ -724,6 +741,20 @@ NONE = {
     "loop that counts by an attribute": (
         BRANCH, "if",
         "def f(self, x):\n    for self.i in range(3):\n        x = x + 1\n        if x.sum() > 9:\n            break\n    return x\n",
+    ),
+    "elif that only raises": (
+        ITEM, "elif", "def f(x, n):\n    if n:\n        x = x + 1\n    elif x.sum().item() > 0:\n        raise ValueError\n    return x\n",
+    ),
+    "elif that returns before the end": (
+        ITEM, "elif", "def f(x, n):\n    if n:\n        x = x + 1\n    elif x.sum().item() > 0:\n        return x - 1\n    return x\n",
+    ),
+    "elif of calls": (
+        ITEM, "elif",
+        "def f(x, n):\n    if n:\n        x = x + 1\n    elif x.sum().item() > 0:\n        x = g(x)\n    else:\n        x = h(x)\n    return x\n",
+    ),
+    "elif that ends a loop": (
+        ITEM, "elif",
+        "def f(x, n):\n    for _ in range(3):\n        x = x + 1\n        if n:\n            x = x * 2\n        elif x.sum().item() > 9:\n            break\n    return x\n",
     ),
     "a number for a size": (ITEM, "item", "def f(x):\n    n = (x > 0).sum().item()\n    return x[:n]\n"),
     "a number returned": (ITEM, "item", "def f(x):\n    return x.sum().item()\n"),

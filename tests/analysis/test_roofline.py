@@ -71,6 +71,10 @@ def recording(*kernels: Kernel, mode: str = "default", graphs: tuple[Graph, ...]
         (8_000, 100.0, Bound.NEITHER, 8.0, 92.0),
         (8_000, 7.0, Bound.MEMORY, 8.0, 0.0),  # a cache served it
         (100, 2.1, Bound.LAUNCH, 2.0, 0.1),
+        (100, 4.4, Bound.LAUNCH, 2.0, 2.4),  # the shortest launch twice, and a quarter for noise
+        (100, 4.6, Bound.NEITHER, 2.0, 2.6),
+        (2_000, 2.1, Bound.LAUNCH, 2.0, 0.1),
+        (2_500, 2.75, Bound.MEMORY, 2.5, 0.25),
         (100, 40.0, Bound.NEITHER, 2.0, 38.0),
         (None, 10.0, Bound.UNKNOWN, None, 0.0),
     ],

@@ -14,6 +14,8 @@ from compiler_lens.cli import _parser
         "graph r.clens --stage kernels 0/0 -o k.svg",
         "graph --stage kernels r.clens -o k.svg 0/0",
         "graph --stag=kernels r.clens -ok.svg 0/0",
+        "graph r.clens --stag kernels -o k.svg 0/0",
+        "graph r.clens --stag kernels --out k.svg 0/0",
         "graph --stage kernels -o k.svg -- r.clens 0/0",
         "graph --stage kernels r.clens -o k.svg -- 0/0",
     ],
@@ -32,6 +34,19 @@ def test_in_show_too(words):
 def test_what_is_a_scripts_own_stays_in_its_place():
     args = _parser().parse_args(["run", "-o", "r.clens", "train.py", "--epochs", "3", "-o", "x"])
     assert (args.output, args.command) == ("r.clens", ["train.py", "--epochs", "3", "-o", "x"])
+
+
+@pytest.mark.parametrize("own", ["--out", "--mod", "--stri", "--no-rep"])
+def test_an_option_of_a_script_is_not_the_beginning_of_one_of_ours(own):
+    args = _parser().parse_args(["run", "train.py", own, "x"])
+    assert (args.output, args.module, args.strict, args.no_report) == (None, False, False, False)
+    assert args.command == ["train.py", own, "x"]
+
+
+def test_ours_are_not_abbreviated_before_a_script(capsys):
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["run", "--out", "r.clens", "train.py"])
+    assert "--out" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -215,6 +215,19 @@ def test_parts_of_a_product_belong_to_it() -> None:
     assert times(found) == {("extern_kernels.mm", 0): [6.0], ("extern_kernels.mm", 1): [4.0]}
 
 
+def test_what_is_cleared_before_a_reduction_begins_a_call_of_its_own() -> None:
+    # The reduction behind a cleared workspace is not the last part of the product before.
+    ran = ("gemm", "Memset (Device)", "splitKreduce_kernel")
+    found = match([replay(*ran)], [code()], [library("extern_kernels.mm", 1, 2)])
+    assert times(found) == {("extern_kernels.mm", 0): [1.0], ("extern_kernels.mm", 1): [5.0]}
+
+
+def test_a_reduction_before_any_product_and_a_clearing_behind_the_last_are_somebodys() -> None:
+    ran = ("splitKreduce_kernel", "gemm", "Memset (Device)")
+    found = match([replay(*ran)], [code()], [library("extern_kernels.mm", 1, 2, 3)])
+    assert times(found) == {("extern_kernels.mm", n): [n + 1.0] for n in range(3)}
+
+
 def test_library_calls_are_known_by_the_names_of_their_ops() -> None:
     one = launched(("aten::fill_", ("fill",)), ("aten::addmm", ("gemm", "reduce")), ("aten::topk", ("sort",)))
     found = match([one], [code()], [library("extern_kernels.bias_addmm", 1), library("torch.ops.aten.topk.default", 2)])

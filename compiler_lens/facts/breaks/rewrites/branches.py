@@ -104,7 +104,7 @@ def _test(site: Site) -> ast.expr:
 
 def _raise(site: Site, node: ast.Raise, test: str) -> Rewrite | None:
     call = node.exc
-    if call is None or site.edited(node).startswith("elif"):
+    if call is None or site.edited(site.statement).startswith("elif"):
         return None
     message = _message(call.args[0]) if isinstance(call, ast.Call) and call.args else ""
     inverse = test[2:-1] if test.startswith("~(") and _closes_at_end(test) else f"~({test})"
