@@ -122,9 +122,9 @@ SHAPES: Sequence[tuple[str, Callable[[int], Recording]]] = (
 def ask_everything(provenance: Provenance) -> None:
     """Every module and every line once."""
     for module in provenance.modules:
-        provenance.ties(provenance.in_module(module).direct)
+        provenance.launches_of(provenance.in_module(module).direct)
     for at in {(o.line.file, o.line.line) for o in provenance.origins if o.line}:
-        provenance.ties(provenance.at_line(*at).direct)
+        provenance.launches_of(provenance.at_line(*at).direct)
 
 
 def print_growth(make: Callable[[int], Recording], sizes: Sequence[int]) -> None:

@@ -104,8 +104,8 @@ def test_pairs_left_apart_are_of_two_launches():
         ("op2", "op9", "", "x 1"),
     ]
     nodes = fusion(node("op0"), node("op1"), node("op2"), apart=apart)
-    _, refusals = join_fusion(kernels, [told(("a", "op0"), ("cpp", "op1 op2"))], [nodes])
-    assert refusals == (UnfusedPair(ID, Direction.FORWARD, "op0", "op1", "why", access("buf0 8")),)
+    _, unfused = join_fusion(kernels, [told(("a", "op0"), ("cpp", "op1 op2"))], [nodes])
+    assert unfused == (UnfusedPair(ID, Direction.FORWARD, "op0", "op1", "why", access("buf0 8")),)
 
 
 def test_output_codes_of_one_compilation_are_kept_apart_by_their_order():

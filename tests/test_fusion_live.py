@@ -113,7 +113,7 @@ def test_a_launch_tells_what_it_moves(runs: dict[str, Seen]) -> None:
 def test_a_warm_run_knows_the_same(runs: dict[str, Seen]) -> None:
     cold, warm = runs["cold"].recording, runs["warm"].recording
     assert any(answer.result is CacheResult.HIT for answer in warm.caches)
-    assert warm.refusals == cold.refusals != ()
+    assert warm.unfused == cold.unfused != ()
     for direction in (Direction.FORWARD, Direction.BACKWARD):
         assert launches(warm, direction) == launches(cold, direction)
     assert [code.key for code in warm.output_codes] == [code.key for code in cold.output_codes]
@@ -125,8 +125,8 @@ def test_a_product_between_two_kernels_and_loops_in_different_orders_are_told(ru
     forward = [pair for pair in unfused(recording) if pair.code.direction is Direction.FORWARD]
     assert {(pair.reason, pair.library) for pair in forward} == {(Reason.LIBRARY, Library.PRODUCT)}
     (apart,) = [pair for pair in unfused(recording) if pair.reason is not Reason.LIBRARY]
-    assert (apart.reason, apart.refusal.reason) == (Reason.DIFFERENT_ORDER, "no shared data")
-    assert apart.refusal.shared == (BufferAccess("buf5", TENSOR),)
+    assert (apart.reason, apart.unfused.reason) == (Reason.DIFFERENT_ORDER, "no shared data")
+    assert apart.unfused.shared == (BufferAccess("buf5", TENSOR),)
     assert (apart.first.kernel.direction, apart.second.kernel.aten) == (Direction.BACKWARD, ("aten.sum",))
 
 
@@ -145,7 +145,7 @@ def test_tuples_concatenations_and_parts_are_shared_as_they_are(runs: dict[str, 
 
 def test_a_cache_that_was_filled_without_us_is_said_to_lack_it(runs: dict[str, Seen]) -> None:
     recording = runs["foreign"].recording
-    assert recording.refusals == ()
+    assert recording.unfused == ()
     assert recording.kernels
     assert not any(launch.ops or launch.reads for kernel in recording.kernels for launch in kernel.launches)
     assert any("what launches read and write" in fact.fact for fact in recording.unavailable)

@@ -57,8 +57,8 @@ def test_each_launch_belongs_to_its_layer(recording: Recording) -> None:
             forward[one.kernel.kind, layers.pop()] += 1
     for i in range(LAYERS):
         assert forward[KernelKind.EXTERN, str(i)] == forward[KernelKind.CPP, str(i)] == 1
-        ties = provenance.ties(provenance.in_module(f"layers.{i}").every)
-        both = {tie.lineage.kernel.direction for tie in ties}
+        matches = provenance.launches_of(provenance.in_module(f"layers.{i}").every)
+        both = {match.lineage.kernel.direction for match in matches}
         assert both == {Direction.FORWARD, Direction.BACKWARD}
 
 
@@ -66,10 +66,10 @@ def test_the_layers_line_is_found_from_every_launch_and_finds_every_launch(recor
     provenance = Provenance.of(recording)
     line = Layer.forward.__code__.co_firstlineno + 1
     assert {at.line for one in provenance.lineages for at in one.lines} == {line}
-    ties = provenance.ties(provenance.at_line(__file__, line).direct)
-    assert len(ties) == len(provenance.lineages)
-    roles = Counter(tie.role for tie in ties if tie.lineage.kernel.direction is Direction.BACKWARD)
+    matches = provenance.launches_of(provenance.at_line(__file__, line).direct)
+    assert len(matches) == len(provenance.lineages)
+    roles = Counter(match.role for match in matches if match.lineage.kernel.direction is Direction.BACKWARD)
     assert set(roles) == {Role.DIFFERENTIATES}
     calls = provenance.at_line(__file__, Net.forward.__code__.co_firstlineno + 2)
     assert not calls.direct
-    assert len(provenance.ties(calls.calls)) == len(ties)
+    assert len(provenance.launches_of(calls.calls)) == len(matches)

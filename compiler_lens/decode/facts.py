@@ -132,7 +132,7 @@ class Fusion:
     compile_id: CompileId
     direction: Direction
     nodes: tuple[FinalNode, ...]
-    apart: tuple[tuple[str, str, str, tuple[BufferAccess, ...]], ...]  # the first op of each, torch's reason, shared
+    unfused: tuple[tuple[str, str, str, tuple[BufferAccess, ...]], ...]  # the first op of each, torch's reason, shared
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,7 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
     codes = number_output_codes(found.of(OutputCode), found.of(CodeKey))
     told = found.of(KernelNodes)
     kernels_told = in_bodies(join_kernels(found.of(Kernel), told, found.of(TritonTuning)), graphs, codes)
-    kernels_joined, refusals = join_fusion(kernels_told, told, found.of(Fusion))
+    kernels_joined, unfused = join_fusion(kernels_told, told, found.of(Fusion))
     return Recording(
         environment=environments[-1] if environments else Environment(),
         compilations=compilations + tuple(found.of(Compilation)),
@@ -147,7 +147,7 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
         decompositions=decompositions(graphs),
         output_codes=codes,
         kernels=kernels_joined,
-        refusals=refusals,
+        unfused=unfused,
         profiles=tuple(found.of(Profile)),
         autotunes=tuple(found.of(AutotuneResult)),
         cudagraphs=join_cudagraphs(_cudagraph_outcomes(found), graphs, codes, kernels_joined),

@@ -27,15 +27,15 @@ def join_fusion(
     places: dict[Place, list[int]] = defaultdict(list)
     for index, kernel in enumerate(kernels):
         places[place_of(kernel)].append(index)
-    joined, refusals = list(kernels), []
+    joined, unfused = list(kernels), []
     for place in [place for place in finals if place in calls]:
         here = {index: joined[index] for index in places[place]}
         nodes = _computed(finals[place])
         ops, known = _filled(here, _told_ops(here, calls[place]), nodes), _Known(nodes)
         for index, kernel in here.items():
             joined[index] = _with_ops(kernel, index, ops, known)
-        refusals += _refusals(here, ops, finals[place])
-    return tuple(joined), tuple(refusals)
+        unfused += _unfused(here, ops, finals[place])
+    return tuple(joined), tuple(unfused)
 
 
 class _Known:
@@ -124,11 +124,11 @@ def _rows(sizes: Mapping[str, int]) -> Accesses:
     return tuple(BufferAccess(name, size or None) for name, size in sizes.items())
 
 
-def _refusals(kernels: Mapping[int, Kernel], ops: Mapping[Spot, Ops], fusion: Fusion) -> list[UnfusedPair]:
+def _unfused(kernels: Mapping[int, Kernel], ops: Mapping[Spot, Ops], fusion: Fusion) -> list[UnfusedPair]:
     spots = {op: spot for spot, listed in ops.items() for op in listed}
     any_kernel = next(iter(kernels.values()))
     return [
         UnfusedPair(any_kernel.compile_id, any_kernel.direction, first, second, reason, shared, any_kernel.ordinal)
-        for first, second, reason, shared in fusion.apart
+        for first, second, reason, shared in fusion.unfused
         if first in spots and second in spots and spots[first] != spots[second]
     ]

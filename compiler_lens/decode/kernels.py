@@ -28,11 +28,11 @@ def read_fusion(event: Event, compile_id: CompileId, _files: Mapping[int, str]) 
             FinalNode(tuple(map(str, ops)), str(kind), _accesses(reads), _accesses(writes))
             for ops, kind, reads, writes in event.meta["nodes"]
         )
-        apart = tuple(
+        unfused = tuple(
             (str(first), str(second), str(reason), _accesses(shared))
             for first, second, reason, shared in event.meta["refusals"]
         )
-        return (Fusion(compile_id, Direction(event.meta["part"]), nodes, apart),)
+        return (Fusion(compile_id, Direction(event.meta["part"]), nodes, unfused),)
     except (KeyError, TypeError, ValueError) as error:
         raise PayloadError(f"fusion of an unknown shape: {error!r}") from error
 

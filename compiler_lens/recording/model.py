@@ -660,7 +660,7 @@ class Recording:
     decompositions: tuple[Decomposition, ...] = ()
     output_codes: tuple[OutputCode, ...] = ()
     kernels: tuple[Kernel, ...] = ()
-    refusals: tuple[UnfusedPair, ...] = ()
+    unfused: tuple[UnfusedPair, ...] = ()
     profiles: tuple[Profile, ...] = ()
     autotunes: tuple[AutotuneResult, ...] = ()
     cudagraphs: tuple[CudagraphOutcome, ...] = ()

@@ -176,20 +176,20 @@ def _lineage(lineage: Lineage) -> Data:
         "trust": lineage.trust,
         "lines": lineage.lines,
         "modules": lineage.modules,
-        "nodes": [_strand(strand) for strand in lineage.strands],
+        "nodes": [_traced(traced) for traced in lineage.nodes],
         "lost": lineage.lost,
     }
 
 
-def _strand(strand: NodeProvenance) -> Data:
+def _traced(traced: NodeProvenance) -> Data:
     return {
-        "name": strand.name,
-        "target": strand.node.target if strand.node else None,
-        "aten_node": strand.aten or None,
-        "original_aten": strand.node.original_aten if strand.node else None,
-        "role": strand.role,
-        "trust": strand.trust,
-        "origins": [_origin(origin) for origin in strand.origins],
+        "name": traced.name,
+        "target": traced.node.target if traced.node else None,
+        "aten_node": traced.aten or None,
+        "original_aten": traced.node.original_aten if traced.node else None,
+        "role": traced.role,
+        "trust": traced.trust,
+        "origins": [_origin(origin) for origin in traced.origins],
     }
 
 

@@ -74,5 +74,5 @@ def test_kernels_that_read_a_result_are_not_said_to_compute_it_again():
     assert backward.code.direction is Direction.BACKWARD
     # triton_red_fused_gelu_gelu_backward_sum_view_5 loads the gradient of gelu and sums it up: no erf, no mul.
     assert {one.node for one in backward.repeated} == {"convert_element_type_38", "add_2", "sub_1", "mul_2"}
-    names = {side.kernel.name.rpartition("_")[2] for one in backward.repeated for side in one.sides}
+    names = {side.kernel.name.rpartition("_")[2] for one in backward.repeated for side in one.launches}
     assert names == {"6", "10"}  # both load primals_1, addmm_1, getitem_12 and rsqrt_1

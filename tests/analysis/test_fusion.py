@@ -45,12 +45,12 @@ def accesses(names, size=8):
     return tuple(BufferAccess(name, size) for name in names.split())
 
 
-def refusal(first, second, reason="", shared="x", size=8):
+def unfused_pair(first, second, reason="", shared="x", size=8):
     return UnfusedPair(ID, Direction.FORWARD, first, second, reason, accesses(shared, size))
 
 
-def recording(kernels, refusals, **fields):
-    return Recording(kernels=tuple(kernels), refusals=tuple(refusals), **fields)
+def recording(kernels, unfused, **fields):
+    return Recording(kernels=tuple(kernels), unfused=tuple(unfused), **fields)
 
 
 MM = kernel("extern_kernels.mm", "op1", kind=KernelKind.EXTERN)
@@ -59,40 +59,40 @@ REDUCTION = kernel("triton_red_1", "op3 op4", reads="x buf2")
 
 
 def test_torchs_word_is_the_reason_between_two_kernels_of_inductors():
-    (pair,) = unfused(recording([POINTWISE, REDUCTION], [refusal("op2", "op3", "exceeds max fusion")]))
+    (pair,) = unfused(recording([POINTWISE, REDUCTION], [unfused_pair("op2", "op3", "exceeds max fusion")]))
     assert (pair.reason, pair.library, pair.bytes) == (Reason.TOO_MANY_OPS, None, 8)
     assert (pair.first.kernel, pair.second.kernel, pair.second.launch.line) == (POINTWISE, REDUCTION, 1)
 
 
 def test_a_librarys_call_is_the_reason_whatever_torch_says():
-    (pair,) = unfused(recording([MM, REDUCTION], [refusal("op1", "op3", "no shared data")]))
+    (pair,) = unfused(recording([MM, REDUCTION], [unfused_pair("op1", "op3", "no shared data")]))
     assert (pair.reason, pair.library) == (Reason.LIBRARY, Library.PRODUCT)
 
 
 def test_two_calls_of_libraries_are_a_reason_of_their_own():
     other = kernel("aten.convolution", "op2", kind=KernelKind.EXTERN)
-    (pair,) = unfused(recording([MM, other], [refusal("op1", "op2")]))
+    (pair,) = unfused(recording([MM, other], [unfused_pair("op1", "op2")]))
     assert (pair.reason, pair.library) == (Reason.LIBRARIES, None)
 
 
 def test_a_part_of_a_concatenation_is_not_read_by_its_own_name():
-    (pair,) = unfused(recording([POINTWISE, REDUCTION], [refusal("op2", "op3", shared="buf7")]))
+    (pair,) = unfused(recording([POINTWISE, REDUCTION], [unfused_pair("op2", "op3", shared="buf7")]))
     assert pair.reason is Reason.JOINED
 
 
 def test_a_kernel_of_the_users_is_the_reason():
     own = kernel("mine_0", "op1", kind=KernelKind.USER)
-    (pair,) = unfused(recording([own, POINTWISE], [refusal("op1", "op2")]))
+    (pair,) = unfused(recording([own, POINTWISE], [unfused_pair("op1", "op2")]))
     assert pair.reason is Reason.USER_KERNEL
 
 
 def test_a_product_that_autotuning_chose_is_told_apart():
     choices = (AutotuneChoice("mm", KernelKind.EXTERN, 1.0), AutotuneChoice("triton_mm_0", KernelKind.TEMPLATE, 2.0))
     tuned = AutotuneResult(ID, "mm", (), choices)
-    (pair,) = unfused(recording([MM, POINTWISE], [refusal("op1", "op2")], autotunes=(tuned,)))
+    (pair,) = unfused(recording([MM, POINTWISE], [unfused_pair("op1", "op2")], autotunes=(tuned,)))
     assert pair.library is Library.CHOSEN
     only = replace(tuned, choices=choices[:1])
-    (pair,) = unfused(recording([MM, POINTWISE], [refusal("op1", "op2")], autotunes=(only,)))
+    (pair,) = unfused(recording([MM, POINTWISE], [unfused_pair("op1", "op2")], autotunes=(only,)))
     assert pair.library is Library.PRODUCT
 
 
@@ -121,37 +121,41 @@ def test_why_a_call_is_a_librarys(name, kind, library):
 
 def test_layers_fold_and_the_costliest_comes_first():
     kernels = [kernel(f"triton_poi_fused_add_{n}", f"op{n}", reads="x") for n in range(6)]
-    pairs = [refusal(f"op{n}", f"op{n + 1}", "no shared data", f"buf{n}", 8 + n) for n in range(0, 6, 2)]
+    pairs = [unfused_pair(f"op{n}", f"op{n + 1}", "no shared data", f"buf{n}", 8 + n) for n in range(0, 6, 2)]
     pairs = [replace(pair, shared=(*pair.shared, *accesses("x"))) for pair in pairs]
-    found = causes(unfused(recording(kernels, [*pairs, refusal("op1", "op2", "", "y", 500)])))
-    assert [(cause.reason, len(cause.alike), len(cause.pairs)) for cause in found] == [
+    found = causes(unfused(recording(kernels, [*pairs, unfused_pair("op1", "op2", "", "y", 500)])))
+    assert [(cause.reason, len(cause.groups), len(cause.pairs)) for cause in found] == [
         (Reason.JOINED, 1, 1),
         (Reason.DIFFERENT_ORDER, 1, 3),
     ]
-    assert [pair.bytes for pair in found[1].alike[0].pairs] == [20, 18, 16]
+    assert [pair.bytes for pair in found[1].groups[0].pairs] == [20, 18, 16]
 
 
 def test_a_read_is_saved_once():
-    pairs = [refusal("op1", "op3"), refusal("op2", "op3"), refusal("op1", "op2")]
+    pairs = [unfused_pair("op1", "op3"), unfused_pair("op2", "op3"), unfused_pair("op1", "op2")]
     kernels = [kernel("a", "op1"), POINTWISE, REDUCTION]
     assert saved(unfused(recording(kernels, pairs))) == 16
 
 
 def test_two_launches_are_one_pair_however_many_of_their_ops_share_memory():
     """A C++ kernel has several ops of the scheduler's that read the same buffer."""
-    told = [refusal("op1", "op3", size=32), refusal("op1", "op4", size=32), refusal("op1", "op4", "why", "x y")]
+    told = [
+        unfused_pair("op1", "op3", size=32),
+        unfused_pair("op1", "op4", size=32),
+        unfused_pair("op1", "op4", "why", "x y"),
+    ]
     (pair,) = unfused(recording([MM, REDUCTION], told))
-    assert [(access.name, access.bytes) for access in pair.refusal.shared] == [("x", 32), ("y", 8)]
-    assert (pair.bytes, saved([pair]), pair.refusal.reason) == (40, 40, "why")
+    assert [(access.name, access.bytes) for access in pair.unfused.shared] == [("x", 32), ("y", 8)]
+    assert (pair.bytes, saved([pair]), pair.unfused.reason) == (40, 40, "why")
 
 
 def test_what_a_launch_reads_is_saved_once_also_by_several_of_its_ops():
     kernels = [kernel("a", "op1"), POINTWISE, REDUCTION]
-    assert saved(unfused(recording(kernels, [refusal("op1", "op3"), refusal("op2", "op4")]))) == 8
+    assert saved(unfused(recording(kernels, [unfused_pair("op1", "op3"), unfused_pair("op2", "op4")]))) == 8
 
 
 def test_neighbours_are_those_of_the_kernels_own_launches():
-    pairs = [refusal("op1", "op2", size=4), refusal("op2", "op3"), refusal("op1", "op3")]
+    pairs = [unfused_pair("op1", "op2", size=4), unfused_pair("op2", "op3"), unfused_pair("op1", "op3")]
     found = neighbours(recording([MM, POINTWISE, REDUCTION], pairs), [1])
     assert [(pair.first.kernel.name, pair.second.kernel.name) for pair in found[1]] == [
         ("triton_poi_0", "triton_red_1"),
@@ -160,7 +164,7 @@ def test_neighbours_are_those_of_the_kernels_own_launches():
 
 
 def test_a_selection_leaves_other_compilations_out():
-    told = recording([MM, POINTWISE], [refusal("op1", "op2")])
+    told = recording([MM, POINTWISE], [unfused_pair("op1", "op2")])
     assert unfused(told, Selection(ids=frozenset({CompileId(1, 0)}))) == ()
     assert fusion(told, Selection(ids=frozenset({CompileId(1, 0)}))) == ()
     assert len(fusion(told, Selection(ids=frozenset({ID})))) == 1
@@ -177,7 +181,7 @@ def test_ops_computed_again_are_told_and_steps_of_a_reduction_are_not():
     graph = Graph(ID, GraphStage.POST_GRAD, "", nodes)
     kernels = [kernel(name, op, nodes="add sum_1 view", reads="x") for name, op in (("a", "op0"), ("b", "op1"))]
     (code,) = fusion(recording([*kernels, kernel("c", "op2", nodes="mul")], [], graphs=(graph,)))
-    assert [(one.node, len(one.sides)) for one in code.repeated] == [("add", 2)]
+    assert [(one.node, len(one.launches)) for one in code.repeated] == [("add", 2)]
     assert (code.ops, code.launches, code.rematerialized) == (3, 3, ())
 
 
@@ -227,7 +231,7 @@ PROFILED = sorted((Path(__file__).parent.parent / "gpu/data").glob("*-profiled.c
 
 def computed_nodes(lineages, code):
     of_code = [one for one in lineages if one.kernel.code_id == code]
-    return {strand.name for one in of_code for strand in one.strands if not strand.is_view}
+    return {traced.name for one in of_code for traced in one.nodes if not traced.is_view}
 
 
 @pytest.mark.parametrize("path", PROFILED, ids=lambda path: path.name.partition(".")[0])
@@ -247,7 +251,7 @@ def test_on_a_gpu_every_launch_has_ops_of_its_own_and_says_what_it_moves(path):
         assert code.causes
         assert not {cause.reason for cause in code.causes} & {Reason.OTHER, Reason.NO_KERNEL}
     assert sum(code.launches for code in fusion(told)) == sum(len(k.launches) for k in told.kernels)
-    assert len(unfused(told)) == len(told.refusals)
+    assert len(unfused(told)) == len(told.unfused)
 
 
 @pytest.mark.parametrize("path", PROFILED, ids=lambda path: path.name.partition(".")[0])
@@ -272,7 +276,7 @@ def test_the_work_grows_with_the_recording_and_not_faster(calls_of):
     def of_size(count):
         ids = [CompileId(n, 0) for n in range(count)]
         kernels = [replace(one, compile_id=i) for i in ids for one in (MM, POINTWISE, REDUCTION)]
-        pairs = [replace(refusal(*pair), compile_id=i) for i in ids for pair in (("op1", "op2"), ("op2", "op3"))]
+        pairs = [replace(unfused_pair(*pair), compile_id=i) for i in ids for pair in (("op1", "op2"), ("op2", "op3"))]
         graphs = tuple(Graph(i, GraphStage.POST_GRAD, "", ()) for i in ids)
         return recording(kernels, pairs, graphs=graphs)
 

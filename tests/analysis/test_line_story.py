@@ -68,7 +68,7 @@ def test_a_line_is_found_by_any_ending_of_its_path():
     whole = story("models.py:25")
     assert whole.asked.line == 25
     assert whole.code == "return x + self.down(F.gelu(self.up(self.norm_2(x))))"
-    assert story("gpu/models.py:25").ties == whole.ties
+    assert story("gpu/models.py:25").launches == whole.launches
 
 
 def test_a_module_is_found_by_its_path_by_self_and_by_its_ending():
@@ -102,13 +102,13 @@ def test_what_is_not_there_is_told_with_what_is(text, told):
 def test_launches_of_a_line_are_told_by_pass_with_their_share():
     found = story("models.py:25")
     forward, backward = found.of_pass(backward=False), found.of_pass(backward=True)
-    assert len(forward) + len(backward) == len(found.ties)
-    assert {tie.lineage.kernel.direction for tie in backward} == {Direction.BACKWARD}
+    assert len(forward) + len(backward) == len(found.launches)
+    assert {match.lineage.kernel.direction for match in backward} == {Direction.BACKWARD}
     assert found.fate is Fate.KERNELS
     shared = {at.line: count for at, count in found.shares}
     assert set(shared) == {22, 24}
-    for tie in found.ties:
-        assert {strand.name for strand in tie.strands} <= {strand.name for strand in tie.lineage.strands}
+    for match in found.launches:
+        assert {traced.name for traced in match.nodes} <= {traced.name for traced in match.lineage.nodes}
 
 
 def test_a_line_that_calls_has_what_it_calls():
@@ -118,7 +118,7 @@ def test_a_line_that_calls_has_what_it_calls():
     dynamo = replace(recording.graphs[0], nodes=(calls,))
     recording = replace(recording, graphs=(dynamo, recording.graphs[1]))
     outer, inner = story("net.py:1", recording), story("net.py:2", recording)
-    assert outer.ties == inner.ties
+    assert outer.launches == inner.launches
     assert (outer.asked.found.direct, outer.inside) == ((), ())
 
 
@@ -127,8 +127,8 @@ def test_what_is_called_on_a_line_with_ops_of_its_own_stays_apart():
     recording = program(op("a", 1, origins=("x1",)), op("b", 2, origins=("x2",)), launches=(("a",), ("b",), ("a", "b")))
     dynamo = replace(recording.graphs[0], nodes=(op("x1", 1), called))
     found = story("net.py:1", replace(recording, graphs=(dynamo, recording.graphs[1])))
-    assert [tie.lineage.launch for tie in found.ties] == [0, 2]
-    assert [tie.lineage.launch for tie in found.inside] == [1]
+    assert [match.lineage.launch for match in found.launches] == [0, 2]
+    assert [match.lineage.launch for match in found.inside] == [1]
 
 
 def test_what_only_looks_at_memory_shares_nothing():

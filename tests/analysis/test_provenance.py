@@ -49,7 +49,7 @@ def places(provenance: Provenance) -> list[tuple]:
             one.trust,
             one.lines,
             one.modules,
-            [s.name for s in one.strands],
+            [s.name for s in one.nodes],
         )
         for one in provenance.lineages
     ]
@@ -65,7 +65,7 @@ def test_lines_find_exactly_the_launches_that_lead_to_them(name):
     backward = set()
     for _, file, number in forward:
         ops = provenance.at_line(file, number).direct
-        found = {id(tie.lineage) for tie in provenance.ties(ops)}
+        found = {id(match.lineage) for match in provenance.launches_of(ops)}
         backward |= {(i, file, number) for i, one in enumerate(provenance.lineages) if id(one) in found}
     assert forward == backward
     assert forward
@@ -77,7 +77,7 @@ def test_modules_find_exactly_the_launches_that_lead_to_them(name):
     forward = {(i, module) for i, one in enumerate(provenance.lineages) for module in one.modules}
     backward = set()
     for module in provenance.modules:
-        found = {id(tie.lineage) for tie in provenance.ties(provenance.in_module(module).direct)}
+        found = {id(match.lineage) for match in provenance.launches_of(provenance.in_module(module).direct)}
         backward |= {(i, module) for i, one in enumerate(provenance.lineages) if id(one) in found}
     assert forward == backward
 
@@ -86,9 +86,9 @@ def test_modules_find_exactly_the_launches_that_lead_to_them(name):
 def test_ties_name_the_nodes_that_tie(name):
     _, provenance = read(name)
     for origin in provenance.origins:
-        for tie in provenance.ties([origin]):
-            assert tie.strands
-            assert all(origin in strand.origins and strand in tie.lineage.strands for strand in tie.strands)
+        for match in provenance.launches_of([origin]):
+            assert match.nodes
+            assert all(origin in traced.origins and traced in match.lineage.nodes for traced in match.nodes)
 
 
 @pytest.mark.parametrize("name", JOURNALS)
@@ -125,30 +125,30 @@ def test_backward_kernels_reach_the_lines_of_the_forward_and_say_so():
     backward = [one for one in provenance.lineages if one.kernel.direction is Direction.BACKWARD]
     assert len(backward) == 30
     for one in backward:
-        roles = {strand.role for strand in one.tied}
+        roles = {traced.role for traced in one.deciding}
         assert roles <= {Role.DIFFERENTIATES, Role.RECOMPUTES}, one.kernel.name
         assert all(at.file.endswith("models.py") for at in one.lines)
-    assert all(any(s.role is Role.DIFFERENTIATES for s in one.tied) for one in backward)
+    assert all(any(s.role is Role.DIFFERENTIATES for s in one.deciding) for one in backward)
     gelu = next(origin for origin in provenance.origins if origin.name == "gelu")
-    again = [tie for tie in provenance.ties([gelu]) if any(s.role is Role.RECOMPUTES for s in tie.strands)]
-    assert {tie.lineage.kernel.direction for tie in again} == {Direction.BACKWARD}
+    again = [match for match in provenance.launches_of([gelu]) if any(s.role is Role.RECOMPUTES for s in match.nodes)]
+    assert {match.lineage.kernel.direction for match in again} == {Direction.BACKWARD}
 
 
-def test_strands_name_the_aten_node_that_they_are():
+def test_nodes_name_the_aten_node_that_they_are():
     recording, provenance = read("gpt-default-cold.clens.gz")
     stages = {Direction.FORWARD: GraphStage.AOT_FORWARD, Direction.BACKWARD: GraphStage.AOT_BACKWARD}
     graphs = {graph.stage: {node.name for node in graph.nodes} for graph in recording.graphs}
-    strands = [(one.kernel.direction, strand) for one in provenance.lineages for strand in one.strands]
-    assert all(not strand.aten or strand.aten in graphs[stages[direction]] for direction, strand in strands)
-    assert sum(bool(strand.aten) for _, strand in strands) / len(strands) > 0.95
-    made_by_passes = [strand.name for _, strand in strands if not strand.aten]
+    traced_nodes = [(one.kernel.direction, traced) for one in provenance.lineages for traced in one.nodes]
+    assert all(not traced.aten or traced.aten in graphs[stages[direction]] for direction, traced in traced_nodes)
+    assert sum(bool(traced.aten) for _, traced in traced_nodes) / len(traced_nodes) > 0.95
+    made_by_passes = [traced.name for _, traced in traced_nodes if not traced.aten]
     assert all("select_scatter" in name for name in made_by_passes)
 
 
 def test_what_a_pass_made_leads_to_what_its_result_goes_into():
     _, provenance = read("oddities-reduce-overhead-cold.clens.gz")
     softmax = next(one for one in provenance.lineages if "prepare_softmax_online" in one.kernel.name)
-    assert [(s.role, [o.name for o in s.origins]) for s in softmax.strands] == [(Role.FEEDS, ["softmax"])]
+    assert [(s.role, [o.name for o in s.origins]) for s in softmax.nodes] == [(Role.FEEDS, ["softmax"])]
 
 
 # -- by hand
@@ -187,10 +187,10 @@ def layers(count: int = 12) -> tuple[Graph, ...]:
 def test_twelve_equal_layers_are_told_apart():
     provenance = built(*layers(), kernels=(kernel(*((f"a{i}",) for i in range(12))),))
     for i in range(12):
-        ties = provenance.ties(provenance.in_module(f"layers.{i}").every)
-        assert [(tie.lineage.launch, tie.lineage.modules) for tie in ties] == [(i, (f"layers.{i}.attn",))]
-    assert len(provenance.ties(provenance.in_module("layers").every)) == 12
-    assert len(provenance.ties(provenance.at_line("/home/user/app/net.py", 5).direct)) == 12
+        matches = provenance.launches_of(provenance.in_module(f"layers.{i}").every)
+        assert [(match.lineage.launch, match.lineage.modules) for match in matches] == [(i, (f"layers.{i}.attn",))]
+    assert len(provenance.launches_of(provenance.in_module("layers").every)) == 12
+    assert len(provenance.launches_of(provenance.at_line("/home/user/app/net.py", 5).direct)) == 12
 
 
 def test_a_module_is_not_one_whose_name_begins_alike():
@@ -244,7 +244,7 @@ def test_nodes_without_an_origin_give_no_link():
 
 def test_without_its_graph_a_kernel_is_lost_and_not_guessed():
     (one,) = built(graph(GraphStage.DYNAMO, op("a")), kernels=(kernel(("a",)),)).lineages
-    assert (one.strands, one.lost, one.trust) == ((), ("a",), Trust.UNKNOWN)
+    assert (one.nodes, one.lost, one.trust) == ((), ("a",), Trust.UNKNOWN)
 
 
 def test_a_line_alone_is_taken_from_the_graphs_text_but_not_for_a_sum_of_gradients():
@@ -261,10 +261,10 @@ def test_what_it_feeds_counts_only_where_a_launch_computes_nothing_else():
     made = op("made", 0)
     lowered = graph(GraphStage.POST_GRAD, made, op("a", 1, "made", origins=("x",)), op("b", 2, origins=("y",)))
     alone, both = built(dynamo, lowered, kernels=(kernel(("made",), ("made", "b")),)).lineages
-    assert (alone.lines, alone.tied[0].role) == ((at(1),), Role.FEEDS)
+    assert (alone.lines, alone.deciding[0].role) == ((at(1),), Role.FEEDS)
     assert both.lines == (at(2),)
-    ties = built(dynamo, lowered, kernels=(kernel(("made", "b")),))
-    assert ties.ties(ties.at_line(at(1).file, 1).direct) == ()
+    made = built(dynamo, lowered, kernels=(kernel(("made", "b")),))
+    assert made.launches_of(made.at_line(at(1).file, 1).direct) == ()
 
 
 def test_what_feeds_half_the_graph_says_nothing():
@@ -332,8 +332,8 @@ def test_a_comment_names_dynamo_nodes_and_an_ambiguous_name_names_none():
     launches = tuple(Launch(i, (), source_nodes=(name,)) for i, name in enumerate(("x", "y", "g", "nobody")))
     commented = Kernel(ID, Direction.BACKWARD, "k", KernelKind.TRITON, launches=launches)
     x, y, g, nobody = built(dynamo, lowered, kernels=(commented,)).lineages
-    assert (x.lines, x.trust, x.tied[0].role) == ((at(1),), Trust.TEXT, Role.RECOMPUTES)
-    assert (g.lines, g.trust, g.tied[0].role) == ((at(1),), Trust.TEXT, Role.DIFFERENTIATES)
+    assert (x.lines, x.trust, x.deciding[0].role) == ((at(1),), Trust.TEXT, Role.RECOMPUTES)
+    assert (g.lines, g.trust, g.deciding[0].role) == ((at(1),), Trust.TEXT, Role.DIFFERENTIATES)
     assert (y.lines, nobody.lines) == ((), ())
 
 
@@ -347,7 +347,7 @@ def test_a_name_that_two_dynamo_graphs_of_a_compilation_have_tells_nothing():
 def test_views_are_known_as_such():
     views = (op("a", target="torch.ops.aten.permute.default"), op("b", target="operator.getitem"), op("c"))
     provenance = built(graph(GraphStage.POST_GRAD, *views), kernels=(kernel(("a", "b", "c")),))
-    assert [strand.is_view for strand in provenance.lineages[0].strands] == [True, True, False]
+    assert [traced.is_view for traced in provenance.lineages[0].nodes] == [True, True, False]
 
 
 def test_a_line_is_found_by_the_end_of_its_files_path_if_one_file_has_it():

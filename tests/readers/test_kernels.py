@@ -55,8 +55,8 @@ def test_what_launches_read_and_write_is_read_from_each_torch(version):
         assert all(access.bytes for node in fusion.nodes for access in (*node.reads, *node.writes))
     (product,) = [node for node in fusions[0].nodes if node.kind == "ExternKernelOut"]
     assert product.reads[1:] == (BufferAccess("buf0", 32 * 64 * 4), BufferAccess("primals_2", 64 * 64 * 4))
-    assert [(first, second) for first, second, _, _ in fusions[0].apart][:2] == [("op0", "op1"), ("op1", "op2")]
-    assert "no shared data" in {reason for _, _, reason, _ in fusions[1].apart}
+    assert [(first, second) for first, second, _, _ in fusions[0].unfused][:2] == [("op0", "op1"), ("op1", "op2")]
+    assert "no shared data" in {reason for _, _, reason, _ in fusions[1].unfused}
 
 
 def test_recordings_of_before_ops_were_told_are_read():

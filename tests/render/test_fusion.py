@@ -44,7 +44,7 @@ def access(name, size=1 << 20):
 
 def layered(mode="default", reason="exceeds max fusion", called="mm", device="cuda:0"):
     """Twelve layers: a product, work on its result, and a reduction that did not go into that work."""
-    kernels, refusals = [], []
+    kernels, unfused = [], []
     mm = [Launch(9 * n, (), ops=(f"op{3 * n}",)) for n in range(LAYERS)]
     extern = Kernel(
         ID, Direction.FORWARD, f"extern_kernels.{called}", KernelKind.EXTERN, launches=tuple(mm), device=device
@@ -55,12 +55,12 @@ def layered(mode="default", reason="exceeds max fusion", called="mm", device="cu
         for name, op, read in (("poi_fused_gelu", work, f"buf{n}"), ("red_fused_norm", norm, f"gelu{n}")):
             launch = Launch(9 * n + 1, (), ops=(op,), reads=access(read))
             kernels.append(Kernel(ID, Direction.FORWARD, f"triton_{name}_{n}", KernelKind.TRITON, launches=(launch,)))
-        refusals += [
+        unfused += [
             UnfusedPair(ID, Direction.FORWARD, f"op{3 * n}", work, "", access(f"buf{n}")),
             UnfusedPair(ID, Direction.FORWARD, work, norm, reason, access(f"gelu{n}", 3 << 20)),
         ]
     compilation = Compilation(ID, "forward", "model.py", 1, Outcome.COMPILED, mode=mode)
-    return Recording(compilations=(compilation,), kernels=tuple(kernels), refusals=tuple(refusals))
+    return Recording(compilations=(compilation,), kernels=tuple(kernels), unfused=tuple(unfused))
 
 
 def shown(recording, width=100):
@@ -109,11 +109,11 @@ def test_a_template_is_advised_only_where_torch_has_one(called, device, told):
 def test_what_comes_before_a_product_is_no_case_for_a_template():
     before = layered()
     turned = [
-        replace(told, first=told.second, second=told.first) if not told.reason else told for told in before.refusals
+        replace(told, first=told.second, second=told.first) if not told.reason else told for told in before.unfused
     ]
-    assert "max-autotune" not in shown(replace(before, refusals=tuple(turned)))
-    some = [*turned[:12], *before.refusals[12:]]
-    text = " ".join(shown(replace(before, refusals=tuple(some))).split())
+    assert "max-autotune" not in shown(replace(before, unfused=tuple(turned)))
+    some = [*turned[:12], *before.unfused[12:]]
+    text = " ".join(shown(replace(before, unfused=tuple(some))).split())
     assert "which can compute what follows: for 6 of these 12 pairs" in text
 
 
@@ -174,12 +174,12 @@ def test_a_kernels_neighbours_say_on_which_side_they_are():
 
 def test_bytes_that_are_not_known_are_not_none():
     recording = layered()
-    unknown = tuple(replace(one, shared=(BufferAccess(one.shared[0].name, None),)) for one in recording.refusals)
+    unknown = tuple(replace(one, shared=(BufferAccess(one.shared[0].name, None),)) for one in recording.unfused)
     page = page_for(recording, width=120)
-    text = view(replace(recording, refusals=unknown), "fusion", page, EVERYTHING)
+    text = view(replace(recording, unfused=unknown), "fusion", page, EVERYTHING)
     assert "an unknown amount in 12 pairs: one kernel would have too many ops" in text
     assert "0 B" not in text
-    assert "0 B" not in view(replace(recording, refusals=unknown), "kernel", page, Selection(kernel="gelu_0"))
+    assert "0 B" not in view(replace(recording, unfused=unknown), "kernel", page, Selection(kernel="gelu_0"))
 
 
 @pytest.mark.parametrize("size", ["s0", 8])
@@ -198,7 +198,7 @@ def test_a_kernel_of_many_compilations_is_looked_up_among_the_pairs_once(monkeyp
     ids = [CompileId(frame, 0) for frame in range(5)]
     recording = Recording(
         kernels=tuple(replace(kernel, compile_id=each) for each in ids for kernel in layers.kernels),
-        refusals=tuple(replace(refusal, compile_id=each) for each in ids for refusal in layers.refusals),
+        unfused=tuple(replace(pair, compile_id=each) for each in ids for pair in layers.unfused),
     )
     monkeypatch.setattr(kernels, "neighbours", lambda *args: asked.append(args) or neighbours(*args))
     text = view(recording, "kernel", page_for(recording, width=120), Selection(kernel="triton_poi_fused_gelu_0"))

@@ -317,9 +317,9 @@ def test_a_line_as_json_has_what_the_view_shows():
     assert (found["line"], found["code"], found["fate"]) == (24, "x = x + self.out(y)", "kernels")
     assert [op["node"] for op in found["ops"]] == ["linear_1", "x"]
     provenance = Provenance.of(gpt())
-    ties = provenance.ties(provenance.at_line(found["file"], 24).direct)
+    matches = provenance.launches_of(provenance.at_line(found["file"], 24).direct)
     assert [(one["kernel"], one["launch"]) for one in found["launches"]] == [
-        (tie.lineage.kernel.name, tie.lineage.launch) for tie in ties
+        (match.lineage.kernel.name, match.lineage.launch) for match in matches
     ]
     assert {"launches": 5, "line": 25} in [
         {"launches": one["launches"], "line": one["line"]["line"]} for one in found["shares"]

@@ -163,11 +163,15 @@ def test_a_line_or_a_module_has_its_own_launches_in_the_table(place: str) -> Non
     found = recording("gpt-default")
     provenance = Provenance.of(found)
     asked = select_place(provenance, source_view(found), place)
-    ties = [tie for tie in provenance.ties(asked.found.every) if not all(strand.is_view for strand in tie.strands)]
-    assert sum(row_names(found, place).values()) == len(ties) > 2
+    matches = [
+        match
+        for match in provenance.launches_of(asked.found.every)
+        if not all(traced.is_view for traced in match.nodes)
+    ]
+    assert sum(row_names(found, place).values()) == len(matches) > 2
     assert row_names(found, place)["extern_kernels.mm"] == 2
     (heading,) = (line for line in select_lines(found, place) if " of kernels, of which " in line)
-    took = Costs.of(found).microseconds(tie.lineage for tie in ties)
+    took = Costs.of(found).microseconds(match.lineage for match in matches)
     assert f" {took:.1f} µs (" in heading
 
 

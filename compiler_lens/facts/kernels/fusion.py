@@ -52,19 +52,19 @@ class UnfusedLaunches:
 
     first: LaunchRef
     second: LaunchRef
-    refusal: UnfusedPair  # the costliest of those between ops of the two, with all that they share, each buffer once
+    unfused: UnfusedPair  # the costliest of those between ops of the two, with all that they share, each buffer once
     reason: Reason
     library: Library | None = None  # where the reason is Reason.LIBRARY
 
     @property
     def bytes(self) -> int:
         """What one kernel in place of the two would not move, as far as it is known."""
-        return sum(access.bytes or 0 for access in self.refusal.shared)
+        return sum(access.bytes or 0 for access in self.unfused.shared)
 
     @property
     def code(self) -> CodeId:
         """The output code that they are in."""
-        return self.refusal.code_id
+        return self.unfused.code_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +90,12 @@ class Cause:
 
     reason: Reason
     library: Library | None
-    alike: tuple[PairGroup, ...]  # the costliest first
+    groups: tuple[PairGroup, ...]  # the costliest first
 
     @property
     def pairs(self) -> tuple[UnfusedLaunches, ...]:
         """All of them."""
-        return tuple(pair for one in self.alike for pair in one.pairs)
+        return tuple(pair for one in self.groups for pair in one.pairs)
 
     @property
     def bytes(self) -> int:
@@ -109,7 +109,7 @@ class Repeated:
 
     node: str  # of the post-grad graph
     target: str
-    sides: tuple[LaunchRef, ...]
+    launches: tuple[LaunchRef, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,7 @@ def _code_fusion(
 
 def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[UnfusedLaunches, ...]:
     """Every pair of launches that share memory, once, with what keeps them apart."""
-    chosen = [refusal for refusal in recording.refusals if selection.has(refusal)]
+    chosen = [refusal for refusal in recording.unfused if selection.has(refusal)]
     if not chosen:
         return ()
     by_op = {(side.kernel.code_id, op): side for side in _sides(recording) for op in side.launch.ops}
@@ -202,7 +202,7 @@ def saved(pairs: Iterable[UnfusedLaunches]) -> int:
     """Bytes that need not be moved, each read counted once: it can be saved in one way only."""
     most: dict[tuple[LaunchId, str], int] = {}
     for pair in pairs:
-        for access in pair.refusal.shared:
+        for access in pair.unfused.shared:
             key = pair.second.id, access.name
             most[key] = max(most.get(key, 0), access.bytes or 0)
     return sum(most.values())

@@ -75,14 +75,14 @@ def helps(lineages: Iterable[Lineage]) -> Mapping[LaunchId | KernelId, Help]:
         names = _called(one) if is_generated(one.kernel) and one.kernel.kind is not KernelKind.TEMPLATE else []
         theirs = [call for name in names if (call := calls.get((one.kernel.code_id, name))) is not None]
         if theirs and _line(one) < _line(theirs[0]):
-            whole = len(theirs) == sum(not strand.is_view for strand in one.strands)
+            whole = len(theirs) == sum(not traced.is_view for traced in one.nodes)
             found[one.id] = Help(theirs[0].kernel, whole)
     return found
 
 
 def computed_ops(lineages: Iterable[Lineage]) -> tuple[str, ...]:
     """The ATen ops of calls of a library: of all that is counted to one, what it is called for."""
-    nodes = [(s.name in names, s.node) for one in lineages for names in (_called(one),) for s in one.strands if s.node]
+    nodes = [(s.name in names, s.node) for one in lineages for names in (_called(one),) for s in one.nodes if s.node]
     own = [node for called, node in nodes if called] or [node for _, node in nodes]
     return tuple(dict.fromkeys(_op(node.target) for node in own if not is_view(node.target)))
 
@@ -92,7 +92,7 @@ def _line(lineage: Lineage) -> int:
 
 
 def _called(lineage: Lineage) -> list[str]:
-    return [strand.name for strand in lineage.strands if strand.node and _op(strand.node.target) in _LIBRARY_OPS]
+    return [traced.name for traced in lineage.nodes if traced.node and _op(traced.node.target) in _LIBRARY_OPS]
 
 
 def _op(target: str) -> str:

@@ -69,7 +69,7 @@ class Lineage:
     index: int  # of the kernel in `Recording.kernels`
     launch: int | None  # which of its launches, from 0; None: the kernel's, whose launches nobody told apart
     kernel: Kernel
-    strands: tuple[NodeProvenance, ...]
+    nodes: tuple[NodeProvenance, ...]
     lost: tuple[str, ...] = ()  # nodes that it is said to compute and that its graph does not show
 
     @property
@@ -83,20 +83,20 @@ class Lineage:
         return None if self.launch is None else self.kernel.launches[self.launch]
 
     @property
-    def tied(self) -> tuple[NodeProvenance, ...]:
-        """The strands that say what it is for: what it feeds counts only where it computes nothing of its own."""
-        known = tuple(strand for strand in self.strands if strand.origins)
-        return tuple(strand for strand in known if strand.role is not Role.FEEDS) or known
+    def deciding(self) -> tuple[NodeProvenance, ...]:
+        """The nodes that say what it is for: those that only feed something count where there are no others."""
+        known = tuple(traced for traced in self.nodes if traced.origins)
+        return tuple(traced for traced in known if traced.role is not Role.FEEDS) or known
 
     @property
     def trust(self) -> Trust:
-        """How far its lines are known: the best of its strands."""
-        return max((strand.trust for strand in self.tied), key=DOUBT.index, default=Trust.UNKNOWN)
+        """How far its lines are known: as far as of the best known node."""
+        return max((traced.trust for traced in self.deciding), key=DOUBT.index, default=Trust.UNKNOWN)
 
     @property
     def origins(self) -> tuple[Origin, ...]:
         """What it computes, differentiates or recomputes; where there is no such thing, what it feeds."""
-        return tuple({origin.number: origin for strand in self.tied for origin in strand.origins}.values())
+        return tuple({origin.number: origin for traced in self.deciding for origin in traced.origins}.values())
 
     @property
     def lines(self) -> tuple[SourceLine, ...]:
@@ -114,17 +114,17 @@ class LaunchMatch:
     """A launch, and those of its nodes that tie it to what was asked for."""
 
     lineage: Lineage
-    strands: tuple[NodeProvenance, ...]
+    nodes: tuple[NodeProvenance, ...]
 
     @property
     def role(self) -> Role:
-        """The closest of its strands' roles."""
-        return min((strand.role for strand in self.strands), key=tuple(Role).index)
+        """The closest role that one of its nodes has."""
+        return min((traced.role for traced in self.nodes), key=tuple(Role).index)
 
     @property
     def trust(self) -> Trust:
         """How it is known."""
-        return max((strand.trust for strand in self.strands), key=DOUBT.index)
+        return max((traced.trust for traced in self.nodes), key=DOUBT.index)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,14 +48,14 @@ class Scopes:
         self.origins = origins
         self._made: dict[CodeId, tuple[Scope, ...]] = {}
         self._functions: dict[CodeId, tuple[list[int], list[str]]] = {}
-        self._strands: dict[tuple[GraphId, str, str, Direction, Trust], NodeProvenance] = {}
+        self._traced: dict[tuple[GraphId, str, str, Direction, Trust], NodeProvenance] = {}
 
-    def strand(self, scope: Scope, name: str, kernel: Kernel, known: Trust) -> NodeProvenance:
-        """The strand of a node, made once: a reduction of many layers has thousands of nodes more than once."""
+    def traced(self, scope: Scope, name: str, kernel: Kernel, known: Trust) -> NodeProvenance:
+        """Return a node followed back, made once: a reduction of many layers has thousands of nodes more than once."""
         key = (scope.graph, scope.name, name, kernel.direction, known)
-        if key not in self._strands:
-            self._strands[key] = self._followed(scope, scope.nodes[name], kernel, known)
-        return self._strands[key]
+        if key not in self._traced:
+            self._traced[key] = self._followed(scope, scope.nodes[name], kernel, known)
+        return self._traced[key]
 
     def of(self, kernel: Kernel) -> tuple[Scope, ...]:
         """The graph of a kernel, then those inside of it."""

@@ -28,7 +28,7 @@ class Provenance:
     lineages: tuple[Lineage, ...]  # launch by launch, in the order of `Recording.kernels`
     origins: tuple[Origin, ...]
     _starts: tuple[int, ...]  # where the lineages of each kernel begin
-    _strands: Mapping[int, Sequence[tuple[int, NodeProvenance]]]  # an origin's, each with the place of its lineage
+    _by_origin: Mapping[int, Sequence[tuple[int, NodeProvenance]]]  # an origin's, each with the place of its lineage
     _lines: Mapping[tuple[str, int], Mapping[int, bool]]  # an origin at each line of its stack: is it the innermost
     _modules: Sequence[tuple[str, int]]  # sorted
 
@@ -73,12 +73,12 @@ class Provenance:
         """Every module that an op is directly in, sorted."""
         return tuple(dict.fromkeys(path for path, _ in self._modules))
 
-    def ties(self, origins: Iterable[Origin]) -> tuple[LaunchMatch, ...]:
+    def launches_of(self, origins: Iterable[Origin]) -> tuple[LaunchMatch, ...]:
         """The launches that any of these origins led to, in order."""
         found: dict[int, dict[str, NodeProvenance]] = defaultdict(dict)
         for origin in origins:
-            for place, strand in self._strands.get(origin.number, ()):
-                found[place][strand.name] = strand
+            for place, traced in self._by_origin.get(origin.number, ()):
+                found[place][traced.name] = traced
         return tuple(LaunchMatch(self.lineages[place], tuple(found[place].values())) for place in sorted(found))
 
 
@@ -96,13 +96,13 @@ def _built(recording: Recording, own: Ownership) -> Provenance:
     for index, kernel in enumerate(recording.kernels):
         lineages += _lineages(index, kernel, scopes)
         starts.append(len(lineages))
-    strands: dict[int, list[tuple[int, NodeProvenance]]] = defaultdict(list)
+    traced_nodes: dict[int, list[tuple[int, NodeProvenance]]] = defaultdict(list)
     for place, lineage in enumerate(lineages):
-        for strand in lineage.tied:
-            for origin in strand.origins:
-                strands[origin.number].append((place, strand))
+        for traced in lineage.deciding:
+            for origin in traced.origins:
+                traced_nodes[origin.number].append((place, traced))
     modules = sorted((origin.module, origin.number) for origin in origins.all if origin.module)
-    return Provenance(tuple(lineages), tuple(origins.all), tuple(starts), strands, origins.lines, modules)
+    return Provenance(tuple(lineages), tuple(origins.all), tuple(starts), traced_nodes, origins.lines, modules)
 
 
 def _lineages(index: int, kernel: Kernel, scopes: Scopes) -> Iterator[Lineage]:
@@ -124,8 +124,8 @@ def _lineage(index: int, number: int | None, kernel: Kernel, names: Sequence[str
     if scope is None:
         return Lineage(index, number, kernel, (), tuple(names))
     known = kernel.trust if certain else Trust.TEXT
-    strands = tuple(scopes.strand(scope, name, kernel, known) for name in names if name in scope.nodes)
-    return Lineage(index, number, kernel, strands, tuple(name for name in names if name not in scope.nodes))
+    traced_nodes = tuple(scopes.traced(scope, name, kernel, known) for name in names if name in scope.nodes)
+    return Lineage(index, number, kernel, traced_nodes, tuple(name for name in names if name not in scope.nodes))
 
 
 def _by_comment(kernel: Kernel, names: Iterable[str], scopes: Scopes) -> Iterator[NodeProvenance]:
@@ -136,9 +136,9 @@ def _by_comment(kernel: Kernel, names: Iterable[str], scopes: Scopes) -> Iterato
         origin = scopes.origins.named(kernel.compile_id, name)
         lowered = scope.nodes.get(name) if scope and kernel.direction is Direction.BACKWARD else None
         if scope is not None and lowered is not None:
-            strand = scopes.strand(scope, name, kernel, Trust.TEXT)
-            if origin is None or origin in strand.origins:  # otherwise it is one of two, and nobody says which
-                yield strand
+            traced = scopes.traced(scope, name, kernel, Trust.TEXT)
+            if origin is None or origin in traced.origins:  # otherwise it is one of two, and nobody says which
+                yield traced
         elif origin is not None:
             role = Role.RECOMPUTES if kernel.direction is Direction.BACKWARD else Role.COMPUTES
             yield NodeProvenance(name, None, "", (origin,), role, Trust.TEXT)

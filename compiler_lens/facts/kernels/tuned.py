@@ -65,7 +65,7 @@ class Tuned:
         if kernel.kind not in _CHOSEN:  # torch counts a product's node to the kernels round it, too
             return
         nodes = self.nodes.get(kernel.code_id.graph, {})
-        for node in (strand.node for strand in lineage.strands if strand.node):
+        for node in (traced.node for traced in lineage.nodes if traced.node):
             op = node.target.removeprefix("torch.ops.aten.").partition(".")[0]
             inputs = [nodes.get(name) for name in node.inputs][_COMPARED.get(op, _EVERY)]
             sizes = tuple(", ".join(map(str, one.specs[0].shape)) if one and one.specs else "?" for one in inputs)

@@ -52,7 +52,7 @@ class LineStory:
     asked: Asked
     code: str
     ops: tuple[Origin, ...]  # its own; where it has none, those of what it calls
-    ties: tuple[LaunchMatch, ...]  # launches that work for these
+    launches: tuple[LaunchMatch, ...]  # launches that work for these
     inside: tuple[LaunchMatch, ...]  # launches that work only for what is called there
     decompositions: tuple[Decomposition, ...]
     shares: tuple[tuple[SourceLine, int], ...]  # other lines in these launches, and in how many of them
@@ -61,7 +61,9 @@ class LineStory:
 
     def of_pass(self, *, backward: bool) -> tuple[LaunchMatch, ...]:
         """The launches of the backward, or of the other programs."""
-        return tuple(tie for tie in self.ties if (tie.lineage.kernel.direction is Direction.BACKWARD) is backward)
+        return tuple(
+            match for match in self.launches if (match.lineage.kernel.direction is Direction.BACKWARD) is backward
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,19 +102,19 @@ def line_story(recording: Recording, provenance: Provenance, text: str, own: Own
 def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: FileView | None) -> LineStory:
     """The story of a place whose file is known."""
     ops = asked.found.direct or asked.found.calls
-    ties = provenance.ties(ops)
-    known = {tie.lineage.id for tie in ties}
-    inside = [tie for tie in provenance.ties(asked.found.calls) if tie.lineage.id not in known]
+    matches = provenance.launches_of(ops)
+    known = {match.lineage.id for match in matches}
+    inside = [match for match in provenance.launches_of(asked.found.calls) if match.lineage.id not in known]
     facts = view.facts.get(asked.line) if view else None
     return LineStory(
         asked,
         _code(view, facts, asked.line, ops),
         ops,
-        ties,
+        matches,
         tuple(inside),
         _decompositions(recording, ops),
-        _shares(ties, asked, ops),
-        _fate(recording, ops, ties, facts),
+        _shares(matches, asked, ops),
+        _fate(recording, ops, matches, facts),
         _unknown(provenance, ops),
     )
 
@@ -133,8 +135,8 @@ def selected(
         if not _names_a_kernel(recording, selection.place):
             raise
         return lineages_of(recording, provenance, select_kernels(recording, selection.place, None))
-    ties = provenance.ties(asked.found.every)
-    return tuple(tie.lineage for tie in ties if with_views or not all(strand.is_view for strand in tie.strands))
+    matches = provenance.launches_of(asked.found.every)
+    return tuple(match.lineage for match in matches if with_views or not all(traced.is_view for traced in match.nodes))
 
 
 def _names_a_kernel(recording: Recording, text: str) -> bool:
@@ -204,21 +206,21 @@ def _decompositions(recording: Recording, ops: Iterable[Origin]) -> tuple[Decomp
     return tuple(known[op.compile_id, op.name] for op in ops if (op.compile_id, op.name) in known)
 
 
-def _shares(ties: Iterable[LaunchMatch], asked: Asked, ops: Iterable[Origin]) -> tuple[tuple[SourceLine, int], ...]:
+def _shares(matches: Iterable[LaunchMatch], asked: Asked, ops: Iterable[Origin]) -> tuple[tuple[SourceLine, int], ...]:
     mine = {SourcePlace(asked.file, asked.line), *(op.line.place for op in ops if op.line and not asked.file)}
     lines: dict[SourcePlace, SourceLine] = {}
     counts: Counter[SourcePlace] = Counter()
-    for tie in ties:
+    for match in matches:
         # What a view is part of works for its line as well, but shares nothing with it.
-        for line in () if all(strand.is_view for strand in tie.strands) else tie.lineage.lines:
+        for line in () if all(traced.is_view for traced in match.nodes) else match.lineage.lines:
             if line.place not in mine:
                 lines[line.place] = line
                 counts[line.place] += 1
     return tuple((lines[place], count) for place, count in counts.most_common())
 
 
-def _fate(recording: Recording, ops: Sequence[Origin], ties: Iterable[LaunchMatch], facts: LineFacts | None) -> Fate:
-    if any(not strand.is_view and strand.role is not Role.FEEDS for tie in ties for strand in tie.strands):
+def _fate(recording: Recording, ops: Sequence[Origin], matches: Iterable[LaunchMatch], facts: LineFacts | None) -> Fate:
+    if any(not traced.is_view and traced.role is not Role.FEEDS for match in matches for traced in match.nodes):
         return Fate.KERNELS
     if ops:
         return _without_kernel(recording, ops)

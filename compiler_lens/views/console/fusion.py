@@ -49,7 +49,7 @@ def neighbour_lines(pairs: Sequence[UnfusedLaunches], index: int, page: Page) ->
     """The launches that share memory with those of the kernel at this place, and are not part of it."""
     if not pairs:
         return []
-    found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
+    found = [(cause, one) for cause in causes(pairs) for one in cause.groups]
     found.sort(key=lambda pair: -pair[1].bytes)
     reasons: dict[str, list[tuple[str, ...]]] = {}
     for cause, one in found[:_NEIGHBOURS]:
@@ -76,7 +76,7 @@ def _neighbour(alike: PairGroup, index: int) -> tuple[str, ...]:
 def why_apart(cause: Cause, pair: UnfusedLaunches) -> str:
     """What keeps a pair apart."""
     if cause.reason is Reason.OTHER:
-        return pair.refusal.reason
+        return pair.unfused.reason
     return fusion_words.reason(cause.reason, cause.library)
 
 
@@ -123,8 +123,8 @@ def _cause(cause: Cause, advice: str, at: Lines, page: Page) -> list[Text]:
         Column(flexible=True, middle=True),
         Column(style=DIM, flexible=True),
     )
-    lines += table(columns, [_row(one, at, page) for one in cause.alike[:_PAIRS]], page.width, 4)
-    return [*lines, *_said_by_torch(cause, page), *_more(len(cause.alike) - _PAIRS, 4)]
+    lines += table(columns, [_row(one, at, page) for one in cause.groups[:_PAIRS]], page.width, 4)
+    return [*lines, *_said_by_torch(cause, page), *_more(len(cause.groups) - _PAIRS, 4)]
 
 
 def _row(alike: PairGroup, at: Lines, page: Page) -> tuple[str, ...]:
@@ -145,11 +145,11 @@ def _saved(group: PairGroup | Cause) -> str:
 
 
 def _is_known(group: PairGroup | Cause) -> bool:
-    return any(access.bytes is not None for pair in group.pairs for access in pair.refusal.shared)
+    return any(access.bytes is not None for pair in group.pairs for access in pair.unfused.shared)
 
 
 def _said_by_torch(cause: Cause, page: Page) -> list[Text]:
-    said = Counter(pair.refusal.reason for pair in cause.pairs if pair.refusal.reason)
+    said = Counter(pair.unfused.reason for pair in cause.pairs if pair.unfused.reason)
     if not said:
         return []
     sentence, count = said.most_common(1)[0]
@@ -161,7 +161,7 @@ def _said_by_torch(cause: Cause, page: Page) -> list[Text]:
 def _again(code: CodeFusion, page: Page) -> list[Text]:
     lines: list[Text] = []
     if code.repeated:
-        names = [f"{words.op_name(node.target)} {times(len(node.sides))}" for node in code.repeated]
+        names = [f"{words.op_name(node.target)} {times(len(node.launches))}" for node in code.repeated]
         told = f"{plural(len(names), 'op')} computed again in another launch, not stored: "
         lines += _counted(told, _ranked(names), page)
     if code.rematerialized:

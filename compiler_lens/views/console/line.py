@@ -38,13 +38,13 @@ def line_lines(recording: Recording, selection: Selection, page: Page) -> list[T
     costs = Costs.of(recording)
     for name, backward in (("forward", False), ("backward", True)):
         lines += _kernels(costs, name, story.of_pass(backward=backward), page)
-    if story.ties and not costs.is_usable:
+    if story.launches and not costs.is_usable:
         lines += paragraph(UNUSABLE, page.width, 2, WARN)
     lines += inside_lines(story, page)
     lines += _shares(story, page)
     lines += [*_doubt(story, page), *_unknown(story, page)]
-    if story.ties:
-        lines += [Text(), command("one of them: ", page.show(f"kernel {story.ties[0].lineage.kernel.name}"))]
+    if story.launches:
+        lines += [Text(), command("one of them: ", page.show(f"kernel {story.launches[0].lineage.kernel.name}"))]
     return lines
 
 
@@ -108,19 +108,19 @@ def _counted(told: str, targets: Sequence[str], page: Page) -> list[Text]:
     return paragraph(line((told, DIM), (", ".join(shown) + more, CODE)), page.width, 2, "", 2)
 
 
-def _kernels(costs: Costs, name: str, ties: Sequence[LaunchMatch], page: Page) -> list[Text]:
+def _kernels(costs: Costs, name: str, matches: Sequence[LaunchMatch], page: Page) -> list[Text]:
     """One row for each kernel, with its launches for this line and how much of them is of it."""
-    if not ties:
+    if not matches:
         return []
     by_kernel: dict[int, list[LaunchMatch]] = {}
-    for tie in sorted(ties, key=is_only_views):
-        by_kernel.setdefault(tie.lineage.index, []).append(tie)
-    whole = costs.microseconds(tie.lineage for tie in ties if not is_only_views(tie))
-    counts = f"{plural(len(by_kernel), 'kernel')}, {plural(len(ties), 'launch', 'launches')}"
+    for match in sorted(matches, key=is_only_views):
+        by_kernel.setdefault(match.lineage.index, []).append(match)
+    whole = costs.microseconds(match.lineage for match in matches if not is_only_views(match))
+    counts = f"{plural(len(by_kernel), 'kernel')}, {plural(len(matches), 'launch', 'launches')}"
     counts += f", {microseconds(whole)} in all" if whole is not None else ""
     rows = []
     for members in by_kernel.values():
-        took = costs.microseconds(tie.lineage for tie in members if not is_only_views(tie))
+        took = costs.microseconds(match.lineage for match in members if not is_only_views(match))
         told = "" if took is None else microseconds(took)
         rows.append((members[0].lineage.kernel.name, launches_words(members), share_words(members), told))
     columns = (Column(flexible=True, middle=True), Column(style=DIM), Column(), Column(right=True))
@@ -133,9 +133,9 @@ def _kernels(costs: Costs, name: str, ties: Sequence[LaunchMatch], page: Page) -
     return lines + ([line((f"… {plural(more, 'kernel')} more with --json", DIM), indent=4)] if more > 0 else [])
 
 
-def is_only_views(tie: LaunchMatch) -> bool:
+def is_only_views(match: LaunchMatch) -> bool:
     """Whether the launch computes nothing of it, but reads it in another shape."""
-    return all(strand.is_view for strand in tie.strands)
+    return all(traced.is_view for traced in match.nodes)
 
 
 def launches_words(members: Sequence[LaunchMatch]) -> str:
@@ -146,11 +146,11 @@ def launches_words(members: Sequence[LaunchMatch]) -> str:
 
 def share_words(members: Sequence[LaunchMatch]) -> str:
     """Of the ops of these launches, how many are of the line; views count as nothing."""
-    own = sum(not strand.is_view for tie in members for strand in tie.strands)
-    whole = sum(not strand.is_view for tie in members for strand in tie.lineage.strands)
+    own = sum(not traced.is_view for match in members for traced in match.nodes)
+    whole = sum(not traced.is_view for match in members for traced in match.lineage.nodes)
     if not own:
         return "only views"
-    roles = {tie.role for tie in members}
+    roles = {match.role for match in members}
     part = "all of it" if own == whole else f"{own} of {whole} ops"
     again = {Role.RECOMPUTES: ", recomputed", Role.FEEDS: ", feeds it"}
     return part + (again.get(roles.pop(), "") if len(roles) == 1 else "")
@@ -185,8 +185,8 @@ def _unknown(story: LineStory, page: Page) -> list[Text]:
 
 
 def _doubt(story: LineStory, page: Page) -> list[Text]:
-    doubtful = sum(tie.trust is Trust.TEXT for tie in story.ties)
+    doubtful = sum(match.trust is Trust.TEXT for match in story.launches)
     if not doubtful or story.fate is not Fate.KERNELS:
         return []
-    whose = "these links are" if doubtful == len(story.ties) else f"{doubtful:,} of these links are"
+    whose = "these links are" if doubtful == len(story.launches) else f"{doubtful:,} of these links are"
     return paragraph(f"{whose} {words.TRUST[Trust.TEXT]}", page.width, 2, DIM)

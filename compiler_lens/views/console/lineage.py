@@ -88,20 +88,20 @@ def branches(lineages: Sequence[Lineage]) -> list[tuple[SourceLine, Branch]]:
     places: dict[tuple[str, int], SourceLine] = {}
     found: dict[tuple[str, int], dict[str, dict[tuple[Role, str], _Leaf]]] = {}
     for lineage in lineages:
-        for strand in lineage.strands:
-            for origin in strand.origins:
+        for traced in lineage.nodes:
+            for origin in traced.origins:
                 at = origin.line or SourceLine("", 0)
                 key = (at.file, at.line)
                 places.setdefault(key, at)
                 modules = found.setdefault(key, {}).setdefault(_NUMBER.sub("*", origin.module), {})
-                _note(modules.setdefault((strand.role, words.op_name(origin.target)), _Leaf()), strand, origin)
+                _note(modules.setdefault((traced.role, words.op_name(origin.target)), _Leaf()), traced, origin)
     return [(places[key], branch) for key, branch in found.items()]
 
 
-def _note(leaf: _Leaf, strand: NodeProvenance, origin: Origin) -> None:
+def _note(leaf: _Leaf, traced: NodeProvenance, origin: Origin) -> None:
     leaf.origins[origin.number] = origin
-    if strand.node is not None:
-        leaf.nodes[words.op_name(strand.node.original_aten or strand.node.target)][strand.name] = None
+    if traced.node is not None:
+        leaf.nodes[words.op_name(traced.node.original_aten or traced.node.target)][traced.name] = None
 
 
 def _place(at: SourceLine, page: Page) -> Iterator[Text]:
@@ -132,5 +132,5 @@ def _leaf(role: Role, target: str, leaf: _Leaf, page: Page, indent: int) -> list
 
 def unlinked(lineages: Iterable[Lineage]) -> list[str]:
     """Nodes that lead to no line."""
-    found = [name for one in lineages for name in (*(s.name for s in one.strands if not s.origins), *one.lost)]
+    found = [name for one in lineages for name in (*(s.name for s in one.nodes if not s.origins), *one.lost)]
     return list(dict.fromkeys(found))

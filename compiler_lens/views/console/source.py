@@ -60,7 +60,7 @@ def source_lines(recording: Recording, selection: Selection, page: Page) -> list
 def _kernels(recording: Recording, file: str, number: int, selection: Selection, page: Page) -> list[Text]:
     """How many kernels work for the line that was asked for."""
     provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
-    kernels = [tie.lineage.kernel for tie in provenance.ties(provenance.at_line(file, number).every)]
+    kernels = [match.lineage.kernel for match in provenance.launches_of(provenance.at_line(file, number).every)]
     counts = Counter(words.PASSES[part] for _, part in {(id(kernel), kernel.direction) for kernel in kernels})
     if not counts:
         return []

@@ -218,7 +218,7 @@ def _configs(kernel: Kernel) -> Block | None:
 
 
 def _apart(index: int, pairs: Sequence[UnfusedLaunches], ink: PageLinks) -> Block | None:
-    found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
+    found = [(cause, one) for cause in causes(pairs) for one in cause.groups]
     found.sort(key=lambda pair: -pair[1].bytes)
     rows: list[Sequence[Cell]] = []
     for cause, alike in found:

@@ -82,22 +82,22 @@ def _story(story: LineStory, costs: Costs, ink: PageLinks) -> dict[str, Any]:
     return {
         "ops": plain(ops_lines(story, ink.page)),
         "fate": words.FATES[story.fate],
-        "kernels": [_kernel(members, costs) for members in _by_kernel(story.ties, costs)],
+        "kernels": [_kernel(members, costs) for members in _by_kernel(story.launches, costs)],
         "inside": plain(inside_lines(story, ink.page)),
         "shares": shares,
     }
 
 
-def _by_kernel(ties: Sequence[LaunchMatch], costs: Costs) -> list[list[LaunchMatch]]:
+def _by_kernel(matches: Sequence[LaunchMatch], costs: Costs) -> list[list[LaunchMatch]]:
     """What takes longest for the line first, where that was measured."""
     found: dict[int, list[LaunchMatch]] = {}
-    for tie in sorted(ties, key=is_only_views):
-        found.setdefault(tie.lineage.index, []).append(tie)
+    for match in sorted(matches, key=is_only_views):
+        found.setdefault(match.lineage.index, []).append(match)
     return sorted(found.values(), key=lambda members: -(_took(members, costs) or 0.0))
 
 
 def _took(members: Sequence[LaunchMatch], costs: Costs) -> float | None:
-    return costs.microseconds(tie.lineage for tie in members if not is_only_views(tie))
+    return costs.microseconds(match.lineage for match in members if not is_only_views(match))
 
 
 def _kernel(members: Sequence[LaunchMatch], costs: Costs) -> list[Any]:

@@ -217,7 +217,7 @@ def _of(one: _One) -> dict[str, str]:
 
 def _computes(one: _One) -> str:
     """The ops of these launches: a library's kernel is called for many."""
-    nodes = [strand.node for each in one.lineages for strand in each.strands if strand.node and not strand.is_view]
+    nodes = [traced.node for each in one.lineages for traced in each.nodes if traced.node and not traced.is_view]
     ops = [node.original_aten or node.target for node in nodes] or one.kernel.aten
     count = plural(fused_op_count(one.kernel, one.half.costs.views), "op")
     names = ", ".join(dict.fromkeys(words.op_name(op) for op in ops))
