@@ -122,7 +122,9 @@ class FusedCode:
                 FusionCause(cause.reason, cause.library, cause.bytes, tuple(map(_pair, cause.pairs)))
                 for cause in found.causes
             ),
-            tuple(RepeatedNode(one.node, one.target, tuple(map(FusionLaunch.of, one.sides))) for one in found.repeated),
+            tuple(
+                RepeatedNode(one.node, one.target, tuple(map(FusionLaunch.of, one.launches))) for one in found.repeated
+            ),
             tuple(RecomputedNode(node.name, node.target) for node in found.rematerialized),
         )
 
@@ -153,7 +155,7 @@ def document(recording: Recording, selection: Selection) -> Document:
 
 def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, folds_nothing: bool) -> tuple[Block, ...]:
     """Return the launches that share memory with those of the kernel at this place, and are not part of it."""
-    found = [(cause, one) for cause in causes(pairs) for one in cause.alike]
+    found = [(cause, one) for cause in causes(pairs) for one in cause.groups]
     if not found:
         return ()
     found.sort(key=lambda pair: -pair[1].bytes)
@@ -191,13 +193,13 @@ def _neighbour(alike: PairGroup, index: int) -> tuple[Cell, ...]:
 def why_apart(cause: Cause, pair: UnfusedLaunches) -> str:
     """Return what keeps a pair apart."""
     if cause.reason is Reason.OTHER:
-        return pair.refusal.reason
+        return pair.unfused.reason
     return fusion_words.reason(cause.reason, cause.library)
 
 
 def _pair(pair: UnfusedLaunches) -> FusionPair:
     return FusionPair(
-        FusionLaunch.of(pair.first), FusionLaunch.of(pair.second), pair.bytes, pair.refusal.shared, pair.refusal.reason
+        FusionLaunch.of(pair.first), FusionLaunch.of(pair.second), pair.bytes, pair.unfused.shared, pair.unfused.reason
     )
 
 
@@ -247,7 +249,7 @@ class _Code:
         advice = fusion_words.remedy(cause, self.compilation, self.environment)
         if advice:
             blocks.append(paragraph(advice, indent=4, tone=Tone.QUIET))
-        rows = tuple(self._row(one) for one in cause.alike)
+        rows = tuple(self._row(one) for one in cause.groups)
         return [*blocks, Table(_PAIR, rows, indent=4, most=_PAIRS), *_said_by_torch(cause)]
 
     def _row(self, alike: PairGroup) -> tuple[Cell, ...]:
@@ -279,11 +281,11 @@ def _saved(group: PairGroup | Cause) -> Cell:
 
 
 def _is_known(group: PairGroup | Cause) -> bool:
-    return any(access.bytes is not None for pair in group.pairs for access in pair.refusal.shared)
+    return any(access.bytes is not None for pair in group.pairs for access in pair.unfused.shared)
 
 
 def _said_by_torch(cause: Cause) -> tuple[Paragraph, ...]:
-    said = Counter(pair.refusal.reason for pair in cause.pairs if pair.refusal.reason)
+    said = Counter(pair.unfused.reason for pair in cause.pairs if pair.unfused.reason)
     if not said:
         return ()
     sentence = said.most_common(1)[0][0]
@@ -295,7 +297,7 @@ def _said_by_torch(cause: Cause) -> tuple[Paragraph, ...]:
 def _again(found: CodeFusion) -> list[Block]:
     blocks: list[Block] = []
     if found.repeated:
-        names = [f"{words.op_name(node.target)} {times(len(node.sides))}" for node in found.repeated]
+        names = [f"{words.op_name(node.target)} {times(len(node.launches))}" for node in found.repeated]
         blocks.append(_counted(f"{plural(len(names), 'op')} computed again in another launch, not stored: ", names))
     if found.rematerialized:
         names = [words.op_name(node.target) for node in found.rematerialized]

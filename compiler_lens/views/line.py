@@ -80,8 +80,8 @@ class MatchedLaunch:
             lineage.launch,
             match.role,
             match.trust,
-            tuple(node.name for node in match.strands),
-            len(lineage.strands),
+            tuple(node.name for node in match.nodes),
+            len(lineage.nodes),
         )
 
 
@@ -121,7 +121,7 @@ class LineFate:
             tuple(map(TracedOrigin.of, story.asked.found.direct)),
             tuple(map(TracedOrigin.of, story.asked.found.calls)),
             story.decompositions,
-            tuple(map(MatchedLaunch.of_match, story.ties)),
+            tuple(map(MatchedLaunch.of_match, story.launches)),
             tuple(map(MatchedLaunch.of_match, story.inside)),
             tuple(SharedLine(at, count) for at, count in story.shares),
         )
@@ -143,13 +143,13 @@ def document(recording: Recording, selection: Selection) -> Document:
         blocks.append(paragraph(words.FATES[story.fate], indent=2))
     blocks += _kernels(costs, "forward", story.of_pass(backward=False))
     blocks += _kernels(costs, "backward", story.of_pass(backward=True))
-    if story.ties and not costs.is_usable:
+    if story.launches and not costs.is_usable:
         blocks.append(paragraph(UNUSABLE, indent=2, tone=Tone.WARN))
     called = inside(story)
     blocks += [Gap(), called] if called else []
     blocks += [*_shares(story), *_doubt(story), *_unknown(story)]
-    if story.ties:
-        blocks += [Gap(), Command("one of them: ", f"kernel {story.ties[0].lineage.kernel.name}", 2)]
+    if story.launches:
+        blocks += [Gap(), Command("one of them: ", f"kernel {story.launches[0].lineage.kernel.name}", 2)]
     return Document(tuple(blocks), LineFate.of(story))
 
 
@@ -256,7 +256,7 @@ def took(matches: Sequence[LaunchMatch], costs: Costs) -> float | None:
 
 def is_only_views(match: LaunchMatch) -> bool:
     """Whether the launch computes nothing of it, but reads it in another shape."""
-    return all(node.is_view for node in match.strands)
+    return all(node.is_view for node in match.nodes)
 
 
 def launches_words(members: Sequence[LaunchMatch]) -> str:
@@ -267,8 +267,8 @@ def launches_words(members: Sequence[LaunchMatch]) -> str:
 
 def share_words(members: Sequence[LaunchMatch]) -> str:
     """Return how many ops of these launches are of the line; views count as nothing."""
-    own = sum(not node.is_view for match in members for node in match.strands)
-    whole = sum(not node.is_view for match in members for node in match.lineage.strands)
+    own = sum(not node.is_view for match in members for node in match.nodes)
+    whole = sum(not node.is_view for match in members for node in match.lineage.nodes)
     if not own:
         return "only views"
     roles = {match.role for match in members}
@@ -309,8 +309,8 @@ def _unknown(story: LineStory) -> list[Block]:
 
 
 def _doubt(story: LineStory) -> list[Block]:
-    doubtful = sum(match.trust is Trust.TEXT for match in story.ties)
+    doubtful = sum(match.trust is Trust.TEXT for match in story.launches)
     if not doubtful or story.fate is not Fate.KERNELS:
         return []
-    whose = "these links are" if doubtful == len(story.ties) else f"{doubtful:,} of these links are"
+    whose = "these links are" if doubtful == len(story.launches) else f"{doubtful:,} of these links are"
     return [paragraph(f"{whose} {words.TRUST[Trust.TEXT]}", indent=2, tone=Tone.QUIET)]

@@ -74,7 +74,7 @@ class TracedLaunch:
     @classmethod
     def of(cls, lineage: Lineage) -> TracedLaunch:
         """Return the data of a launch."""
-        nodes = tuple(map(TracedNode.of, lineage.strands))
+        nodes = tuple(map(TracedNode.of, lineage.nodes))
         return cls(lineage.launch, lineage.trust, lineage.lines, lineage.modules, nodes, lineage.lost)
 
 
@@ -134,7 +134,7 @@ def branches(lineages: Iterable[Lineage]) -> tuple[Branch, ...]:
     places: dict[tuple[str, int], SourceLine] = {}
     found: dict[tuple[str, int], _Modules] = {}
     for lineage in lineages:
-        for node in lineage.strands:
+        for node in lineage.nodes:
             for origin in node.origins:
                 at = origin.line or SourceLine("", 0)
                 key = (at.file, at.line)
@@ -171,5 +171,5 @@ def _work_branch(role: Role, target: str, work: _Work) -> Branch:
 
 def unlinked(lineages: Iterable[Lineage]) -> list[str]:
     """Return the nodes that lead to no line."""
-    found = [name for one in lineages for name in (*(s.name for s in one.strands if not s.origins), *one.lost)]
+    found = [name for one in lineages for name in (*(s.name for s in one.nodes if not s.origins), *one.lost)]
     return list(dict.fromkeys(found))
