@@ -68,7 +68,7 @@ def check_is_other_file(target: Path, *recordings: str | None) -> None:
     """Raise `UsageError` for a file that would be written over what it is made from."""
     for recording in filter(None, recordings):
         if target.exists() and Path(recording).exists() and target.samefile(recording):
-            raise UsageError(f"-o {target} is the recording itself: give another name")
+            raise UsageError(f"{target} is the recording itself: give another name")
 
 
 def check_can_be_written(path: str | None) -> None:

@@ -42,7 +42,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser = subparsers.add_parser(
         "show",
         help="show a recording, or a TORCH_TRACE log",
-        usage="compiler-lens show REC [VIEW] [ID] [STAGE] [--user-path P] [--json] [--width N] [--no-color]",
+        usage="compiler-lens show REC [VIEW] [ID] [STAGE] [--user-path P] [--redact] [--json] [--width N] [--no-color]",
         description="Show a recording: without a view, one screen that ends with what to do next.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -60,6 +60,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         action="append",
         help="a file, folder or package to count as your own code, where breaks are placed; may be repeated",
     )
+    parser.add_argument("--redact", action="store_true", help="without source text, and without the paths of files")
     add_look(parser)
     parser.set_defaults(run=run)
 
@@ -122,7 +123,12 @@ def _check(args: argparse.Namespace) -> None:
 def _text(args: argparse.Namespace) -> str:
     from compiler_lens.decode.recording_file import open_recording
 
-    recording = open_recording(args.recording)
+    recording, name = open_recording(args.recording), args.recording
+    if args.redact:
+        from compiler_lens.facts.program.ownership import Ownership
+        from compiler_lens.recording.redact import redacted
+
+        recording, name = redacted(recording, Ownership.of(tuple(args.user_path or ())).owns), "REC"
     selection = _selection(recording, args)
     if args.json:
         from compiler_lens.views.json import to_json
@@ -133,8 +139,8 @@ def _text(args: argparse.Namespace) -> str:
 
     color = False if args.no_color else None
     if args.view == REPORT:
-        return report(recording, width=args.width, color=color, path=args.recording, user_paths=selection.user_paths)
-    page = page_for(recording, width=args.width, color=color, path=args.recording)
+        return report(recording, width=args.width, color=color, path=name, user_paths=selection.user_paths)
+    page = page_for(recording, width=args.width, color=color, path=name)
     return view(recording, args.view, page, selection)
 
 

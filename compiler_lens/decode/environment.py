@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
 
 from compiler_lens.decode.facts import TimedMark
 from compiler_lens.decode.frames import read_definition
+from compiler_lens.recording.codec import unpacked
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     CaptureProblem,
@@ -16,6 +15,7 @@ from compiler_lens.recording.model import (
     CompileId,
     Environment,
     Outcome,
+    Recording,
     SourceFile,
     Unavailable,
 )
@@ -24,14 +24,16 @@ from compiler_lens.recording.model import (
 _NOTHING_IN_IT = frozenset(("no tensor-related objects found in frame",))
 
 _NOWHERE = CompileId(None, None)
-_TOLD = frozenset(field.name for field in fields(Environment)) - {"started"}
+
+
+def read_recording(event: Event, _compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Recording, ...]:
+    """`lens.recording`: a whole one, all its events read."""
+    return (unpacked(Recording, event.meta),)
 
 
 def read_environment(event: Event, _compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Environment, ...]:
     """`lens.environment`; what a later version also tells is passed over."""
-    known: dict[str, Any] = {name: value for name, value in event.meta.items() if name in _TOLD}
-    known["argv"] = tuple(known.get("argv") or ())
-    return (Environment(**known, started=event.at),)
+    return (unpacked(Environment, {**event.meta, "started": event.at}),)
 
 
 def read_torch_version(event: Event, _compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Environment, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -112,6 +112,7 @@ READERS: Mapping[str, Reader] = {
     "chromium_event": environment.read_timed_event,
     "lens.environment": environment.read_environment,
     "lens.profile": profiles.read_profile,
+    "lens.recording": environment.read_recording,
     "lens.source": environment.read_source,
     "torch_version": environment.read_torch_version,
     "lens.problem": environment.read_problem,
@@ -125,6 +126,8 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
     What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
     """
     found = _read_all(events, list(problems), strict=strict)
+    if whole := found.of(Recording):
+        return replace(whole[-1], problems=(*whole[-1].problems, *found.problems))
     graphs = join_graphs(found.of(GraphText), found.of(NodeFacts), found.passes)
     spans = join_spans(found.of(TimedMark))
     breaks = found.of(GraphBreak)

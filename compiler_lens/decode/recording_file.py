@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
 from compiler_lens.decode.disk_sources import with_disk_sources
 from compiler_lens.decode.fold import fold
 from compiler_lens.decode.fold_collector import collector_paused
+from compiler_lens.recording.codec import packed
 from compiler_lens.recording.errors import RecordingFileError
-from compiler_lens.recording.journal import is_journal, read_journal
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal import JournalWriter, is_journal, read_journal, whole
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.torch_log import is_torch_log, read_torch_log, torch_log_files
 
@@ -33,6 +36,22 @@ def load(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
         except OSError as error:
             raise RecordingFileError(f"cannot open {target}: {error.strerror or error}") from error
         return fold(*read_journal(target), strict=strict)
+
+
+def save(recording: Recording, path: str | os.PathLike[str]) -> None:
+    """Write a recording to a file that `load` reads; gzipped, where its name ends with .gz.
+
+    Raises:
+        RecordingFileError: the file cannot be written.
+    """
+    with collector_paused():
+        journal = JournalWriter(None)
+        journal.append(Event("lens.recording", recording.environment.started, meta=packed(recording)))
+    data = whole(journal.contents())
+    try:
+        Path(path).write_bytes(gzip.compress(data, mtime=0) if os.fspath(path).endswith(".gz") else data)
+    except OSError as error:
+        raise RecordingFileError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def recordings_in(folder: Path) -> tuple[Path, ...]:

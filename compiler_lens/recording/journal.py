@@ -33,8 +33,8 @@ from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import NO_ID, Event
 from compiler_lens.recording.model import THE_END, CaptureProblem
 
-# 1: the first.
-FORMAT_VERSION = 1
+# 1: the first. 2: an event may hold a whole recording, and a profile is written by the codec.
+FORMAT_VERSION = 2
 MAGIC = "compiler_lens"
 _GZIP = b"\x1f\x8b"
 REFERENCE = "@"  # the key of a line that holds a text, and of a value that refers to one

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
+from itertools import count
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
 
 from compiler_lens.recording.model import (
+    CodeId,
     CompileId,
-    Direction,
     Graph,
     GraphBreak,
     Kernel,
@@ -35,6 +37,7 @@ _RELATIVE = re.compile(
     r"\.(?:py|pyi|ipynb|txt|md|csv|tsv|jsonl?|ya?ml|toml|ini|cfg|log|npy|npz|pkl|pt|pth|bin|ckpt|safetensors|onnx|parquet|h5|db|zip|gz|tar|so|sh|cu|cpp|h)\b"
 )
 _QUOTED_LINE = re.compile(r"(?<=, code: )[^\n]*")  # of a line, where torch tells of a tensor's origin
+_GUARDED_LINE = re.compile(r"[ \t]+# [^\n]*# [^\n]*:\d+ in [^\n]*")  # where torch says why it compiles again
 _COMMENT = re.compile(
     r"[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE
 )  # in torch's own printing, comments hold the user's lines and folders
@@ -45,14 +48,19 @@ _OWN = "..."  # instead of a kernel that the user wrote
 _WRITTEN = r"(?ms)(^%s = async_compile\.\w+\('[^']*', ''').*?(''', device_str=)"
 
 
-def redacted(recording: Recording) -> Recording:
-    """The same recording for other eyes. Names of functions, modules, arguments and kernels stay."""
-    return _blank(recording, _Black.of(recording))
+def redacted(recording: Recording, owns: Callable[[str], bool] = is_own) -> Recording:
+    """Return the same recording for other eyes: names of functions, modules, arguments and kernels stay.
+
+    `owns` says which files are the user's: their names, and the strings that are written in them, go.
+    """
+    return _blank(recording, _Black.of([recording], owns))
 
 
-def redacted_diff(before: Recording, after: Recording, result: _Value) -> tuple[Recording, Recording, _Value]:
-    """Two recordings and what differs between them; a file has the same number in all of them."""
-    ink = _Black.of(before, after)
+def redacted_diff(
+    before: Recording, after: Recording, result: _Value, owns: Callable[[str], bool] = is_own
+) -> tuple[Recording, Recording, _Value]:
+    """Return two recordings and what differs between them; a file has the same number in all of them."""
+    ink = _Black.of([before, after], owns)
     return _blank(before, ink), _blank(after, ink), ink.value(result)
 
 
@@ -67,26 +75,27 @@ class _Black:
 
     files: Mapping[str, str]
     lines: frozenset[str]
-    wording: Wording | None  # in prose
-    kernels: Mapping[tuple[CompileId, Direction], tuple[str, ...]] = field(default_factory=dict)  # the user's own
+    wording: Wording
+    of_code: Wording  # in graphs and kernels: between quotes only
+    kernels: Mapping[CodeId, Sequence[str]]  # the user's own
 
     @classmethod
-    def of(cls, *recordings: Recording) -> _Black:
+    def of(cls, recordings: Sequence[Recording], owns: Callable[[str], bool]) -> _Black:
         """All files and lines of source that the recordings know."""
         found = [at for recording in recordings for at in _places(recording)]
         sources = [source for recording in recordings for source in recording.sources]
         files = dict.fromkeys([source.file for source in sources] + [at.file for at in found])
         texts = (line for source in sources for line in source.text.splitlines())
         lines = {line.strip() for line in (*texts, *(at.code for at in found))}
-        names = _names(files)
-        own = {file: name for file, name in names.items() if is_own(file) and name != file}
-        kernels: dict[tuple[CompileId, Direction], tuple[str, ...]] = {}
+        names = _names(files, owns)
+        own = {file: name for file, name in names.items() if owns(file) and name != file}
+        kernels: dict[CodeId, list[str]] = defaultdict(list)
         for kernel in (kernel for recording in recordings for kernel in recording.kernels):
             if kernel.kind is KernelKind.USER:
-                place = kernel.compile_id, kernel.direction
-                kernels[place] = (*kernels.get(place, ()), kernel.name)
+                kernels[kernel.code_id].append(kernel.name)
         kept = frozenset(line for line in lines if len(line) >= _SHORTEST)
-        return cls(names, kept, Wording.of(recordings, own), kernels)
+        wording = Wording.of(recordings, own, kept)
+        return cls(names, kept, wording, Wording(wording.quoted), kernels)
 
     def value(self, value: Any) -> Any:
         """Anything that a recording holds, without what nobody should see."""
@@ -107,7 +116,7 @@ class _Black:
         if isinstance(value, GraphBreak):
             value = replace(value, text="")
         if isinstance(value, (Graph, OutputCode, Kernel)):
-            return replace(self, wording=None).fields_of(self.code(value))  # names and figures, no prose
+            return replace(self, wording=self.of_code).fields_of(self.code(value))
         return self.fields_of(value)
 
     def fields_of(self, value: Any) -> Any:
@@ -121,14 +130,14 @@ class _Black:
             return replace(value, source=_OWN if own else _COMMENT.sub("", value.source))
         code = _COMMENT.sub("", value.code)
         if isinstance(value, OutputCode):
-            for name in self.kernels.get((value.compile_id, value.direction), ()):
+            for name in self.kernels.get(value.id, ()):
                 code = re.sub(_WRITTEN % re.escape(name), rf"\1\n{_OWN}\n\2", code)
         return replace(value, code=code)
 
     def field(self, value: Any, name: str) -> Any:
         """One field; a file has a name of its own."""
         inside = getattr(value, name)
-        if isinstance(inside, (int, float, Enum)) or inside is None:
+        if isinstance(inside, (int, float, Enum, CompileId)) or inside is None:
             return inside
         return self.files.get(inside, "") if name == "file" else self.value(inside)
 
@@ -136,11 +145,11 @@ class _Black:
         """A text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
         if len(text) >= _SHORTEST and ("\n" in text or text.strip() in self.lines):
             text = "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
-        text = _QUOTED_LINE.sub("…", text) if self.wording else text
+        if self.wording is not self.of_code:
+            text = _GUARDED_LINE.sub("", _QUOTED_LINE.sub("…", text))
         if "/" in text or "\\" in text:
-            text = _PATH.sub(self._path, text)
-            text = _RELATIVE.sub("…", text) if self.wording else text
-        return self.wording.hidden(text) if self.wording else text
+            text = _RELATIVE.sub("…", _PATH.sub(self._path, text))
+        return self.wording.hidden(text)
 
     def _path(self, found: re.Match[str]) -> str:
         path = found[0]
@@ -160,22 +169,24 @@ def _places(value: Any) -> Iterator[SourceLine]:
             yield SourceLine(file, 0)
         for one in fields(value):
             inside = getattr(value, one.name)
-            if not isinstance(inside, (str, int, float, Enum)):
+            if not isinstance(inside, (str, int, float, Enum, CompileId)):
                 yield from _places(inside)
 
 
-def _names(files: Iterable[str]) -> Mapping[str, str]:
+def _names(files: Iterable[str], owns: Callable[[str], bool]) -> Mapping[str, str]:
     """The user's own files by number; those of packages by their place in the package."""
     names: dict[str, str] = {}
+    numbers = count(1)
     for file in sorted(set(files)):
         plain = file.replace("\\", "/")
-        packaged = _PACKAGES.search(plain) or _STANDARD.search(plain)
-        if packaged:
+        if not file or file.startswith("<"):
+            names[file] = file
+        elif owns(file):
+            names[file] = f"file{next(numbers)}.py"
+        elif packaged := _PACKAGES.search(plain) or _STANDARD.search(plain):
             names[file] = f"/{packaged[1]}{plain[packaged.end() :]}"
-        elif not file or file.startswith("<") or not is_own(file):
-            names[file] = file if file.startswith("<") else f"/{PurePosixPath(plain).name}" if file else ""
         else:
-            names[file] = f"file{1 + sum(name.startswith('file') for name in names.values())}.py"
+            names[file] = f"/{PurePosixPath(plain).name}"
     return names
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.source_text import sources
@@ -14,6 +14,8 @@ _QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.){1,400})\1""", re.DOTALL)
 _NAMED = re.compile(r"(?:[\w)\]]\[|<class )\Z")  # behind it stands a name: of an argument, a module, a class
 _SENTENCE = 8  # characters of several words that are nobody else's
 _SHORTEST = 5  # and of a literal of one word
+_LINE = 14  # and of a line of source, in the midst of others' words
+_CALL_OF_TORCH = re.compile(r"torch[\w.]*\(\)")  # torch's own advice names such
 _HEADS = (9, 7, 5, 3)  # tokens by which a text of several words is found: words, and what stands between them
 
 _Needle = tuple[str, str]  # a text, and what stands for it
@@ -24,12 +26,12 @@ class Wording:
     """Texts that are not to be told: a text of any length is gone through once, however many there are."""
 
     quoted: Mapping[str, str]  # what stands for it between quotes
-    heads: Mapping[str, tuple[_Needle, ...]]  # texts of several words by their first tokens, the longest first
-    firsts: frozenset[str]  # words that these begin with
+    heads: Mapping[str, tuple[_Needle, ...]] = field(default_factory=dict)  # texts of several words, the longest first
+    firsts: frozenset[str] = frozenset()  # words that these begin with
 
     @classmethod
-    def of(cls, recordings: Iterable[Recording], files: Mapping[str, str]) -> Wording:
-        """Of recordings; `files` are the user's own, with what each is called instead."""
+    def of(cls, recordings: Iterable[Recording], files: Mapping[str, str], lines: Iterable[str] = ()) -> Wording:
+        """Of recordings; `files` are the user's own, with what each is called instead, `lines` those of any source."""
         several = list(recordings)
         guarded = [text for recording in several for text in _compared(recording)]
         written = [text for recording in several for text in _literals(recording, files)]
@@ -38,6 +40,7 @@ class Wording:
             (text, instead) for text, instead in told.items() if len(text) >= _SENTENCE and len(text.split()) > 1
         ]
         needles += [(file.rpartition("/")[2], called) for file, called in files.items()]
+        needles += [(line, "…") for line in lines if len(line) >= _LINE and not _CALL_OF_TORCH.fullmatch(line)]
         heads = _by_head(needles)
         return cls(told, heads, frozenset(_TOKEN.match(head)[0] for head in heads))  # type: ignore[index]
 

@@ -42,14 +42,33 @@ def read(meta: object) -> tuple[Profile, ...]:
     return read_profile(Event("lens.profile", 0.0, meta=meta), CompileId(None, None), {})
 
 
-def test_what_is_written_is_read() -> None:
-    meta = json.loads(json.dumps(profile_meta(PROFILE)))
-    assert read(meta) == (PROFILE,)
-    assert meta["names"] == ["k", "mm", "gemm"]  # each once
+# As format 1 wrote it: tables, with the names of kernels once.
+TABLES = {
+    **{name: getattr(PROFILE, name) for name in ("calls", "microseconds", "spread", "busy_microseconds", "timer")},
+    "training": True,
+    "launches": [
+        [[0, 1, 2, None], "forward", 0, 0, 1, 3.5, 0.25, 2.0, [0], "exact"],
+        [[None, None, 0, 3], "backward", 1, 1, 0, 9.0, 0.0, 0.5, [2, 0], "text"],
+    ],
+    "names": ["k", "mm", "gemm"],
+    "others": [["aten::sum", 4.5, 1.0]],
+    "ceilings": {
+        "device": "a device",
+        "bytes_per_second": 1e12,
+        "flops_per_second": {"bf16": 1e15},
+        "launch_microseconds": None,
+    },
+    "notes": [["too_few", "", None, None], ["other_count", "k", 3, 2]],
+}
+
+
+@pytest.mark.parametrize("meta", [profile_meta(PROFILE), TABLES], ids=["now", "format 1"])
+def test_what_is_written_is_read(meta: dict[str, object]) -> None:
+    assert read(json.loads(json.dumps(meta))) == (PROFILE,)
 
 
 def test_a_note_from_before_remarks_were_facts_is_its_words() -> None:
-    (found,) = read({**profile_meta(PROFILE), "notes": ["a note", ["by_place", "", None, None]]})
+    (found,) = read({**TABLES, "notes": ["a note", ["by_place", "", None, None]]})
     assert found.notes == (ProfileNote(Remark.WORDS, "a note"), ProfileNote(Remark.BY_PLACE))
 
 
@@ -66,15 +85,14 @@ def test_a_note_from_before_remarks_were_facts_is_its_words() -> None:
     ],
 )
 def test_another_shape_is_no_profile(change: dict[str, object]) -> None:
-    meta = profile_meta(PROFILE)
     with pytest.raises(PayloadError, match="a profile of an unknown shape"):
-        read({**meta, **change})
+        read({**TABLES, **change})
     with pytest.raises(PayloadError):
         read({})
 
 
-LAUNCH = profile_meta(PROFILE)["launches"][0]
-CEILINGS = profile_meta(PROFILE)["ceilings"]
+def launch(**change: object) -> dict[str, object]:
+    return {"launches": [{**profile_meta(PROFILE)["launches"][0], **change}]}
 
 
 @pytest.mark.parametrize(
@@ -87,16 +105,15 @@ CEILINGS = profile_meta(PROFILE)["ceilings"]
         {"spread": float("inf")},
         {"busy_microseconds": [1]},
         {"timer": 3},
-        {"names": [{}, "mm", "gemm"]},
-        {"others": [["aten::sum", "4", 1.0]]},
-        {"ceilings": {**CEILINGS, "bytes_per_second": "fast"}},
-        {"ceilings": {**CEILINGS, "flops_per_second": {"bf16": []}}},
-        {"ceilings": {**CEILINGS, "flops_per_second": "much"}},
-        {"launches": [[[0, 1, None, None], *LAUNCH[1:]]]},
-        {"launches": [[["0", 1, 2, None], *LAUNCH[1:]]]},
-        {"launches": [[*LAUNCH[:4], {}, *LAUNCH[5:]]]},
-        {"launches": [[*LAUNCH[:5], 10**400, *LAUNCH[6:]]]},
-        {"launches": [[*LAUNCH[:7], None, *LAUNCH[8:]]]},
+        {"others": [{"name": "aten::sum", "microseconds": "4", "runs": 1.0}]},
+        {"ceilings": {"device": "a device", "bytes_per_second": "fast"}},
+        {"ceilings": {"device": "a device", "flops_per_second": {"bf16": []}}},
+        {"ceilings": {"device": "a device", "flops_per_second": "much"}},
+        launch(compile_id="0"),
+        launch(compile_id=[0, 1]),
+        launch(launch={}),
+        launch(microseconds=10**400),
+        launch(runs=None),
     ],
 )
 def test_a_number_that_is_none_is_a_problem_of_the_recording_and_no_traceback_of_a_view(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from compiler_lens.facts.program.ownership import UserPaths
+from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
@@ -40,7 +40,7 @@ _VIEWS: Mapping[str, str] = {
 
 def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
     """The whole page. With `redact`, without source text and without the folders of files."""
-    shown, name = (redacted(recording), "REC") if redact else (recording, path)
+    shown, name = (redacted(recording, Ownership.of(user_paths).owns), "REC") if redact else (recording, path)
     matter = PageContext.of(shown, user_paths, name)
     documents = _documents(matter)
     return rendered(

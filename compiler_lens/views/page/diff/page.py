@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from compiler_lens.facts.program.ownership import UserPaths
+from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.redact import redacted_diff
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
@@ -36,7 +36,7 @@ def diff_page(compared: Compared, *, user_paths: UserPaths = (), redact: bool = 
     """The whole page. With `redact`, without source text and without the folders of files."""
     before, after, result, names = compared.before, compared.after, compared.result, compared.names
     if redact:
-        before, after, result = redacted_diff(before, after, result)
+        before, after, result = redacted_diff(before, after, result, Ownership.of(user_paths).owns)
         names = ("BEFORE", "AFTER")
     both = Both.of(before, after, result, names, user_paths)
     return rendered(
