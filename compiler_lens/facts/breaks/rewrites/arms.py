@@ -20,27 +20,30 @@ class Arm(Enum):
 
 
 def arm_at(sources: Sources, at: SourceLine) -> Arm | None:
-    """Of the `if` at a line; None where there is none, or its text is not known."""
+    """Return what the `if` at a line is there for; None where there is none, or its text is not known."""
     try:
         site = site_at(sources, at)
     except RecursionError:  # an expression nested deeper than Python's stack
         return None
-    node = site.statement if site else None
-    if not isinstance(node, ast.If):
-        return None
-    if isinstance(node.body[0], ast.Raise) and not node.orelse:
-        return Arm.RAISES
-    if isinstance(node.body[-1], (ast.Raise, ast.Return, ast.Break)):
-        return Arm.ENDS
-    is_next = isinstance(node.body[0], ast.Continue) and not node.orelse
-    return Arm.SAVES_WORK if is_next and _asks_for_nothing(node.test) else Arm.OTHER
+    match site.statement if site else None:
+        case ast.If(body=[ast.Raise(), *_], orelse=[]):
+            return Arm.RAISES
+        case ast.If(body=[*_, ast.Raise() | ast.Return() | ast.Break()]):
+            return Arm.ENDS
+        case ast.If(test=test, body=[ast.Continue(), *_], orelse=[]) if _asks_for_nothing(test):
+            return Arm.SAVES_WORK
+        case ast.If():
+            return Arm.OTHER
+    return None
 
 
 def _asks_for_nothing(test: ast.expr) -> bool:
-    """`mask.sum() == 0`, `not mask.any()`."""
-    if isinstance(test, ast.UnaryOp):
-        return isinstance(test.op, ast.Not)
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.comparators[0], ast.Constant):
-        return False
-    number, sign = test.comparators[0].value, test.ops[0]
-    return (number == 0 and isinstance(sign, (ast.Eq, ast.LtE))) or (number == 1 and isinstance(sign, ast.Lt))
+    """Whether a test is like `mask.sum() == 0`, `mask.sum() < 1` or `not mask.any()`."""
+    match test:
+        case ast.UnaryOp(op=ast.Not()):
+            return True
+        case ast.Compare(ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=0)]):
+            return True
+        case ast.Compare(ops=[ast.Lt()], comparators=[ast.Constant(value=1)]):
+            return True
+    return False

@@ -8,64 +8,71 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from compiler_lens.facts.breaks.rewrites.site import Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, gives_several, is_number, is_pure_call
+from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, gives_several, is_number, is_pure_call
 
 OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
     ast.Pow: "**", ast.MatMult: "@", ast.FloorDiv: "//", ast.Mod: "%",
 }  # fmt: skip
 
-# fmt: off
 _EFFECTS = frozenset({
     "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add_module", "write", "print",
     "log", "debug", "info", "warning", "error", "warn", "item", "tolist", "numpy", "open", "next", "input", "exec",
     "eval", "setattr", "delattr", "backward", "step", "zero_grad",
-})
-# fmt: on
-
+})  # fmt: skip
+# What these give shares memory with what they are called on, or may.
+_SHARING = frozenset({
+    "view", "reshape", "t", "transpose", "permute", "squeeze", "unsqueeze", "expand", "flatten", "select", "detach",
+    "contiguous", "to", "float", "double", "half", "type_as",
+})  # fmt: skip
 
 _MOST_NAMES = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
+    """A name that is assigned a value, or changed by an operator and a value."""
+
     name: str
     value: ast.expr
     operator: type[ast.operator] | None = None
 
 
 def assignments(body: Sequence[ast.stmt]) -> list[Assignment] | None:
+    """Return the assignments that some statements are; None where one is another, or a name is assigned twice."""
     found: list[Assignment] = []
     for statement in body:
-        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-            found += [Assignment(t.id, statement.value) for t in statement.targets if isinstance(t, ast.Name)]
-        elif isinstance(statement, ast.AugAssign) and isinstance(statement.target, ast.Name):
-            found.append(Assignment(statement.target.id, statement.value, type(statement.op)))
-    known = all(a.operator is None or a.operator in OPERATORS for a in found)
-    once = len({a.name for a in found}) == len(found) == len(body)
-    return found if once and known else None
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                found.append(Assignment(name, value))
+            case ast.AugAssign(target=ast.Name(id=name), op=op, value=value) if type(op) in OPERATORS:
+                found.append(Assignment(name, value, type(op)))
+            case _:
+                return None
+    return found if len({a.name for a in found}) == len(found) else None
 
 
 def stays_tensor(site: Site, one: Assignment) -> bool:
-    """Whether a count in Python, such as `n += 1`, does not become a tensor."""
+    """Return whether a count in Python, such as `n += 1`, does not become a tensor."""
     counts = one.operator or any(n.id == one.name for n in ast.walk(one.value) if isinstance(n, ast.Name))
     return not counts or site.is_tensor(ast.Name(one.name))
 
 
 def is_simple_value(node: ast.expr) -> bool:
-    """Whether a value may be computed though it is not needed, and is a tensor or a number."""
-    if isinstance(node, ast.Constant):
-        return is_number(node)
-    if isinstance(node, ast.Call):
-        parts = [*node.args, *(k.value for k in node.keywords)]
-        owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        return is_pure_call(node) and all(is_simple_value(n) or _is_setting(n) for n in (*parts, *owner))
-    if isinstance(node, ast.BinOp):
-        return is_simple_value(node.left) and is_simple_value(node.right)
-    if isinstance(node, ast.UnaryOp):
-        return not isinstance(node.op, ast.Not) and is_simple_value(node.operand)
-    if isinstance(node, ast.Subscript):
-        return is_simple_value(node.value) and not any(isinstance(n, (ast.Call, ast.Compare)) for n in ast.walk(node))
+    """Return whether a value may be computed though it is not needed, and is a tensor or a number."""
+    match node:
+        case ast.Constant():
+            return is_number(node)
+        case ast.Call(func=function, args=args, keywords=keywords):
+            owner = [function.value] if isinstance(function, ast.Attribute) else []
+            parts = [*args, *(k.value for k in keywords), *owner]
+            return is_pure_call(node) and all(is_simple_value(n) or _is_setting(n) for n in parts)
+        case ast.BinOp(left=left, right=right):
+            return is_simple_value(left) and is_simple_value(right)
+        case ast.UnaryOp(op=op, operand=operand):
+            return not isinstance(op, ast.Not) and is_simple_value(operand)
+        case ast.Subscript(value=value):
+            return is_simple_value(value) and not any(isinstance(n, (ast.Call, ast.Compare)) for n in ast.walk(node))
     return bool(dotted(node))
 
 
@@ -85,29 +92,29 @@ def is_guarded(site: Site, test: ast.expr, values: Sequence[ast.expr | Assignmen
 def zero_divisor(test: ast.expr, values: Sequence[ast.expr | Assignment]) -> str:
     """What is taken for granted where a value divides by what the test finds above a number: `norm` in `norm > 1.0`."""
     name = _above_zero(test)
-    found = [d for value in values for d in _divisors(value) if name and isinstance(d, ast.Name) and d.id == name]
+    found = any(_divided_by(value, name) for value in values)
     return f"no gradient is taken through it where `{name}` is 0" if found else ""
 
 
 def _above_zero(test: ast.expr) -> str:
-    """The tensor that a test compares with a number above 0: its zeros are not what that test is there for."""
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], (ast.Gt, ast.GtE)):
-        return ""
-    number = test.comparators[0]
-    is_above = isinstance(number, ast.Constant) and isinstance(number.value, (int, float)) and number.value > 0
-    return test.left.id if is_above and isinstance(test.left, ast.Name) else ""
+    """Return the tensor that a test compares with a number above 0: its zeros are not what that test is there for."""
+    match test:
+        case ast.Compare(left=ast.Name(id=name), ops=[ast.Gt() | ast.GtE()], comparators=[ast.Constant(value=number)]):
+            return name if isinstance(number, (int, float)) and number > 0 else ""
+    return ""
 
 
-def _divisors(value: ast.expr | Assignment) -> list[ast.expr]:
-    """What is divided by, where no number is an error: the quotient by 0 is thrown away."""
-    own = [value.value] if isinstance(value, Assignment) and value.operator is ast.Div else []
+def _divided_by(value: ast.expr | Assignment, name: str) -> list[ast.Name]:
+    """Return where a value divides by a name. No number is an error there: the quotient by 0 is thrown away."""
+    found = [value.value] if isinstance(value, Assignment) and value.operator is ast.Div else []
     nodes = ast.walk(value.value if isinstance(value, Assignment) else value)
-    return own + [n.right for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    found += [n.right for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
+    return [divisor for divisor in found if isinstance(divisor, ast.Name) and divisor.id == name]
 
 
 def _risks(value: ast.expr | Assignment, above_zero: str) -> list[ast.AST]:
-    """What a value is not computed for whatever it is."""
-    safe = [d for d in _divisors(value) if isinstance(d, ast.Name) and d.id == above_zero]
+    """Return what a value is not computed for whatever it is."""
+    safe = _divided_by(value, above_zero)
     found: list[ast.AST] = []
     if isinstance(value, Assignment):
         if value.operator in _DIVISIONS and value.value not in safe:
@@ -145,12 +152,12 @@ def _names_in(node: ast.AST) -> tuple[str, ...]:
 
 
 def _is_setting(node: ast.expr) -> bool:
-    return all(
-        isinstance(n, (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)) for n in ast.walk(node)
-    )
+    kinds = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)
+    return all(isinstance(n, kinds) for n in ast.walk(node))
 
 
 def new_value(site: Site, one: Assignment) -> str:
+    """Return what a name has after an assignment, as an expression."""
     text = site.source(one.value)
     if one.operator is None:
         return text
@@ -159,14 +166,11 @@ def new_value(site: Site, one: Assignment) -> str:
 
 
 def runs_in_cond(node: ast.expr) -> bool:
-    """Whether a value may be computed inside of torch.cond: it changes nothing in place and is one tensor."""
-    if isinstance(
-        node, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
-    ):
+    """Return whether a value may be computed inside of torch.cond: it changes nothing in place and is one tensor."""
+    kinds = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
+    if isinstance(node, kinds) or (isinstance(node, ast.Call) and gives_several(node)):
         return False
-    if isinstance(node, ast.Call) and gives_several(node):
-        return False
-    return not any(_has_effect(n) for n in ast.walk(node) if isinstance(n, ast.Call))
+    return not any(map(_has_effect, calls_in(node)))
 
 
 def _has_effect(call: ast.Call) -> bool:
@@ -179,6 +183,7 @@ def _has_effect(call: ast.Call) -> bool:
 def as_function(
     site: Site, name: str, operands: list[str], body: list[Assignment], targets: list[str]
 ) -> Iterator[str]:
+    """Yield the lines of a function for torch.cond or while_loop; for the target "" it returns the one value."""
     yield f"def {name}({', '.join(operands)}):"
     if targets == [""]:
         yield f"    return {_own(site, body[0])}"
@@ -189,26 +194,14 @@ def as_function(
 
 
 def _own(site: Site, one: Assignment) -> str:
-    """A value that shares no memory with an operand: torch.cond refuses those that do."""
+    """Return a value that shares no memory with an operand: torch.cond refuses those that do."""
     text = new_value(site, one)
     fresh = one.operator or isinstance(one.value, (ast.BinOp, ast.UnaryOp, ast.Compare))
     if isinstance(one.value, ast.Call):
-        views = (
-            "view",
-            "reshape",
-            "t",
-            "transpose",
-            "permute",
-            "squeeze",
-            "unsqueeze",
-            "expand",
-            "flatten",
-            "select",
-            "detach",
-        )
-        fresh = called(one.value) not in (*views, "contiguous", "to", "float", "double", "half", "type_as")
+        fresh = called(one.value) not in _SHARING
     return text if fresh else f"{text}.clone()"
 
 
 def as_tuple(names: Sequence[str]) -> str:
+    """Return a tuple of names as Python writes it."""
     return f"({', '.join(names)}{',' if len(names) == 1 else ''})"

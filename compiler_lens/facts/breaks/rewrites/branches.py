@@ -32,9 +32,24 @@ _WIDEST = 100
 
 
 def branching(site: Site, cause: BreakCause) -> Rewrite | None:
-    """For a statement that asks a tensor for a bool."""
-    found = _branching(site, cause)
-    if found is None or not any(dotted(n) == "random.random" for n in ast.walk(site.statement)):
+    """Rewrite a statement that asks a tensor for a bool."""
+    statement, found = site.statement, None
+    if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
+        return None
+    if isinstance(statement, (ast.Assert, ast.If, ast.While)):
+        test = condition(site, statement.test) if _is_asked_by(cause, statement.test) else None
+        if test is None:
+            return None
+        if isinstance(statement, ast.Assert):
+            message = _message(statement.msg) if statement.msg else ""
+            found = site.rewrite([_check(site, test, message)], _asynchronous("AssertionError"))
+        elif isinstance(statement, ast.While):
+            found = while_loop(site, statement, test)
+        else:
+            found = _branch(site, statement, test)
+    elif is_simple(statement):
+        found = _conditional_expression(site)
+    if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
         return found
     return replace(found, needs=_joined(found.needs, RANDOM_NEEDS))
 
@@ -43,22 +58,8 @@ def _joined(*needs: str) -> str:
     return "; ".join(filter(None, needs))
 
 
-def _branching(site: Site, cause: BreakCause) -> Rewrite | None:
-    statement = site.statement
-    if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
-        return None
-    if isinstance(statement, ast.Assert):
-        return _assertion(site, statement) if _is_asked_by(cause, statement.test) else None
-    if isinstance(statement, (ast.If, ast.While)):
-        test = condition(site, statement.test)
-        if test is None or not _is_asked_by(cause, statement.test):
-            return None
-        return while_loop(site, statement, test) if isinstance(statement, ast.While) else _branch(site, statement, test)
-    return _conditional_expression(site) if is_simple(statement) else None
-
-
 def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
-    """Whether it is the test that broke, not a statement on the same line."""
+    """Return whether it is the test that broke, not a statement on the same line."""
     if cause.gb_type == "Data-dependent branching":
         return True
     names = {called(n) for n in ast.walk(test)}
@@ -73,53 +74,41 @@ def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
 
 
 def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
-    if len(node.body) == 1 and isinstance(node.body[0], ast.Raise) and not node.orelse:
-        return _raise(site, node.body[0], test)
-    if isinstance(node.body[-1], ast.Break):
-        return search(site, node, test)
-    if isinstance(node.body[-1], ast.Return):
-        return _returns(site, node, test)
-    first = assignments(node.body)
-    second = assignments(node.orelse)
+    match node:
+        case ast.If(body=[ast.Raise(exc=ast.expr() as error)], orelse=[]):
+            return None if _is_elif(site) else _raise(site, node, error, test)
+        case ast.If(body=[*_, ast.Break()]):
+            return search(site, node, test)
+        case ast.If(body=[*_, ast.Return()]):
+            return _returns(site, node, test)
+    first, second = assignments(node.body), assignments(node.orelse)
     if first is None or second is None or not _same_targets(site, first, second):
         return None
-    return _chosen(site, test, first, second)
+    return _chosen(site, node, test, first, second)
 
 
-def _chosen(site: Site, test: str, first: list[Assignment], second: list[Assignment]) -> Rewrite | None:
-    """The same targets on either side: torch.where if both sides may be computed, else torch.cond."""
-    if any(is_simple_value(a.value) and not stays_tensor(site, a) for a in (*first, *second)):
+def _chosen(site: Site, node: ast.If, test: str, first: list[Assignment], second: list[Assignment]) -> Rewrite | None:
+    """Write torch.where for the same targets on either side if both sides may be computed, else torch.cond."""
+    both = [*first, *second]
+    if any(is_simple_value(a.value) and not stays_tensor(site, a) for a in both):
         return None
-    if all(is_simple_value(a.value) for a in (*first, *second)):
-        if is_guarded(site, _test(site), [*first, *second]) or not _are_values(site, first, second):
-            return None
-        needs = _joined(_needs(first, second), zero_divisor(_test(site), [*first, *second]))
-        return site.rewrite(_as_elif(site, _selected(site, test, first, second)), needs)
-    return _cond(site, test, first, second)
-
-
-def _test(site: Site) -> ast.expr:
-    return site.statement.test if isinstance(site.statement, ast.If) else ast.Constant(value=None)
-
-
-def _raise(site: Site, node: ast.Raise, test: str) -> Rewrite | None:
-    call = node.exc
-    if call is None or site.edited(site.statement).startswith("elif"):
+    if not all(is_simple_value(a.value) for a in both):
+        return _cond(site, test, first, second)
+    if is_guarded(site, node.test, both) or not _are_values(site, first, second):
         return None
+    is_optional = not second and all(a.operator for a in first)
+    needs = "the value is computed every time" if is_optional else _SAME_SHAPE
+    lines = _as_elif(site, _selected(site, test, first, second))
+    return site.rewrite(lines, _joined(needs, zero_divisor(node.test, both)))
+
+
+def _raise(site: Site, node: ast.If, call: ast.expr, test: str) -> Rewrite | None:
     message = _message(call.args[0]) if isinstance(call, ast.Call) and call.args else ""
     inverse = test[2:-1] if test.startswith("~(") and _closes_at_end(test) else f"~({test})"
-    if isinstance(site.statement, ast.If) and is_boolean(site.statement.test) and called(site.statement.test):
+    if is_boolean(node.test) and called(node.test):
         inverse = f"~{test}"
     name = dotted(call.func if isinstance(call, ast.Call) else call)
     return site.rewrite([_check(site, inverse, message)], _asynchronous(name or "its own"))
-
-
-def _assertion(site: Site, node: ast.Assert) -> Rewrite | None:
-    test = condition(site, node.test)
-    if test is None:
-        return None
-    message = _message(node.msg) if node.msg else ""
-    return site.rewrite([_check(site, test, message)], _asynchronous("AssertionError"))
 
 
 def _asynchronous(error: str) -> str:
@@ -131,29 +120,31 @@ def _check(site: Site, test: str, message: str) -> str:
 
 
 def _message(node: ast.expr) -> str:
-    """A message that needs no tensor's value; of an f-string what is constant in it."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return ast.unparse(node)
-    parts = node.values if isinstance(node, ast.JoinedStr) else ()
-    text = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts)
-    return repr(text.strip(". :")) if text.strip(". :") else ""
+    """Return a message that needs no tensor's value; of an f-string what is constant in it."""
+    match node:
+        case ast.Constant(value=str()):
+            return ast.unparse(node)
+        case ast.JoinedStr(values=parts):
+            text = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
+            return repr(text) if text else ""
+    return ""
 
 
 def _returns(site: Site, node: ast.If, test: str) -> Rewrite | None:
-    otherwise = node.orelse or site.following[:1]
-    if len(node.body) != 1 or len(otherwise) != 1 or not isinstance(otherwise[0], ast.Return):
-        return None
-    last = None if node.orelse else otherwise[0]
-    first, second = node.body[0].value, otherwise[0].value  # type: ignore[attr-defined]
-    if first is None or second is None or (last and site.edited(node).startswith("elif")):
-        return None
-    if is_simple_value(first) and is_simple_value(second):
-        if is_guarded(site, node.test, [first, second]) or not _alike(site, first, second):
+    match (*node.body, *(node.orelse or site.following[:1])):
+        case (ast.Return(value=ast.expr() as first), ast.Return(value=ast.expr() as second) as otherwise):
+            last = None if node.orelse else otherwise
+        case _:
             return None
-        lines = _where(site, "return ", test, site.source(first), site.source(second))
-        needs = _joined(_SAME_SHAPE, zero_divisor(node.test, [first, second]))
-        return site.rewrite(_as_elif(site, lines), needs, last=last)
-    return _cond(site, test, [Assignment("", first)], [Assignment("", second)], last)
+    if last and _is_elif(site):
+        return None
+    if not (is_simple_value(first) and is_simple_value(second)):
+        return _cond(site, test, [Assignment("", first)], [Assignment("", second)], last)
+    if is_guarded(site, node.test, [first, second]) or not _alike(site, first, second):
+        return None
+    lines = _where(site, "return ", test, site.source(first), site.source(second))
+    needs = _joined(_SAME_SHAPE, zero_divisor(node.test, [first, second]))
+    return site.rewrite(_as_elif(site, lines), needs, last=last)
 
 
 def _same_targets(site: Site, first: list[Assignment], second: list[Assignment]) -> bool:
@@ -198,10 +189,6 @@ def _sides(site: Site, one: Assignment, other: Assignment | None) -> tuple[str, 
     return f"{one.name} = ", new_value(site, one), new_value(site, other) if other else one.name
 
 
-def _needs(first: list[Assignment], second: list[Assignment]) -> str:
-    return _SAME_SHAPE if second or any(a.operator is None for a in first) else "the value is computed every time"
-
-
 def _where(site: Site, head: str, test: str, a: str, b: str) -> list[str]:
     line = f"{head}{site.torch}.where({test}, {a}, {b})"
     if len(line) <= _WIDEST:
@@ -209,8 +196,12 @@ def _where(site: Site, head: str, test: str, a: str, b: str) -> list[str]:
     return [f"{head}{site.torch}.where(", *(f"    {part}," for part in (test, a, b)), ")"]
 
 
+def _is_elif(site: Site) -> bool:
+    return site.edited(site.statement).startswith("elif")
+
+
 def _as_elif(site: Site, lines: list[str]) -> list[str]:
-    return ["else:", *(f"    {line}" for line in lines)] if site.edited(site.statement).startswith("elif") else lines
+    return ["else:", *(f"    {line}" for line in lines)] if _is_elif(site) else lines
 
 
 # -- torch.cond
@@ -219,29 +210,24 @@ def _as_elif(site: Site, lines: list[str]) -> list[str]:
 def _cond(
     site: Site, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None = None
 ) -> Rewrite | None:
-    if not all(runs_in_cond(a.value) for a in (*first, *second)) or site.edited(site.statement).startswith("elif"):
+    both = [*first, *second]
+    if not all(runs_in_cond(a.value) for a in both) or _is_elif(site):
         return None
     targets = [a.name for a in first]
-    operands = _operands(site, first, second)
-    lines = [
-        *as_function(site, site.free("if_true"), operands, first, targets),
-        *as_function(site, site.free("if_false"), operands, second, targets),
-    ]
+    # Tensors and names to be changed; the functions see all others as they stand around them.
+    loaded = [n.id for a in both for n in ast.walk(a.value) if isinstance(n, ast.Name)]
+    loaded += [a.name for a in both if a.operator or not second]
+    known = [n for n in dict.fromkeys(loaded) if n in site.local() and (n in site.tensors or n in targets)]
+    operands = [name for name in known if site.defined_before(name)]
+    if_true, if_false = site.free("if_true"), site.free("if_false")
     head = f"{', '.join(targets)} = " if targets != [""] else "return "
-    names = f"{site.free('if_true')}, {site.free('if_false')}"
-    lines.append(f"{head}{site.torch}.cond({test}, {names}, {as_tuple(operands)})")
-    return site.rewrite(
-        lines, "both functions give tensors of one shape, dtype and layout, and change nothing else", last=last
-    )
-
-
-def _operands(site: Site, first: list[Assignment], second: list[Assignment]) -> list[str]:
-    """Tensors and names to be changed; the functions see all others as they stand around them."""
-    changed = {a.name for a in first}
-    loaded = [n.id for a in (*first, *second) for n in ast.walk(a.value) if isinstance(n, ast.Name)]
-    loaded += [a.name for a in (*first, *second) if a.operator or not second]
-    known = [n for n in dict.fromkeys(loaded) if n in site.local() and (n in site.tensors or n in changed)]
-    return [name for name in known if site.defined_before(name)]
+    lines = [
+        *as_function(site, if_true, operands, first, targets),
+        *as_function(site, if_false, operands, second, targets),
+        f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {as_tuple(operands)})",
+    ]
+    needs = "both functions give tensors of one shape, dtype and layout, and change nothing else"
+    return site.rewrite(lines, needs, last=last)
 
 
 # -- a if test else b
@@ -249,17 +235,16 @@ def _operands(site: Site, first: list[Assignment], second: list[Assignment]) -> 
 
 def _conditional_expression(site: Site) -> Rewrite | None:
     found = [n for n in ast.walk(site.statement) if isinstance(n, ast.IfExp)]
-    if len(found) != 1 or not (is_simple_value(found[0].body) and is_simple_value(found[0].orelse)):
+    if len(found) != 1:
         return None
-    test = condition(site, found[0].test)
-    if test is None or not _alike(site, found[0].body, found[0].orelse):
+    node, first, second = found[0], found[0].body, found[0].orelse
+    if not (is_simple_value(first) and is_simple_value(second) and _alike(site, first, second)):
         return None
-    if is_guarded(site, found[0].test, [found[0].body, found[0].orelse]):
+    test = condition(site, node.test)
+    if test is None or is_guarded(site, node.test, [first, second]):
         return None
-    a, b = site.source(found[0].body), site.source(found[0].orelse)
-    new = f"{site.torch}.where({test}, {a}, {b})"
-    needs = _joined(_SAME_SHAPE, zero_divisor(found[0].test, [found[0].body, found[0].orelse]))
-    return site.edit([(found[0], new)], needs)
+    new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
+    return site.edit([(node, new)], _joined(_SAME_SHAPE, zero_divisor(node.test, [first, second])))
 
 
 def _closes_at_end(text: str) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 
 from compiler_lens.facts.breaks.rewrites.assignments import (
-    Assignment,
     as_function,
     as_tuple,
     assignments,
@@ -22,33 +21,29 @@ _MOST_STATEMENTS = 60
 
 
 def search(site: Site, node: ast.If, test: str) -> Rewrite | None:
-    """`for …: …; if test: break` with a tensor that says whether it is over."""
+    """Write `for …: …; if test: break` with a tensor that says whether it is over."""
     loop = site.around[-1] if site.around else None
-    if not isinstance(loop, ast.For) or loop.orelse or node.orelse or len(node.body) != 1 or _is_long(loop, node):
+    if not isinstance(loop, ast.For) or loop.orelse or node.orelse or len(node.body) != 1:
+        return None
+    if len(loop.body) > _MOST_STATEMENTS or node not in loop.body:
         return None
     number = loop.body.index(node)
     before, after = assignments(loop.body[:number]), assignments(loop.body[number + 1 :])
-    if before is None or after is None or not all(is_simple_value(a.value) for a in (*before, *after)):
+    both = [*(before or ()), *(after or ())]
+    if before is None or after is None or not both or len({a.name for a in both}) != len(both):
         return None
-    both = [*before, *after]
-    head = site.head(loop)
-    if not head or _is_read_elsewhere(site, loop) or len({a.name for a in both}) != len(both) or not both:
+    around, head = site.at(loop), site.head(loop)
+    if not head or _is_read_elsewhere(site, loop) or is_guarded(site, node.test, both):
         return None
-    if is_guarded(site, node.test, both) or not all(_goes_on(site, loop, a) for a in both):
+    if not all(is_simple_value(a.value) and stays_tensor(site, a) and around.defined_before(a.name) for a in both):
         return None
     done = site.free("done")
     device = next((f", device={a.name}.device" for a in both if a.name in site.tensors), "")
     lines = [f"{done} = {site.torch}.zeros((), dtype={site.torch}.bool{device})", *head]
-    lines += [f"    {_torch_where(site, done, a)}" for a in before]
-    lines.append(f"    {done} = {done} | ({test})")
-    lines += [f"    {_torch_where(site, done, a)}" for a in after]
-    return site.at(loop).rewrite(
-        lines, "the loop then always runs to its end, and what it changes keeps its shape and dtype"
-    )
-
-
-def _is_long(loop: ast.For, node: ast.If) -> bool:
-    return len(loop.body) > _MOST_STATEMENTS or node not in loop.body
+    steps = [f"    {a.name} = {site.torch}.where({done}, {a.name}, {new_value(site, a)})" for a in both]
+    lines += [*steps[: len(before)], f"    {done} = {done} | ({test})", *steps[len(before) :]]
+    needs = "the loop then always runs to its end, and what it changes keeps its shape and dtype"
+    return around.rewrite(lines, needs)
 
 
 def _is_read_elsewhere(site: Site, loop: ast.For) -> bool:
@@ -59,15 +54,8 @@ def _is_read_elsewhere(site: Site, loop: ast.For) -> bool:
     return any(len(site.loads(n.id)) > len(loads(loop, n.id)) for n in names if isinstance(n, ast.Name))
 
 
-def _goes_on(site: Site, loop: ast.For, one: Assignment) -> bool:
-    return stays_tensor(site, one) and site.at(loop).defined_before(one.name)
-
-
-def _torch_where(site: Site, done: str, one: Assignment) -> str:
-    return f"{one.name} = {site.torch}.where({done}, {one.name}, {new_value(site, one)})"
-
-
 def while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
+    """Write a `while` that a tensor ends as torch's `while_loop`."""
     body = assignments(node.body)
     if body is None or node.orelse or not all(runs_in_cond(a.value) for a in body):
         return None

@@ -8,6 +8,7 @@ from compiler_lens.facts.breaks.rewrites.conditions import is_boolean
 from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site
 from compiler_lens.facts.breaks.rewrites.syntax import (
     called,
+    calls_in,
     dotted,
     is_elementwise,
     is_method,
@@ -33,12 +34,9 @@ def _masked_reduction(site: Site) -> Rewrite | None:
     changes: list[Change] = []
     needs: list[str] = []
     selections = [n for n in ast.walk(site.statement) if isinstance(n, ast.Subscript) and _is_mask(site, n.slice)]
-    for node in ast.walk(site.statement):
+    for node in calls_in(site.statement):
         name = called(node)
-        if not isinstance(node, ast.Call) or name not in ("sum", "mean", "max", "min") or node.keywords:
-            continue
-        selected = _selection(node)
-        if selected is None:
+        if name not in ("sum", "mean", "max", "min") or node.keywords or (selected := _selection(node)) is None:
             continue
         tensor, mask = selected
         if not _is_mask(site, mask):
@@ -57,17 +55,22 @@ def _masked_reduction(site: Site) -> Rewrite | None:
 
 
 def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
-    """`x` and `m` of `x[m].sum()`, `torch.sum(x[m])` and `torch.masked_select(x, m).sum()`."""
-    if of_torch(call):
-        inner = call.args[0] if len(call.args) == 1 else None
-    else:
-        inner = call.func.value if isinstance(call.func, ast.Attribute) and not call.args else None
-    if isinstance(inner, ast.Subscript):
-        return inner.value, inner.slice
-    if not isinstance(inner, ast.Call) or called(inner) != "masked_select" or inner.keywords:
-        return None
-    parts = inner.args if of_torch(inner) else [inner.func.value, *inner.args]  # type: ignore[attr-defined]
-    return (parts[0], parts[1]) if len(parts) == 2 else None  # noqa: PLR2004
+    """Return `x` and `m` of `x[m].sum()`, `torch.sum(x[m])` and `torch.masked_select(x, m).sum()`."""
+    match call:
+        case ast.Call(args=[inner]) if of_torch(call):
+            pass
+        case ast.Call(func=ast.Attribute(value=inner), args=[]) if not of_torch(call):
+            pass
+        case _:
+            return None
+    match inner:
+        case ast.Subscript(value=tensor, slice=mask):
+            return tensor, mask
+        case ast.Call(func=ast.Attribute(attr="masked_select"), args=[tensor, mask], keywords=[]) if of_torch(inner):
+            return tensor, mask
+        case ast.Call(func=ast.Attribute(value=tensor, attr="masked_select"), args=[mask], keywords=[]):
+            return None if of_torch(inner) else (tensor, mask)
+    return None
 
 
 def _reduced(site: Site, name: str, tensor: ast.expr, mask: ast.expr) -> str:
@@ -85,46 +88,44 @@ def _is_mask(site: Site, node: ast.expr) -> bool:
 
 
 def _same_shape(site: Site, tensor: ast.expr, mask: ast.expr) -> bool:
-    """Whether the mask compares the tensor itself with a number."""
-    value = site.value_of(mask.id) if isinstance(mask, ast.Name) else mask
-    if isinstance(value, ast.Compare):
-        return ast.dump(value.left) == ast.dump(tensor) and is_number(value.comparators[0])
-    return isinstance(value, ast.Call) and not value.args and isinstance(value.func, ast.Attribute) and (
-        called(value) not in ("any", "all") and ast.dump(value.func.value) == ast.dump(tensor)
-    )  # fmt: skip
+    """Return whether the mask compares the tensor itself with a number, or asks something of each element."""
+    match site.value_of(mask.id) if isinstance(mask, ast.Name) else mask:
+        case ast.Compare(left=left, comparators=[other, *_]):
+            return ast.dump(left) == ast.dump(tensor) and is_number(other)
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[]):
+            return name not in ("any", "all") and ast.dump(owner) == ast.dump(tensor)
+    return False
 
 
 def _masked_write(site: Site) -> Rewrite | None:
-    """`x[m] = x[m] * 2` and `x[m] *= 2`."""
-    node = site.statement
-    target = (
-        node.targets[0] if isinstance(node, ast.Assign) and len(node.targets) == 1 else getattr(node, "target", None)
-    )
-    if not isinstance(target, ast.Subscript) or not isinstance(node, (ast.Assign, ast.AugAssign)):
-        return None
-    mask = target.slice
-    value = _whole(site, node.value, mask)
-    if value is None or not _is_mask(site, mask) or not dotted(target.value):
-        return None
-    x, m = site.source(target.value), site.source(mask)
-    if isinstance(node, ast.Assign) and not any(_is_selected(n, mask) for n in ast.walk(node.value)):
-        numbers = [n for n in ast.walk(node.value) if isinstance(n, ast.Constant)]
-        if not _is_made_of_numbers(node.value):
+    """Write `x[m] = x[m] * 2` and `x[m] *= 2` for the whole tensor, chosen by `torch.where`."""
+    sign: str | None = None
+    match site.statement:
+        case ast.Assign(targets=[ast.Subscript(value=tensor, slice=mask)], value=given):
+            pass
+        case ast.AugAssign(target=ast.Subscript(value=tensor, slice=mask), op=op, value=given):
+            sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(op), "")
+        case _:
             return None
-        if any(isinstance(n.value, float) for n in numbers):  # which would make an integer tensor a floating one
-            value = f"{site.torch}.full_like({x}, {value})"
-    if isinstance(node, ast.AugAssign):
-        sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(node.op))
-        value = f"{x} {sign} {value if is_number(node.value) else f'({value})'}"
-        if sign is None:
+    value = _whole(site, given, mask)
+    if value is None or not _is_mask(site, mask) or not dotted(tensor) or sign == "":
+        return None
+    x, m = site.source(tensor), site.source(mask)
+    if sign:
+        value = f"{x} {sign} {value if is_number(given) else f'({value})'}"
+    elif not any(_is_selected(n, mask) for n in ast.walk(given)):
+        if not _is_made_of_numbers(given):
             return None
-    needs = "" if _same_shape(site, target.value, mask) else f"`{m}` has the shape of `{x}`"
+        if any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(given)):
+            value = f"{site.torch}.full_like({x}, {value})"  # else an integer tensor becomes a floating one
+    needs = "" if _same_shape(site, tensor, mask) else f"`{m}` has the shape of `{x}`"
     return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], needs)
 
 
 def _is_made_of_numbers(node: ast.expr) -> bool:
-    if isinstance(node, ast.UnaryOp):
-        return isinstance(node.op, (ast.USub, ast.UAdd)) and _is_made_of_numbers(node.operand)
+    match node:
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
+            return _is_made_of_numbers(operand)
     return is_number(node)
 
 
@@ -140,101 +141,102 @@ def _is_selected(node: ast.AST, mask: ast.expr) -> bool:
 
 
 def _is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:
-    if isinstance(node, ast.BinOp):
-        return all(_is_elementwise(site, part, mask) for part in (node.left, node.right))
-    if isinstance(node, ast.UnaryOp):
-        return _is_elementwise(site, node.operand, mask)
-    if isinstance(node, ast.Call):
-        owner = [node.func.value] if is_method(node) and isinstance(node.func, ast.Attribute) else []
-        return is_elementwise(node) and all(
-            _is_elementwise(site, part, mask) for part in (*owner, *node.args, *(k.value for k in node.keywords))
-        )
-    return is_number(node) or _is_selected(node, mask) or dotted(node).startswith("self.")
+    parts: list[ast.expr]
+    match node:
+        case ast.BinOp(left=left, right=right):
+            parts = [left, right]
+        case ast.UnaryOp(operand=operand):
+            parts = [operand]
+        case ast.Call(func=function, args=args, keywords=keywords) if is_elementwise(node):
+            owner = [function.value] if is_method(node) and isinstance(function, ast.Attribute) else []
+            parts = [*owner, *args, *(k.value for k in keywords)]
+        case _:
+            return is_number(node) or _is_selected(node, mask) or dotted(node).startswith("self.")
+    return all(_is_elementwise(site, part, mask) for part in parts)
 
 
 def _chosen_rows(site: Site) -> Rewrite | None:
-    """`i = torch.where(m)[0]` and then `out.index_add_(0, i, expert(x[i]))`: all rows, and a mask."""
-    node = site.statement
-    if not isinstance(node, ast.Assign) or len(node.targets) != 1 or site.function is None:
-        return None
-    target = node.targets[0].elts[0] if _is_single(node.targets[0]) else node.targets[0]  # type: ignore[attr-defined]
-    mask = _places_of(node.value)
-    if not isinstance(target, ast.Name) or mask is None or not _is_mask(site, mask):
-        return None
-    every = site.loads(target.id)
-    if len(every) > _MOST_READS:
+    """Write `i = torch.where(m)[0]` and then `out.index_add_(0, i, expert(x[i]))` for all rows, with a mask."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=index) | ast.Tuple(elts=[ast.Name(id=index)])], value=value):
+            mask = _places_of(value)
+        case _:
+            return None
+    every = site.loads(index)
+    if site.function is None or mask is None or not _is_mask(site, mask) or len(every) > _MOST_READS:
         return None
     users = sorted({n for read in every if (n := site.number_of(read)) is not None})
-    guards = {n for n in users if _asks_for_none(site.following[n], target.id)}
-    reads = sum(len(loads(site.following[n], target.id)) for n in users)
+    guards = {n for n in users if _asks_for_none(site.following[n], index)}
+    reads = sum(len(loads(site.following[n], index)) for n in users)
     if len(users) != len(guards) + 1 or users[-1] in guards or users[-1] > _MOST_BETWEEN or reads != len(every):
         return None
     between = [s for n, s in enumerate(site.following[: users[-1]]) if n not in guards]
     last = site.following[users[-1]]
-    line = _dense(site, last, target.id, mask)
+    line = _dense(site, last, index, mask)
     if not line or not all(is_simple(s) for s in between):
         return None
     needs = f"`{site.source(mask)}` has one dimension and the tensors two; all rows are then computed, each by itself"
     return site.rewrite([*map(site.edited, between), line], needs, last=last)
 
 
-def _is_single(node: ast.expr) -> bool:
-    return isinstance(node, ast.Tuple) and len(node.elts) == 1
-
-
 def _places_of(node: ast.expr) -> ast.expr | None:
-    """The mask of `torch.where(m)[0]`, `m.nonzero().squeeze(-1)` and their like."""
-    if isinstance(node, ast.Subscript):
-        node = node.value
-    elif called(node) in ("squeeze", "flatten", "view", "reshape") and isinstance(node.func, ast.Attribute):  # type: ignore[attr-defined]
-        node = node.func.value  # type: ignore[attr-defined]
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
-        return None
-    if called(node) == "where" and of_torch(node) and len(node.args) == 1:
-        return node.args[0]
-    if called(node) != "nonzero":
-        return None
-    return node.args[0] if of_torch(node) and node.args else node.func.value
+    """Return the mask of `torch.where(m)[0]`, `m.nonzero().squeeze(-1)` and their like."""
+    match node:
+        case ast.Subscript(value=inner):
+            node = inner
+        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze" | "flatten" | "view" | "reshape")):
+            node = inner
+    match node:
+        case ast.Call(func=ast.Attribute(attr="where"), args=[mask]) if of_torch(node):
+            return mask
+        case ast.Call(func=ast.Attribute(attr="nonzero"), args=[mask, *_]) if of_torch(node):
+            return mask
+        case ast.Call(func=ast.Attribute(value=mask, attr="nonzero")):
+            return mask
+    return None
 
 
 def _asks_for_none(statement: ast.stmt, index: str) -> bool:
-    """`if i.numel() == 0: continue`."""
-    is_guard = isinstance(statement, ast.If) and not statement.orelse and isinstance(statement.body[0], ast.Continue)
-    return is_guard and bool(loads(statement.test, index))  # type: ignore[attr-defined]
+    """Return whether a statement is like `if i.numel() == 0: continue`."""
+    match statement:
+        case ast.If(test=test, body=[ast.Continue(), *_], orelse=[]):
+            return bool(loads(test, index))
+    return False
 
 
 def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> str:
-    """The statement that adds or writes rows, for all rows; empty if it is another one."""
-    m = f"{site.source(mask)}" if isinstance(mask, (ast.Name, ast.Call)) else f"({site.source(mask)})"
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and called(call) == "index_add_" and isinstance(call.func, ast.Attribute):
-        is_plain = len(call.args) == 3 and not call.keywords and ast.unparse(call.args[0]) == "0"  # noqa: PLR2004
-        if not is_plain or ast.unparse(call.args[1]) != index:
+    """Return the statement that adds or writes rows, for all rows; empty if it is another one."""
+    adds = not isinstance(statement, ast.Assign)
+    match statement:
+        case ast.Expr(
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=out), attr="index_add_"),
+                args=[ast.Constant(value=0), ast.Name(id=rows), value],
+                keywords=[],
+            )
+        ):
+            pass
+        case ast.AugAssign(ast.Subscript(ast.Name(id=out), ast.Name(id=rows)), ast.Add(), value):
+            pass
+        case ast.Assign([ast.Subscript(ast.Name(id=out), ast.Name(id=rows))], value):
+            pass
+        case _:
             return ""
-        out, value, sign = call.func.value, call.args[2], "+="
-    elif isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Add):
-        out, value, sign = statement.target, statement.value, "+="
-    elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-        out, value, sign = statement.targets[0], statement.value, "="
-    else:
+    all_rows = _all_rows(site, value, index) if rows == index else ""
+    if not all_rows:
         return ""
-    if not isinstance(call, ast.Call):
-        if not isinstance(out, ast.Subscript) or ast.unparse(out.slice) != index:
-            return ""
-        out = out.value
-    all_rows = _all_rows(site, value, index)
-    if not all_rows or not isinstance(out, ast.Name):
-        return ""
-    new = f"{site.torch}.where({m}.unsqueeze(-1), {all_rows}, {'0' if sign == '+=' else out.id})"
-    return f"{out.id} += {new}" if sign == "+=" else f"{out.id}.copy_({new})"
+    m = site.source(mask) if isinstance(mask, (ast.Name, ast.Call)) else f"({site.source(mask)})"
+    new = f"{site.torch}.where({m}.unsqueeze(-1), {all_rows}, {'0' if adds else out})"
+    return f"{out} += {new}" if adds else f"{out}.copy_({new})"
 
 
 def _all_rows(site: Site, value: ast.expr, index: str) -> str:
     changes: list[Change] = []
     for node in ast.walk(value):
-        if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == index:
-            changes.append((node, site.source(node.value)))
-        elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) and len(node.slice.elts) == 2:  # noqa: PLR2004
-            changes += [(part, ":") for part in node.slice.elts[:1] if ast.unparse(part) == index]
+        match node:
+            case ast.Subscript(value=tensor, slice=ast.Name(id=name)) if name == index:
+                changes.append((node, site.source(tensor)))
+            case ast.Subscript(slice=ast.Tuple(elts=[ast.Name(id=name) as rows, _])) if name == index:
+                changes.append((rows, ":"))
     reduces = any(called(n) in ("sum", "mean", "max", "min", "softmax", "cumsum", "sort") for n in ast.walk(value))
     return "" if reduces or len(changes) != len(loads(value, index)) else site.source(value, changes)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site
 from compiler_lens.facts.breaks.rewrites.syntax import (
     called,
+    calls_in,
     dotted,
     has_no_dimensions,
     is_simple,
@@ -24,7 +25,7 @@ _DEPTH = 4  # assignments that a value is followed through
 
 
 def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
-    """`x * s.item()`: the tensor itself does, where the number only goes into arithmetic with tensors."""
+    """Keep the tensor of `x * s.item()`, where the number only goes into arithmetic with tensors."""
     statement = site.statement
     if isinstance(statement, ast.For):
         return _iterated(site, statement)
@@ -33,59 +34,48 @@ def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
     parents = site.parents()
     if stacked := _stacked(site):
         return stacked
-    every = [n for n in ast.walk(statement) if isinstance(n, ast.Call) and _number_of(site, n) is not None]
-    outer = set(every)
-    found = [n for n in every if parents.get(n) not in outer]  # of float(x.item()) the outer one
+    every = {n: tensor for n in calls_in(statement) if (tensor := _number_of(site, n)) is not None}
+    found = {n: t for n, t in every.items() if parents.get(n) not in every}  # of float(x.item()) the outer one
     if not all(_meets_tensors(site, n, parents, _DEPTH) for n in found):
         return None
-    tensors = [_number_of(site, n) for n in found]
-    needs = "" if all(t is not None and has_no_dimensions(t) for t in tensors) else _NO_DIMENSIONS
-    ends = [_end(n, t, parents) for n, t in zip(found, tensors, strict=True)]
-    changes = [(n, _closed(site.atom(t) + end)) for n, t, end in zip(found, tensors, ends, strict=True) if t]
-    return site.edit(changes, needs)
+    needs = "" if all(map(has_no_dimensions, found.values())) else _NO_DIMENSIONS
+    return site.edit([(n, _kept(site, n, tensor, parents)) for n, tensor in found.items()], needs)
 
 
-def _end(call: ast.Call, tensor: ast.expr | None, parents: Mapping[ast.AST, ast.AST]) -> str:
-    if called(call) != "float":
-        return ".long()" if called(call) == "int" else ".detach()"
-    parent = parents.get(call)
+def _kept(site: Site, call: ast.Call, tensor: ast.expr, parents: Mapping[ast.AST, ast.AST]) -> str:
+    """Return the tensor to write instead of a number made of it: a float stays one, and none takes a gradient."""
+    text, parent = site.atom(tensor), parents.get(call)
+    if called(call) == "int":
+        return f"{text}.long()"
     divides = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div)
-    return ".detach()" if divides or called(tensor or call) in _FLOATING else ".detach() * 1.0"  # a float of an int
+    if called(call) != "float" or divides or called(tensor) in _FLOATING:
+        return f"{text}.detach()"
+    return f"({text}.detach() * 1.0)"  # it may be of integers
 
 
-def _closed(text: str) -> str:
-    return f"({text})" if text.endswith(" * 1.0") else text
-
-
-def _number_of(site: Site, call: ast.Call) -> ast.expr | None:
-    """The tensor that a call makes a Python number of."""
-    name = called(call)
-    if name == "item" and isinstance(call.func, ast.Attribute) and not call.args:
-        return call.func.value
-    if name in ("float", "int") and isinstance(call.func, ast.Name) and len(call.args) == 1:
-        inner = call.args[0]
-        if isinstance(inner, ast.Call) and called(inner) == "item":
-            return _number_of(site, inner)
-        return inner if site.is_tensor(inner) else None
+def _number_of(site: Site, call: ast.expr) -> ast.expr | None:
+    """Return the tensor that a call makes a Python number of."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+            return tensor
+        case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
+            return _number_of(site, inner) if called(inner) == "item" else inner if site.is_tensor(inner) else None
     return None
 
 
 def _meets_tensors(site: Site, node: ast.AST, parents: Mapping[ast.AST, ast.AST], depth: int) -> bool:
-    """Whether a number is used in arithmetic with tensors only, so that a tensor may stand for it."""
+    """Return whether a number is used in arithmetic with tensors only, so that a tensor may stand for it."""
     parent = parents.get(node)
-    if isinstance(parent, ast.BinOp) and isinstance(parent.op, _ARITHMETIC):
-        other = parent.right if parent.left is node else parent.left
-        return site.is_tensor(other) or _meets_tensors(site, parent, parents, depth)
-    if isinstance(parent, ast.UnaryOp) and isinstance(parent.op, ast.USub):
-        return _meets_tensors(site, parent, parents, depth)
-    if isinstance(parent, ast.AugAssign) and isinstance(parent.op, _ARITHMETIC):
-        return parent.value is node and site.is_tensor(parent.target)
-    if not depth or not isinstance(parent, ast.Assign) or len(parent.targets) != 1:
-        return False
-    target = parent.targets[0]
-    if not isinstance(target, ast.Name) or site.function is None or site.value_of(target.id) is None:
-        return False
-    return _all_meet(site, site.loads(target.id), parents, depth - 1)
+    match parent:
+        case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
+            return site.is_tensor(right if left is node else left) or _meets_tensors(site, parent, parents, depth)
+        case ast.UnaryOp(op=ast.USub()):
+            return _meets_tensors(site, parent, parents, depth)
+        case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, _ARITHMETIC):
+            return value is node and site.is_tensor(target)
+        case ast.Assign(targets=[ast.Name(id=name)]) if depth and site.value_of(name) is not None:
+            return _all_meet(site, site.loads(name), parents, depth - 1)
+    return False
 
 
 def _all_meet(site: Site, reads: Sequence[ast.Name], parents: Mapping[ast.AST, ast.AST], depth: int) -> bool:
@@ -93,32 +83,28 @@ def _all_meet(site: Site, reads: Sequence[ast.Name], parents: Mapping[ast.AST, a
 
 
 def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
-    """`for v in t.tolist():` whose `v` only goes into arithmetic with tensors."""
-    call, target = loop.iter, loop.target
-    head = site.head(loop)
-    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute) or called(call) != "tolist":
+    """Write `for v in t.unbind():` for `for v in t.tolist():`, whose `v` only goes into arithmetic with tensors."""
+    match loop:
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=tensor, attr="tolist"))):
+            head = site.head(loop)
+        case _:
+            return None
+    inside = [n for s in loop.body for n in loads(s, name)]
+    is_left = site.function is None or set(site.loads(name)) - set(inside)
+    if len(head) != 1 or is_left or not _all_meet(site, inside, site.parents(), 0):
         return None
-    if not isinstance(target, ast.Name) or not head or site.function is None:
-        return None
-    parents = site.parents()
-    inside = [n for s in loop.body for n in loads(s, target.id)]
-    outside = set(site.loads(target.id)) - set(inside)
-    if len(head) != 1 or outside or not _all_meet(site, inside, parents, 0):
-        return None
-    name, tensor = target.id, site.atom(call.func.value)
-    after = f"for {name} in {tensor}.detach().unbind():"
+    after = f"for {name} in {site.atom(tensor)}.detach().unbind():"
     return Rewrite((head[0].rstrip(),), (after,), is_complete=True, needs="the tensor has one dimension")
 
 
 def _stacked(site: Site) -> Rewrite | None:
-    """`torch.tensor([a.item(), b.item()])`."""
+    """Write `torch.stack([a, b])` for `torch.tensor([a.item(), b.item()])`."""
     changes: list[Change] = []
-    for node in ast.walk(site.statement):
-        if not isinstance(node, ast.Call) or not of_torch(node) or called(node) != "tensor" or len(node.args) != 1:
+    for node in calls_in(site.statement):
+        if not of_torch(node) or called(node) != "tensor" or len(node.args) != 1:
             continue
         parts = node.args[0].elts if isinstance(node.args[0], ast.List) else []
-        tensors = [_number_of(site, p) for p in parts if isinstance(p, ast.Call)]
-        known = [t for t in tensors if t is not None]
+        known = [tensor for part in parts if (tensor := _number_of(site, part)) is not None]
         if not parts or len(known) != len(parts) or node.keywords or any(called(p) == "int" for p in parts):
             return None
         listed = ", ".join(f"{site.atom(t)}.detach()" for t in known)
@@ -134,10 +120,9 @@ _RANDOM = {
 
 
 def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Draw a random number that only goes into arithmetic with tensors by torch."""
     parents = site.parents()
-    calls = [
-        n for n in ast.walk(site.statement) if isinstance(n, ast.Call) and dotted(n.func) in _RANDOM and not n.args
-    ]
+    calls = [n for n in calls_in(site.statement) if dotted(n.func) in _RANDOM and not n.args]
     if not is_simple(site.statement) or not all(_meets_tensors(site, n, parents, _DEPTH) for n in calls):
         return None
     changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]

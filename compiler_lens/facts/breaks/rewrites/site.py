@@ -142,6 +142,10 @@ class Site:
         """Where the function reads a name, in the order of the text."""
         return _uses(self.function).loads.get(name, ()) if self.function else ()
 
+    def assigns(self, name: str) -> bool:
+        """Whether the function assigns a name."""
+        return self.function is not None and name in _uses(self.function).stores
+
     def number_of(self, node: ast.expr) -> int | None:
         """In which of the following statements a node is."""
         return _number_at(self.following, node.lineno)

@@ -59,12 +59,15 @@ def parameters(function: Function) -> tuple[str, ...]:
 
 def called(node: ast.AST) -> str:
     """The last part of what a call calls: "sum" of `x.sum()` and of `torch.sum(x)`; empty if it is no such call."""
-    if not isinstance(node, ast.Call):
-        return ""
-    function = node.func
-    return (
-        function.attr if isinstance(function, ast.Attribute) else function.id if isinstance(function, ast.Name) else ""
-    )
+    match node:
+        case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
+            return name
+    return ""
+
+
+def calls_in(node: ast.AST) -> list[ast.Call]:
+    """Return every call in a piece of syntax, outer ones before those inside of them."""
+    return [n for n in ast.walk(node) if isinstance(n, ast.Call)]
 
 
 def dotted(node: ast.AST) -> str:
