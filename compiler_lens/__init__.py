@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from compiler_lens.measure.what_if import what_if
     from compiler_lens.named import named_lens
     from compiler_lens.recording.model import Recording
+    from compiler_lens.render.comparison import Diff, diff
     from compiler_lens.render.picture.drawing import Drawing, draw
-    from compiler_lens.views.comparison import Diff, diff
 
 __all__ = [
     "CaptureError",
@@ -55,8 +55,8 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
-    "Diff": "compiler_lens.views.comparison",
-    "diff": "compiler_lens.views.comparison",
+    "Diff": "compiler_lens.render.comparison",
+    "diff": "compiler_lens.render.comparison",
     "Explanation": "compiler_lens.facts.overview.explanation",
     "Drawing": "compiler_lens.render.picture.drawing",
     "draw": "compiler_lens.render.picture.drawing",

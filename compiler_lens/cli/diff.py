@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from compiler_lens.cli.output import add_look, check_width, printed
 from compiler_lens.recording.errors import RecordingFileError, UsageError
+from compiler_lens.views.diff.views import SUMMARY, VIEWS, diff_view
 
 if TYPE_CHECKING:
-    from compiler_lens.views.comparison import Diff
+    from compiler_lens.render.comparison import Diff
 
-_SUMMARY = "summary"
 _DIFFERS = 1  # the exit status that --exit-code asks for, as git's
-
-_VIEWS: Mapping[str, str] = {
-    "kernels": "every change of a kernel, and how it was matched",
-    "kernel": "one kernel by NAME, of either side: both sources",
-    "graphs": "ops added, gone, moved, changed, for each graph",
-    "breaks": "graph breaks fixed and new; recompiles, frames",
-    "autotune": "ops for which another choice won",
-    "times": "compile time by phase; kernel times, where both sides were profiled",
-    "environment": "versions and settings that differ",
-}
 
 _EPILOG = (
     "views:\n"
-    + "\n".join(f"  {view:<12} {told}" for view, told in _VIEWS.items())
+    + "\n".join(f"  {name:<12} {view.answers}" for name, view in VIEWS.items() if view.answers)
     + """
 
 Names and numbers of kernels and buffers, paths, line numbers, ids and times are no difference.
@@ -55,7 +44,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("before", metavar="BEFORE", help="a recording, a TORCH_TRACE log, or a folder with one of them")
     parser.add_argument("after", metavar="AFTER", help="the same")
-    parser.add_argument("view", metavar="VIEW", nargs="?", default=_SUMMARY, help="what to look at, see below")
+    parser.add_argument("view", metavar="VIEW", nargs="?", default=SUMMARY, help="what to look at, see below")
     parser.add_argument("name", metavar="NAME", nargs="?", default="", help="after `kernel`, the kernel's name")
     parser.add_argument("--code", action="store_true", help="the code of what changed, side by side from 120 columns")
     parser.add_argument(
@@ -75,22 +64,17 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> None:
     """Say at once what is wrong with the command; reading large recordings takes a moment."""
-    if args.view not in {_SUMMARY, *_VIEWS}:
-        from compiler_lens.facts.program.select import nearest
-
-        meant = nearest(args.view, _VIEWS)
-        hint = f" Did you mean {meant}?" if meant else ""
-        raise UsageError(f"no view {args.view!r}.{hint} There are {', '.join(_VIEWS)}")
+    diff_view(args.view)
     if (args.view == "kernel") != bool(args.name):
         said = "which kernel? compiler-lens diff BEFORE AFTER kernel NAME, and `kernels` lists the names"
         raise UsageError(f"too much: {args.name}" if args.name else said)
-    if args.code and args.view not in {_SUMMARY, "kernel"}:
+    if args.code and args.view not in {SUMMARY, "kernel"}:
         raise UsageError(f"--code is a view of its own: leave out {args.view}")
     check_width(args.width)
 
 
 def _diff(args: argparse.Namespace) -> Diff:
-    from compiler_lens.views.comparison import diff
+    from compiler_lens.render.comparison import diff
 
     for path in (args.before, args.after):
         if not Path(path).exists():
@@ -104,5 +88,5 @@ def _diff(args: argparse.Namespace) -> Diff:
 def _text(made: Diff, args: argparse.Namespace) -> str:
     if args.json:
         return made.to_json() + "\n"
-    view = "code" if args.code and args.view == _SUMMARY else args.view
+    view = "code" if args.code and args.view == SUMMARY else args.view
     return made.report(view, args.name, width=args.width, color=False if args.no_color else None)

@@ -238,6 +238,14 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two texts line by line, of which one stands for the other."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Branch:
     """A part of a tree."""
 
@@ -313,6 +321,7 @@ Block = (
     | Excerpt
     | Change
     | Listing
+    | Comparison
     | Tree
     | Card
     | Fold

@@ -55,9 +55,9 @@ def told_diffs(result: Comparison) -> Mapping[str, tuple[str, ...]]:
 
 
 def _told(diff: Any) -> tuple[str, ...]:
-    from compiler_lens.views.console.diff import diff_summary
+    from compiler_lens.views.diff.summary import summary_lines
 
-    return tuple(diff_summary(diff))
+    return tuple(summary_lines(diff))
 
 
 def comparison_of(text: str) -> Comparison:

@@ -25,10 +25,10 @@ from compiler_lens.recording.model import (
     Recording,
     TensorSpec,
 )
-from compiler_lens.views.console.diff import call_words
-from compiler_lens.views.console.diff_difference_words import difference
-from compiler_lens.views.console.diff_words import change_line
-from compiler_lens.views.diff_json import diff_json
+from compiler_lens.views.diff.difference_words import difference
+from compiler_lens.views.diff.json import diff_json
+from compiler_lens.views.diff.summary import call_words
+from compiler_lens.views.diff.words import change_line
 
 ID = CompileId(0, 0)
 

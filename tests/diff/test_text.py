@@ -11,9 +11,10 @@ import compiler_lens
 from compiler_lens import UsageError
 from compiler_lens.cli import main
 from compiler_lens.facts.compare import diff
+from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.page import Page
-from compiler_lens.views.console.diff import diff_lines, diff_summary
-from compiler_lens.views.console.diff_words import change_line, idle
+from compiler_lens.views.diff.summary import summary, summary_lines
+from compiler_lens.views.diff.words import change_line, idle
 from compiler_lens.views.text import times
 
 GOLD = Path(__file__).parent / "gold"
@@ -113,7 +114,7 @@ def test_compile_time_that_an_earlier_run_spared_is_seen_from_the_files_compiled
 
 
 def test_no_kernel_differs_is_one_line() -> None:
-    assert diff_summary(compared("inference", "inference-max-autotune")) == [
+    assert summary_lines(compared("inference", "inference-max-autotune")) == [
         "No kernel differs: 6 kernels, 11 launches, all identical"
     ]
 
@@ -121,7 +122,7 @@ def test_no_kernel_differs_is_one_line() -> None:
 @pytest.mark.parametrize("width", [40, 80, 120])
 @pytest.mark.parametrize("pair", [("gpt-default-cold", "gpt-max-autotune-cold"), (DEFAULT, "resnet-default-profiled")])
 def test_a_summary_is_a_screen(width: int, pair: tuple[str, str]) -> None:
-    lines = diff_lines(diff(gpu(pair[0]), gpu(pair[1])), Page(width))
+    lines = block_lines(summary(diff(gpu(pair[0]), gpu(pair[1])), width // 2 - 6), Page(width))
 
     assert len(lines) <= 22
     assert all(one.cell_len <= width for one in lines)

@@ -23,10 +23,10 @@ import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.facts.compare.model import Times
 from compiler_lens.recording.model import Recording
-from compiler_lens.views.comparison import Diff
-from compiler_lens.views.console import diff_around_words as around_words
-from compiler_lens.views.console import diff_words as told
-from compiler_lens.views.console.diff import around, compile_time_words, timed_words
+from compiler_lens.render.comparison import Diff
+from compiler_lens.views.diff import around_words
+from compiler_lens.views.diff import words as told
+from compiler_lens.views.diff.summary import around, compile_time_words, timed_words
 from compiler_lens.views.page.diff import code
 from compiler_lens.views.page.diff.code import compared, stretches
 from compiler_lens.views.page.diff.kernels import time_cells

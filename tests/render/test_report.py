@@ -25,7 +25,7 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import html_fragment, report
 from compiler_lens.render.page.page import report_page
-from compiler_lens.views.console.diff import gap_words
+from compiler_lens.views.diff.summary import gap_words
 
 GOLD = Path(__file__).parent.parent / "gold"
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from compiler_lens.render.console import columns
 from compiler_lens.render.console.code import code_lines
+from compiler_lens.render.console.comparison import comparison_lines
 from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, one_line_kept, title
 from compiler_lens.render.console.page import paragraph as folded
 from compiler_lens.render.figures import written
@@ -20,6 +21,7 @@ from compiler_lens.views.document import (
     Change,
     Column,
     Command,
+    Comparison,
     Compiled,
     Document,
     Excerpt,
@@ -61,11 +63,11 @@ _BAR = 24  # columns
 
 def document_lines(document: Document, page: Page) -> list[Text]:
     """Return a document's lines; nothing in them can act on a terminal."""
-    return _blocks(document.blocks, page)
+    return block_lines(document.blocks, page)
 
 
-def _blocks(blocks: Sequence[Block], page: Page, above: Sequence[Text] = ()) -> list[Text]:
-    """The lines of blocks below those `above`, with room before a section."""
+def block_lines(blocks: Sequence[Block], page: Page, above: Sequence[Text] = ()) -> list[Text]:
+    """Return the lines of blocks below those `above`, with room before a section."""
     lines = list(above)
     for block in blocks:
         if lines and isinstance(block, (Section, Gap)):
@@ -97,19 +99,21 @@ def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0
             return _change(block)
         case Listing():
             return code_lines(block.code, page, block.language)
+        case Comparison():
+            return comparison_lines(block, page.width)
         case Tree():
             return _branches(block.branches, block.indent, page)
         case Card():
             head = Text.assemble(
                 " " * block.indent, (f"{block.number}. ", DIM), text_of(block.head, page), no_wrap=True
             )
-            return [head, *_blocks(block.blocks, page)]
+            return [head, *block_lines(block.blocks, page)]
         case Section():
-            return _blocks(block.blocks, page, [title(block.title, block.summary)] if block.title else [])
+            return block_lines(block.blocks, page, [title(block.title, block.summary)] if block.title else [])
         case Fold():
             head = Text(" " * block.indent, no_wrap=True).append_text(text_of(block.head, page))
             told = Text(" " * (block.indent + _FOLD_STEP) + block.summary, style=DIM, no_wrap=True)
-            return _blocks(block.blocks, page, [head, told])
+            return block_lines(block.blocks, page, [head, told])
         case Timeline():
             return []
 
@@ -207,7 +211,7 @@ def _fields(block: Fields, page: Page) -> list[Text]:
     lines: list[Text] = []
     start = block.indent + block.width
     for field in block.fields:
-        own = _blocks(field.blocks, page)
+        own = block_lines(field.blocks, page)
         for number, one in enumerate(own):
             if number == 0:
                 label = " " * block.indent, (f"{field.label:<{block.width}}", DIM)

@@ -28,7 +28,8 @@ class Page:
     """What the lines of a view need to know of where they go."""
 
     width: int
-    target: str = "REC"  # what to type after `compiler-lens show`
+    target: str = "REC"  # what to type after `compiler-lens VERB`
+    verb: str = "show"
     color: bool = False
     names: FileNames = field(default_factory=FileNames)
 
@@ -46,7 +47,7 @@ class Page:
 
     def show(self, rest: str = "") -> str:
         """The command that shows more."""
-        return f"compiler-lens show {self.target} {rest}".rstrip()
+        return f"compiler-lens {self.verb} {self.target} {rest}".rstrip()
 
 
 def line(*parts: Part, indent: int = 0) -> Text:

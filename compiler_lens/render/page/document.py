@@ -19,6 +19,7 @@ from compiler_lens.views.document import (
     Change,
     Column,
     Command,
+    Comparison,
     Compiled,
     Document,
     Excerpt,
@@ -82,7 +83,7 @@ class _Writer:
     def _blocks(self, blocks: Sequence[Block]) -> Markup:
         return _joined(self._block(block) for block in blocks)
 
-    def _block(self, block: Block) -> Markup:  # noqa: C901, PLR0911 -- one for each type of block
+    def _block(self, block: Block) -> Markup:  # noqa: C901, PLR0911, PLR0912 -- one for each type of block
         match block:
             case Gap() | Command():  # commands are for who reads this on a terminal
                 return Markup()
@@ -102,6 +103,11 @@ class _Writer:
                 return _change(block)
             case Listing():
                 return Markup('<pre class="code">{}</pre>\n').format(clean(block.code))
+            case Comparison():
+                both = (
+                    Markup('<pre class="code">{}</pre>').format("\n".join(side)) for side in (block.before, block.after)
+                )
+                return _joined(both)
             case Tree():
                 return self._branches(block.branches)
             case Card():

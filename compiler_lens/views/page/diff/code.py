@@ -9,8 +9,6 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 from typing import Any
 
-from compiler_lens.views.console.diff_code import COMPARED
-
 Stretch = tuple[str, int, int, int, int]  # "=" equal, "~" line by line, "-" only before, "+" only after
 Spans = list[list[int]]  # where in a line something differs: begin, end
 
@@ -20,6 +18,7 @@ _WORD = re.compile(r"\w+")
 _TOKEN = re.compile(r"\w+|\s+|.")
 _TOKENS = 400  # of a line that is looked into
 _LOOKED = 1_000  # characters of a line that tell whether it is like another
+COMPARED = 4_000  # lines of a text that are aligned
 _SAME = 0.6  # lines that share less are two lines, not one that changed
 _CELLS = 600  # pairs of lines that are looked at for that
 _WORK = 12_000_000  # equal lines that are looked at to find the longest stretches of them

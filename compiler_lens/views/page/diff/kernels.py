@@ -13,11 +13,11 @@ from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLi
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.render.page.tables import Block, figure, table
 from compiler_lens.views import words
-from compiler_lens.views.console import diff_words as told
-from compiler_lens.views.console.diff_code import SAME_CODE
-from compiler_lens.views.console.diff_difference_words import ASPECTS, differences
 from compiler_lens.views.console.kernels import config_rows, moved
 from compiler_lens.views.console.lineage import modules_text
+from compiler_lens.views.diff import words as told
+from compiler_lens.views.diff.code import SAME_CODE
+from compiler_lens.views.diff.difference_words import ASPECTS, differences
 from compiler_lens.views.page.diff.code import compared
 from compiler_lens.views.page.diff.matter import Both, Half
 from compiler_lens.views.page.diff.pairs import Pair, by_change

@@ -8,18 +8,16 @@ from compiler_lens.facts.compare.model import RecordingDiff, Times
 from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import Recording
-from compiler_lens.render.console.page import BAD, GOOD, WARN
 from compiler_lens.views import words
-from compiler_lens.views.console import diff_around_words as around_words
-from compiler_lens.views.console import diff_words as told
-from compiler_lens.views.console.diff import around, cause, compile_time_words, gap_words, phase_rows, timed_words
+from compiler_lens.views.diff import around_words
+from compiler_lens.views.diff import words as told
+from compiler_lens.views.diff.summary import around, cause, compile_time_words, gap_words, phase_rows, timed_words
 from compiler_lens.views.page.diff.kernels import change_hrefs
 from compiler_lens.views.page.diff.matter import Both
 from compiler_lens.views.page.diff.views import environment_rows
 from compiler_lens.views.text import plural, short_paths
 
 _CHANGES = 8
-_MOODS = {GOOD: "good", WARN: "warn", BAD: "bad"}
 
 
 def overview(both: Both) -> dict[str, Any]:
@@ -36,7 +34,7 @@ def overview(both: Both) -> dict[str, Any]:
         "counts": told.launch_counts(d) if d.kernels else [],
         "changes": [(told.change_line(d.kernels[n]), href) for n, href in enumerate(change_hrefs(both)[:_CHANGES])],
         "cause": [(view, text) for view, text, _ in cause(d)],
-        "around": [(view, text, _MOODS.get(style, "")) for view, text, style in around(d)],
+        "around": [(view, text, tone.value) for view, text, tone in around(d)],
         "compiling": compile_time_words(d),
         "phases": _phases(d),
         "caches": [_caches(half.recording) for half in both.halves],

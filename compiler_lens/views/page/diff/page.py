@@ -10,8 +10,8 @@ from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.redact import redacted_diff
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
-from compiler_lens.views.console import diff_words as told
-from compiler_lens.views.console.diff_views import Compared
+from compiler_lens.views.diff import words as told
+from compiler_lens.views.diff.views import Compared
 from compiler_lens.views.page.diff.kernels import change_table, changes, pair_details, pair_table
 from compiler_lens.views.page.diff.matter import Both
 from compiler_lens.views.page.diff.overview import overview

@@ -10,8 +10,8 @@ from compiler_lens.facts.compare.model import Case, LaunchRef, MatchMethod, Reco
 from compiler_lens.facts.compare.model import sum_times as summed
 from compiler_lens.recording.model import Kernel
 from compiler_lens.render.page.ink import address
-from compiler_lens.views.console import diff_words as told
-from compiler_lens.views.console.diff_code import side_code
+from compiler_lens.views.diff import words as told
+from compiler_lens.views.diff.code import side_code
 from compiler_lens.views.text import clean
 
 KernelOf = Callable[[LaunchRef], Kernel | None]

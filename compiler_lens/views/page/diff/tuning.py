@@ -10,7 +10,7 @@ from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Record
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.render.page.tables import Block, figure, table
 from compiler_lens.views import words
-from compiler_lens.views.console import diff_around_words as told
+from compiler_lens.views.diff import around_words as told
 from compiler_lens.views.page.diff.matter import Both
 from compiler_lens.views.text import milliseconds, plural
 

@@ -11,8 +11,8 @@ from compiler_lens.recording.model import CompileId, Graph, GraphStage
 from compiler_lens.render.page.ink import Cell, address
 from compiler_lens.render.page.tables import figure, table
 from compiler_lens.views import words
-from compiler_lens.views.console import diff_around_words as around
-from compiler_lens.views.console import diff_words as told
+from compiler_lens.views.diff import around_words as around
+from compiler_lens.views.diff import words as told
 from compiler_lens.views.environment import environment_facts
 from compiler_lens.views.page.diff.code import compared
 from compiler_lens.views.page.diff.matter import Both

@@ -16,7 +16,7 @@ from compiler_lens.facts.compare.model import (
 )
 from compiler_lens.recording.model import AutotuneChoice, CudagraphOutcome, GraphStage, KernelKind
 from compiler_lens.views import words
-from compiler_lens.views.console.diff_difference_words import CONSTANTS
+from compiler_lens.views.diff.difference_words import CONSTANTS
 from compiler_lens.views.text import plural, times
 
 _SHOWN = 3  # changes of graphs, told in one line

@@ -16,7 +16,7 @@ from compiler_lens.facts.compare.model import (
     Verdict,
 )
 from compiler_lens.views import words
-from compiler_lens.views.console.diff_difference_words import differences, op_names, sizes
+from compiler_lens.views.diff.difference_words import differences, op_names, sizes
 from compiler_lens.views.text import plural, times
 
 VERDICTS: Mapping[Verdict, str] = {

@@ -48,7 +48,7 @@ class Diff:
         self, view: str = "summary", name: str = "", *, width: int | None = None, color: bool | None = None
     ) -> str:
         """One view as text: `summary`, `kernels`, `kernel` with its name, `code`, `graphs`, `breaks`, `times`, …"""
-        from compiler_lens.views.console.diff_views import diff_report
+        from compiler_lens.render.console.diff import diff_report
 
         return diff_report(self, view, name, width=width, color=color)
 
@@ -64,7 +64,7 @@ class Diff:
 
     def to_json(self) -> str:
         """All of it for programs."""
-        from compiler_lens.views.diff_json import diff_json
+        from compiler_lens.views.diff.json import diff_json
 
         return diff_json(self.result)
 

@@ -1,0 +1,137 @@
+"""What differs between two recordings, in ten lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from compiler_lens.facts.compare.model import BreakChange, RecordingDiff, Side
+from compiler_lens.facts.time.phases import Phase
+from compiler_lens.views import words
+from compiler_lens.views.diff import words as told
+from compiler_lens.views.diff.around_words import autotune_line, cudagraph_line, frame_line, graph_lines, is_cause
+from compiler_lens.views.document import Block, Tone, line, paragraph, quiet, strong
+from compiler_lens.views.profile_words import UNUSABLE
+from compiler_lens.views.text import plural, seconds
+
+_CHANGES = 4  # the biggest changes of kernels that a summary has
+_PLACES = 2
+_NAME = 44  # columns for a kernel's name
+_PHASES = 3
+_ARROW = "→"
+_SAME_TIME = 0.05  # seconds: phases that differ by less are left out
+
+
+def summary(d: RecordingDiff, room: int) -> tuple[Block, ...]:
+    """Return what was compared, what the kernels do differently, and what else; a kernel's name has `room` columns."""
+    blocks: list[Block] = [paragraph(strong("Diff"), quiet(f"  {settings_words(d)}"), limit=2)]
+    blocks += [paragraph(text, tone=Tone.WARN) for text in gap_words(d)]
+    blocks += [paragraph(text, tone=tone, limit=2) for _, text, tone in cause(d)]
+    blocks.append(paragraph(told.kernels_line(d), tone=Tone.GOOD if d.same_kernels else Tone.PLAIN, limit=2))
+    blocks += [paragraph(told.change_line(change, room), indent=2, limit=2) for change in d.kernels[:_CHANGES]]
+    if len(d.kernels) > _CHANGES:
+        blocks.append(line(quiet(f"… {plural(len(d.kernels) - _CHANGES, 'more change')}"), indent=2))
+    blocks += [paragraph(text, tone=tone, limit=2) for _, text, tone in around(d)]
+    if compiling := compile_time_words(d):
+        blocks.append(paragraph(compiling, tone=Tone.QUIET, limit=3))
+    return *blocks, *(paragraph(text) for text in call_words(d))
+
+
+def summary_lines(d: RecordingDiff) -> list[str]:
+    """Return the same as plain lines, without settings and compile times."""
+    changes = [told.change_line(change, _NAME) for change in d.kernels[:_CHANGES]]
+    return [*(text for _, text, _ in cause(d)), told.kernels_line(d), *changes, *(text for _, text, _ in around(d))]
+
+
+def settings_words(d: RecordingDiff) -> str:
+    """Return what was asked of the compiler, and where, as far as it differs."""
+    changes = [f"{s.name} {s.before or 'default'} {_ARROW} {s.after or 'default'}" for s in d.settings]
+    return ", ".join(changes) or "no setting differs"
+
+
+def gap_words(d: RecordingDiff) -> list[str]:
+    """Return a word on each side that could not be recorded or read whole."""
+    return [*_side_gaps("BEFORE", d.before), *_side_gaps("AFTER", d.after)]
+
+
+def _side_gaps(name: str, side: Side) -> Iterator[str]:
+    if side.unfinished:
+        yield words.unfinished(side.unfinished, name)
+    if side.problems > bool(side.unfinished):
+        problems = plural(side.problems, "problem")
+        yield f"{name} has gaps, which may be what differs: {problems} while it was recorded or read"
+    if not side.is_timed_well:
+        yield f"{name}: {UNUSABLE}"
+
+
+def cause(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
+    """Return where the program itself differs, that: the kernels follow from it. As `around` has the rest."""
+    if is_cause(d.graphs):
+        yield from (("graphs", text, Tone.PLAIN) for text in graph_lines(d.graphs))
+
+
+def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
+    """Return what differs around the kernels: a line each, with the view that has all of it."""
+    if not is_cause(d.graphs):
+        yield from (("graphs", text, Tone.PLAIN) for text in graph_lines(d.graphs))
+    for frame in d.frames[:_PLACES]:
+        yield "breaks", frame_line(frame), Tone.PLAIN
+    if d.breaks:
+        is_worse = any(change.after > change.before for change in d.breaks)
+        yield "breaks", _breaks(d.breaks), Tone.BAD if is_worse else Tone.GOOD
+    if d.recompiles:
+        before, after = (sum(getattr(change, side) for change in d.recompiles) for side in ("before", "after"))
+        yield "breaks", f"Recompiles: {before:,} {_ARROW} {after:,}", Tone.BAD if after > before else Tone.GOOD
+    if d.cudagraphs:
+        yield "cudagraphs", cudagraph_line(d.cudagraphs), Tone.PLAIN
+    if d.autotunes:
+        yield "autotune", autotune_line(d.autotunes), Tone.PLAIN
+
+
+def _breaks(changes: tuple[BreakChange, ...]) -> str:
+    fixed = sum(not change.after for change in changes)
+    new = sum(not change.before for change in changes)
+    other = len(changes) - fixed - new
+    counts = [(fixed, "fixed"), (new, "new"), (other, "at a place that breaks more or less often")]
+    return f"Graph breaks: {', '.join(f'{n:,} {what}' for n, what in counts if n)}"
+
+
+def compile_time_words(d: RecordingDiff) -> str:
+    """Return `Compile time: 6.34 s → 9.28 s`, and the phases that differ most; empty where a side was not timed."""
+    before, after = d.before.phases, d.after.phases
+    if not (before.timed and after.timed):
+        return ""
+    apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
+    phases = "; ".join(_phase(phase, values, d) for phase, values in apart[:_PHASES])
+    return f"Compile time: {seconds(before.total)} {_ARROW} {seconds(after.total)}{f': {phases}' if phases else ''}"
+
+
+def _phase(phase: Phase, took: tuple[float, float], d: RecordingDiff) -> str:
+    before, after = d.before.files, d.after.files
+    is_telling = phase is Phase.KERNEL_COMPILATION and 2 * min(before, after) < max(before, after)
+    files = f" for {before:,} {_ARROW} {after:,} C++ files" if is_telling else ""
+    return f"{words.PHASES[phase]} {seconds(took[0])} {_ARROW} {seconds(took[1])}{files}"
+
+
+def call_words(d: RecordingDiff) -> list[str]:
+    """Return what one call of the model takes, and its kernels, where both sides were profiled."""
+    found = []
+    if kernel_time := d.kernel_times:
+        found.append(f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)}){timed_words(d)}")
+    if call := d.call_times:
+        found.append(f"One call of the model: {told.spent(call)} ({told.gain(call)}){told.idle(d)}")
+    return found
+
+
+def timed_words(d: RecordingDiff) -> str:
+    """Return which launches these times are of, where not all were timed on both sides."""
+    if all(timed == there for timed, there in d.timed_launches):
+        return ""
+    before, after = (f"{timed:,} of {there:,}" for timed, there in d.timed_launches)
+    return f"; only of launches timed on both sides, {before} {_ARROW} {after}"
+
+
+def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:
+    """Return the seconds of each phase on both sides, those that differ most first."""
+    before, after = dict(d.before.phases.both), dict(d.after.phases.both)
+    pairs = [(phase, (before.get(phase, 0.0), after.get(phase, 0.0))) for phase in Phase]
+    return sorted((pair for pair in pairs if any(pair[1])), key=lambda pair: -abs(pair[1][0] - pair[1][1]))
