@@ -15,7 +15,7 @@ MAY_IMPORT = {
     "capture": {"decode", "recording"},
     "facts": {"recording"},
     "views": {"decode", "facts", "recording", "render"},
-    "render": {"facts", "recording", "views"},
+    "render": {"decode", "facts", "recording", "views"},
     "measure": {"capture", "decode", "facts", "lens", "recording", "render", "views"},
     "lens": {"capture", "decode", "facts", "measure", "recording", "render", "views"},
     "named": {"capture", "lens"},
