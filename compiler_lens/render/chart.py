@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from compiler_lens.facts.measured.modes import Comparison, Row, Timing, choose, speedup
+from compiler_lens.facts.measured.modes import Comparison, choose, speedup
 from compiler_lens.views.text import number, one_line
 
 _WIDTH = 760
@@ -17,7 +17,7 @@ _LONGEST = 34  # letters of a label
 _BAR, _STEP = 18, 30
 _HEAD, _AXIS = 34, 26  # above and below the bars of a panel
 _TICKS = 5
-_VALUE = 150  # room behind the longest bar
+_VALUE = 150  # room after the longest bar
 
 _NOT_XML = dict.fromkeys((0xFFFE, 0xFFFF))  # no document may have them, not even escaped
 
@@ -34,8 +34,8 @@ class Bar:
     """One bar, with what is written beside it."""
 
     label: str
-    value: float | None  # None: there is none, `told` says why
-    told: str
+    value: float | None  # None: there is none, `words` say why
+    words: str
     low: float = 0.0  # of the spread
     high: float = 0.0
     kind: str = "bar"  # its class in the style
@@ -50,7 +50,7 @@ class Panel:
 
 
 def bar_chart(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
-    """The chart as SVG."""
+    """Return the chart as SVG."""
     left = _MARGIN + 12 + _LETTER * max((len(_label(bar)) for panel in panels for bar in panel.bars), default=0)
     drawn, top = [], 72.0
     for panel in panels:
@@ -82,7 +82,7 @@ def _bar(bar: Bar, left: float, top: float, unit: float) -> list[str]:
     middle = top + _BAR / 2
     drawn = [_text(left - 10, middle + 4.5, _label(bar), "", "end")]
     if bar.value is None:
-        return [*drawn, _text(left + 8, middle + 4.5, one_line(bar.told, 60), "dim")]
+        return [*drawn, _text(left + 8, middle + 4.5, one_line(bar.words, 60), "dim")]
     end = left + max(bar.value * unit, 1.0)
     drawn.append(f'<rect class="{bar.kind}" x="{left:.1f}" y="{top:.1f}" width="{end - left:.1f}" height="{_BAR}"/>')
     if bar.high > bar.low:
@@ -90,7 +90,7 @@ def _bar(bar: Bar, left: float, top: float, unit: float) -> list[str]:
         drawn.append(_line("spread", first, middle, last, middle))
         drawn += [_line("spread", x, middle - 4, x, middle + 4) for x in (first, last)]
         end = max(end, last)
-    return [*drawn, _text(end + 8, middle + 4.5, bar.told, "")]
+    return [*drawn, _text(end + 8, middle + 4.5, bar.words, "")]
 
 
 def _label(bar: Bar) -> str:
@@ -124,7 +124,7 @@ def _safe(text: str) -> str:
 
 
 def modes_chart(comparison: Comparison, title: str = "") -> str:
-    """The times of all rows, a panel for each phase."""
+    """Return the times of all rows as SVG, a panel for each phase."""
     best = choose(comparison)
     where = ", ".join(part for part in (comparison.device, f"torch {comparison.torch}") if part)
     panels = [_of_phase(comparison, phase, best.row.name if best else "") for phase in comparison.phases]
@@ -135,37 +135,28 @@ def modes_chart(comparison: Comparison, title: str = "") -> str:
 
 def _of_phase(comparison: Comparison, phase: str, best: str) -> Panel:
     timings = [timing for row in comparison.rows if (timing := row.timing(phase)) and not row.failure]
-    is_rate = any(timing.tokens for timing in timings)
-    factor, unit = _unit(timings)
-    title = f"{phase}, tokens/s, longer is faster" if is_rate else f"{phase}, {unit}, shorter is faster"
-    bars = [_of_row(row, comparison, phase, (factor, unit), _kind(row, best)) for row in comparison.rows]
-    return Panel(title, bars)
-
-
-def _of_row(row: Row, comparison: Comparison, phase: str, scale: tuple[float, str], kind: str) -> Bar:
-    timing = row.timing(phase)
-    if timing is None or row.failure:
-        return Bar(row.name, None, f"failed: {row.failure}" if row.failure else "not measured")
-    gain = None if row.is_eager else speedup(row, comparison.eager, phase)
-    behind = f" · {gain:.2f} × eager" if gain else ""  # noqa: RUF001
-    low, median, high = timing.quartiles
-    if timing.tokens:
-        rates = [timing.tokens / seconds for seconds in (high, median, low)]
-        return Bar(row.name, rates[1], f"{_short(rates[1])}{behind}", rates[0], rates[2], kind)
-    factor, unit = scale
-    low, median, high = (seconds * factor for seconds in (low, median, high))
-    return Bar(row.name, median, f"{_short(median)} {unit}{behind}", low, high, kind)
-
-
-def _kind(row: Row, best: str) -> str:
-    if row.name == best:
-        return "best"
-    return "eager" if row.is_eager else "bar"
-
-
-def _unit(timings: Sequence[Timing]) -> tuple[float, str]:
     longest = max((timing.median for timing in timings), default=0.0)
-    return next(((f, u) for f, u in ((1.0, "s"), (1e3, "ms")) if longest * f >= 1), (1e6, "µs"))
+    factor, unit = next(((f, u) for f, u in ((1.0, "s"), (1e3, "ms")) if longest * f >= 1), (1e6, "µs"))
+    title = f"{phase}, {unit}, shorter is faster"
+    if any(timing.tokens for timing in timings):
+        title = f"{phase}, tokens/s, longer is faster"
+    bars = []
+    for row in comparison.rows:
+        kind = "best" if row.name == best else "eager" if row.is_eager else "bar"
+        timing = row.timing(phase)
+        if timing is None or row.failure:
+            bars.append(Bar(row.name, None, f"failed: {row.failure}" if row.failure else "not measured"))
+            continue
+        low, median, high = (seconds * factor for seconds in timing.quartiles)
+        words = f" {unit}"
+        if timing.tokens:
+            low, median, high = (timing.tokens / seconds for seconds in reversed(timing.quartiles))
+            words = ""
+        gain = None if row.is_eager else speedup(row, comparison.eager, phase)
+        if gain:
+            words += f" · {gain:.2f} × eager"  # noqa: RUF001
+        bars.append(Bar(row.name, median, f"{_short(median)}{words}", low, high, kind))
+    return Panel(title, bars)
 
 
 def _short(value: float) -> str:

@@ -35,7 +35,7 @@ class Piece:
     cut: Cut | None = None
     part: int = 0  # counted from 1, where the backend was given the graph in parts (DDPOptimizer splits it)
     parts: int = 0
-    line: int = 0  # where it goes on behind a break; 0: the beginning of the function
+    line: int = 0  # where it goes on after a break; 0: the beginning of the function
     instead: bool = False  # runs in place of the one before: of another branch, or compiled again and cut elsewhere
 
 
@@ -59,7 +59,7 @@ class FrameGraphs:
 
     @classmethod
     def of(cls, recording: Recording, covered: Coverage, cards: Sequence[BreakCard]) -> FrameGraphs:
-        """Of a recording, its functions and its graph breaks."""
+        """Return them for a recording, its functions and its graph breaks."""
         graphs: dict[CompileId, Graph] = {}
         for graph in recording.graphs:
             if graph.stage is GraphStage.DYNAMO:
@@ -72,7 +72,7 @@ class FrameGraphs:
         return cls(functions, graphs, _cuts(recording, cards), _splits(recording), order)
 
     def pieces(self, compile_id: CompileId, wanted: CompileId | None = None) -> FramePieces:
-        """The graphs of a compilation's function; of recompiles the one wanted and what ran with it, or the first."""
+        """Return the graphs of a compilation's function; of recompiles the wanted one and what ran with it."""
         function = self.functions.get(compile_id)
         if function is None:
             return FramePieces(str(compile_id), tuple(self._shown(compile_id, 0, instead=False)))
@@ -107,9 +107,9 @@ class FrameGraphs:
             return wanted if wanted in part.ids else part.ids[0]
         at = self.order.get(wanted, 0)
         end = min((n for i in anchor.ids if (n := self.order.get(i, 0)) > at), default=len(self.order))
-        behind = [] if before else [i for i in part.ids if at < self.order.get(i, 0) < end]
+        after = [] if before else [i for i in part.ids if at < self.order.get(i, 0) < end]
         earlier = [i for i in part.ids if self.order.get(i, 0) < at]
-        return (*behind, *reversed(earlier), *part.ids)[0]
+        return (*after, *reversed(earlier), *part.ids)[0]
 
     def _others(self, part: _FramePart, first: CompileId) -> list[CompileId]:
         """Recompiles that end otherwise: at another break, or at none."""
@@ -127,33 +127,31 @@ class FrameGraphs:
         return {self.cuts[i].resumes for i in part.ids if i in self.cuts}
 
     def _shown(self, compile_id: CompileId, line: int, *, instead: bool) -> list[Piece]:
-        found = _pieces(
-            compile_id, self.graphs.get(compile_id), self.cuts.get(compile_id), self.splits.get(compile_id, ())
-        )
-        told = [replace(piece, line=line) for piece in found if piece.graph or piece.cut]
-        return [replace(told[0], instead=instead), *told[1:]] if told else []
+        """One graph, or the parts that it was split into; what ends it comes after the last."""
+        graph, cut = self.graphs.get(compile_id), self.cuts.get(compile_id)
+        splits = self.splits.get(compile_id, ())
+        if len(splits) > 1:
+            found = [Piece(compile_id, each, None, n, len(splits), line) for n, each in enumerate(splits, 1)]
+            found[-1] = replace(found[-1], cut=cut)
+        elif graph or cut:
+            found = [Piece(compile_id, graph, cut, line=line)]
+        else:
+            return []
+        return [replace(found[0], instead=instead), *found[1:]]
 
 
 @dataclass(frozen=True, slots=True)
 class _FramePart:
-    """A frame of a function: its beginning, or what goes on behind a break."""
+    """A frame of a function: its beginning, or what goes on after a break."""
 
     line: int  # where it goes on; 0: the beginning
     ids: tuple[CompileId, ...]  # its compilations that show something
 
 
 def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | None = None) -> FramePieces:
-    """The graphs of the function that one compilation belongs to, that compilation's own among them."""
+    """Return the graphs of the function that one compilation belongs to, that compilation's own among them."""
     graphs = FrameGraphs.of(recording, coverage(recording, own), break_cards(recording, own))
     return graphs.pieces(compile_id, wanted=compile_id)
-
-
-def _pieces(compile_id: CompileId, graph: Graph | None, cut: Cut | None, splits: Sequence[Graph]) -> list[Piece]:
-    """One graph, or the parts that it was split into; what ends it comes behind the last."""
-    if len(splits) <= 1:
-        return [Piece(compile_id, graph, cut)]
-    *before, last = (Piece(compile_id, each, None, n, len(splits)) for n, each in enumerate(splits, 1))
-    return [*before, replace(last, cut=cut)]
 
 
 def _splits(recording: Recording) -> Mapping[CompileId, list[Graph]]:

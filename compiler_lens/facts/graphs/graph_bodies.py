@@ -44,15 +44,22 @@ class Body:
 
 
 def bodies(node: Node, names: Mapping[str, Node], inner: Mapping[str, Subgraph], scope: str = "") -> tuple[Body, ...]:
-    """The graphs that a call runs, in the order of its arguments; `names` are the nodes of the graph it stands in."""
+    """Return the graphs that a call runs, in the order of its arguments.
+
+    Args:
+        node: the call.
+        names: the nodes of the graph it stands in.
+        inner: all graphs inside of the whole one, by their paths.
+        scope: the path of the graph that the call stands in.
+    """
     if node.op == "call_module":
         own = inner.get(_within(scope, node.target))
         return (Body("", own),) if own else ()
     found = [inner[path] for read in node.inputs if (path := _path(names.get(read), scope)) in inner]
-    told = _NAMES.get(node.target.removeprefix(_HIGHER_ORDER), ()) if len(found) > 1 else ("",)
-    if len(told) != len(found):
-        told = tuple(graph.name.rpartition(".")[2] for graph in found)
-    return tuple(map(Body, told, found))
+    words = _NAMES.get(node.target.removeprefix(_HIGHER_ORDER), ()) if len(found) > 1 else ("",)
+    if len(words) != len(found):
+        words = tuple(graph.name.rpartition(".")[2] for graph in found)
+    return tuple(map(Body, words, found))
 
 
 def _path(node: Node | None, scope: str) -> str:
@@ -65,7 +72,7 @@ def _within(scope: str, name: str) -> str:
 
 
 def op_count(graph: Graph) -> tuple[int, int]:
-    """How many ops a graph has, as Dynamo counts them: all calls; and how many more in the graphs that they run."""
+    """Return how many ops a graph has, as Dynamo counts them: all calls; and how many more the graphs that they run."""
     if not graph.subgraphs:
         return len(graph.ops), 0
     inner = {each.name: each for each in graph.subgraphs}
@@ -88,7 +95,7 @@ def _calls(node: Node) -> bool:
 
 
 def with_bodies(flowing: Flow, launched: list[Launched], ordered: Ordered) -> tuple[Flow, list[Launched]]:
-    """The flow with the steps of all bodies before the call that runs them, and the launch that computes each."""
+    """Return the flow with the steps of all bodies before the calls that run them, and the launch of each step."""
     if not flowing.graph.subgraphs:
         return flowing, launched
     opening = _Opening(flowing, ordered)
@@ -177,10 +184,10 @@ class _Opening:
         opened = _Scope(graph.name, prefix, inner.steps, {n.name: n for n in nodes}, launched, given, within)
         first = len(self.steps)
         self.add(opened)
-        told = _GIVEN.get(body.name, ())
+        labels = _GIVEN.get(body.name, ())
         for number, node in enumerate(n for n in nodes if n.op == "placeholder"):
             if node.name not in given:
-                label = told[number] if number < len(told) else node.name
+                label = labels[number] if number < len(labels) else node.name
                 self._local(prefix, node, Role.INPUT, label, first)
         for node in nodes:
             if node.op == "get_attr":

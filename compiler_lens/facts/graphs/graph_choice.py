@@ -37,7 +37,11 @@ class Choice:
 
 
 def choose(recording: Recording, stage: str = "", compile_id: str = "", part: int | None = None) -> Choice:
-    """The graph of a stage, a compilation and a part; without them, the largest Dynamo graph, or what there is."""
+    """Return the graph of a stage, a compilation and a part; without them, the largest Dynamo graph, or what there is.
+
+    Raises:
+        UsageError: there is no such graph; says what there is.
+    """
     graphs = [graph for graph in recording.graphs if graph.nodes]
     if compile_id:
         ids = select_ids(recording, compile_id)
@@ -50,10 +54,14 @@ def choose(recording: Recording, stage: str = "", compile_id: str = "", part: in
     if view not in there:
         where = f" of {compile_id}" if compile_id else ""
         raise UsageError(f"no {stage!r} graph{where}{instead(view, there)}")
-    measured = _measured(recording) if view.startswith(KERNELS) else frozenset()
-    found = _largest([graph for graph in there[view] if graph.compile_id in measured] or there[view])
-    there_too = dict.fromkeys(graph.compile_id for graph in there[view] if graph.compile_id != found.compile_id)
-    return Choice(found if part is None else _part(there[view], found.compile_id, part), view, tuple(there_too))
+    fitting = there[view]
+    timed: list[Graph] = []  # by the last profile
+    if view.startswith(KERNELS) and recording.profiles:
+        measured = {time.compile_id for time in recording.profiles[-1].launches}
+        timed = [graph for graph in fitting if graph.compile_id in measured]
+    found = _largest(timed or fitting)
+    others = dict.fromkeys(graph.compile_id for graph in fitting if graph.compile_id != found.compile_id)
+    return Choice(found if part is None else _part(fitting, found.compile_id, part), view, tuple(others))
 
 
 def _largest(graphs: Sequence[Graph]) -> Graph:
@@ -62,27 +70,6 @@ def _largest(graphs: Sequence[Graph]) -> Graph:
     same = [graph for graph in graphs if graph.compile_id.of_frame == largest.compile_id.of_frame]
     first = next(graph for graph in same if len(graph.nodes) >= _ABOUT * len(largest.nodes))
     return max((graph for graph in same if graph.compile_id == first.compile_id), key=lambda graph: len(graph.nodes))
-
-
-def _places(graphs: Sequence[Graph], stage: GraphStage) -> frozenset[tuple[CompileId, int]]:
-    return frozenset((graph.compile_id, graph.ordinal) for graph in graphs if graph.stage is stage)
-
-
-def _fitting(recording: Recording, graphs: Sequence[Graph], view: str) -> list[Graph]:
-    """The graphs that a view can begin with: of an interrupted run, backwards and kernels may not be there."""
-    found = [graph for graph in graphs if graph.stage is (_UNDER.get(view) or GraphStage(view))]
-    if view == TRAINING:
-        backwards = _places(graphs, GraphStage.AOT_BACKWARD)
-        return [graph for graph in found if (graph.compile_id, graph.ordinal) in backwards]
-    if view.startswith(KERNELS):
-        launched = {kernel.code_id.graph for kernel in recording.kernels}
-        return [graph for graph in found if graph.id in launched]
-    return found
-
-
-def _measured(recording: Recording) -> frozenset[CompileId]:
-    """The compilations whose kernels the last profile timed."""
-    return frozenset(time.compile_id for profile in recording.profiles[-1:] for time in profile.launches)
 
 
 def _part(graphs: Sequence[Graph], compile_id: CompileId, part: int) -> Graph:
@@ -96,13 +83,31 @@ def _part(graphs: Sequence[Graph], compile_id: CompileId, part: int) -> Graph:
 
 
 def _views(recording: Recording, graphs: Sequence[Graph]) -> dict[str, list[Graph]]:
-    """What can be drawn, with the graphs that each view can begin with."""
-    found = {view: _fitting(recording, graphs, view) for view in STAGES}
-    return {view: fitting for view, fitting in found.items() if fitting}
+    """What can be drawn, with the graphs that each view can begin with.
+
+    Of an interrupted run, backwards and kernels may not be there.
+    """
+    backwards = {(graph.compile_id, graph.ordinal) for graph in graphs if graph.stage is GraphStage.AOT_BACKWARD}
+    launched = {kernel.code_id.graph for kernel in recording.kernels}
+    found: dict[str, list[Graph]] = {}
+    for view in STAGES:
+        stage = _UNDER.get(view) or GraphStage(view)
+        fitting = [graph for graph in graphs if graph.stage is stage]
+        if view == TRAINING:
+            fitting = [graph for graph in fitting if (graph.compile_id, graph.ordinal) in backwards]
+        elif view.startswith(KERNELS):
+            fitting = [graph for graph in fitting if graph.id in launched]
+        if fitting:
+            found[view] = fitting
+    return found
 
 
 def choose_module(levels: Levels, module: str) -> Group:
-    """The group of a module by its path or the end of it; a module that is called twice is where it is called first."""
+    """Return the group of a module by its path or the end of it; of a module that is called twice, the first.
+
+    Raises:
+        UsageError: there is no such module, or several; says which there are.
+    """
     wanted = module.strip().strip(".")
     if not wanted:
         return levels.root
@@ -110,11 +115,13 @@ def choose_module(levels: Levels, module: str) -> Group:
     if wanted in groups:
         return groups[wanted]
     paths = {step.node.module for step in levels.flow.steps if step.node.module} | set(groups)
-    paths |= {".".join(parts[:n]) for parts in (path.split(".") for path in paths) for n in range(1, len(parts))}
+    for path in list(paths):
+        parts = path.split(".")
+        paths.update(".".join(parts[:count]) for count in range(1, len(parts)))
     ends = sorted(path for path in paths if path == wanted or path.endswith(f".{wanted}"))
     if wanted not in ends and len(ends) != 1:
-        told = instead(wanted, ends or sorted(paths)) if paths else ": its nodes tell of none"
-        raise UsageError(f"{'which' if ends else 'no'} module {module!r} in this graph{told}")
+        hint = instead(wanted, ends or sorted(paths)) if paths else ": its nodes tell of none"
+        raise UsageError(f"{'which' if ends else 'no'} module {module!r} in this graph{hint}")
     path = wanted if wanted in ends else ends[0]
     return groups.get(path) or _stretch(levels, path)
 

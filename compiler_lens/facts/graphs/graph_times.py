@@ -32,13 +32,13 @@ class GraphTimes:
     whole: float
 
     def of(self, places: Iterable[int]) -> Spent | None:
-        """What these launches took together, each once; None if none of them was measured."""
+        """Return what these launches took together, each once; None if none of them was measured."""
         known = tuple(self.costs[place] for place in sorted(set(places)) if place in self.costs)
         return Spent(known, self.whole) if known else None
 
 
 def graph_times(recording: Recording, graph: Graph, calls: Sequence[Call]) -> GraphTimes | None:
-    """The times of the last profile; None where there is none, or where its times are not those of the program."""
+    """Return the times of the last profile; None where there is none, or where they are not those of the program."""
     if not recording.profiles or not calls:
         return None
     profile = recording.profiles[-1]

@@ -8,6 +8,7 @@ from heapq import heapify, heappop, heappush
 from itertools import groupby
 from math import inf
 
+from compiler_lens.facts.graphs.launch_shares import launch_number
 from compiler_lens.facts.kernels.graph_flow import Flow, Step
 from compiler_lens.facts.kernels.launches import Launched
 from compiler_lens.facts.kernels.lineage import is_view
@@ -16,7 +17,7 @@ _Reads = Sequence[Sequence[int]]  # of each step: the steps that make what it re
 
 
 def order_of_launches(flow: Flow, launched: Sequence[Launched]) -> tuple[Flow, list[Launched]]:
-    """The same flow with the steps of a launch next to each other, and each step's launch in that order.
+    """Return the same flow with the steps of a launch next to each other, and each step's launch in that order.
 
     What reads one step of a launch and is read by another, and is of another launch or none, parts the two.
     """
@@ -29,7 +30,7 @@ def order_of_launches(flow: Flow, launched: Sequence[Launched]) -> tuple[Flow, l
 
 
 def _keys(reads: _Reads, launched: Sequence[Launched]) -> list[tuple[int, int, int]]:
-    """Of each step: the launch that it cannot stand before, whether before, in or behind its steps, its own launch."""
+    """Of each step: the launch that it cannot stand before, whether before, in or after its steps, its own launch."""
     own: list[int] = []
     ranks: list[int] = []
     for before, launch in zip(reads, launched, strict=True):
@@ -37,13 +38,13 @@ def _keys(reads: _Reads, launched: Sequence[Launched]) -> list[tuple[int, int, i
         ranks.append(max((own[-1], *(ranks[each] for each in before))))
     _settle(reads, ranks)
     member = [launch is not None and launch[0] == rank for launch, rank in zip(launched, ranks, strict=True)]
-    behind, ahead = list(member), list(member)  # reads what the launch makes; is read by it
+    after, ahead = list(member), list(member)  # reads what the launch makes; is read by it
     for number, before in enumerate(reads):
-        behind[number] |= any(behind[each] and ranks[each] == ranks[number] for each in before)
+        after[number] |= any(after[each] and ranks[each] == ranks[number] for each in before)
     for number in reversed(range(len(reads))):
         for each in reads[number]:
             ahead[each] |= ahead[number] and ranks[each] == ranks[number]
-    zones = [0 if after and before else 1 if after else -1 for after, before in zip(behind, ahead, strict=True)]
+    zones = [0 if after[number] and ahead[number] else 1 if after[number] else -1 for number in range(len(reads))]
     return list(zip(ranks, zones, own, strict=True))
 
 
@@ -83,24 +84,20 @@ def _sorted(reads: _Reads, keys: Sequence[tuple[int, int, int]]) -> list[int]:
 def _with_views(steps: Sequence[Step], launched: Sequence[Launched]) -> list[Launched]:
     """Views between two steps of a launch cost nothing, and belong to it; views alone are no part of one."""
     found = list(launched)
-    runs = [(launch, list(places)) for launch, places in _runs(launched)]
-    for before, (launch, places), behind in zip(runs, runs[1:], runs[2:], strict=False):
-        if launch is None and before[0] and before[0] == behind[0] and _all_views(steps, places):
+    runs = _runs(launched)
+    for before, (launch, places), after in zip(runs, runs[1:], runs[2:], strict=False):
+        if launch is None and before[0] and before[0] == after[0] and _all_views(steps, places):
             found[places[0] : places[-1] + 1] = [before[0]] * len(places)
     working = {launch[0] for launch, places in runs if launch and not _all_views(steps, places)}
-    for launch, places in _runs(tuple(found)):
+    for launch, places in _runs(found):
         if launch and launch[0] in working and _all_views(steps, places):
             found[places[0] : places[-1] + 1] = [None] * len(places)
     return found
 
 
 def _runs(launched: Sequence[Launched]) -> list[tuple[Launched, list[int]]]:
-    groups = groupby(range(len(launched)), key=lambda number: _place(launched[number]))
-    return [(launched[places[0]], places) for _, group in groups for places in (list(group),)]
-
-
-def _place(launch: Launched) -> int:
-    return launch[0] if launch else -1
+    runs = [list(run) for _, run in groupby(range(len(launched)), key=lambda number: launch_number(launched[number]))]
+    return [(launched[places[0]], places) for places in runs]
 
 
 def _all_views(steps: Sequence[Step], places: Sequence[int]) -> bool:

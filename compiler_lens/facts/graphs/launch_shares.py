@@ -18,7 +18,7 @@ class Share:
     part: int  # counted from 1: where others' ops stand between its own, the launch has several boxes
     parts: int
     ops: int  # that do work: views do none
-    again: int  # ops that an earlier launch computed already, and this one once more; told of the first part
+    again: int  # ops that an earlier launch computed already, and this one once more; given for the first part
 
 
 def shares(steps: Sequence[Step], launched: Sequence[Launched], ops: Mapping[int, int]) -> Mapping[int, Share]:

@@ -63,7 +63,7 @@ class Group:
     kind: GroupKind
     label: str  # "attn", "model.py:12", a kernel's name
     first: int
-    last: int  # one behind the last
+    last: int  # one after the last
     children: tuple[Child, ...] = ()
     module: str = ""  # the whole path
     detail: str = ""  # the module's class, a function's name
@@ -304,12 +304,12 @@ def _shape(known: _Steps, children: tuple[Child, ...], first: int, detail: str) 
 
 
 def family(label: str) -> str:
-    """A numbered label without its number: `h` of `h.3`; empty for a plain number."""
+    """Return a numbered label without its number: `h` of `h.3`; empty for a plain number."""
     return re.sub(r"\.?\d+(?:\.\d+)*$", "", label)
 
 
 def folds(children: Sequence[Child]) -> list[tuple[Child, ...]]:
-    """Brothers of one family that are alike, in a row: each such row is one box."""
+    """Return brothers of one family that are alike, in a row: each such row is one box."""
     return [tuple(run) for _, run in groupby(children, key=_sameness)]
 
 

@@ -65,11 +65,18 @@ def place(
     last: Collection[int] = (),
     tallest: float = 1000.0,
 ) -> Placement:
-    """Lay boxes of these sizes out. The links must not form a circle."""
+    """Lay boxes out from top to bottom; the links must not form a circle.
+
+    Args:
+        sizes: width and height of each box, in pixels like all that comes back.
+        links: the lines between them.
+        first: boxes that only mark the upper edge.
+        last: boxes that only mark the lower edge.
+        tallest: the height above which the layers are cut into columns.
+    """
     if not sizes:
         return Placement(0, 0, (), ())
     work = _work(sizes, links, first, last)
-    work.layers = ordered(work.layers, work.arcs, len(work.sizes))
     _spread(work)
     return _to_the_edge(_placed(work, links, len(sizes), tallest), sizes, links, first, last)
 
@@ -100,9 +107,11 @@ def _work(
         work.chains.append(chain)
         arcs.update(dict.fromkeys(pairwise(chain)))
     work.arcs = list(arcs)
-    work.layers = [[] for _ in range(max(work.rank) + 1)]
+    layers: list[list[int]] = [[] for _ in range(max(work.rank) + 1)]
     for node, level in enumerate(work.rank):
-        work.layers[level].append(node)
+        layers[level].append(node)
+    work.layers = ordered(layers, work.arcs, len(work.sizes))
+    work.x = [0.0] * len(work.sizes)
     return work
 
 
@@ -111,34 +120,32 @@ def _work(
 
 def _spread(work: _Work) -> None:
     """Place each node near the middle of its neighbours, without any two on top of each other."""
-    before, behind = neighbours(len(work.sizes), work.arcs)
-    work.x = [0.0] * len(work.sizes)
+    before, after = neighbours(len(work.sizes), work.arcs)
+    both = [[*before[node], *after[node]] for node in range(len(work.sizes))]
     for layer in work.layers:
         _settle(work, layer, [0.0] * len(layer), [1.0] * len(layer))
     for turn in range(_RELAXATIONS):
-        near = before if turn % 2 == 0 else behind
-        was = list(work.x)
-        for layer in work.layers if turn % 2 == 0 else reversed(work.layers):
+        near, was = (after if turn % 2 else before), list(work.x)
+        for layer in reversed(work.layers) if turn % 2 else work.layers:
             wanted = [_middle(work, node, near[node]) for node in layer]
-            weights = [_weight(work, node, near[node]) for node in layer]
-            _settle(work, layer, wanted, weights)
-        if _still(was, work.x):
+            _settle(work, layer, wanted, [_weight(work, node, near[node]) for node in layer])
+        if _is_still(was, work.x):
             break
-    both = [[*before[node], *behind[node]] for node in range(len(work.sizes))]
     for _ in range(_RELAXATIONS):
         was = list(work.x)
         straight = {line[0]: fsum(work.x[node] for node in line) / len(line) for line in work.trunks.values()}
         for layer in work.layers:
-            wanted = [
-                straight[work.trunks[node][0]] if node in work.trunks else _middle(work, node, both[node])
-                for node in layer
-            ]
-            _settle(work, layer, wanted, [_STRAIGHT if node in work.trunks else 1.0 for node in layer])
-        if _still(was, work.x):
+            wanted, weights = [], []
+            for node in layer:
+                line = work.trunks.get(node)
+                wanted.append(straight[line[0]] if line else _middle(work, node, both[node]))
+                weights.append(_STRAIGHT if line else 1.0)
+            _settle(work, layer, wanted, weights)
+        if _is_still(was, work.x):
             break
 
 
-def _still(before: Sequence[float], after: Sequence[float]) -> bool:
+def _is_still(before: Sequence[float], after: Sequence[float]) -> bool:
     return all(abs(one - other) < _STILL for one, other in zip(before, after, strict=True))
 
 
@@ -183,11 +190,13 @@ def _gap(work: _Work, left: int, right: int) -> float:
 def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> Placement:
     cols = columns(Stack(work.layers, work.sizes, work.x, work.arcs), tallest, GAP_Y)
     home = {level: column for column in cols for level in range(column.first, column.last)}
-    lefts = [work.x[n] - work.sizes[n][0] / 2 + home[work.rank[n]].shift for n in range(len(work.sizes))]
-    tops = [home[work.rank[n]].tops[work.rank[n] - home[work.rank[n]].first] for n in range(len(work.sizes))]
+    lefts, tops = [], []
+    for node, level in enumerate(work.rank):
+        lefts.append(work.x[node] - work.sizes[node][0] / 2 + home[level].shift)
+        tops.append(home[level].tops[level - home[level].first])
     grid = _Grid(work, lefts, tops, home, *_ports(work, lefts))
     routes = tuple(tuple(grid.route(link, chain)) for link, chain in zip(links, work.chains, strict=True))
-    places = tuple((lefts[node], tops[node]) for node in range(count))
+    places = tuple(zip(lefts[:count], tops[:count], strict=True))
     return Placement(max(column.right for column in cols), max(column.bottom for column in cols), places, routes)
 
 
@@ -198,31 +207,23 @@ def _to_the_edge(
     first: Collection[int],
     last: Collection[int],
 ) -> Placement:
-    """What stands first or last, moved to the very edge with the lines that end there."""
-    height = _foot(placed, sizes, links, last)
+    """What stands first or last, moved to the very edge with the lines that end there.
+
+    What only marks the edge needs no room of its own.
+    """
+    routes = [route[:-1] if link.target in last else route for link, route in zip(links, placed.routes, strict=True)]
+    height = placed.height
+    if last:
+        lowest = [y + sizes[node][1] for node, (_, y) in enumerate(placed.places) if node not in last]
+        lowest += [y for route in routes for _, y in route]
+        height = min(height, max(lowest, default=height) + _FOOT)
+    for number, (link, whole) in enumerate(zip(links, placed.routes, strict=True)):
+        if link.source in first:
+            routes[number] = ((whole[0][0], 0.0), *routes[number])
+        if link.target in last:
+            routes[number] = (*routes[number], (whole[-1][0], height))
     places = [(x, 0.0 if node in first else height if node in last else y) for node, (x, y) in enumerate(placed.places)]
-    routes = []
-    for link, route in zip(links, placed.routes, strict=True):
-        head = ((route[0][0], 0.0),) if link.source in first else ()
-        inner = route[:-1] if link.target in last else route
-        foot = ((route[-1][0], height),) if link.target in last else ()
-        routes.append((*head, *inner, *foot))
     return Placement(placed.width, height, tuple(places), tuple(routes))
-
-
-def _foot(
-    placed: Placement, sizes: Sequence[tuple[float, float]], links: Sequence[Link], last: Collection[int]
-) -> float:
-    """How tall it must be; what only marks the edge needs no room of its own."""
-    if not last:
-        return placed.height
-    boxes = (y + sizes[node][1] for node, (_, y) in enumerate(placed.places) if node not in last)
-    bends = (
-        y
-        for link, route in zip(links, placed.routes, strict=True)
-        for _, y in (route[:-1] if link.target in last else route)
-    )
-    return min(placed.height, max((*boxes, *bends), default=placed.height) + _FOOT)
 
 
 Ports = dict[tuple[int, int], float]
@@ -230,10 +231,12 @@ Ports = dict[tuple[int, int], float]
 
 def _ports(work: _Work, lefts: Sequence[float]) -> tuple[Ports, Ports]:
     """Where along a box each line ends: in the order of where it comes from, apart from each other."""
-    before, behind = neighbours(len(work.sizes), work.arcs)
-    nodes = range(len(work.sizes))
-    enters = {(other, node): x for node in nodes for other, x in _along(work, node, before[node], lefts)}
-    leaves = {(node, other): x for node in nodes for other, x in _along(work, node, behind[node], lefts)}
+    before, after = neighbours(len(work.sizes), work.arcs)
+    enters: Ports = {}
+    leaves: Ports = {}
+    for node in range(len(work.sizes)):
+        enters.update(((other, node), x) for other, x in _along(work, node, before[node], lefts))
+        leaves.update(((node, other), x) for other, x in _along(work, node, after[node], lefts))
     return enters, leaves
 
 
@@ -274,13 +277,13 @@ class _Grid:
 
     def _segment(self, source: int, target: int, out: float, into: float) -> list[Point]:
         above, below = self.home[self.work.rank[source]], self.home[self.work.rank[target]]
-        points = [(out, self.tops[source] + (self.work.sizes[source][1] or self._depth(source)))]
+        depth = self.work.sizes[source][1]
+        if not depth:  # a line passes the whole layer
+            depth = max(self.work.sizes[other][1] for other in self.work.layers[self.work.rank[source]])
+        points = [(out, self.tops[source] + depth)]
         if above is not below:
             turn, drop = above.lanes[source, target]
             gutter = above.right + turn
             points += [(out, above.bottom_line + turn), (gutter, above.bottom_line + turn)]
             points += [(gutter, below.top_line - drop), (into, below.top_line - drop)]
         return [*points, (into, self.tops[target])]
-
-    def _depth(self, node: int) -> float:
-        return max(self.work.sizes[other][1] for other in self.work.layers[self.work.rank[node]])

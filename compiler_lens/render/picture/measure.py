@@ -13,7 +13,7 @@ _WIDE = frozenset("mwMW@%—…×→←")  # noqa: RUF001
 
 
 def text_width(text: str, size: float) -> float:
-    """The width of a line in this size, rather more than less."""
+    """Return the width of a line in this size, rather more than less, in pixels."""
     return size * fsum(map(_relative, text))
 
 

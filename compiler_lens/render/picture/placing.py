@@ -44,6 +44,13 @@ class PlacedBox:
         """Where in an opened box the picture inside begins."""
         return (self.width - self.inner.width) / 2 if self.inner else 0.0
 
+    def port(self, number: int | None) -> float | None:
+        """Return where along an opened box the lines through one of its ports end."""
+        if self.inner is None or number is None:
+            return None
+        ports = self.inner.entries if number in self.inner.entries else self.inner.exits
+        return self.left + ports[number]
+
 
 @dataclass(frozen=True, slots=True)
 class PlacedLine:
@@ -228,22 +235,15 @@ def _link(picture: Picture, plan: _Plan) -> None:
     """A link for each edge, or two with its words between; edges with the same values from one place share these."""
     captions: dict[tuple[int, tuple[str, ...], int | None], int] = {}
     for edge in picture.edges:
-        source, target = plan.boxes[edge.source], plan.boxes[edge.target]
-        leaves = _port(source, edge.leaves, source.inner.exits if source.inner else {})
-        enters = _port(target, edge.enters, target.inner.entries if target.inner else {})
-        if edge.label and source.drawn.box.group:
+        start, leaves = edge.source, plan.boxes[edge.source].port(edge.leaves)
+        if edge.label and picture.boxes[edge.source].box.group:
             key = (edge.source, edge.values, edge.leaves)
             if key not in captions:
                 captions[key] = len(plan.boxes) + len(plan.words)
                 plan.words.append(edge.label)
-                plan.tie(Link(edge.source, captions[key], leaves), edge)
-            plan.tie(Link(captions[key], edge.target, None, enters), edge)
-        else:
-            plan.tie(Link(edge.source, edge.target, leaves, enters), edge)
-
-
-def _port(box: PlacedBox, number: int | None, ports: Mapping[int, float]) -> float | None:
-    return None if number is None else box.left + ports[number]
+                plan.tie(Link(start, captions[key], leaves), edge)
+            start, leaves = captions[key], None
+        plan.tie(Link(start, edge.target, leaves, plan.boxes[edge.target].port(edge.enters)), edge)
 
 
 def _stack(picture: Picture, plan: _Plan) -> None:

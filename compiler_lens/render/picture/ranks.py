@@ -11,23 +11,23 @@ _SWEEPS = 12
 
 
 def neighbours(count: int, arcs: Arcs) -> tuple[list[list[int]], list[list[int]]]:
-    """For each node those before and those behind it."""
+    """Return for each node those before and those after it."""
     before: list[list[int]] = [[] for _ in range(count)]
-    behind: list[list[int]] = [[] for _ in range(count)]
+    after: list[list[int]] = [[] for _ in range(count)]
     for source, target in dict.fromkeys(arcs):
         before[target].append(source)
-        behind[source].append(target)
-    return before, behind
+        after[source].append(target)
+    return before, after
 
 
 def ranks(count: int, arcs: Arcs, first: Collection[int] = (), last: Collection[int] = ()) -> list[int]:
-    """A rank for each node, those it points to below it. `first` stand on top, `last` at the bottom."""
-    before, behind = neighbours(count, arcs)
-    order = _topological(before, behind)
+    """Return a rank for each node, those it points to below it. `first` stand on top, `last` at the bottom."""
+    before, after = neighbours(count, arcs)
+    order = _topological(before, after)
     rank = [0] * count
     for node in order:
         rank[node] = max((rank[other] + 1 for other in before[node]), default=0)
-    _sink(rank, order, before, behind, first)
+    _sink(rank, order, before, after, first)
     if first:
         lowest = min((rank[node] for node in range(count) if node not in first), default=1)
         rank = [each + max(1 - lowest, 0) for each in rank]
@@ -40,11 +40,11 @@ def ranks(count: int, arcs: Arcs, first: Collection[int] = (), last: Collection[
     return _dense(rank)
 
 
-def _topological(before: Sequence[Sequence[int]], behind: Sequence[Sequence[int]]) -> list[int]:
+def _topological(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
     missing = [len(each) for each in before]
     ready = [node for node, count in enumerate(missing) if not count]
     for node in ready:
-        for other in behind[node]:
+        for other in after[node]:
             missing[other] -= 1
             if not missing[other]:
                 ready.append(other)
@@ -55,17 +55,17 @@ def _sink(
     rank: list[int],
     order: Sequence[int],
     before: Sequence[Sequence[int]],
-    behind: Sequence[Sequence[int]],
+    after: Sequence[Sequence[int]],
     fixed: Collection[int],
 ) -> None:
     """Let what only serves others stand right above them, instead of at the top with a long line down."""
     loose: set[int] = set()
     for node in order:
-        if node not in fixed and len(behind[node]) >= max(len(before[node]), 1) and loose.issuperset(before[node]):
+        if node not in fixed and len(after[node]) >= max(len(before[node]), 1) and loose.issuperset(before[node]):
             loose.add(node)
     for node in reversed(order):
         if node in loose:
-            rank[node] = min(rank[other] for other in behind[node]) - 1
+            rank[node] = min(rank[other] for other in after[node]) - 1
 
 
 def _dense(rank: Sequence[int]) -> list[int]:
@@ -74,17 +74,17 @@ def _dense(rank: Sequence[int]) -> list[int]:
 
 
 def ordered(layers: list[list[int]], arcs: Arcs, count: int) -> list[list[int]]:
-    """The layers with their nodes in an order in which few arcs cross; arcs join neighbouring layers."""
-    before, behind = neighbours(count, arcs)
+    """Return the layers with their nodes in an order in which few arcs cross; arcs join neighbouring layers."""
+    before, after = neighbours(count, arcs)
     place = {node: number for layer in layers for number, node in enumerate(layer)}
-    best, fewest = [list(layer) for layer in layers], _crossings(layers, behind, place)
+    best, fewest = [list(layer) for layer in layers], _crossings(layers, after, place)
     for sweep in range(_SWEEPS):
         if not fewest:
             break
         down = sweep % 2 == 0
         for layer in layers if down else reversed(layers):
-            _sort(layer, before if down else behind, place)
-        crossings = _crossings(layers, behind, place)
+            _sort(layer, before if down else after, place)
+        crossings = _crossings(layers, after, place)
         if crossings < fewest:
             best, fewest = [list(layer) for layer in layers], crossings
     return best
@@ -99,12 +99,12 @@ def _sort(layer: list[int], near: Sequence[Sequence[int]], place: dict[int, int]
     place.update({node: number for number, node in enumerate(layer)})
 
 
-def _crossings(layers: Sequence[Sequence[int]], behind: Sequence[Sequence[int]], place: Mapping[int, int]) -> int:
+def _crossings(layers: Sequence[Sequence[int]], after: Sequence[Sequence[int]], place: Mapping[int, int]) -> int:
     total = 0
     for layer in layers:
         seen: list[int] = []
         for node in layer:
-            targets = sorted(place[other] for other in behind[node])
+            targets = sorted(place[other] for other in after[node])
             total += sum(len(seen) - bisect_right(seen, target) for target in targets)
             for target in targets:
                 insort(seen, target)

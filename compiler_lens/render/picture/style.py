@@ -26,17 +26,17 @@ _COLOURS: Mapping[Tint, tuple[tuple[str, str], tuple[str, str]]] = {
 
 
 def fill(tint: Tint) -> tuple[str, str]:
-    """The colours inside and round a box, on a light page."""
+    """Return the colours inside and round a box, on a light page."""
     return _COLOURS[tint][0]
 
 
 def css_class(tint: Tint) -> str:
-    """The name that a kind of box has in the style sheet."""
+    """Return the name that a kind of box has in the style sheet."""
     return f"clg-{tint.name.lower()}"
 
 
 def style_sheet() -> str:
-    """The style of every picture; its names begin with `clg`, so that they meet no others in a page."""
+    """Return the style of every picture; its names begin with `clg`, so that they meet no others in a page."""
     light = "".join(_rules(0))
     dark = "".join(_rules(1))
     return (
