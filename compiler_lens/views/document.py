@@ -27,6 +27,7 @@ class Tone(Enum):
     GOOD = "good"
     WARN = "warn"
     BAD = "bad"
+    DO = "do"  # what to change
 
 
 class Kind(Enum):
@@ -119,6 +120,25 @@ class KernelName:
 
 
 @dataclass(frozen=True, slots=True)
+class ToView:
+    """What another view, or a card of it, is called here: leads there."""
+
+    words: str
+    view: str
+    card: int = 0  # 0: to the view
+    tone: Tone = Tone.PLAIN
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """A page of somebody else's, which leads there by its title; where nothing can lead, its address is shown."""
+
+    title: str
+    address: str
+    tone: Tone = Tone.QUIET
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A value that the renderer writes."""
 
@@ -127,7 +147,7 @@ class Figure:
     tone: Tone = Tone.PLAIN
 
 
-Part = str | Span | At | Places | File | Compiled | KernelName | Figure
+Part = str | Span | At | Places | File | Compiled | KernelName | ToView | Web | Figure
 Parts = tuple[Part, ...]
 Cell = Part | Parts | float | None  # a number is written as its column's kind says; None is an empty cell
 
@@ -152,6 +172,15 @@ class Paragraph:
     indent: int = 0
     tone: Tone = Tone.PLAIN  # of what has none of its own
     limit: int = 0  # lines; 0: as many as it takes
+
+
+@dataclass(frozen=True, slots=True)
+class Quoted:
+    """Somebody else's text: its lines stay apart, and keep their indentation."""
+
+    text: str
+    indent: int = 0
+    tone: Tone = Tone.PLAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +221,8 @@ class Table:
     title: str = ""  # its name where tables can be told apart only by it
     most: int = 0  # rows to show where there is little room; 0: all
     noun: str = ""  # what a row is, for what is said of the rest
+    is_short: bool = False  # a few rows to read, not to search
+    beneath: tuple[tuple[Block, ...], ...] = ()  # what stands below each row
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,12 +295,22 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One of several things of a kind, which other views lead to by its number."""
+    """One of several things of a kind, which other views lead to by its number; without one, a part of such a thing."""
 
     number: int
     head: Parts
     blocks: tuple[Block, ...]
     indent: int = 2
+    note: Parts = ()  # goes on after the head
+    is_counted: bool = True  # its number is shown
+
+
+@dataclass(frozen=True, slots=True)
+class Aside:
+    """What only some readers want to see: a page folds it below its title."""
+
+    title: str
+    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,6 +355,7 @@ class Section:
 Block = (
     Line
     | Paragraph
+    | Quoted
     | Gap
     | Command
     | Table
@@ -326,6 +368,7 @@ Block = (
     | Card
     | Fold
     | Timeline
+    | Aside
     | Section
 )
 
@@ -365,6 +408,12 @@ def strong(text: str) -> Span:
 def code(text: str) -> Span:
     """Make a piece of code."""
     return Span(text, Tone.CODE)
+
+
+def coded(text: str) -> Parts:
+    """Return a text whose backticks mark code as parts, without them."""
+    pieces = text.split("`")
+    return tuple(code(piece) if i % 2 else piece for i, piece in enumerate(pieces) if piece)
 
 
 def sequence(parts: Sequence[Part], separator: str = ", ") -> Parts:

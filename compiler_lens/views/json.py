@@ -20,7 +20,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.overview.line_story import selected
 from compiler_lens.facts.overview.source_view import FileView, select_file, source_view
 from compiler_lens.facts.overview.summary import summarize
-from compiler_lens.facts.program.coverage import Coverage, Function, coverage
+from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_kernels
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport, recompile_reports
@@ -28,6 +28,7 @@ from compiler_lens.recording.codec import plain
 from compiler_lens.recording.model import Recompile, Recording
 from compiler_lens.views.advice import advice, effect, link, why
 from compiler_lens.views.caches import cache_counts
+from compiler_lens.views.frames import coverage_data
 from compiler_lens.views.profile_data import profile_data
 from compiler_lens.views.registry import view_named
 from compiler_lens.views.times import phase_seconds
@@ -54,7 +55,7 @@ def _report(recording: Recording, selection: Selection) -> Data:
         "environment": recording.environment,
         "modes": summary.modes,
         "options": dict(summary.options),
-        "coverage": _coverage(summary.coverage),
+        "coverage": coverage_data(summary.coverage),
         "counts": {
             "compilations": len(recording.compilations),
             "graphs": summary.graphs,
@@ -242,44 +243,6 @@ def _recompile_cause(cause: RecompileCause) -> Data:
     }
 
 
-def _frames(recording: Recording, selection: Selection) -> Data:
-    return _coverage(coverage(recording, Ownership.of(selection.user_paths)), selection)
-
-
-def _coverage(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
-    frames = [f for f in covered.frames if any(selection.has(c) for c in f.compilations)]
-    homes = {frame.id: function.name for function in covered.functions for frame in function.frames}
-    return {
-        "counts": dict(covered.counts),
-        "functions": [
-            {
-                "function": f.name,
-                "treatment": f.treatment,
-                "own": f.own,
-                "parts": f.parts,
-                "eager_lines": f.eager_lines,
-                "reason": f.reason,
-                "compile_ids": f.compile_ids,
-            }
-            for f in covered.functions
-            if any(selection.has(c) for frame in f.frames for c in frame.compilations)
-        ],
-        "disabled": covered.disabled,
-        "frames": [
-            {
-                "function": homes.get(f.id, f.name),
-                "outcome": f.outcome,
-                "reason": f.reason,
-                "resumes_at": f.resumes_at,
-                "graph_breaks": f.graph_breaks,
-                "compile_ids": [c.compile_id for c in f.compilations],
-            }
-            for f in frames
-        ],
-        "library_frames": [{"function": f.name, "reason": f.reason} for f in covered.library],
-    }
-
-
 def _source(recording: Recording, selection: Selection) -> Data:
     views = source_view(recording, Ownership.of(selection.user_paths))
     number = None
@@ -320,7 +283,6 @@ _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "kernels": _kernels,
     "kernel": _kernel,
     "recompiles": _recompiles,
-    "frames": _frames,
     "source": _source,
     "findings": _findings,
     "profile": profile_data,

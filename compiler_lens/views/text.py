@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 # Complete terminal escape sequences; an unfinished one loses its ESC only, so that it hides nothing behind it.
 _ESCAPES = re.compile(
@@ -54,6 +54,11 @@ def number(count: int | None) -> str:
 def plural(count: int, noun: str, several: str = "") -> str:
     """1 graph, 2 graphs."""
     return f"{count:,} {noun if count == 1 else several or noun + 's'}"
+
+
+def joined(items: Sequence[str], most: int) -> str:
+    """Return `a, b, c, …`: no more than `most` of them."""
+    return ", ".join(items[:most]) + (", …" if len(items) > most else "")
 
 
 def times(count: int) -> str:

@@ -213,7 +213,7 @@ def test_dark_and_light_differ_and_both_can_be_read(open_page: Any) -> None:
 def test_without_scripts_the_report_stands(open_page: Any) -> None:
     page = open_page("gpt")
     with page.without_scripts():
-        assert page.run("getComputedStyle(document.getElementById('view-functions')).display") == "block"
+        assert page.run("getComputedStyle(document.getElementById('view-frames')).display") == "block"
 
 
 def test_everything_has_a_name_for_a_screen_reader(open_page: Any) -> None:

@@ -25,11 +25,11 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.views.console.views import VIEWS
 from compiler_lens.views.json import FORMAT, to_json
+from compiler_lens.views.registry import VIEWS
 from compiler_lens.views.text import one_line
 
-WHOLE = [name for name in VIEWS if name != "kernel"]
+WHOLE = [one.name for one in VIEWS if one.name != "kernel"]
 FIRST = Selection(ids=frozenset({samples.compile_id(0)}))
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 

@@ -9,10 +9,23 @@ from rich.text import Text
 from compiler_lens.render.console import columns
 from compiler_lens.render.console.code import code_lines
 from compiler_lens.render.console.comparison import comparison_lines
-from compiler_lens.render.console.page import BAD, CODE, DIM, GOOD, PLACE, WARN, Page, command, one_line_kept, title
+from compiler_lens.render.console.page import (
+    BAD,
+    CODE,
+    DIM,
+    GOOD,
+    PLACE,
+    WARN,
+    Page,
+    command,
+    one_line_kept,
+    paragraphs,
+    title,
+)
 from compiler_lens.render.console.page import paragraph as folded
 from compiler_lens.render.figures import written
 from compiler_lens.views.document import (
+    Aside,
     At,
     Block,
     Branch,
@@ -38,12 +51,15 @@ from compiler_lens.views.document import (
     Part,
     Parts,
     Places,
+    Quoted,
     Section,
     Span,
     Table,
     Timeline,
     Tone,
+    ToView,
     Tree,
+    Web,
 )
 from compiler_lens.views.text import clean, plural
 
@@ -55,10 +71,13 @@ STYLES = {
     Tone.GOOD: GOOD,
     Tone.WARN: WARN,
     Tone.BAD: BAD,
+    Tone.DO: GOOD,
 }
 _TREE_STEP = 2
 _FOLD_STEP = 2
 _BAR = 24  # columns
+_LONGEST = 4_000  # characters of a text
+_LONGEST_SOURCE = 200  # of a line of source
 
 
 def document_lines(document: Document, page: Page) -> list[Text]:
@@ -86,6 +105,8 @@ def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0
             text = text_of(block.parts, page)
             text.style = STYLES[block.tone]
             return folded(text, page.width, block.indent, limit=block.limit)
+        case Quoted():
+            return paragraphs(block.text, page.width, block.indent, STYLES[block.tone])
         case Command():
             typed = block.arguments if isinstance(block.arguments, str) else text_of(block.arguments, page).plain
             return [command(block.label, page.show(typed), block.indent)]
@@ -104,10 +125,11 @@ def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0
         case Tree():
             return _branches(block.branches, block.indent, page)
         case Card():
-            head = Text.assemble(
-                " " * block.indent, (f"{block.number}. ", DIM), text_of(block.head, page), no_wrap=True
-            )
-            return [head, *block_lines(block.blocks, page)]
+            number = f"{block.number}. " if block.number and block.is_counted else ""
+            head = Text.assemble((number, DIM), text_of((*block.head, *block.note), page), no_wrap=True)
+            return [*folded(head, page.width, block.indent), *block_lines(block.blocks, page)]
+        case Aside():
+            return block_lines(block.blocks, page)
         case Section():
             return block_lines(block.blocks, page, [title(block.title, block.summary)] if block.title else [])
         case Fold():
@@ -123,11 +145,11 @@ def text_of(parts: Parts, page: Page) -> Text:
     made = Text(no_wrap=True)
     for part in parts:
         tone = Tone.PLAIN if isinstance(part, str) else part.tone
-        made.append(one_line_kept(_words(part, page)), style=STYLES[tone] or None)
+        made.append(one_line_kept(_words(part, page), _LONGEST), style=STYLES[tone] or None)
     return made
 
 
-def _words(part: Part, page: Page) -> str:  # noqa: PLR0911 -- one for each type of part
+def _words(part: Part, page: Page) -> str:  # noqa: C901, PLR0911 -- one for each type of part
     match part:
         case str():
             return part
@@ -143,6 +165,10 @@ def _words(part: Part, page: Page) -> str:  # noqa: PLR0911 -- one for each type
             return f"[{compile_id}]"
         case KernelName(name=name):
             return name
+        case ToView(words=words):
+            return words
+        case Web(address=address):
+            return address
         case Figure(value=value, kind=kind):
             return written(value, kind)
 
@@ -177,6 +203,10 @@ def _table(block: Table, page: Page) -> list[Text]:
         cells = zip(row, block.columns, longest, strict=True)
         shown.append([_cell(value, column, page, most) for value, column, most in cells])
     lines = columns.table(looks, shown, page.width, block.indent) if shown else []
+    if block.beneath:
+        heads, lines = lines, lines[: len(lines) - len(shown)]
+        for head, blocks in zip(heads[len(lines) :], block.beneath, strict=False):
+            lines += [head, *block_lines(blocks, page)]
     more = len(block.rows) - len(shown)
     if more <= 0:
         return lines
@@ -226,7 +256,7 @@ def _excerpt(block: Excerpt) -> list[Text]:
     lines: list[Text] = []
     for number, text in enumerate(block.lines, block.first):
         is_it = number == block.marked
-        shown = clean(text).rstrip()
+        shown = clean(text[:_LONGEST_SOURCE]).rstrip()
         made = Text(f"    {'>' if is_it else ' '} {number:>{digits}} | ", style=PLACE if is_it else DIM, no_wrap=True)
         lines.append(made.append(shown, style=CODE if is_it else DIM))
         if is_it:

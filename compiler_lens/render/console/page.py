@@ -63,9 +63,9 @@ def line(*parts: Part, indent: int = 0) -> Text:
     return made
 
 
-def one_line_kept(text: str) -> str:
+def one_line_kept(text: str, limit: int = 400) -> str:
     """Cleaned, on one line, with the spaces at its ends kept: they separate it from its neighbours."""
-    inner = one_line(text)
+    inner = one_line(text, limit)
     head = " " * (len(text) - len(text.lstrip(" ")))
     return head + inner + (" " * (len(text) - len(text.rstrip(" "))) if inner else "")
 

@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from compiler_lens.render.figures import written
 from compiler_lens.render.page.ink import PageLinks
 from compiler_lens.views.document import (
+    Aside,
     At,
     Block,
     Branch,
@@ -36,16 +37,20 @@ from compiler_lens.views.document import (
     Part,
     Parts,
     Places,
+    Quoted,
     Section,
     Span,
     Table,
     Timeline,
     Tone,
+    ToView,
     Tree,
+    Web,
 )
-from compiler_lens.views.text import clean, seconds
+from compiler_lens.views.text import clean, one_line, seconds
 
 _LONGEST = 400  # characters of a line of code
+_LONGEST_TEXT = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +95,11 @@ class _Writer:
             case Line() | Paragraph():
                 tone = block.tone if isinstance(block, Paragraph) else Tone.PLAIN
                 return Markup("<p{}>{}</p>\n").format(_class(tone), self._parts(block.parts))
+            case Quoted():
+                quoted = one_line(block.text, _LONGEST_TEXT)
+                return Markup("<p{}>{}</p>\n").format(_class(block.tone), quoted) if quoted else Markup()
             case Table():
-                return self._table(block)
+                return self._standing(block) if block.beneath or block.is_short else self._table(block)
             case Fields():
                 rows = ((row.label, self._blocks(row.blocks)) for row in block.fields)
                 return Markup("<dl>\n{}</dl>\n").format(
@@ -111,11 +119,10 @@ class _Writer:
             case Tree():
                 return self._branches(block.branches)
             case Card():
-                head = Markup('<h2><span class="quiet">{}.</span> {}</h2>\n').format(
-                    block.number, self._parts(block.head)
-                )
-                return Markup('<article class="card" id="{}-{}">\n{}{}</article>\n').format(
-                    self.view, block.number, head, self._blocks(block.blocks)
+                return self._card(block)
+            case Aside():
+                return Markup("<details><summary>{}</summary>\n{}</details>\n").format(
+                    block.title, self._blocks(block.blocks)
                 )
             case Fold():
                 head = Markup('<summary>{} <span class="quiet">{}</span></summary>\n').format(
@@ -129,6 +136,16 @@ class _Writer:
                 summary = Markup(' <span class="quiet">{}</span>').format(clean(block.summary)) if block.summary else ""
                 head = Markup("<h2>{}{}</h2>\n").format(block.title, summary) if block.title else Markup()
                 return head + self._blocks(block.blocks)
+
+    def _card(self, card: Card) -> Markup:
+        counted = Markup('<span class="quiet">{}.</span> ').format(card.number) if card.is_counted else Markup()
+        note = Markup(' <span class="chip">{}</span>').format(self._parts(card.note)) if card.note else Markup()
+        inside = self._parts(card.head) + note, self._blocks(card.blocks)
+        if not card.number:
+            return Markup('<div class="chapter">\n<p class="head">{}</p>\n{}</div>\n').format(*inside)
+        return Markup('<article class="card" id="{}-{}">\n<h2>{}{}</h2>\n{}</article>\n').format(
+            self.view, card.number, counted, *inside
+        )
 
     def _branches(self, branches: Sequence[Branch]) -> Markup:
         if not branches:
@@ -149,13 +166,14 @@ class _Writer:
         told, address = self._told(part)
         if isinstance(part, Span) and part.tone is Tone.CODE:
             return Markup("<code>{}</code>").format(told)
+        if isinstance(part, Web):
+            return Markup('<a href="{}" rel="noreferrer noopener" target="_blank">{}</a>').format(address, told)
         if address:
             return Markup('<a class="{}" href="{}">{}</a>').format(_LINKS[type(part)], address, told)
-        return (
-            Markup("<span{}>{}</span>").format(_class(part.tone), told) if part.tone is not Tone.PLAIN else escape(told)
-        )
+        text = ticks(told) if isinstance(part, Span) else escape(told)
+        return Markup("<span{}>{}</span>").format(_class(part.tone), text) if part.tone is not Tone.PLAIN else text
 
-    def _told(self, part: Part) -> tuple[str, str]:  # noqa: PLR0911 -- one for each type of part
+    def _told(self, part: Part) -> tuple[str, str]:  # noqa: C901, PLR0911 -- one for each type of part
         """How a part is written, and where it leads to."""
         match part:
             case At(place=place):
@@ -168,6 +186,10 @@ class _Writer:
                 return f"[{compile_id}]", self.links.graph(compile_id)
             case KernelName(name=name, index=index):
                 return clean(name), self.links.kernel_at(index)
+            case ToView(words=words, view=view, card=card):
+                return clean(words), f"#/{view}/{card}" if card else f"#/{view}"
+            case Web(title=title, address=address):
+                return clean(title), address
             case Figure(value=value, kind=kind):
                 return written(value, kind), ""
             case Span(text=text):
@@ -193,6 +215,30 @@ class _Writer:
         return Markup('<div class="{}" data-table="{}" data-of="{}" aria-label="{}"></div>\n').format(
             kind, len(self.tables) - 1, self.view, name
         )
+
+    def _standing(self, table: Table) -> Markup:
+        """A table that is read, not searched, and needs no script."""
+        used = [i for i, _ in enumerate(table.columns) if any(row[i] not in {None, ""} for row in table.rows)]
+        columns = [table.columns[i] for i in used]
+        names = _joined(Markup('<th scope="col">{}</th>').format(column.name) for column in columns)
+        head = Markup("<thead><tr>{}</tr></thead>\n").format(names) if any(c.name for c in columns) else Markup()
+        rows = []
+        for number, row in enumerate(table.rows):
+            cells = (self._standing_cell(row[i], table.columns[i]) for i in used)
+            rows.append(Markup("<tr>{}</tr>\n").format(_joined(cells)))
+            beneath = self._blocks(table.beneath[number]) if table.beneath else ""
+            if beneath:
+                rows.append(Markup('<tr class="under"><td colspan="{}">{}</td></tr>\n').format(len(used), beneath))
+        kind = "small" if table.is_short else "list"
+        return Markup('<table class="{}">\n{}<tbody>\n{}</tbody></table>\n').format(kind, head, _joined(rows))
+
+    def _standing_cell(self, value: Cell, column: Column) -> Markup:
+        if value is None or isinstance(value, (int, float)):
+            shown = escape(written(value, column.kind))
+        else:
+            shown = self._parts(value if isinstance(value, tuple) else (value,))
+        given = Markup(' class="n"') if column.kind.is_figure else _class(column.tone)
+        return Markup("<td{}>{}</td>").format(given, shown)
 
     def _data(self, table: Table) -> dict[str, Any]:
         """A table for the script: each column with what stands in it, each once, and which of that each row has."""
@@ -245,7 +291,7 @@ def timeline_data(timeline: Timeline) -> dict[str, Any]:
     return {"phases": list(timeline.phases), "bars": bars}
 
 
-_LINKS: dict[type, str] = {At: "place", Compiled: "id", KernelName: "name mono"}
+_LINKS: dict[type, str] = {At: "place", Compiled: "id", KernelName: "name mono", ToView: "to"}
 
 
 def _link(told: tuple[str, str]) -> Markup:

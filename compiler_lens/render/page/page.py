@@ -34,7 +34,6 @@ _VIEWS: Mapping[str, str] = {
     "graphs": "Graphs",
     "breaks": "Graph breaks",
     "recompiles": "Recompiles",
-    "functions": "Functions",
 }
 
 
@@ -68,7 +67,7 @@ def _documents(matter: PageContext) -> dict[str, DocumentPart]:
     selection = Selection(user_paths=matter.user_paths, folds_nothing=True)
     made = {}
     for view in VIEWS:
-        if view.in_page and view.name not in {*_VIEWS, "frames"}:
+        if view.in_page and view.name not in _VIEWS:
             document = view.document(matter.recording, selection)
             if document.count != 0:
                 made[view.name] = document_part(view.name, view.title, document, matter.ink)
@@ -85,7 +84,6 @@ def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
         "graphs": (summary.graphs or None) if recording.compilations else 0,
         "breaks": len(summary.cards),
         "recompiles": len(recording.recompiles),
-        "functions": len(summary.coverage.functions),
     }
     menu = [
         (view, name, "" if counts[view] is None else text.number(counts[view]))
@@ -95,7 +93,7 @@ def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
     for name, part in documents.items():
         menu.append((name, part.title, "" if part.count is None else text.number(part.count)))
     order = ["overview", *(view.name for view in VIEWS)]
-    return sorted(menu, key=lambda entry: order.index({"functions": "frames"}.get(entry[0], entry[0])))
+    return sorted(menu, key=lambda entry: order.index(entry[0]))
 
 
 def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
@@ -126,7 +124,7 @@ def _found(matter: PageContext) -> list[list[str]]:
         [kernel.name, f"kernel [{kernel.compile_id}]", ink.kernel(kernel), ""] for kernel in matter.recording.kernels
     ]
     found += [
-        [f.name.name, "function", ink.href(f.name) or "#/functions", ink.at(f.name) if f.name.file else ""]
+        [f.name.name, "function", ink.href(f.name) or "#/frames", ink.at(f.name) if f.name.file else ""]
         for f in matter.summary.coverage.functions
     ]
     return found

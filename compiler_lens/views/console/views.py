@@ -10,7 +10,6 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.console.page import Page
 from compiler_lens.views.console.breaks import break_lines
-from compiler_lens.views.console.frames import frame_lines
 from compiler_lens.views.console.kernels import kernel_lines, one_kernel_lines
 from compiler_lens.views.console.next_steps import finding_lines
 from compiler_lens.views.console.profile import profile_lines
@@ -24,7 +23,6 @@ VIEWS: Mapping[str, View] = {
     "kernels": kernel_lines,
     "kernel": one_kernel_lines,
     "recompiles": recompile_lines,
-    "frames": frame_lines,
     "source": source_lines,
     "profile": profile_lines,
     "findings": finding_lines,

@@ -10,7 +10,7 @@ from compiler_lens.facts.graphs.frame_graphs import FrameGraphs, FramePieces
 from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.render.page.ink import PageLinks, address
-from compiler_lens.views.console.frames import treated_words
+from compiler_lens.views.frames import treated
 from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.picture.labels import op_words
 from compiler_lens.views.picture.sheet import piece_words
@@ -52,7 +52,7 @@ def _card(
         "name": function.name.name,
         "at": ink.at(function.name) if function.name.file else "",
         "href": ink.href(function.name) if function.name.file else "",
-        "treated": treated_words(function),
+        "treated": treated(function),
         "mood": "good" if function.treatment.is_compiled else "warn",
         "to": to,
         "picture": shown,

@@ -19,24 +19,20 @@ from compiler_lens.facts.overview.evidence import (
     Unfinished,
 )
 from compiler_lens.facts.overview.findings import Finding
-from compiler_lens.facts.program.coverage import Function, Treatment
+from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.render.page.ink import mood, plain
 from compiler_lens.views import words
 from compiler_lens.views.advice import Advice, advice
-from compiler_lens.views.console.frames import reasons_of, treated_words
 from compiler_lens.views.console.next_steps import nothing_to_fix
 from compiler_lens.views.console.screen import figures, setting, verdict
 from compiler_lens.views.console.times import total_words, worker_lines
 from compiler_lens.views.environment import environment_facts
+from compiler_lens.views.frames import WORST_FIRST, treated
 from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import one_line
 
 _KERNELS = 6
-_WORST = (
-    Treatment.FAILED, Treatment.LIMIT, Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.UNFINISHED, Treatment.SPLIT,
-    Treatment.WHOLE, Treatment.EMPTY,
-)  # fmt: skip
 _KINDS: Mapping[type, str] = {
     BreakCard: "graph break",
     RecompileReport: "recompiles",
@@ -75,7 +71,7 @@ def overview(matter: PageContext) -> dict[str, Any]:
         "benign": [step for step in steps if step.finding.benign],
         "clean": plain(nothing_to_fix(recording, summary, page)[1:2]),
         "functions": _functions(matter),
-        "treatments": [(t, n) for t in _WORST if (n := summary.coverage.treatments.get(t, 0))],
+        "treatments": [(t, n) for t in WORST_FIRST if (n := summary.coverage.treatments.get(t, 0))],
         "phases": summary.phases,
         "phases_told": ", ".join((total_words(summary.phases), *plain(worker_lines(summary.phases)))),
         "kernels": [(row, matter.ink.kernel(row.group.first)) for row in matter.rows[:_KERNELS]],
@@ -123,26 +119,10 @@ def _more(finding: Finding, matter: PageContext) -> str:
 
 
 def _functions(matter: PageContext) -> list[dict[str, Any]]:
-    """Every function, the user's own and the worst first, with why it is not compiled whole."""
-    ink, covered = matter.ink, matter.summary.coverage
-    reasons = reasons_of(matter.recording, matter.own, ink.page)
-    ranked = sorted(covered.functions, key=lambda f: (not f.own, _WORST.index(f.treatment)))
+    """Every function, the user's own and the worst first."""
+    ink = matter.ink
+    ranked = sorted(matter.summary.coverage.functions, key=lambda f: (not f.own, WORST_FIRST.index(f.treatment)))
     return [
-        {
-            "function": each,
-            "at": ink.at(each.name) if each.name.file else "",
-            "href": ink.href(each.name) if each.name.file else "",
-            "treated": treated_words(each),
-            "why": _why(each, reasons),
-            "ids": [(f"[{i}]", ink.graph(i)) for i in dict.fromkeys(each.compile_ids)],
-        }
+        {"function": each, "href": ink.href(each.name) if each.name.file else "", "treated": treated(each)}
         for each in ranked
-    ]
-
-
-def _why(function: Function, reasons: Any) -> list[str]:
-    if function.treatment.is_compiled or function.treatment is Treatment.EMPTY:
-        return []
-    return list(dict.fromkeys(reasons[i] for i in function.compile_ids if i in reasons)) or [
-        one_line(function.reason, 600)
     ]

@@ -66,7 +66,7 @@ def _facts(facts: LineFacts, ink: PageLinks) -> dict[str, Any]:
     told = [["!", f"break {one.number}", f": {why(one.card)}", f"#/breaks/{one.number}"] for one in facts.cards]
     told += [["!", "follows", f" from break {n}", f"#/breaks/{n}"] for n in facts.follows]
     told += [["|", f"break {n}", " is in what is called here", f"#/breaks/{n}"] for n in facts.calls_break]
-    told += [["x", "failed here", f": {failure}", "#/functions"] for failure in facts.failures]
+    told += [["x", "failed here", f": {failure}", "#/frames"] for failure in facts.failures]
     told += [["g", "recompiled", f": {changed(cause)}", "#/recompiles"] for cause in facts.guards]
     return {
         "marks": marks_of(facts),

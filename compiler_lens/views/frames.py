@@ -1,0 +1,272 @@
+"""Functions: what became of each, and of every frame it fell into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from compiler_lens.facts.breaks.cards import break_cards
+from compiler_lens.facts.program.coverage import Coverage, Frame, Function, FunctionName, Lines, Treatment, coverage
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.facts.recompiles.reports import recompile_reports
+from compiler_lens.recording.model import BreakOutcome, CompileId, Outcome, Recording, SourceLine
+from compiler_lens.views import words
+from compiler_lens.views.advice import changed, often, why
+from compiler_lens.views.document import (
+    At,
+    Block,
+    Cell,
+    Column,
+    Compiled,
+    Document,
+    File,
+    Kind,
+    Paragraph,
+    Parts,
+    Section,
+    Span,
+    Table,
+    Tone,
+    ToView,
+    line,
+    quiet,
+)
+from compiler_lens.views.text import joined, one_line, plural, times
+
+_OUTCOME_TONES = {Outcome.COMPILED: Tone.GOOD, Outcome.EMPTY: Tone.QUIET, Outcome.FAILED: Tone.BAD}
+_TREATMENT_TONES = {
+    Treatment.FAILED: Tone.BAD,
+    Treatment.SPLIT: Tone.GOOD,
+    Treatment.WHOLE: Tone.GOOD,
+    Treatment.EMPTY: Tone.QUIET,
+}
+WORST_FIRST = (*words.TREATMENTS_COUNTED, Treatment.SPLIT, Treatment.WHOLE, Treatment.EMPTY)
+_EAGER = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST)
+
+Reasons = Mapping[CompileId, Parts]  # why something of a compilation runs eagerly
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFacts:
+    """What became of a function."""
+
+    function: FunctionName
+    treatment: Treatment
+    own: bool
+    parts: int
+    eager_lines: tuple[Lines, ...]
+    reason: str
+    compile_ids: tuple[CompileId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFacts:
+    """What became of a frame."""
+
+    function: FunctionName
+    outcome: Outcome
+    reason: str
+    resumes_at: int | None
+    graph_breaks: int
+    compile_ids: tuple[CompileId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryFrame:
+    """A frame of a library with nothing in it to compile."""
+
+    function: FunctionName
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What became of every function and of every frame."""
+
+    counts: Mapping[Outcome, int]  # frames by outcome
+    functions: tuple[FunctionFacts, ...]
+    disabled: tuple[SourceLine, ...]  # calls of functions that are kept out of the compiler on purpose
+    frames: tuple[FrameFacts, ...]
+    library_frames: tuple[LibraryFrame, ...]
+
+
+def coverage_data(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
+    """Return coverage for programs, or the part of it that was asked for."""
+    homes = {frame.id: function.name for function in covered.functions for frame in function.frames}
+    functions = (
+        FunctionFacts(f.name, f.treatment, f.own, f.parts, f.eager_lines, f.reason, f.compile_ids)
+        for f in covered.functions
+        if _is_chosen(f.frames, selection)
+    )
+    frames = (
+        FrameFacts(
+            homes.get(f.id, f.name), f.outcome, f.reason, f.resumes_at, f.graph_breaks,
+            tuple(c.compile_id for c in f.compilations),
+        )
+        for f in covered.frames
+        if _is_chosen((f,), selection)
+    )  # fmt: skip
+    library = tuple(LibraryFrame(frame.name, frame.reason) for frame in covered.library)
+    return Data(dict(covered.counts), tuple(functions), covered.disabled, tuple(frames), library)
+
+
+def document(recording: Recording, selection: Selection) -> Document:
+    """Return what became of every function, worst first, and why it is not compiled."""
+    own = Ownership.of(selection.user_paths)
+    covered = coverage(recording, own)
+    data = coverage_data(covered, selection)
+    functions = [f for f in covered.functions if _is_chosen(f.frames, selection)]
+    library = [frame for frame in covered.library if _is_chosen((frame,), selection)]
+    if not functions and not library:
+        return Document((line("No frame entered the compiler."),), data, count=0)
+    functions.sort(key=lambda f: WORST_FIRST.index(f.treatment))
+    reasons = _reasons(recording, own)
+    sections = (
+        *_functions("Functions", [f for f in functions if f.own], reasons),
+        *_functions("Functions of libraries", [f for f in functions if not f.own], reasons),
+        *(_disabled(covered.disabled) if selection.ids is None else ()),
+        *_passed_over(library),
+    )
+    return Document(sections, data, count=len(functions) or None)
+
+
+def _is_chosen(frames: Iterable[Frame], selection: Selection) -> bool:
+    return any(selection.has(compilation) for frame in frames for compilation in frame.compilations)
+
+
+def _reasons(recording: Recording, own: Ownership) -> Reasons:
+    found: dict[CompileId, Parts] = {}
+    for number, card in enumerate(break_cards(recording, own), 1):
+        for event in card.events:
+            if event.outcome in _EAGER:
+                found.setdefault(event.compile_id, (ToView(f"break {number}", "breaks", number), f": {why(card)}"))
+    for report in recompile_reports(recording):
+        if report.limit:
+            found[report.limit] = (f"recompiled {often(report.recompiles)}: {changed(report.causes[0])}",)
+    for compilation in recording.compilations:
+        if compilation.outcome is Outcome.FAILED and compilation.failure and compilation.failure_line:
+            at = At(compilation.failure_line, short=True)
+            found[compilation.compile_id] = (at, f": {compilation.failure.gb_type}")
+    return found
+
+
+def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> tuple[Section, ...]:
+    if not functions:
+        return ()
+    frames = sum(len(f.frames) for f in functions)
+    columns = (
+        Column("function", tone=Tone.STRONG, flexible=True, middle=True, headless=True),
+        Column("at", tone=Tone.QUIET, flexible=True, headless=True),
+        Column("became", headless=True),
+        Column("compilation", tone=Tone.QUIET, headless=True),
+    )
+    above: set[Parts] = set()
+    beneath = [(*_why(function, reasons, above), *_frames(function)) for function in functions]
+    table = Table(columns, tuple(map(_row, functions)), beneath=tuple(beneath))
+    summary = f"{plural(len(functions), 'function')} in {plural(frames, 'frame')}, the worst first"
+    return (Section(title, (table,), summary),)
+
+
+def _row(function: Function) -> tuple[Cell, ...]:
+    place = At(function.name, short=True) if function.name.file else ""
+    compiled = _compiled(function.frames[0]) if len(function.frames) == 1 else ""
+    return function.name.name, place, became(function), compiled
+
+
+def became(function: Function) -> Span:
+    """Return what became of a function: `compiled in 3 parts`, `partly eager: lines 20-34`."""
+    return Span(treated(function), _TREATMENT_TONES.get(function.treatment, Tone.WARN))
+
+
+def treated(function: Function) -> str:
+    """Return what became of a function, in words."""
+    told = words.TREATMENTS[function.treatment]
+    if function.treatment is Treatment.SPLIT:
+        return f"compiled in {function.parts} parts" if function.parts > 1 else "compiled around a graph break"
+    if function.treatment is Treatment.PARTLY_EAGER:
+        return f"{told}: {_ranges(function.eager_lines)}"
+    return told
+
+
+def _ranges(parts: Iterable[Lines]) -> str:
+    """`lines 20-34`, what overlaps as one."""
+    merged: list[tuple[int, int | None]] = []
+    for part in sorted(parts, key=lambda p: p.first):
+        if merged and (merged[-1][1] is None or part.first <= merged[-1][1] + 1):
+            first, last = merged.pop()
+            merged.append((first, None if last is None or part.last is None else max(last, part.last)))
+        else:
+            merged.append((part.first, part.last))
+    told = [f"{a} on" if b is None else str(a) if a == b else f"{a}-{b}" for a, b in merged]
+    single = len(merged) == 1 and merged[0][0] == merged[0][1]
+    return f"{'line' if single else 'lines'} {', '.join(told)}"
+
+
+def _compiled(frame: Frame) -> Cell:
+    """`[0/0]`, with how often it was compiled."""
+    first = frame.compilations[0].compile_id
+    if first.frame is None:
+        return ""
+    again = len(frame.compilations)
+    return (Compiled(first), quiet(f" {times(again)}")) if again > 1 else Compiled(first)
+
+
+def _why(function: Function, reasons: Reasons, above: set[Parts]) -> list[Block]:
+    """Why it, or a part of it, is not compiled; a break that stands above already by its number only."""
+    if function.treatment.is_compiled or function.treatment is Treatment.EMPTY:
+        return []
+    found = dict.fromkeys(reasons[i] for i in function.compile_ids if i in reasons)
+    told: list[Block] = []
+    for reason in found or [(one_line(function.reason, 600),)]:
+        told.append(Paragraph((reason[0], ", as above") if reason in above else reason, indent=6))
+        if isinstance(reason[0], ToView):
+            above.add(reason)
+    return told
+
+
+def _frames(function: Function) -> list[Block]:
+    """Its frames, if there are several."""
+    if len(function.frames) == 1:
+        return []
+    rows = []
+    for frame in function.frames:
+        at = f"after line {frame.resumes_at}" if frame.resumes_at is not None else "from its start"
+        outcome = Span(words.OUTCOMES[frame.outcome], _OUTCOME_TONES.get(frame.outcome, Tone.WARN))
+        broken = plural(frame.graph_breaks, "graph break") if frame.graph_breaks else ""
+        rows.append((_compiled(frame), at, outcome, broken))
+    columns = (Column(tone=Tone.QUIET), Column(), Column(), Column(tone=Tone.QUIET))
+    return [Table(columns, tuple(rows), indent=6, is_short=True)]
+
+
+def _disabled(calls: Sequence[SourceLine]) -> tuple[Section, ...]:
+    if not calls:
+        return ()
+    columns = (
+        Column("at", tone=Tone.STRONG, flexible=True, middle=True, headless=True),
+        Column("call", Kind.CODE, tone=Tone.CODE, flexible=True, headless=True),
+    )
+    table = Table(columns, tuple((At(at), one_line(at.code, 200)) for at in calls))
+    told = f"{plural(len(calls), 'call')} of functions that are kept out of the compiler"
+    return (Section("Disabled on purpose", (table,), told),)
+
+
+def _passed_over(frames: Sequence[Frame]) -> tuple[Section, ...]:
+    if not frames:
+        return ()
+    groups: dict[tuple[str, str], list[str]] = {}
+    for frame in frames:
+        reason = one_line(frame.reason, 200) or words.OUTCOMES[frame.outcome]
+        groups.setdefault((frame.compilations[0].file, reason), []).append(frame.name.name)
+    ranked = sorted(groups.items(), key=lambda item: -len(item[1]))
+    rows = tuple(
+        (len(names), File(file), reason, joined(list(dict.fromkeys(names)), 6)) for (file, reason), names in ranked
+    )
+    columns = (
+        Column("frames", Kind.COUNT, headless=True),
+        Column("file", tone=Tone.STRONG, flexible=True, headless=True),
+        Column("because", flexible=True, headless=True),
+        Column("functions", tone=Tone.QUIET, flexible=True, headless=True),
+    )
+    told = f"{plural(len(frames), 'frame')} of libraries with nothing in it to compile"
+    return (Section("Passed over", (Table(columns, rows),), told),)
