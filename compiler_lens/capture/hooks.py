@@ -16,6 +16,7 @@ from compiler_lens.capture.hooks_inductor import CODEGEN_HOOKS, post_compile
 from compiler_lens.capture.patches import Function, Hook, as_if_it_were, observe_after, observe_before
 from compiler_lens.capture.torch_api import compat
 from compiler_lens.recording.event import WRAPPER_FILE
+from compiler_lens.recording.ids import GraphStage
 from compiler_lens.recording.resume_names import plain_function
 
 if TYPE_CHECKING:
@@ -139,23 +140,23 @@ def _backend_name(backend: Any, compiler: Any) -> str:
 # -- graphs
 
 
-def _note_graph(tap: Tap, stage: str, graph_module: Any, *, with_stacks: bool = False, **meta: Any) -> None:
+def _note_graph(tap: Tap, stage: GraphStage, graph_module: Any, *, with_stacks: bool = False, **meta: Any) -> None:
     record = tap.here()
     if not record.sessions:
         return
     text = graphs.node_facts(graph_module, with_stacks=with_stacks)
     receiver = {"receiver": record.facts["receiver"]} if "receiver" in record.facts else {}
-    event = tap.note("lens.node_facts", {"stage": stage, "program": record.program, **receiver, **meta}, text)
+    event = tap.note("lens.node_facts", {"stage": stage.value, "program": record.program, **receiver, **meta}, text)
     if with_stacks:
         tap.tell_sources(sources.files_named(text))
-    if stage != "dynamo":  # Dynamo runs on a warm cache too
+    if stage is not GraphStage.DYNAMO:  # Dynamo runs on a warm cache too
         record.pending.append(event)
 
 
 def _dynamo_graph(tap: Tap, original: Function) -> Function:
     def observe(args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any) -> None:
         graph_module = kwargs["gm"] if "gm" in kwargs else args[1]
-        _note_graph(tap, "dynamo", graph_module, with_stacks=True)
+        _note_graph(tap, GraphStage.DYNAMO, graph_module, with_stacks=True)
         tap.here().program = graphs.fingerprint(graph_module)
         _hook_inductor_if_there(tap)
 
@@ -170,7 +171,7 @@ def _hook_inductor_if_there(tap: Tap) -> None:
 
 def _joint_graph(tap: Tap, original: Function) -> Function:
     def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any) -> None:
-        _note_graph(tap, "joint", args[0])
+        _note_graph(tap, GraphStage.AOT_JOINT, args[0])
         _hook_inductor_if_there(tap)
 
     return observe_after("AOT joint graph", tap.safely, observe)(original)
@@ -178,15 +179,15 @@ def _joint_graph(tap: Tap, original: Function) -> Function:
 
 def _training_graphs(tap: Tap, original: Function) -> Function:
     def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any) -> None:
-        _note_graph(tap, "forward", args[0])
-        _note_graph(tap, "backward", args[1])
+        _note_graph(tap, GraphStage.AOT_FORWARD, args[0])
+        _note_graph(tap, GraphStage.AOT_BACKWARD, args[1])
 
     return observe_after("AOT graphs", tap.safely, observe)(original)
 
 
 def _inference_graph(tap: Tap, original: Function) -> Function:
     def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any) -> None:
-        _note_graph(tap, "inference", args[0])
+        _note_graph(tap, GraphStage.AOT_INFERENCE, args[0])
         _hook_inductor_if_there(tap)
 
     return observe_after("AOT graph", tap.safely, observe)(original)
@@ -196,7 +197,7 @@ def _post_grad_graph(tap: Tap, original: Function) -> Function:
     def observe(args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any) -> None:
         graph_module = kwargs["gm"] if "gm" in kwargs else args[0]
         part = "backward" if graphs.is_backward(graph_module) else "forward"
-        _note_graph(tap, "post_grad", graph_module, part=part)
+        _note_graph(tap, GraphStage.POST_GRAD, graph_module, part=part)
         tap.install(CODEGEN_HOOKS)  # code generation comes next, and imports these modules
 
     @functools.wraps(original)

@@ -16,6 +16,7 @@ from compiler_lens.capture import fusion, inductor, sidecar
 from compiler_lens.capture.patches import Function, Hook, observe_after, observe_before
 from compiler_lens.capture.torch_api import compat
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import GraphStage
 
 if TYPE_CHECKING:
     from compiler_lens.capture.attribution import FrameRecord
@@ -140,7 +141,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
     key = sidecar.cache_key(compiled)
     part = inductor.part_of(compiled, graph_kwargs)
     # Inductor's own passes ran: the graph is new, else it came from a cache.
-    if any(event.meta.get("stage") == "post_grad" for event in pending):
+    if any(event.meta.get("stage") == GraphStage.POST_GRAD.value for event in pending):
         for event in pending:
             if event.name in ("lens.kernel_nodes", "lens.fusion"):
                 tap.note(event.name, event.meta)

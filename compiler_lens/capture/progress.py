@@ -19,8 +19,9 @@ from typing import TextIO
 
 from compiler_lens.capture.progress_words import caller_label, frame_label, is_torchs_wrapper, phase_words
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import GraphStage
+from compiler_lens.recording.torch_names import BACKWARD_SPAN, GRAPH_RECORDS, OUTPUT_CODE_RECORD
 
-_BACKWARD = "entire_backward_compile"
 _KERNEL = " = async_compile."
 
 _NONE = -1  # no descriptor
@@ -114,9 +115,9 @@ class Progress:
                 self._wake.set()  # erase at once: the program is about to go on printing
 
     def _note_fact(self, event: Event) -> None:
-        if event.name == "dynamo_output_graph":
+        if GRAPH_RECORDS.get(event.name) is GraphStage.DYNAMO:
             self._graphs += 1
-        elif event.name == "inductor_output_code" and event.text:
+        elif event.name == OUTPUT_CODE_RECORD and event.text:
             self._kernels += event.text.count(_KERNEL)
         elif event.name == "str":
             self._files[event.meta["id"]] = event.meta["text"]
@@ -138,7 +139,7 @@ class Progress:
     def _note_span(self, work: _Work, event: Event, now: float) -> None:
         span = str(event.meta.get("name"))
         begins = event.meta.get("ph") == "B"
-        if span == _BACKWARD:
+        if span == BACKWARD_SPAN:
             if begins:
                 label = f"{self._labels.get(event.run, 'a function')}{self._separator}backward"
                 work.frames.append(_Frame(event.run, True, label, now))

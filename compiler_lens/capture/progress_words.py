@@ -7,46 +7,36 @@ from typing import Any
 
 from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.resume_names import resumed
+from compiler_lens.recording.torch_names import Phase, phase_of
 
-# torch's timed spans, in a user's words. A span that is not here belongs to the one around it.
-PHASES: Mapping[str, str] = {
-    "dynamo": "tracing",
+_PHASES: Mapping[Phase, str] = {
+    Phase.TRACING: "tracing",
+    Phase.GUARDS: "building guards",
+    Phase.AOT: "autograd",
+    Phase.PASSES: "rewriting the graph",
+    Phase.LOWERING: "lowering",
+    Phase.SCHEDULING: "fusing",
+    Phase.CODE_GENERATION: "generating code",
+    Phase.KERNEL_COMPILATION: "compiling kernels",
+    Phase.AUTOTUNING: "autotuning",
+}
+_SPANS: Mapping[str, str] = {
     "compiled_autograd": "tracing the backward",
-    "bytecode_tracing": "tracing",
-    "build_guards": "building guards",
     "AOTAutogradCache.inductor_load": "loading from the cache",
-    "create_aot_dispatcher_function": "autograd",
-    "aot_trace_joint_graph": "autograd",
-    "min_cut_rematerialization_partition": "autograd",
-    "_recursive_pre_grad_passes": "rewriting the graph",
-    "_recursive_joint_graph_passes": "rewriting the graph",
-    "_recursive_post_grad_passes": "rewriting the graph",
-    "fx_codegen_and_compile": "lowering",
-    "GraphLowering.run": "lowering",
-    "Scheduler.__init__": "fusing",
-    "code_gen": "generating code",
-    "Scheduler.codegen": "generating code",
-    "PythonWrapperCodegen.generate": "generating code",
     "compile_file": "compiling C++",
-    "async_compile.wait": "compiling kernels",
-    "async_compile.precompile": "compiling kernels",
-    "CachingAutotuner.benchmark_all_configs": "autotuning",
-    "CachingAutotuner.coordinate_descent_tuning": "autotuning",
-    "CachingAutotuner.combo_sequential_autotune": "autotuning",
-    "benchmark_fused_nodes": "autotuning",
 }
 # Autotuning an op of the user's: mm_template_autotuning (AlgorithmSelectorCache in _inductor/select_algorithm.py).
-_PHASE_ENDINGS = (("_template_precompiling", "compiling choices for "), ("_template_autotuning", "autotuning "))
+_ENDINGS = (("_template_precompiling", "compiling choices for "), ("_template_autotuning", "autotuning "))
 
 _WRAPPER = "a module"
 
 
 def phase_words(span: str) -> str | None:
     """What torch does during a timed span; None for a span that says no more than the one around it."""
-    words = PHASES.get(span)
-    if words is None and "_template_" in span:
-        words = next((f"{w}{span.removesuffix(ending)}" for ending, w in _PHASE_ENDINGS if span.endswith(ending)), None)
-    return words
+    for ending, words in _ENDINGS:
+        if span.endswith(ending):
+            return words + span.removesuffix(ending)
+    return _SPANS.get(span) or _PHASES.get(phase_of(span))
 
 
 def frame_label(meta: Mapping[str, Any]) -> str:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.time.phases import Phase, PhaseTimes, phase_times
+from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import Compilation, CompileId, Recording, Span
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
 from compiler_lens.views.document import (
     Bar,

@@ -11,7 +11,6 @@ from compiler_lens.facts.overview.findings import Basis, Severity
 from compiler_lens.facts.overview.line_story import Fate
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.time.caches import Warmth
-from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import (
     AutotuneResult,
     CudagraphState,
@@ -22,6 +21,7 @@ from compiler_lens.recording.model import (
     Outcome,
     Trust,
 )
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views.text import one_line, plural, seconds
 
 OUTCOMES: Mapping[Outcome, str] = {

@@ -21,7 +21,6 @@ from compiler_lens.facts.overview.findings import Basis, Severity
 from compiler_lens.facts.overview.summary import summarize
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -34,6 +33,7 @@ from compiler_lens.recording.model import (
     Recording,
     Span,
 )
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views.advice import advice
 
 

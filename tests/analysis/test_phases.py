@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 import sample_recordings as samples
 
-from compiler_lens.facts.time.phases import Phase, phase_of, phase_times
+from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import Span
+from compiler_lens.recording.torch_names import Phase, phase_of
 
 OWNER = samples.compile_id(0)
 FORWARD = samples.spans(OWNER, 0.0)

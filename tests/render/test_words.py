@@ -5,8 +5,8 @@ import pytest
 from compiler_lens.facts.overview.findings import Basis, Severity
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.time.caches import Warmth
-from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import CudagraphState, Direction, GraphStage, KernelKind, Outcome, Trust
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
 
 

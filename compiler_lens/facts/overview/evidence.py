@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.program.coverage import Frame, Function
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import (
     CacheLayer,
     CacheOutcome,
@@ -16,6 +15,7 @@ from compiler_lens.recording.model import (
     Outcome,
     SourceLine,
 )
+from compiler_lens.recording.torch_names import Phase
 
 
 @dataclass(frozen=True, slots=True)

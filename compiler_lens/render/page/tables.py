@@ -8,8 +8,9 @@ from typing import Any
 
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import function_name
-from compiler_lens.facts.time.phases import Phase, phase_times
+from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import AutotuneResult, CompileId, Recording, Span
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.render.page.ink import Cell, PageLinks
 from compiler_lens.views import words
 from compiler_lens.views.text import milliseconds, plural, seconds

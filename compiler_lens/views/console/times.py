@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.text import Text
 
-from compiler_lens.facts.time.phases import Phase, PhaseTimes
+from compiler_lens.facts.time.phases import PhaseTimes
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.render.console.columns import Column, table
 from compiler_lens.render.console.page import DIM, Page, line
 from compiler_lens.views import words

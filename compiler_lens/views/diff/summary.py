@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler_lens.facts.compare.model import BreakChange, RecordingDiff, Side
-from compiler_lens.facts.time.phases import Phase
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.around_words import autotune_line, cudagraph_line, frame_line, graph_lines, is_cause

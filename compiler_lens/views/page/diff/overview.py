@@ -6,8 +6,8 @@ from typing import Any
 
 from compiler_lens.facts.compare.model import RecordingDiff, Times
 from compiler_lens.facts.time.caches import cache_summary
-from compiler_lens.facts.time.phases import Phase
 from compiler_lens.recording.model import Recording
+from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
 from compiler_lens.views.diff import around_words
 from compiler_lens.views.diff import words as told
