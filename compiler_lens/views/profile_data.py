@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from compiler_lens.facts.kernels.roofline import GroupCost, LaunchCost, roofline
+from compiler_lens.facts.kernels.launch_costs import LaunchCost
+from compiler_lens.facts.kernels.roofline import GroupCost, roofline
 from compiler_lens.facts.overview.profile_part import profile_part
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import ProfileNote, Recording

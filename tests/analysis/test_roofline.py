@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from compiler_lens.facts.kernels.launch_costs import Bound, launch_costs
 from compiler_lens.facts.kernels.profile_doubts import Doubt
-from compiler_lens.facts.kernels.roofline import Advice, Bound, call_parts, launch_costs, roofline
+from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
 from compiler_lens.recording.model import (
     BufferAccess,
     Ceilings,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from compiler_lens.facts.kernels.launch_costs import LaunchCost, launch_costs
 from compiler_lens.facts.kernels.launches import Call
 from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
-from compiler_lens.facts.kernels.roofline import LaunchCost, launch_costs
 from compiler_lens.recording.model import Graph, Recording
 
 

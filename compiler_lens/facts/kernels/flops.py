@@ -10,11 +10,13 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from compiler_lens.facts.kernels.kernels import is_generated
+from compiler_lens.facts.kernels.lineage import op_packet
 from compiler_lens.recording.ids import CompileId, GraphId, LaunchId
-from compiler_lens.recording.model import Graph, Kernel, KernelKind, Launch, Node, Recording
+from compiler_lens.recording.model import Graph, Kernel, KernelKind, Node, Recording
 
 Shape = tuple[int, ...]
 
@@ -38,9 +40,7 @@ class _Call:
     arguments: Sequence[str]  # positional, as printed
 
     def shape(self, index: int) -> Shape:
-        """Of an argument, by its position."""
-        if index >= len(self.arguments):
-            raise _Unknown
+        """Return the shape of an argument, by its position."""
         return _shape(self.nodes.get(self.arguments[index]))
 
     @property
@@ -49,8 +49,9 @@ class _Call:
 
 
 def node_work(node: Node, nodes: Mapping[str, Node]) -> Work | None:
-    """What a node computes; None if it multiplies no matrices, or where a size is symbolic or not recorded."""
-    formula = _FORMULAS.get(op_packet(node.target))
+    """Return what a node computes; None if it multiplies no matrices, or where a size is symbolic or not recorded."""
+    op = op_packet(node.target)
+    formula = _FORMULAS.get(op)
     if formula is None:
         return None
     call = _Call(node, nodes, positional(node.arguments))
@@ -58,14 +59,17 @@ def node_work(node: Node, nodes: Mapping[str, Node]) -> Work | None:
         flops = formula(call)
     except (_Unknown, IndexError, ValueError):
         return None
-    return Work(flops, _dtype(call))
+    factor = nodes.get(call.arguments[1 if op in _TOTAL_FIRST else 0])
+    return Work(flops, factor.specs[0].dtype if factor and factor.specs else "")
 
 
 def launch_work(recording: Recording) -> dict[LaunchId, Work]:
-    """For every launch that multiplies matrices, how much. A kernel of another kind only names what came before it."""
+    """Return how much every launch that multiplies matrices computes."""
     kernels: dict[GraphId, list[Kernel]] = defaultdict(list)
     for kernel in recording.kernels:
-        kernels[kernel.code_id.graph].append(kernel)
+        # A kernel of another kind only names what came before it.
+        if not is_generated(kernel) or kernel.kind in {KernelKind.TEMPLATE, KernelKind.OTHER}:
+            kernels[kernel.code_id.graph].append(kernel)
     found: dict[LaunchId, Work] = {}
     for graph in recording.graphs:
         for launch, work in _shared_out(graph, kernels.get(graph.id, ())):
@@ -75,42 +79,26 @@ def launch_work(recording: Recording) -> dict[LaunchId, Work]:
 
 
 def dtypes_multiplied(recording: Recording, ids: Container[CompileId]) -> tuple[str, ...]:
-    """The types of numbers whose matrices these compilations multiply, the most work first."""
-    total: dict[str, int] = {}
+    """Return the types of numbers whose matrices these compilations multiply, the most work first."""
+    total: dict[str, int] = defaultdict(int)
     for launch, work in launch_work(recording).items():
         if launch.code.compile_id in ids:
-            total[work.dtype] = total.get(work.dtype, 0) + work.flops
+            total[work.dtype] += work.flops
     return tuple(sorted(total, key=lambda dtype: -total[dtype]))
 
 
-def op_packet(target: str) -> str:
-    """`torch.ops.aten.mm.default` -> `aten.mm`."""
-    return ".".join(target.removeprefix("torch.ops.").split(".")[:2])
-
-
 def _shared_out(graph: Graph, kernels: Sequence[Kernel]) -> Iterator[tuple[LaunchId, Work]]:
-    """Each node's work with the first launch that names it: later ones name it as where their inputs came from."""
+    """Yield each node's work with the first launch that names it: later ones name it as where inputs came from."""
     if not kernels:
         return
     nodes = {node.name: node for node in graph.nodes}
     works = {node.name: work for node in graph.nodes if (work := node_work(node, nodes)) is not None}
-    if not works:
-        return
-    taken: set[str] = set()
-    launches = [(launch, k, index) for k in kernels if _multiplies(k) for index, launch in enumerate(k.launches)]
+    launches = [(launch, k, index) for k in kernels for index, launch in enumerate(k.launches)] if works else []
     for launch, kernel, index in sorted(launches, key=lambda found: found[0].line):
-        for name in _named(launch, kernel):
-            if name in works and name not in taken:
-                taken.add(name)
-                yield kernel.launch_id(index), works[name]
-
-
-def _multiplies(kernel: Kernel) -> bool:
-    return not is_generated(kernel) or kernel.kind in {KernelKind.TEMPLATE, KernelKind.OTHER}
-
-
-def _named(launch: Launch, kernel: Kernel) -> tuple[str, ...]:
-    return launch.nodes or (kernel.nodes if len(kernel.launches) == 1 else ())
+        for name in launch.nodes or (kernel.nodes if len(kernel.launches) == 1 else ()):
+            work = works.pop(name, None)
+            if work is not None:
+                yield kernel.launch_id(index), work
 
 
 # -- sizes
@@ -126,20 +114,13 @@ def _shape(node: Node | None) -> Shape:
     return known
 
 
-def _dtype(call: _Call) -> str:
-    """Of the factors: the last argument that has a type among the first three, a bias or a total comes before."""
-    op = op_packet(call.node.target)
-    first = 1 if op in _TOTAL_FIRST else 0
-    node = call.nodes.get(call.arguments[first])
-    return node.specs[0].dtype if node and node.specs else ""
-
-
 _TOKEN = re.compile(r"[\[\](){},=]")
 
 
 def positional(printed: str) -> list[str]:
-    """The positional arguments of a printed call."""
-    found, depth, start, named = [], 0, 0, False
+    """Return the positional arguments of a printed call."""
+    found: list[str] = []
+    depth = start = 0
     for token in _TOKEN.finditer(printed):
         sign = token[0]
         if sign in "[({":
@@ -147,21 +128,19 @@ def positional(printed: str) -> list[str]:
         elif sign in "])}":
             depth -= 1
         elif depth == 0 and sign == "=":
-            named = True
-            break
+            return found
         elif depth == 0:
             found.append(printed[start : token.start()].strip())
             start = token.end()
-    if not named and printed[start:].strip():
-        found.append(printed[start:].strip())
-    return found
+    last = printed[start:].strip()
+    return [*found, last] if last else found
 
 
 # -- formulas
 
 
 def _product(a: Shape, b: Shape) -> int:
-    """Of two stacks of matrices: (…, m, k) and (…, k, n)."""
+    """Return the operations for two stacks of matrices, (…, m, k) and (…, k, n)."""
     *batch, m, k = a
     return 2 * prod(batch) * m * k * b[-1]
 
@@ -188,12 +167,8 @@ def _convolution(call: _Call) -> int:
     return _conv(call.shape(0), call.shape(1), call.result, transposed=transposed)
 
 
-def _convolution_plain(call: _Call) -> int:
-    return _conv(call.shape(0), call.shape(1), call.result, transposed=False)
-
-
-def _convolution_transposed(call: _Call) -> int:
-    return _conv(call.shape(0), call.shape(1), call.result, transposed=True)
+def _convolution_plain(call: _Call, *, transposed: bool = False) -> int:
+    return _conv(call.shape(0), call.shape(1), call.result, transposed=transposed)
 
 
 def _convolution_backward(call: _Call) -> int:
@@ -215,9 +190,8 @@ def _attention_backward(call: _Call) -> int:
     return 2 * b * h * q * k[2] * (3 * d + 2 * v[3])
 
 
-_Formula = Callable[[_Call], int]
 _TOTAL_FIRST = frozenset(("aten.addmm", "aten.baddbmm"))  # what is added to stands before the factors
-_FORMULAS: Mapping[str, _Formula] = {
+_FORMULAS: Mapping[str, Callable[[_Call], int]] = {
     "aten.mm": _mm,
     "aten._int_mm": _mm,
     "aten._scaled_mm": _mm,
@@ -233,7 +207,7 @@ _FORMULAS: Mapping[str, _Formula] = {
     "aten.cudnn_convolution": _convolution_plain,
     "aten.miopen_convolution": _convolution_plain,
     "mkldnn._convolution_pointwise": _convolution_plain,
-    "mkldnn._convolution_transpose_pointwise": _convolution_transposed,
+    "mkldnn._convolution_transpose_pointwise": partial(_convolution_plain, transposed=True),
     "aten.convolution_backward": _convolution_backward,
     "aten._scaled_dot_product_flash_attention": _attention,
     "aten._scaled_dot_product_efficient_attention": _attention,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler_lens.facts.kernels.computed import computed
@@ -13,16 +13,7 @@ from compiler_lens.facts.kernels.library_calls import Library, library_of
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, GraphId, LaunchId
-from compiler_lens.recording.model import (
-    BufferAccess,
-    Graph,
-    Kernel,
-    KernelKind,
-    Launch,
-    Node,
-    Recording,
-    UnfusedPair,
-)
+from compiler_lens.recording.model import BufferAccess, Graph, Kernel, KernelKind, Launch, Node, Recording, UnfusedPair
 
 _NUMBERED = re.compile(r"_\d+$")
 
@@ -126,70 +117,73 @@ class CodeFusion:
 
 
 def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[CodeFusion, ...]:
-    """Every output code whose launches are known, in the recording's order."""
+    """Return how far each output code is fused whose launches are known, in the recording's order."""
     pairs: dict[CodeId, list[UnfusedLaunches]] = defaultdict(list)
     for pair in unfused(recording, selection):
         pairs[pair.code].append(pair)
+    refs: dict[CodeId, list[LaunchRef]] = defaultdict(list)
+    for ref in _launch_refs(recording):
+        if selection.has(ref.kernel) and ref.launch.ops:
+            refs[ref.kernel.code_id].append(ref)
     graphs = {graph.id: graph for graph in recording.graphs}
-    sides: dict[CodeId, list[LaunchRef]] = defaultdict(list)
-    for side in _sides(recording):
-        if selection.has(side.kernel) and side.launch.ops:
-            sides[side.kernel.code_id].append(side)
-    return tuple(_code_fusion(code, listed, causes(pairs[code]), graphs) for code, listed in sides.items())
+    return tuple(_code_fusion(code, listed, causes(pairs[code]), graphs) for code, listed in refs.items())
 
 
 def _code_fusion(
-    code: CodeId,
-    sides: Sequence[LaunchRef],
-    found: tuple[Cause, ...],
-    graphs: Mapping[GraphId, Graph],
+    code: CodeId, refs: Sequence[LaunchRef], found: tuple[Cause, ...], graphs: Mapping[GraphId, Graph]
 ) -> CodeFusion:
     lowered = graphs.get(code.graph)
-    backward = graphs.get(code.traced) if code.direction is Direction.BACKWARD else None
-    return CodeFusion(
-        code,
-        _op_count(lowered, sides),
-        len(sides),
-        found,
-        _repeated(lowered, sides),
-        _rematerialized(backward),
-        any(isinstance(n, str) for node in (lowered.nodes if lowered else ()) for s in node.specs for n in s.shape),
-    )
+    traced = graphs.get(code.traced) if code.direction is Direction.BACKWARD else None
+    views: set[str] = set()
+    symbolic = False
+    if lowered is not None:
+        inner = [node for graph in lowered.subgraphs for node in graph.nodes]
+        views.update(node.name for node in (*lowered.nodes, *inner) if is_view(node.target))
+        symbolic = any(isinstance(size, str) for node in lowered.nodes for spec in node.specs for size in spec.shape)
+    computed_by: set[str] = set()
+    for ref in refs:
+        alone = ref.kernel.nodes if len(ref.kernel.launches) == 1 else ()
+        computed_by.update(ref.launch.nodes or alone)
+    again = tuple(n for n in (traced.ops if traced else ()) if not n.backward and n.inputs and not is_view(n.target))
+    return CodeFusion(code, len(computed_by - views), len(refs), found, _repeated(lowered, refs), again, symbolic)
 
 
 def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[UnfusedLaunches, ...]:
-    """Every pair of launches that share memory, once, with what keeps them apart."""
-    chosen = [refusal for refusal in recording.unfused if selection.has(refusal)]
+    """Return every pair of launches that share memory, once, with what keeps them apart."""
+    chosen = [pair for pair in recording.unfused if selection.has(pair)]
     if not chosen:
         return ()
-    by_op = {(side.kernel.code_id, op): side for side in _sides(recording) for op in side.launch.ops}
-    tuned = _tuned(recording)
-    found: dict[frozenset[LaunchId], list[tuple[LaunchRef, LaunchRef, UnfusedPair]]] = defaultdict(list)
-    for refusal in chosen:
-        code = refusal.code_id
-        first, second = by_op.get((code, refusal.first)), by_op.get((code, refusal.second))
+    by_op = {(ref.kernel.code_id, op): ref for ref in _launch_refs(recording) for op in ref.launch.ops}
+    won: dict[CompileId, set[str]] = defaultdict(set)  # ops for which a library's kernel won against Inductor's own
+    for result in recording.autotunes:
+        if result.winner is not None and result.winner.kind is KernelKind.EXTERN and len(result.choices) > 1:
+            won[result.compile_id].add(result.op.rpartition(".")[2])
+    found: dict[frozenset[LaunchId], list[UnfusedPair]] = defaultdict(list)
+    refs: dict[frozenset[LaunchId], tuple[LaunchRef, LaunchRef]] = {}
+    for pair in chosen:
+        first, second = by_op.get((pair.code_id, pair.first)), by_op.get((pair.code_id, pair.second))
         if first is not None and second is not None:
-            found[frozenset((first.id, second.id))].append((first, second, refusal))
-    return tuple(
-        _apart(told[0][0], told[0][1], _as_one([refusal for *_, refusal in told]), tuned) for told in found.values()
-    )
+            both = frozenset((first.id, second.id))
+            refs.setdefault(both, (first, second))
+            found[both].append(pair)
+    return tuple(_unfused(*refs[both], _as_one(pairs), won) for both, pairs in found.items())
 
 
 def causes(pairs: Iterable[UnfusedLaunches]) -> tuple[Cause, ...]:
-    """The pairs by what keeps them apart, and among those by the kernels that they are of."""
+    """Group pairs by what keeps them apart, and among those by the kernels that they are of; the costliest first."""
     groups: dict[tuple[Reason, Library | None], dict[tuple[object, ...], list[UnfusedLaunches]]] = defaultdict(dict)
     for pair in sorted(pairs, key=lambda pair: -pair.bytes):
-        names = (_stem(pair.first.kernel), _stem(pair.second.kernel), pair.code.direction)
-        groups[pair.reason, pair.library].setdefault(names, []).append(pair)
-    found = [
-        Cause(reason, library, tuple(sorted((PairGroup(tuple(listed)) for listed in each.values()), key=_rank)))
-        for (reason, library), each in groups.items()
-    ]
-    return tuple(sorted(found, key=_rank))
+        names = [_NUMBERED.sub("", ref.kernel.name) for ref in (pair.first, pair.second)]
+        groups[pair.reason, pair.library].setdefault((*names, pair.code.direction), []).append(pair)
+    found: list[Cause] = []
+    for (reason, library), each in groups.items():
+        members = sorted((PairGroup(tuple(listed)) for listed in each.values()), key=lambda group: -group.bytes)
+        found.append(Cause(reason, library, tuple(members)))
+    return tuple(sorted(found, key=lambda cause: -cause.bytes))
 
 
 def neighbours(recording: Recording, indices: Collection[int]) -> Mapping[int, tuple[UnfusedLaunches, ...]]:
-    """The pairs that the launches of kernels are part of, by place in `Recording.kernels`, the costliest first."""
+    """Return the pairs that launches of kernels are part of, by place in `Recording.kernels`, the costliest first."""
     own = Selection(ids=frozenset(recording.kernels[index].compile_id for index in indices))
     found: dict[int, list[UnfusedLaunches]] = {index: [] for index in indices}
     for pair in sorted(unfused(recording, own), key=lambda pair: -pair.bytes):
@@ -199,7 +193,7 @@ def neighbours(recording: Recording, indices: Collection[int]) -> Mapping[int, t
 
 
 def saved(pairs: Iterable[UnfusedLaunches]) -> int:
-    """Bytes that need not be moved, each read counted once: it can be saved in one way only."""
+    """Return how many bytes need not be moved, each read counted once: it can be saved in one way only."""
     most: dict[tuple[LaunchId, str], int] = {}
     for pair in pairs:
         for access in pair.unfused.shared:
@@ -208,85 +202,57 @@ def saved(pairs: Iterable[UnfusedLaunches]) -> int:
     return sum(most.values())
 
 
-def _as_one(refusals: Sequence[UnfusedPair]) -> UnfusedPair:
-    """What the scheduler said of its ops, two by two, as one word on two launches: the costliest says why."""
-    ranked = sorted(refusals, key=lambda told: -sum(access.bytes or 0 for access in told.shared))
+def _as_one(pairs: Sequence[UnfusedPair]) -> UnfusedPair:
+    """Return what the scheduler said of ops, two by two, as one word on two launches: the costliest says why."""
+    ranked = sorted(pairs, key=lambda pair: -sum(access.bytes or 0 for access in pair.shared))
     shared: dict[str, BufferAccess] = {}
-    for access in (access for told in ranked for access in told.shared):
-        known = shared.setdefault(access.name, access)
-        if (access.bytes or 0) > (known.bytes or 0):
-            shared[access.name] = access
-    reason = next((told.reason for told in ranked if told.reason), "")
+    for pair in ranked:
+        for access in pair.shared:
+            known = shared.setdefault(access.name, access)
+            if (access.bytes or 0) > (known.bytes or 0):
+                shared[access.name] = access
+    reason = next((pair.reason for pair in ranked if pair.reason), "")
     return replace(ranked[0], reason=reason, shared=tuple(shared.values()))
 
 
-def _apart(
-    first: LaunchRef, second: LaunchRef, refusal: UnfusedPair, tuned: Mapping[CompileId, frozenset[str]]
+def _unfused(
+    first: LaunchRef, second: LaunchRef, pair: UnfusedPair, won: Mapping[CompileId, Collection[str]]
 ) -> UnfusedLaunches:
-    called = [library for side in (first, second) if (library := library_of(side.kernel, tuned))]
+    called = [library for ref in (first, second) if (library := library_of(ref.kernel, won))]
     if called:
         reason = Reason.LIBRARY if len(called) == 1 else Reason.LIBRARIES
-        return UnfusedLaunches(first, second, refusal, reason, called[0] if len(called) == 1 else None)
+        return UnfusedLaunches(first, second, pair, reason, called[0] if len(called) == 1 else None)
     if KernelKind.USER in (first.kernel.kind, second.kernel.kind):
-        return UnfusedLaunches(first, second, refusal, Reason.USER_KERNEL)
-    if not {access.name for access in refusal.shared} & {access.name for access in second.launch.reads}:
-        return UnfusedLaunches(first, second, refusal, Reason.JOINED)
-    return UnfusedLaunches(first, second, refusal, reason_of(refusal.reason))
+        reason = Reason.USER_KERNEL
+    elif not {access.name for access in pair.shared} & {access.name for access in second.launch.reads}:
+        reason = Reason.JOINED
+    else:
+        reason = reason_of(pair.reason)
+    return UnfusedLaunches(first, second, pair, reason)
 
 
-def _tuned(recording: Recording) -> Mapping[CompileId, frozenset[str]]:
-    """Ops for which a library's kernel won against Inductor's own."""
-    found: dict[CompileId, set[str]] = defaultdict(set)
-    for result in recording.autotunes:
-        if result.winner is not None and result.winner.kind is KernelKind.EXTERN and len(result.choices) > 1:
-            found[result.compile_id].add(result.op.rpartition(".")[2])
-    return {compile_id: frozenset(ops) for compile_id, ops in found.items()}
-
-
-def _sides(recording: Recording) -> Iterable[LaunchRef]:
+def _launch_refs(recording: Recording) -> Iterator[LaunchRef]:
     for index, kernel in enumerate(recording.kernels):
         for number in range(len(kernel.launches)):
             yield LaunchRef(index, number, kernel)
 
 
-def _op_count(graph: Graph | None, sides: Sequence[LaunchRef]) -> int:
-    nodes = (*graph.nodes, *(node for inner in graph.subgraphs for node in inner.nodes)) if graph else ()
-    alone = (side.kernel.nodes if len(side.kernel.launches) == 1 else () for side in sides)
-    computed_by = {name for side, whole in zip(sides, alone, strict=True) for name in side.launch.nodes or whole}
-    return len(computed_by - {node.name for node in nodes if is_view(node.target)})
-
-
-def _stem(kernel: Kernel) -> str:
-    return _NUMBERED.sub("", kernel.name)
-
-
-def _rank(group: PairGroup | Cause) -> int:
-    return -group.bytes
-
-
-# -- computed more than once
-
-
+# Reductions are split into steps, and several launches compute a part of one.
 _PARTLY = ("sum", "mean", "prod", "var", "std", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "sort")
 
 
-def _repeated(graph: Graph | None, sides: Sequence[LaunchRef]) -> tuple[Repeated, ...]:
-    """Nodes that more than one launch computes, views left out, and reductions, which are split into steps."""
+def _repeated(graph: Graph | None, refs: Sequence[LaunchRef]) -> tuple[Repeated, ...]:
+    """Return the nodes that more than one launch computes, without views and reductions."""
     if graph is None:
         return ()
-    targets = {n.name: n.target for n in graph.ops if not is_view(n.target) and not _is_reduction(n.target)}
+    targets: dict[str, str] = {}
+    for node in graph.ops:
+        is_reduction = any(part.startswith(_PARTLY) for part in node.target.split(".")[-2:])
+        if not is_reduction and not is_view(node.target):
+            targets[node.name] = node.target
     found: dict[str, list[LaunchRef]] = defaultdict(list)
-    for side, names in zip(sides, computed(graph, [side.launch for side in sides]), strict=True):
-        if library_of(side.kernel, {}) is None:
+    for ref, names in zip(refs, computed(graph, [ref.launch for ref in refs]), strict=True):
+        if library_of(ref.kernel, {}) is None:
             for name in targets.keys() & names:
-                found[name].append(side)
+                found[name].append(ref)
     return tuple(Repeated(n, target, tuple(found[n])) for n, target in targets.items() if len(found[n]) > 1)
-
-
-def _is_reduction(target: str) -> bool:
-    return any(direction.startswith(_PARTLY) for direction in target.split(".")[-2:])
-
-
-def _rematerialized(graph: Graph | None) -> tuple[Node, ...]:
-    nodes = graph.ops if graph else ()
-    return tuple(node for node in nodes if not node.backward and node.inputs and not is_view(node.target))

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from compiler_lens.facts.kernels.flops import Work, launch_work
 from compiler_lens.facts.kernels.kernels import KernelGroup, Views, is_generated, kernel_groups, view_nodes
+from compiler_lens.facts.kernels.launch_costs import LaunchCost, launch_costs
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.kernels.roofline import LaunchCost, launch_costs
 from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
 from compiler_lens.recording.ids import KernelId, LaunchId
 from compiler_lens.recording.model import Kernel, Recording, Trust

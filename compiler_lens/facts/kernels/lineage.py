@@ -141,6 +141,10 @@ class OriginsAt:
 
 
 def is_view(target: str) -> bool:
-    """Whether an op only looks at memory in another way."""
-    parts = target.removeprefix("torch.ops.").split(".")
-    return ".".join(parts[:2]) in _VIEWS
+    """Return whether an op only looks at memory in another way."""
+    return op_packet(target) in _VIEWS
+
+
+def op_packet(target: str) -> str:
+    """Return an op without its overload: `torch.ops.aten.mm.default` -> `aten.mm`."""
+    return ".".join(target.removeprefix("torch.ops.").split(".")[:2])

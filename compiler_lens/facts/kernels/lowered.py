@@ -10,16 +10,7 @@ from dataclasses import dataclass, replace
 from compiler_lens.facts.kernels.lineage import NodeProvenance, Origin, Role, is_view
 from compiler_lens.facts.kernels.origins import Origins
 from compiler_lens.recording.ids import CodeId, GraphId
-from compiler_lens.recording.model import (
-    CompileId,
-    Direction,
-    Graph,
-    Kernel,
-    Node,
-    Recording,
-    Subgraph,
-    Trust,
-)
+from compiler_lens.recording.model import CompileId, Direction, Graph, Kernel, Node, Recording, Subgraph, Trust
 
 _DEF = re.compile(r"\s*def (\w+)\(")
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
+from compiler_lens.facts.kernels.launch_costs import LaunchCost
 from compiler_lens.recording.model import Profile, Remark
-
-if TYPE_CHECKING:
-    from compiler_lens.facts.kernels.roofline import LaunchCost
 
 _WIDE = 0.5  # of the median: between the quartiles
 _HELD_UP = 1.5  # times a call: more work than it has time for
@@ -33,29 +30,22 @@ class Doubt(Enum):
         return self is not Doubt.CEILING
 
 
-_NOTED = ((Remark.KEPT_WAITING, Doubt.WAITED), (Remark.UNEVEN, Doubt.UNEVEN))
-
-
 def is_usable(found: Iterable[Doubt]) -> bool:
-    """Whether the times are those of the program, and gains and advice may be drawn from them."""
+    """Return whether the times are those of the program, and gains and advice may be drawn from them."""
     return not any(doubt.is_fatal for doubt in found)
 
 
 def doubts(profile: Profile, costs: Sequence[LaunchCost]) -> tuple[Doubt, ...]:
-    """All that holds of a profile."""
-    return tuple(_doubts(profile, costs))
-
-
-def _doubts(profile: Profile, costs: Sequence[LaunchCost]) -> Iterator[Doubt]:
+    """Return all that holds of a profile, with the launches that it timed."""
     noted = {note.remark for note in profile.notes}
-    yield from (doubt for remark, doubt in _NOTED if remark in noted)
-    if profile.spread > _WIDE * profile.microseconds:
-        yield Doubt.SPREAD
-    # Not the sum over kernels: on several streams they run at the same time.
-    if profile.busy_microseconds > _HELD_UP * profile.microseconds:
-        yield Doubt.HELD_UP
-    times = [cost.time.microseconds / cost.floor for cost in costs if cost.floor]
-    if len(times) > 1 and min(times) > _FAR:
-        yield Doubt.FAR_BELOW
-    if any((cost.compute_share or 0.0) > _ABOVE for cost in costs):
-        yield Doubt.CEILING
+    above = [cost.time.microseconds / cost.floor for cost in costs if cost.floor]
+    found = {
+        Doubt.WAITED: Remark.KEPT_WAITING in noted,
+        Doubt.UNEVEN: Remark.UNEVEN in noted,
+        Doubt.SPREAD: profile.spread > _WIDE * profile.microseconds,
+        # Not the sum over kernels: on several streams they run at the same time.
+        Doubt.HELD_UP: profile.busy_microseconds > _HELD_UP * profile.microseconds,
+        Doubt.FAR_BELOW: len(above) > 1 and min(above) > _FAR,
+        Doubt.CEILING: any((cost.compute_share or 0.0) > _ABOVE for cost in costs),
+    }
+    return tuple(doubt for doubt, holds in found.items() if holds)

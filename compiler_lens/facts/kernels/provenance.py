@@ -12,13 +12,7 @@ from compiler_lens.facts.kernels.lowered import Scopes
 from compiler_lens.facts.kernels.origins import Origins
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import (
-    Direction,
-    GraphStage,
-    Kernel,
-    Recording,
-    Trust,
-)
+from compiler_lens.recording.model import Direction, GraphStage, Kernel, Recording, Trust
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from compiler_lens.facts.kernels.flops import op_packet, positional
+from compiler_lens.facts.kernels.flops import positional
 from compiler_lens.facts.kernels.kernels import is_generated
+from compiler_lens.facts.kernels.lineage import op_packet
 from compiler_lens.recording.ids import CodeId, LaunchId
 from compiler_lens.recording.model import (
     DTYPE_BYTES,
-    BufferAccess,
+    Graph,
     Kernel,
     KernelKind,
     Launch,
@@ -40,7 +40,7 @@ class Traffic:
 
 
 def launch_traffic(recording: Recording) -> dict[LaunchId, Traffic]:
-    """For every launch what it moves; none where a size is symbolic or not recorded."""
+    """Return for every launch what it moves; none where a size is symbolic or not recorded."""
     codes = {code.id: code for code in recording.output_codes}
     graphs = {graph.id: graph for graph in recording.graphs}
     scenes: dict[CodeId, _Scene] = {}
@@ -48,12 +48,9 @@ def launch_traffic(recording: Recording) -> dict[LaunchId, Traffic]:
     for kernel in recording.kernels:
         own = kernel.code_id
         if own not in scenes:
-            graph = graphs.get(own.graph)
-            nodes = {node.name: node for node in graph.nodes} if graph else {}
-            scenes[own] = _Scene(_specs(codes.get(own), nodes), nodes)
-        scene = scenes[own]
+            scenes[own] = _scene(codes.get(own), graphs.get(own.graph))
         for index, launch in enumerate(kernel.launches):
-            traffic = _told(launch, scene) or _seen(kernel, launch, scene)
+            traffic = _told(launch, scenes[own]) or _seen(kernel, launch, scenes[own])
             if traffic is not None:
                 found[kernel.launch_id(index)] = traffic
     return found
@@ -65,26 +62,22 @@ class _Scene:
     nodes: Mapping[str, Node]
 
 
-def _specs(code: OutputCode | None, nodes: Mapping[str, Node]) -> Mapping[str, TensorSpec]:
-    found = {n.name: n.specs[0] for n in nodes.values() if n.op == "placeholder" and n.specs}
-    return found | {b.name: b.spec for b in (code.buffers if code else ()) if b.spec is not None}
+def _scene(code: OutputCode | None, graph: Graph | None) -> _Scene:
+    nodes = graph.nodes if graph else ()
+    specs = {node.name: node.specs[0] for node in nodes if node.op == "placeholder" and node.specs}
+    specs |= {buffer.name: buffer.spec for buffer in (code.buffers if code else ()) if buffer.spec is not None}
+    return _Scene(specs, {node.name: node for node in nodes})
 
 
 def _told(launch: Launch, scene: _Scene) -> Traffic | None:
     accesses = (*launch.reads, *launch.writes)
-    # The scheduler counts a symbolic size as it was when it compiled: other calls have other sizes.
-    if not accesses or any(_is_symbolic(scene.specs.get(access.name)) for access in accesses):
-        return None
-    read, written = _total(launch.reads), _total(launch.writes)
-    return None if read is None or written is None else Traffic(read, written)
-
-
-def _is_symbolic(spec: TensorSpec | None) -> bool:
-    return spec is not None and any(isinstance(size, str) for size in spec.shape)
-
-
-def _total(accesses: Iterable[BufferAccess]) -> int | None:
-    return _sum([access.bytes for access in accesses])
+    for access in accesses:
+        # The scheduler counts a symbolic size as it was when it compiled: other calls have other sizes.
+        spec = scene.specs.get(access.name)
+        if spec is not None and any(isinstance(size, str) for size in spec.shape):
+            return None
+    read, written = (_sum([access.bytes for access in each]) for each in (launch.reads, launch.writes))
+    return Traffic(read, written) if accesses and read is not None and written is not None else None
 
 
 def _sum(sizes: Sequence[int | None]) -> int | None:
@@ -99,21 +92,18 @@ def _seen(kernel: Kernel, launch: Launch, scene: _Scene) -> Traffic | None:
     if not is_generated(kernel):
         return _library(kernel, launch, scene)
     parameters = _parameters(kernel)
-    sizes: dict[str, list[int | None]] = defaultdict(list)
+    reads: list[int | None] = []
+    writes: list[int | None] = []
     for (name, dtype), argument in zip(parameters, launch.arguments, strict=False):
         if dtype:
             size = _size(argument, scene, dtype)
-            for way in _ways(name):
-                sizes[way].append(size)
-    read, written = _sum(sizes["read"]), _sum(sizes["written"])
+            # The names that Inductor gives: KernelArgs in torch/_inductor/codegen/common.py
+            if name.startswith(("in_out_ptr", "out_ptr", "ws_ptr")):
+                writes.append(size)
+            if not name.startswith(("out_ptr", "ws_ptr")):
+                reads.append(size)
+    read, written = _sum(reads), _sum(writes)
     return Traffic(read, written, Trust.TEXT) if parameters and read is not None and written is not None else None
-
-
-def _ways(parameter: str) -> tuple[str, ...]:
-    # The names that Inductor gives: KernelArgs in torch/_inductor/codegen/common.py
-    if parameter.startswith("in_out_ptr"):
-        return ("read", "written")
-    return ("written",) if parameter.startswith(("out_ptr", "ws_ptr")) else ("read",)
 
 
 _POINTERS: Mapping[str, str] = {
@@ -127,49 +117,39 @@ _CPP_PARAMETER = re.compile(r"(?:const\s+)?([\w:]+)\s*\*\s*(?:__restrict__\s+)?(
 
 
 def _parameters(kernel: Kernel) -> list[tuple[str, str]]:
-    """Name and type of each parameter of a kernel; the type is empty for what is no memory."""
+    """Return name and type of each parameter of a kernel; the type is empty for what is not memory."""
     if kernel.kind is KernelKind.USER:  # its author names them as they like
         return []
     signature = kernel.meta.get("signature")
     if isinstance(signature, Mapping):
         return [(str(name), _POINTERS.get(str(kind), "")) for name, kind in signature.items()]
     declared = _CPP.search(kernel.source)
-    return [_cpp_parameter(one) for one in declared[1].split(",")] if declared else []
-
-
-def _cpp_parameter(declared: str) -> tuple[str, str]:
-    found = _CPP_PARAMETER.search(declared)
-    return (found[2], _POINTERS.get(found[1], "")) if found else (declared, "")
+    found = []
+    for one in declared[1].split(",") if declared else ():
+        pointer = _CPP_PARAMETER.search(one)
+        found.append((pointer[2], _POINTERS.get(pointer[1], "")) if pointer else (one, ""))
+    return found
 
 
 def _library(kernel: Kernel, launch: Launch, scene: _Scene) -> Traffic | None:
     """What a library reads are its arguments, and what it writes is its result."""
-    sizes = [_size(argument, scene) for argument in launch.arguments if _is_memory(argument)]
+    names = [a for a in launch.arguments if (a.isidentifier() and a not in {"None", "True", "False"}) or _VIEW.match(a)]
+    read = _sum([_size(name, scene) for name in names])
     out = next((a.removeprefix("out=") for a in launch.arguments if a.startswith("out=")), "")
     written = _size(out, scene) if out else _result(kernel, launch, scene)
-    read = _sum(sizes)
-    return None if read is None or written is None or not sizes else Traffic(read, written, Trust.TEXT)
+    return None if read is None or written is None or not names else Traffic(read, written, Trust.TEXT)
 
 
 def _result(kernel: Kernel, launch: Launch, scene: _Scene) -> int | None:
     op = kernel.name.removeprefix("torch.ops.").split(".")
     name = op[1] if len(op) > 1 else op[0]
-    for node in _named(launch, scene):
+    for node in (scene.nodes[one] for one in launch.nodes if one in scene.nodes):
         if op_packet(node.target).rpartition(".")[2] == name and node.specs:
             return _sum([spec.bytes for spec in node.specs])
     return None
 
 
-def _named(launch: Launch, scene: _Scene) -> Iterator[Node]:
-    return (scene.nodes[name] for name in launch.nodes if name in scene.nodes)
-
-
 _VIEW = re.compile(r"reinterpret_tensor\((\w+), \(([^)]*)\)")
-
-
-def _is_memory(argument: str) -> bool:
-    is_name = argument.isidentifier() and argument not in {"None", "True", "False"}
-    return is_name or bool(_VIEW.match(argument))
 
 
 def _size(argument: str, scene: _Scene, dtype: str = "") -> int | None:

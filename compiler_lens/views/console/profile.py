@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from compiler_lens.facts.kernels.kernels import is_generated
+from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.facts.kernels.profile_doubts import Doubt
-from compiler_lens.facts.kernels.roofline import Bound, GroupCost, Roofline, roofline, shares_by_bound
+from compiler_lens.facts.kernels.roofline import GroupCost, Roofline, roofline, shares_by_bound
 from compiler_lens.facts.overview.profile_part import ProfilePart, profile_part
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_launches, short_name
 from compiler_lens.recording.model import Recording

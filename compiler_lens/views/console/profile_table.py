@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterator, Sequence
 from rich.text import Text
 
 from compiler_lens.facts.kernels.kernels import is_generated
+from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.kernels.roofline import Bound, GroupCost
+from compiler_lens.facts.kernels.roofline import GroupCost
 from compiler_lens.facts.program.select import short_name
 from compiler_lens.recording.model import Kernel, Recording, SourceLine
 from compiler_lens.render.console.columns import Column, table

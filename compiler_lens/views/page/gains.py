@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow
-from compiler_lens.facts.kernels.roofline import Bound, GroupCost
+from compiler_lens.facts.kernels.launch_costs import Bound
+from compiler_lens.facts.kernels.roofline import GroupCost
 from compiler_lens.recording.model import Ceilings, Recording
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.views.console.kernels import moved

@@ -9,7 +9,7 @@ from compiler_lens.facts.graphs.graph_times import Spent
 from compiler_lens.facts.graphs.level_boxes import Box, BoxKind
 from compiler_lens.facts.graphs.level_tree import Group
 from compiler_lens.facts.kernels.graph_flow import Value
-from compiler_lens.facts.kernels.roofline import Bound
+from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.recording.model import Node
 from compiler_lens.views.picture.labels import name, op_name, op_words
 from compiler_lens.views.text import microseconds, nbytes, number, one_line, percent, plural
