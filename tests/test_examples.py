@@ -27,7 +27,7 @@ def _run(command: str, folder: Path) -> str:
     words = [sys.executable, *(["-m", "compiler_lens"] if program == "compiler-lens" else ["-W", "ignore"]), *args]
     env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
     env.pop("TORCH_TRACE", None)
-    ran = subprocess.run(words, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=300, check=False)
+    ran = subprocess.run(words, cwd=folder, env=env, capture_output=True, encoding="utf-8", timeout=1800, check=False)
     assert ran.returncode == 0, f"{command}: {ran.stderr[-2000:]}"
     return ran.stdout
 

@@ -45,7 +45,7 @@ def start(*command: str, stdin: str = "", **environment: str) -> subprocess.Comp
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=1800,
         check=False,
         env={**os.environ, **environment},
     )

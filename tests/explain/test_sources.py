@@ -23,7 +23,7 @@ def run(how: str, folder: Path, backend: str, *names: str, **environment: str) -
     variables = {**os.environ, **environment}
     subprocess.run(
         [sys.executable, str(script), how, str(folder), backend, *names],
-        check=True, env=variables, capture_output=True, timeout=300,
+        check=True, env=variables, capture_output=True, timeout=1800,
     )  # fmt: skip
 
 

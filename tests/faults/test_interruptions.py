@@ -91,12 +91,13 @@ def interrupted_at_any_moment(alarm: Callable[[float], None], functions: Functio
         for step in range(25):
             torch._dynamo.reset()
             try:
-                alarm(0.001 + step * 0.002)
-                run(first, "aot_eager")
+                try:
+                    alarm(0.001 + step * 0.002)
+                    run(first, "aot_eager")
+                finally:
+                    alarm(0)  # it may still come here
             except KeyboardInterrupt:
                 interrupted += 1
-            finally:
-                alarm(0)
         assert lens._tap.local.frames == []
         assert lens._tap.local.is_ours is False
         torch._dynamo.reset()

@@ -17,7 +17,7 @@ from typing import Any
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-_PATIENCE = 60.0  # seconds for anything to happen
+_PATIENCE = 600.0  # seconds for anything to happen, on a machine however busy
 
 
 class Browser:
@@ -145,7 +145,7 @@ class Browser:
     def close(self) -> None:
         """End it."""
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(_PATIENCE)
         os.close(self._in)
         os.close(self._out)
         self._folder.cleanup()

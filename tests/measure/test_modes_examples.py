@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 def test_an_example_leaves_its_table_and_chart(name: str, modes: str, tmp_path: Path) -> None:
     words = [sys.executable, str(ROOT / "examples" / f"{name}.py"), "--small", "--modes", modes, "-o", "out"]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    ran = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", timeout=300, check=False)
+    ran = subprocess.run(words, cwd=tmp_path, env=env, capture_output=True, encoding="utf-8", timeout=1800, check=False)
     assert ran.returncode == 0, ran.stderr[-2000:]
     result = Modes.from_json((tmp_path / "out" / f"{name}.json").read_text(encoding="utf-8"))
     assert not any(row.failure for row in result.rows)

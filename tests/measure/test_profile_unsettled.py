@@ -8,15 +8,16 @@ import torch
 from torch import nn
 
 import compiler_lens
-from compiler_lens.measure import profile_figures
+from compiler_lens.measure import profile_figures, profile_waits
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
 
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Ceilings take seconds to measure; threads wait for one another on a busy machine."""
+    """Ceilings take seconds to measure; threads wait for one another on a busy machine, where calls are timed again."""
     monkeypatch.setattr(profile_figures, "measure_ceilings", lambda device, dtypes: Ceilings("a CPU"))
+    monkeypatch.setattr(profile_waits, "_ROUNDS", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
