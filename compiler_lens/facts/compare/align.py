@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeVar
+
+_T = TypeVar("_T")
 
 Pair = tuple[int, int]
 Keys = Sequence[Hashable]
@@ -14,7 +17,7 @@ _DEPTH = 12  # of anchors within gaps between anchors: beyond that, equal keys a
 
 
 def align(before: Keys, after: Keys) -> list[Pair]:
-    """Pairs of positions with equal keys, in order, none crossing another. Swapped sides give swapped pairs."""
+    """Return pairs of positions with equal keys, in order, none crossing another. Swapped sides give swapped pairs."""
     start = next((i for i, (b, a) in enumerate(zip(before, after, strict=False)) if b != a), None)
     if start is not None and repr(after[start]) < repr(before[start]):
         # Of several longest runs the sides would choose different ones: so one side always is the first.
@@ -23,14 +26,46 @@ def align(before: Keys, after: Keys) -> list[Pair]:
 
 
 def moved(before: Keys, after: Keys, pairs: Sequence[Pair]) -> list[Pair]:
-    """Of what `align` left, the k-th of each key with the k-th: the same thing at another place."""
-    taken_before, taken_after = {b for b, _ in pairs}, {a for _, a in pairs}
-    left = [(key, i) for i, key in enumerate(before) if i not in taken_before]
-    return _kth(left, [(key, i) for i, key in enumerate(after) if i not in taken_after])
+    """Return, of what `align` left, the k-th of each key with the k-th: the same thing at another place."""
+    left = sorted(set(range(len(before))) - {b for b, _ in pairs})
+    right = sorted(set(range(len(after))) - {a for _, a in pairs})
+    return kth(left, right, before.__getitem__, after.__getitem__)[0]
+
+
+def kth(
+    before: Iterable[_T], after: Iterable[_T], key: Callable[[_T], Hashable], other: Callable[[_T], Hashable]
+) -> tuple[list[tuple[_T, _T]], list[_T], list[_T]]:
+    """Pair the k-th item of each key with the k-th, in the order of `before`; what has the key None is left.
+
+    Args:
+        before: the items of one side.
+        after: those of the other.
+        key: the key of an item before.
+        other: the key of an item after.
+
+    Returns:
+        The pairs, and what is left of either side.
+
+    """
+    places: defaultdict[Hashable, list[tuple[int, _T]]] = defaultdict(list)
+    for number, item in enumerate(after := list(after)):
+        places[other(item)].append((number, item))
+    unmet = {own: iter(items) for own, items in places.items() if own is not None}
+    pairs: list[tuple[_T, _T]] = []
+    left: list[_T] = []
+    taken: set[int] = set()
+    for item in before:
+        found = next(unmet.get(key(item), iter(())), None)
+        if found is None:
+            left.append(item)
+        else:
+            taken.add(found[0])
+            pairs.append((item, found[1]))
+    return pairs, left, [item for number, item in enumerate(after) if number not in taken]
 
 
 def gaps(pairs: Sequence[Pair], before: int, after: int) -> Iterator[tuple[range, range]]:
-    """The stretches between neighbouring pairs where both sides have something."""
+    """Yield the stretches between neighbouring pairs where both sides have something."""
     for left, right in pairwise([(-1, -1), *pairs, (before, after)]):
         found = range(left[0] + 1, right[0]), range(left[1] + 1, right[1])
         if found[0] and found[1]:
@@ -50,10 +85,12 @@ def _align(before: Keys, after: Keys) -> list[Pair]:
             b, a = b[:-1], a[:-1]
         if not (b and a):
             continue
-        left, right = [(before[i], i) for i in b], [(after[i], i) for i in a]
-        anchors = _longest(_kth(_unique(left), _unique(right))) if depth < _DEPTH else []
+        anchors: list[Pair] = []
+        if depth < _DEPTH:
+            anchors = kth(_unique(b, before), _unique(a, after), before.__getitem__, after.__getitem__)[0]
+            anchors = _longest(anchors)
         if not anchors:
-            pairs += _longest(_kth(left, right))
+            pairs += _longest(kth(b, a, before.__getitem__, after.__getitem__)[0])
             continue
         pairs += anchors
         ends = [(b[0] - 1, a[0] - 1), *anchors, (b[-1] + 1, a[-1] + 1)]
@@ -61,27 +98,13 @@ def _align(before: Keys, after: Keys) -> list[Pair]:
     return sorted(pairs)
 
 
-def _unique(items: Sequence[tuple[Hashable, int]]) -> list[tuple[Hashable, int]]:
-    counts = Counter(key for key, _ in items)
-    return [(key, i) for key, i in items if counts[key] == 1]
-
-
-def _kth(left: Sequence[tuple[Hashable, int]], right: Sequence[tuple[Hashable, int]]) -> list[Pair]:
-    """The k-th of each key with the k-th."""
-    places: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for key, i in right:
-        places[key].append(i)
-    met: Counter[Hashable] = Counter()
-    pairs = []
-    for key, i in left:
-        if met[key] < len(places.get(key, ())):
-            pairs.append((i, places[key][met[key]]))
-            met[key] += 1
-    return pairs
+def _unique(places: Iterable[int], keys: Keys) -> list[int]:
+    counts = Counter(keys[i] for i in places)
+    return [i for i in places if counts[keys[i]] == 1]
 
 
 def _longest(pairs: Sequence[Pair]) -> list[Pair]:
-    """A longest run of pairs, given in the order of their first side, of which none crosses another."""
+    """Return a longest run of pairs, given in the order of their first side, of which none crosses another."""
     ends: list[int] = []  # the smallest second side that a run of each length ends with
     last: list[int] = []  # the pair that it ends with
     previous: list[int] = []

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
+from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.compare.model import (
     AutotuneChange,
     BreakChange,
@@ -88,16 +90,12 @@ def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[
         FrameChange(function, _ids(b for b, _ in group), _ids(a for _, a in group), old, new)
         for (function, old, new), group in groups.items()
     ]
-    return tuple(
-        sorted(
-            changes,
-            key=lambda c: (
-                c.function,
-                -len(c.before or c.after),
-                str(sorted(map(str, (c.outcome_before, c.outcome_after)))),
-            ),
-        )
-    )
+    return tuple(sorted(changes, key=_frame_weight))
+
+
+def _frame_weight(change: FrameChange) -> tuple[str, int, list[str]]:
+    outcomes = sorted(map(str, (change.outcome_before, change.outcome_after)))
+    return change.function, -len(change.before or change.after), outcomes
 
 
 def _ids(side: Iterable[Compiled | None]) -> tuple[CompileId, ...]:
@@ -110,48 +108,26 @@ def _ids(side: Iterable[Compiled | None]) -> tuple[CompileId, ...]:
 def break_changes(before: Recording, after: Recording) -> tuple[BreakChange, ...]:
     """Breaks that are fixed, new, or happen more or less often. Line numbers do not count, the line's text does."""
     left, right = list(break_cards(before)), list(break_cards(after))
-    pairs: list[tuple[BreakCard | None, BreakCard | None]] = []
-    for exact in (True, False):  # a line that was edited and still breaks is no other break
-        found, left, right = _kth(left, right, [[_place(card, exact=exact) for card in side] for side in (left, right)])
-        pairs += found
-    pairs += [*((card, None) for card in left), *((None, card) for card in right)]
-    changes = [
-        BreakChange(
-            (a or b).gb_type,  # type: ignore[union-attr]  # one of them is there
-            (a or b).place,  # type: ignore[union-attr]
-            len(b.events) if b else 0,
-            len(a.events) if a else 0,
-        )
-        for b, a in pairs
-    ]
+    changes: list[BreakChange] = []
+    for key in (_place, _function):  # a line that was edited and still breaks is not another break
+        pairs, left, right = kth(left, right, key, key)
+        changes += [BreakChange(a.gb_type, a.place, len(b.events), len(a.events)) for b, a in pairs]
+    changes += [BreakChange(card.gb_type, card.place, len(card.events), 0) for card in left]
+    changes += [BreakChange(card.gb_type, card.place, 0, len(card.events)) for card in right]
     return tuple(sorted((c for c in changes if c.before != c.after), key=_break_weight))
 
 
-def _place(card: BreakCard, *, exact: bool) -> Hashable:
-    at = card.place
-    return card.gb_type, at.function if at else "", at.code.strip() if at and exact else ""
+def _function(card: BreakCard) -> tuple[str, str]:
+    return card.gb_type, card.place.function if card.place else ""
+
+
+def _place(card: BreakCard) -> tuple[tuple[str, str], str]:
+    return _function(card), card.place.code.strip() if card.place else ""
 
 
 def _break_weight(change: BreakChange) -> tuple[object, ...]:
     at = change.place
     return -abs(change.before - change.after), change.gb_type, (at.function, at.code) if at else ("", "")
-
-
-def _kth(left: list, right: list, keys: Sequence[Sequence[Hashable]]) -> tuple[list, list, list]:  # type: ignore[type-arg]
-    """The k-th of each key with the k-th; and what is left."""
-    places: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for i, key in enumerate(keys[1]):
-        places[key].append(i)
-    met: Counter[Hashable] = Counter()
-    pairs, rest, taken = [], [], set()
-    for one, key in zip(left, keys[0], strict=True):
-        if met[key] < len(places.get(key, ())):
-            taken.add(places[key][met[key]])
-            pairs.append((one, right[places[key][met[key]]]))
-            met[key] += 1
-        else:
-            rest.append(one)
-    return pairs, rest, [one for i, one in enumerate(right) if i not in taken]
 
 
 # -- recompiles
@@ -186,34 +162,26 @@ def autotune_changes(
     left = _tuned(before, {i: n for n, i in enumerate(ids)})
     right = _tuned(after, {i: n for n, i in enumerate(ids.values())})
     found: dict[tuple[object, ...], AutotuneChange] = {}
-    for key in sorted({*left, *right}, key=repr):
-        for k in range(max(len(left[key]), len(right[key]))):
-            one, other = (side[key][k] if k < len(side[key]) else None for side in (left, right))
-            if _same(one.winner if one else None, other.winner if other else None):
+    for number, op, inputs in sorted({*left, *right}, key=repr):
+        key = number, op, inputs
+        for one, other in zip_longest(left[key], right[key], fillvalue=_Won()):
+            names = _name(one.winner), _name(other.winner)
+            if names[0] == names[1]:
                 continue
-            told = key[1:], _name(one.winner if one else None), _name(other.winner if other else None)
-            found[told] = _once_more(found.get(told), _tuned_change(key, one, other))
+            known = found.get((op, inputs, names))
+            if known is None:
+                change = AutotuneChange(op, inputs, one.winner, other.winner, 1, one.runs, other.runs)
+            else:
+                runs = known.before_runs or one.runs, known.after_runs or other.runs
+                change = replace(known, times=known.times + 1, before_runs=runs[0], after_runs=runs[1])
+            found[op, inputs, names] = change
     return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _Won:
-    winner: AutotuneChoice | None
-    runs: Otherwise | None
-
-
-def _tuned_change(key: tuple[int, str, tuple[str, ...]], one: _Won | None, other: _Won | None) -> AutotuneChange:
-    _, op, inputs = key
-    won = [side.winner if side else None for side in (one, other)]
-    runs = [side.runs if side else None for side in (one, other)]
-    return AutotuneChange(op, inputs, won[0], won[1], 1, runs[0], runs[1])
-
-
-def _once_more(known: AutotuneChange | None, found: AutotuneChange) -> AutotuneChange:
-    if known is None:
-        return found
-    runs = known.before_runs or found.before_runs, known.after_runs or found.after_runs
-    return replace(known, times=known.times + 1, before_runs=runs[0], after_runs=runs[1])
+    winner: AutotuneChoice | None = None
+    runs: Otherwise | None = None
 
 
 _Tuned = defaultdict[tuple[int, str, tuple[str, ...]], list[_Won]]
@@ -226,10 +194,6 @@ def _tuned(recording: Recording, numbers: Mapping[CompileId, int]) -> _Tuned:
         won = _Won(result.winner, others.get(index))
         made[numbers.get(result.compile_id, -1), result.op, result.inputs].append(won)
     return made
-
-
-def _same(one: AutotuneChoice | None, other: AutotuneChoice | None) -> bool:
-    return _name(one) == _name(other)
 
 
 def _name(choice: AutotuneChoice | None) -> str:

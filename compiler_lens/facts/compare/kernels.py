@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
-from compiler_lens.facts.compare.align import Pair
+from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.compare.aspects import Matched, Texts, configurations, differences, is_compute, pointers
 from compiler_lens.facts.compare.graphs import Aligner
-from compiler_lens.facts.compare.model import Case, Difference, LaunchRef, MatchMethod, Times, Verdict
+from compiler_lens.facts.compare.model import Aspect, Case, Difference, LaunchRef, MatchMethod, Times, Verdict
 from compiler_lens.facts.compare.programs import Called, Program
-from compiler_lens.facts.compare.regrouped import moved_ops
 from compiler_lens.facts.compare.source import call
 from compiler_lens.recording.model import KernelKind, LaunchTime, Node, Recording
 
@@ -128,21 +128,10 @@ def _sure(two: ProgramPair) -> tuple[_Key, ...]:
 
 
 def _kth(left: Sequence[int], right: Sequence[int], key: _Key, groups: list[Group]) -> tuple[list[int], list[int]]:
-    """Group the k-th launch of each key with the k-th; what is left."""
-    places: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for at in right:
-        if (own := key(1, at)) is not None:
-            places[own].append(at)
-    met: Counter[Hashable] = Counter()
-    pairs: list[Pair] = []
-    for at in left:
-        own = key(0, at)
-        if own is not None and met[own] < len(places.get(own, ())):
-            pairs.append((at, places[own][met[own]]))
-            met[own] += 1
+    """Group the k-th launch of each key with the k-th, and return what is left."""
+    pairs, rest, other = kth(left, right, partial(key, 0), partial(key, 1))
     groups += [((b,), (a,)) for b, a in pairs]
-    taken_left, taken_right = {b for b, _ in pairs}, {a for _, a in pairs}
-    return [b for b in left if b not in taken_left], [a for a in right if a not in taken_right]
+    return rest, other
 
 
 def _unplaced(
@@ -244,27 +233,55 @@ def _judged(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...])
 
 
 def _moved(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:
-    sides = [
-        [(two.launches[side][at].kernel.name, two.origins[side][at]) for at in own]
-        for side, own in enumerate((befores, afters))
-    ]
-    names = (name for at in befores for name in two.launches[0][at].launch.nodes)
-    known = ((two.ids[0][name], two.nodes[0][name]) for name in names if name in two.nodes[0])
-    # What several launches compute has not moved anywhere.
-    ops = {
-        number: node.original_aten or node.target
-        for number, node in known
-        if is_compute(node) and not any(number in several for several in two.several)
-    }
-    return moved_ops(sides[0], sides[1], ops)
+    """Return the ops that did not go where most of their kernel went: which, from which kernel, into which."""
+    ops: dict[int, str] = {}
+    for at in befores:
+        for name in two.launches[0][at].launch.nodes:
+            node, number = two.nodes[0].get(name), two.ids[0].get(name, 0)
+            # What several launches compute has not moved anywhere.
+            if node and is_compute(node) and not any(number in several for several in two.several):
+                ops[number] = node.original_aten or node.target
+    homes: tuple[dict[int, int], dict[int, int]] = {}, {}
+    for side, own in enumerate((befores, afters)):
+        for place, at in enumerate(own):
+            homes[side].update(dict.fromkeys(two.origins[side][at], place))
+    routes = {n: (homes[0][n], homes[1][n]) for n in sorted(homes[0].keys() & homes[1].keys() & ops.keys())}
+    partners = _partners(Counter(routes.values()))
+    found = []
+    for number, (b, a) in routes.items():
+        if partners.get(b) != a:
+            kernels = two.launches[0][befores[b]].kernel.name, two.launches[1][afters[a]].kernel.name
+            found.append(Difference(Aspect.MOVED, ops[number], *kernels))
+    return tuple(dict.fromkeys(sorted(found, key=lambda d: (d.name, sorted((d.before, d.after))))))
+
+
+def _partners(shared: Mapping[tuple[int, int], int]) -> dict[int, int]:
+    """Return the launches that have most in common, each once; the same ones from both sides."""
+    partners: dict[int, int] = {}
+    taken: set[int] = set()
+    # Of equal weight are only pairs that are each other's mirror image, and these do not exclude each other.
+    for b, a in sorted(shared, key=lambda pair: (-shared[pair], min(pair), max(pair))):
+        if b not in partners and a not in taken:
+            partners[b] = a
+            taken.add(a)
+    return partners
 
 
 def _compared(two: ProgramPair, before: Called, after: Called, case: Case) -> MatchResult:
-    same_code = _same_code(two, before, after)
+    codes = [two.code(side, one.position) for side, one in enumerate((before, after))]
+    kinds = [(one.kernel.kind, pointers(one.kernel)) for one in (before, after)]
+    same_code = codes[0] == codes[1] and kinds[0] == kinds[1]
     chosen, by_timing = configurations(before.kernel, after.kernel)
     # The code of a library's call does not hold its sizes, nor does that of a kernel of the user's own.
     holds_all = all(one.kernel.source and one.kernel.kind is not KernelKind.USER for one in (before, after))
-    found = () if same_code and holds_all else differences(_matched(two, before, after))
+    found: tuple[Difference, ...] = ()
+    if not (same_code and holds_all):
+        elsewhere = [
+            {name for name in one.launch.nodes if two.ids[side].get(name) in two.several[side]}
+            for side, one in enumerate((before, after))
+        ]
+        pair = Matched(before, after, two.texts, two.nodes, two.names, (elsewhere[0], elsewhere[1]))
+        found = differences(pair)
     ours, theirs = two.origins[0][before.position], two.origins[1][after.position]
     method = _method(ours, theirs, same_code=same_code and not found)
     if not by_timing or found:
@@ -280,22 +297,6 @@ def _method(ours: frozenset[int], theirs: frozenset[int], *, same_code: bool) ->
     if ours and ours == theirs:
         return MatchMethod.ORIGINS
     return MatchMethod.OVERLAP if ours & theirs else MatchMethod.OPS
-
-
-def _same_code(two: ProgramPair, before: Called, after: Called) -> bool:
-    sides = [
-        (one.kernel.kind, pointers(one.kernel), two.code(side, one.position))
-        for side, one in enumerate((before, after))
-    ]
-    return sides[0] == sides[1]
-
-
-def _matched(two: ProgramPair, before: Called, after: Called) -> Matched:
-    elsewhere = [
-        {name for name in one.launch.nodes if two.ids[side].get(name) in two.several[side]}
-        for side, one in enumerate((before, after))
-    ]
-    return Matched(before, after, two.texts, two.nodes, two.names, (elsewhere[0], elsewhere[1]))
 
 
 def _ref(one: Called) -> LaunchRef:

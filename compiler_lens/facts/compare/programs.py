@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.recording.model import (
     Compilation,
@@ -141,7 +142,7 @@ def pair_compilations(before: Sequence[Compiled], after: Sequence[Compiled]) -> 
     pairs: list[tuple[Compiled, Compiled]] = []
     left, right = list(before), list(after)
     for key in keys:
-        found, left, right = _paired(left, right, key)
+        found, left, right = kth(left, right, key, key)
         pairs += found
     found, left, right = _alike(left, right)
     return [*pairs, *found], left, right
@@ -149,25 +150,6 @@ def pair_compilations(before: Sequence[Compiled], after: Sequence[Compiled]) -> 
 
 def _name(one: Compiled) -> Hashable:
     return one.function, one.compilation.module, bool(one.compilation.resumes)
-
-
-def _paired(left: Sequence[Compiled], right: Sequence[Compiled], key: Callable[[Compiled], Hashable]) -> Paired:
-    places: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for index, one in enumerate(right):
-        places[key(one)].append(index)
-    met: Counter[Hashable] = Counter()
-    pairs, rest = [], []
-    taken: set[int] = set()
-    for one in left:
-        own = key(one)
-        if own is not None and met[own] < len(places.get(own, ())):
-            index = places[own][met[own]]
-            met[own] += 1
-            pairs.append((one, right[index]))
-            taken.add(index)
-        else:
-            rest.append(one)
-    return pairs, rest, [one for index, one in enumerate(right) if index not in taken]
 
 
 def _alike(left: Sequence[Compiled], right: Sequence[Compiled]) -> Paired:
