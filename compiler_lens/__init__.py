@@ -18,16 +18,12 @@ from compiler_lens.recording.errors import CaptureError, LensError, PayloadError
 if TYPE_CHECKING:
     from compiler_lens.decode.recording_file import load
     from compiler_lens.facts.overview.explanation import Explanation, explain
-    from compiler_lens.lens import Lens
-    from compiler_lens.measure.modes.compare import compare_modes
+    from compiler_lens.lens import Lens, compare_modes, named_lens, profile, what_if
     from compiler_lens.measure.modes.phases import Phase
-    from compiler_lens.measure.modes.result import Modes
-    from compiler_lens.measure.profile import profile
-    from compiler_lens.measure.what_if import what_if
-    from compiler_lens.named import named_lens
     from compiler_lens.recording.model import Recording
     from compiler_lens.render.comparison import Diff, diff
     from compiler_lens.render.picture.drawing import Drawing, draw
+    from compiler_lens.views.measured import Modes
 
 __all__ = [
     "CaptureError",
@@ -64,12 +60,12 @@ _WHERE = {
     "Lens": "compiler_lens.lens",
     "Recording": "compiler_lens.recording.model",
     "load": "compiler_lens.decode.recording_file",
-    "named_lens": "compiler_lens.named",
-    "profile": "compiler_lens.measure.profile",
-    "Modes": "compiler_lens.measure.modes.result",
+    "named_lens": "compiler_lens.lens",
+    "profile": "compiler_lens.lens",
+    "Modes": "compiler_lens.views.measured",
     "Phase": "compiler_lens.measure.modes.phases",
-    "compare_modes": "compiler_lens.measure.modes.compare",
-    "what_if": "compiler_lens.measure.what_if",
+    "compare_modes": "compiler_lens.lens",
+    "what_if": "compiler_lens.lens",
 }
 
 

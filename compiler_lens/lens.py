@@ -1,35 +1,37 @@
-"""Lens: the one mutable object, which a user holds. It only opens, hands over and closes."""
+"""The door: `Lens`, which a user holds, the measurements, and the lens that torch loads by name.
+
+It composes what is below it, and does nothing itself.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
-import weakref
-from collections.abc import Callable
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture.backend import Delegates
-from compiler_lens.capture.session import Session
-from compiler_lens.capture.tap import Tap, open_tap
-from compiler_lens.decode.fold import fold
+from compiler_lens.capture.recorder import Recorder
+from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.decode.fold_collector import collector_paused
-from compiler_lens.recording.errors import RecordingFileError, UsageError
-from compiler_lens.recording.journal import parse_journal, whole
-from compiler_lens.recording.model import CaptureProblem, CompileId, GraphStage, Recording
+from compiler_lens.facts.measured.modes import MODES
+from compiler_lens.recording.model import CompileId, GraphStage
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
-
     from compiler_lens.facts.overview.explanation import Explanation
     from compiler_lens.facts.program.ownership import UserPaths
-    from compiler_lens.measure.profile import Profiled
-    from compiler_lens.measure.what_if import Result
+    from compiler_lens.measure.modes.phases import Phase
+    from compiler_lens.measure.modes.session import Compared
     from compiler_lens.render.picture.drawing import Drawing
+    from compiler_lens.views.measured import Modes, Profiled, WhatIfResult
+
+NAME = "compiler_lens"
 
 
-class Lens:
+class Lens(Recorder):
     """A backend for `torch.compile` that records what the compiler does, and lets Inductor do it.
 
         lens = compiler_lens.Lens("run.clens")
@@ -45,66 +47,6 @@ class Lens:
         strict: raise what goes wrong in our own code, instead of noting it. For tests.
         progress: show a line about the compilation under way, if the standard error is a terminal.
     """
-
-    def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, strict: bool = False, progress: bool = True
-    ) -> None:
-        target = None if path is None else Path(os.fspath(path).replace("{pid}", str(os.getpid()))).absolute()
-        self.__name__ = "compiler_lens"  # torch names a backend by it in its own messages
-        self._delegates = Delegates()
-        self._progress = _open_progress() if progress else None
-        self._session = Session(target, strict=strict, listener=self._progress.event if self._progress else None)
-        if self.path != target and self.path is not None:
-            self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
-        if self._session.journal.failure:
-            _warn(f"{self._session.journal.failure}. The recording stays in memory; lens.save(path) writes it")
-        try:
-            self._tap = open_tap(self._session)
-        except BaseException:
-            self._session.journal.close()
-            raise
-        self._finalizer = weakref.finalize(self, _close, self._tap, self._session, self._progress)
-
-    # -- as a backend
-
-    def __call__(
-        self,
-        gm: Any,
-        example_inputs: Any,
-        *,
-        mode: str | None = None,
-        options: dict[str, Any] | None = None,
-        name: str | None = None,
-        **others: Any,
-    ) -> Any:
-        """Compile a Dynamo graph with Inductor. Called by torch."""
-        return self._delegates.wrapper(mode, options, name)(gm, example_inputs, **others)
-
-    def reset(self) -> None:
-        """Part of torch's protocol for backends, called by `torch.compiler.reset()`. Does not clear the recording."""
-        self._delegates.reset()
-
-    # -- as a recorder
-
-    @property
-    def path(self) -> Path | None:
-        """The file that the recording is written to."""
-        return self._session.journal.path
-
-    @property
-    def recording(self) -> Recording:
-        """Everything recorded so far."""
-        with collector_paused():
-            events, problems = parse_journal(self._session.journal.contents(), str(self.path or "the recording"))
-            if self._session.journal.failure:
-                problems += (CaptureProblem("journal", self._session.journal.failure),)
-            problems += tuple(CaptureProblem(where, message) for where, message in self._session.unwritten)
-            return fold(events, problems, strict=self._session.strict)
-
-    @property
-    def overhead_seconds(self) -> float:
-        """Seconds that our own code took inside of compilations, in this process, for all open lenses."""
-        return self._tap.seconds
 
     def report(self, *, width: int | None = None, color: bool | None = None, user_paths: UserPaths = ()) -> str:
         """One screen that says what was compiled, what was not, and what to do next."""
@@ -146,56 +88,29 @@ class Lens:
         return draw(self.recording, stage, compile_id, module=module, depth=depth, part=part)
 
     @staticmethod
-    def what_if(model: Callable[..., Any], *inputs: Any, **options: Any) -> Result:
+    def what_if(model: Callable[..., Any], *inputs: Any, **options: Any) -> WhatIfResult:
         """Try the settings that could matter on a model, see `compiler_lens.what_if`. No lens records the trials."""
-        from compiler_lens.measure.what_if import what_if
-
         return what_if(model, *inputs, **options)
 
-    def profile(self, model: Callable[..., Any], *inputs: Any, **options: Any) -> Profiled:
+    def profile(
+        self,
+        model: Callable[..., Any],
+        *inputs: Any,
+        training: bool = False,
+        calls: Any = None,
+        repeats: int | None = None,
+        **kwargs: Any,
+    ) -> Profiled:
         """Measure each kernel in real calls, see `compiler_lens.profile`; the recording keeps it.
 
         A model that is compiled already is used as it is; else it is compiled with this lens.
         """
-        from compiler_lens.measure.profile import profile_with
+        from compiler_lens.measure.profile.record import profile_with
+        from compiler_lens.views.measured import Profiled
 
-        if not self._finalizer.alive:
-            raise UsageError("this lens is closed and records nothing more: make a new one")
-        return profile_with(self, model, *inputs, **options)
-
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""
-        target = Path(path)
-        try:
-            target.write_bytes(whole(self._session.journal.contents()))
-        except OSError as error:
-            raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
-        return target
-
-    def close(self) -> None:
-        """Stop recording. What was compiled goes on working, and so does this object as a backend."""
-        self._finalizer()
-
-    def __enter__(self) -> Self:
-        if not self._finalizer.alive:
-            raise UsageError("this lens is closed and records nothing more: make a new one")
-        self._session.everything += 1
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._session.everything -= 1
-        if self._session.everything == 0:
-            self.close()
-
-    def __deepcopy__(self, _memo: Any) -> Self:
-        """A copy of a compiled model is recorded by the same lens."""
-        return self
-
-    def __reduce__(self) -> tuple[Callable[[], Lens], tuple[()]]:
-        """A compiled model may be pickled, as with Inductor. What is loaded compiles, and records nothing."""
-        return _closed_lens, ()
+        self.check_open()
+        recording, file = profile_with(self, model, (inputs, kwargs, calls), training=training, repeats=repeats)
+        return Profiled(recording, recording.profiles[-1], file)
 
     def __repr__(self) -> str:
         state = "recording" if self._finalizer.alive else "closed"
@@ -211,36 +126,159 @@ def _as_typed(path: Path) -> str:
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
-def _warn(message: str) -> None:
-    """One line on the standard error: no warning of Python's, which a filter may raise, as a recorder must not."""
-    import sys
-
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
-        sys.stderr.write(f"compiler_lens: {message}\n")
+# -- measurements
 
 
-def _closed_lens() -> Lens:
-    lens = Lens(progress=False)
-    lens.close()
+def profile(  # noqa: PLR0913 -- all but the first two are said by name
+    model: Callable[..., Any],
+    *inputs: Any,
+    mode: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+    training: bool = False,
+    calls: Any = None,
+    repeats: int | None = None,
+    **kwargs: Any,
+) -> Profiled:
+    """Compile a model, and measure how long each launch of each kernel takes in real calls of it.
+
+        print(compiler_lens.profile(model, x))
+        print(compiler_lens.profile(model, x, mode="reduce-overhead", path="run.clens"))
+
+    What a call may change is afterwards as it was before, see `what_if`; as there, what the process has compiled before
+    is dropped, and compiles again when it is next called. A model that is compiled already is compiled anew, as this
+    asks for; to time it as it is, `Lens.profile` of the lens that it was compiled with.
+
+    Args:
+        mode: of torch.compile.
+        path: where to write the recording with the profile in it; None keeps it in memory.
+        training: run a backward after each call, from `.loss` or the sum of the first result that has a gradient.
+            Without it the model is called without gradients, if it can be.
+        calls: several sets of inputs, `[(args, kwargs), …]`; times are then of one such call on average.
+        repeats: how often to call, for each of the two measurements; by default as often as takes half a second,
+            30 times at most under the profiler.
+
+    Raises:
+        UsageError: the model cannot be called with these inputs, nothing of it is compiled, torch has no such mode, or
+            somebody profiles.
+    """
+    from compiler_lens.measure.profile.record import profile_anew
+    from compiler_lens.views.measured import Profiled
+
+    given = inputs, kwargs, calls
+    recording, file = profile_anew(model, given, mode=mode, path=path, training=training, repeats=repeats)
+    return Profiled(recording, recording.profiles[-1], file)
+
+
+def what_if(
+    model: Callable[..., Any], *inputs: Any, calls: Any = None, training: bool = False, **kwargs: Any
+) -> WhatIfResult:
+    """Try the settings that could matter on a model, and say what each would do to graphs, breaks and recompiles.
+
+        print(compiler_lens.what_if(model, x))
+        print(compiler_lens.what_if(model, calls=[((x,), {}), ((longer,), {})]))
+
+    Nothing is generated: graphs run as Dynamo captured them. One set of inputs is called twice. What a call may
+    change (parameters, buffers, gradients, attributes, random states, inputs) is afterwards as it was before. Not put
+    back: other objects of libraries (iterators, `array.array`, locks), global names that only methods other than
+    `forward` and `__call__` mention, sparse tensors that are changed in place, and what is outside of Python.
+
+    torch keeps compiled code per process and cannot set it aside: what the process has compiled before is dropped,
+    and compiles again when it is next called (quickly, from warm caches). Call this before you train, or beside it.
+
+    Args:
+        calls: several sets of inputs, `[(args, kwargs), …]`: sizes that differ between them are tried as dynamic.
+        training: run a backward after each call, from `.loss` or the sum of the first result that has a gradient.
+
+    Raises:
+        UsageError: the model cannot be called with these inputs, or cannot be tried.
+    """
+    from compiler_lens.measure.what_if.trials import tried
+    from compiler_lens.views.measured import WhatIfResult
+
+    found = tried(model, (inputs, kwargs, calls), training=training)
+    return WhatIfResult(found.trials, found.not_tried, found.calls)
+
+
+def compare_modes(  # noqa: PLR0913 -- each by its name
+    model: Callable[..., Any],
+    *inputs: Any,
+    modes: Iterable[str] | str = MODES,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    calls: Any = None,
+    training: bool = False,
+    phases: Sequence[Phase] | None = None,
+    seconds: float = 2.0,
+    passes: int = 2,
+    seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    each: Callable[[Modes, str], object] | None = None,
+    **kwargs: Any,
+) -> Modes:
+    """Measure a program under modes of torch.compile: time per call, compile time, memory, kernels, error.
+
+        print(compiler_lens.compare_modes(model, x))
+        print(compiler_lens.compare_modes(model, x, modes=("eager", "max-autotune"), training=True))
+
+    Rows are measured one after the other, in a shuffled order, in a cold pass and once more from the caches that it
+    left on disk. Each starts without compiled code and with a cache folder of its own. Parameters, buffers, gradients,
+    inputs, random states, torch's settings and its cache folder are afterwards as they were; compiled code is dropped
+    and compiles again when it is next called, recorded CUDA graphs too.
+
+    Args:
+        modes: rows by torch's names, and "eager".
+        options: further rows by names of your own, each a dict of Inductor's options; "mode" in it is a mode to begin
+            with.
+        calls: several sets of inputs, `[(args, kwargs), …]`; all of them together are then one measured call.
+        training: forward and backward, from `.loss` or the sum of the first result that has a gradient. Without it
+            the model is run without gradients, if it can be.
+        phases: pieces of work that are timed apart, each a `compiler_lens.Phase`, in place of inputs.
+        seconds: to spend on timing each row and phase, all passes together; compiling comes on top.
+        passes: over all rows, two or more: the first compiles with empty caches.
+        seed: of the order of the rows.
+        folder: where to leave a recording of each row's cold compile.
+        each: called with the result so far and a row's name, whenever that row has been measured.
+
+    Raises:
+        UsageError: the model cannot be called with these inputs, or a mode or option has no such name.
+        RecordingFileError: the folder cannot be made.
+    """
+    from compiler_lens.measure.modes.compare import compared
+    from compiler_lens.views.measured import Modes
+
+    def tell(so_far: Compared, name: str) -> None:
+        if each is not None:
+            each(Modes.of(so_far.comparison, so_far.recordings, so_far.diffs), name)
+
+    found = compared(
+        model, (inputs, kwargs, calls), modes=modes, options=options, training=training, phases=phases,
+        seconds=seconds, passes=passes, seed=seed, folder=folder, each=tell,
+    )  # fmt: skip
+    return Modes.of(found.comparison, found.recordings, found.diffs)
+
+
+# -- the lens by name
+#
+# `torch.compile(model, backend="compiler_lens")`: torch loads the entry point once a process and keeps what it got in
+# its own registry; so does `named_lens`.
+
+
+def named_lens() -> Any:
+    """Return the lens of `backend="compiler_lens"`, or None if nobody has used that name yet."""
+    return dynamo.registered_backend(NAME)
+
+
+def __getattr__(name: str) -> Any:
+    if name != NAME:
+        raise AttributeError(name)
+    # A name in a string leaves the user no object to ask: the report at the end names the file, for closer looks.
+    lens = Lens(Path(tempfile.gettempdir()) / f"compiler_lens-{os.getpid()}.clens")
+    atexit.register(_report_at_exit, lens, os.getpid())
     return lens
 
 
-def _open_progress() -> Any:
-    import sys
-
-    from compiler_lens.capture.progress import Progress
-
-    try:
-        is_terminal = sys.stderr is not None and sys.stderr.isatty()
-    except (AttributeError, OSError, ValueError):  # closed, or something else in its place
-        is_terminal = False
-    return Progress(sys.stderr) if is_terminal else None
-
-
-def _close(tap: Tap, session: Session, progress: Any) -> None:
-    try:
-        tap.dismiss(session)
-    finally:
-        session.journal.close()
-        if progress is not None:
-            progress.close()
+def _report_at_exit(lens: Any, pid: int) -> None:
+    if os.getpid() != pid or sys.stderr is None:  # a forked child leaves: the recording is its parent's
+        return
+    with contextlib.suppress(OSError, ValueError):  # the program closed it
+        if lens.recording.compilations:
+            print(lens.report(), file=sys.stderr)  # noqa: T201 -- its only way to speak

@@ -11,8 +11,8 @@ from compiler_lens.decode.fold import READERS
 torch = pytest.importorskip("torch")
 
 import compiler_lens  # noqa: E402
-from compiler_lens.capture import inductor  # noqa: E402
-from compiler_lens.capture.torch_api import compat  # noqa: E402
+from compiler_lens.capture import trace  # noqa: E402
+from compiler_lens.capture.torch_api import settings  # noqa: E402
 
 MODES = ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
@@ -22,7 +22,7 @@ MODES = ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagrap
 def test_inductors_own_wrapper_tells_its_mode_and_the_options_beyond_it(mode: str, options: dict[str, int]) -> None:
     wrapper = torch._TorchCompileInductorWrapper(mode, options, None)
 
-    assert compat.mode_and_options(wrapper) == (mode, options)
+    assert settings.mode_and_options(wrapper) == (mode, options)
 
 
 def test_every_event_that_is_wanted_is_read_and_the_other_way_round() -> None:
@@ -33,11 +33,11 @@ def test_every_event_that_is_wanted_is_read_and_the_other_way_round() -> None:
 
 def test_a_cache_answer_keeps_everything_in_two_parts() -> None:
     parts = ["[abc] gm: <lambda>()", "[def] inductor_config[x]: 1", "[ghi] inductor_config[y]: 2"]
-    meta, text = inductor.cache_answer({"name": "n"}, json.dumps({"key": "k", "components": parts}))
+    meta, text = trace.cache_answer({"name": "n"}, json.dumps({"key": "k", "components": parts}))
 
     assert json.loads(text) == {"key": "k"}
     assert {*meta["key_parts"].split("\n"), *meta["key_settings"].split("\n")} == set(parts)
-    assert inductor.cache_answer({}, "no JSON") == ({}, "no JSON")
+    assert trace.cache_answer({}, "no JSON") == ({}, "no JSON")
 
 
 def test_a_function_that_torch_passes_over_at_every_call_is_told_once() -> None:

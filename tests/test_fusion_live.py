@@ -11,7 +11,7 @@ torch = pytest.importorskip("torch")
 import compiler_lens  # noqa: E402
 from compiler_lens.capture import sidecar  # noqa: E402
 from compiler_lens.capture.tap import ANCHOR  # noqa: E402
-from compiler_lens.capture.torch_api import compat  # noqa: E402
+from compiler_lens.capture.torch_api import structured_trace  # noqa: E402
 from compiler_lens.decode import NO_KERNEL  # noqa: E402
 from compiler_lens.facts.kernels.fusion import unfused  # noqa: E402
 from compiler_lens.facts.kernels.fusion_reasons import Reason  # noqa: E402
@@ -160,7 +160,7 @@ def test_a_compilation_that_fails_between_fusing_and_telling_leaves_no_pairs(mon
     with compiler_lens.Lens(strict=True):
         with pytest.raises(Exception, match="MemoryError"):
             torch.compile(odd)(torch.randn(WIDTH, WIDTH), torch.randn(WIDTH, WIDTH))
-        tap = vars(compat.trace_logger())[ANCHOR]
+        tap = vars(structured_trace.trace_logger())[ANCHOR]
         records = [record for _, record in tap.attribution._latest.values()]
         assert records
         assert not any(record.refused for record in records)

@@ -16,9 +16,8 @@ MAY_IMPORT = {
     "facts": {"recording"},
     "views": {"decode", "facts", "recording", "render"},
     "render": {"decode", "facts", "recording", "views"},
-    "measure": {"capture", "decode", "facts", "lens", "recording", "render", "views"},
+    "measure": {"capture", "decode", "facts", "recording"},
     "lens": {"capture", "decode", "facts", "measure", "recording", "render", "views"},
-    "named": {"capture", "lens"},
 }
 THIRD_PARTY = {
     "torch": {"capture", "measure"},

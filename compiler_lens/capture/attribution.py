@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler_lens.capture.session import Session
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 
 Sessions = tuple[Session, ...]
@@ -22,7 +22,7 @@ Sessions = tuple[Session, ...]
 class FrameRecord:
     """One entry of a frame into the compiler, and what follows from it."""
 
-    __slots__ = ("depth", "facts", "pending", "program", "refused", "run", "sessions", "torch_id")
+    __slots__ = ("depth", "expected", "facts", "pending", "program", "refused", "run", "sessions", "torch_id")
 
     def __init__(self, run: int | None, sessions: Sessions, facts: Mapping[str, Any]) -> None:
         self.run = run
@@ -31,6 +31,7 @@ class FrameRecord:
         self.torch_id: TorchId | None = None  # until its CompileContext is seen
         self.pending: list[Event] = []  # facts of the graph being compiled, for its sidecar
         self.refused: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = {}  # pairs not fused, until all are known
+        self.expected: set[str] = set()  # names of records of torch that must come with it
         self.program = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
         self.depth = 0  # of Inductor's post-grad passes, which call themselves
 
@@ -79,7 +80,7 @@ class Attribution:
         frames = self.local.frames
         begins = bool(frames) and frames[-1].torch_id is None
         record = frames[-1] if begins else FrameRecord(next(self._runs), sessions, {})
-        record.torch_id = compat.torch_id(context)
+        record.torch_id = dynamo.torch_id(context)
         self._records[context] = record
         self._latest[str(context.compile_id)] = record.torch_id, record
         return record, begins

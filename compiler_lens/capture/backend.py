@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import inductor
 
 
 class Delegates:
@@ -21,7 +21,7 @@ class Delegates:
         for known, wrapper in self._wrappers:
             if known == key:
                 return wrapper
-        wrapper = compat.inductor_wrapper(mode, options, name)
+        wrapper = inductor.inductor_wrapper(mode, options, name)
         self._wrappers.append((key, wrapper))
         return wrapper
 

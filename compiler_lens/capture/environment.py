@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from typing import Any
 
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import settings
 
 _PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
 
@@ -29,7 +29,7 @@ def describe_environment(dynamic: bool | None = None) -> dict[str, Any]:
         "argv": [str(word)[:300] for word in sys.argv[:50]],
         "pid": os.getpid(),
         "rank": _rank(),
-        "config": compat.config_lines(dynamic),
+        "config": settings.config_lines(dynamic),
         "versions": versions,
     }
 

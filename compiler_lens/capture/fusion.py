@@ -1,7 +1,6 @@
 """What Inductor's scheduler made one kernel of, what that reads and writes, and which neighbours it left apart.
 
-Read once for each scheduler, after its last decision, from what torch has computed already: nothing here asks torch
-for anything that it counts (`estimate_flops`) or that it would keep for a later decision.
+Read once for each scheduler, after its last decision.
 """
 
 from __future__ import annotations
@@ -9,14 +8,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
-from math import prod
 from typing import Any
 
-from compiler_lens.decode import NO_KERNEL
+from compiler_lens.capture.torch_api.scheduler import FusedNode, Sizes, fused_node, real_names
 
-Sizes = dict[str, int]
 Pair = tuple[int, int]  # of positions in the scheduler's order, the smaller first
 Told = Mapping[tuple[str, str], tuple[str, tuple[Any, ...]]]  # what WhyNoFuse said, by the two names, the latest last
 
@@ -26,39 +22,16 @@ _END_OF_OP = re.compile(r"op\d+(?=_|$)")
 _REASON_LIMIT = 300
 
 
-@dataclass(slots=True)
-class _Final:
-    """A node of the scheduler's, after fusion."""
-
-    ops: list[str]
-    kind: str
-    reads: Sizes  # bytes by the scheduler's name of a buffer, which changes when it is mutated
-    writes: Sizes
-    uses: dict[str, None]  # all that it reads, whatever is known of it
-    owned: dict[str, None]  # what it defines
-    starts: Mapping[str, frozenset[str]] = field(default_factory=dict)  # where in a buffer it begins to read
-    joined: Sizes = field(default_factory=dict)  # parts of what it reads, each written by a kernel of its own: a cat
-
-    @property
-    def has_kernel(self) -> bool:
-        return self.kind not in NO_KERNEL
-
-
 def describe(nodes: Sequence[Any], told: Told, outputs: Iterable[str]) -> dict[str, Any]:
-    """What a `lens.fusion` event tells of one scheduler: its nodes, and pairs that share memory and stayed apart."""
-    finals = [_final(node) for node in nodes]
+    """Return the meta of a `lens.fusion` event: a scheduler's nodes, and pairs that share memory and stayed apart."""
+    finals = [fused_node(node) for node in nodes]
     _move_outputs(finals)
     _move_parts(finals)
-    names = _real_names(nodes)
+    names = real_names(nodes)
     return {
         "nodes": [[f.ops, f.kind, _rows(f.reads, names), _rows(f.writes, names)] for f in finals],
         "refusals": _refusals(finals, told, frozenset(outputs), names),
     }
-
-
-def _real_names(nodes: Sequence[Any]) -> Mapping[str, str]:
-    # A buffer that is mutated in place gets a name of its own for each state; the output code knows the first.
-    return dict(nodes[0].scheduler.mutation_real_name) if nodes else {}
 
 
 def _rows(sizes: Sizes, names: Mapping[str, str]) -> list[tuple[str, int | None]]:
@@ -69,60 +42,9 @@ def _rows(sizes: Sizes, names: Mapping[str, str]) -> list[tuple[str, int | None]
     return [(name, size or None) for name, size in found.items()]
 
 
-def _final(node: Any) -> _Final:
-    kind = type(node).__name__
-    kind = type(node.node).__name__ if kind == "ExternKernelSchedulerNode" else kind
-    ops = [part.get_name() for part in node.get_nodes()]
-    owned = dict.fromkeys(node.get_buffer_names())
-    writes = {dep.name: dep for dep in node.read_writes.writes}
-    # A WeakDep orders two nodes, and moves nothing.
-    reads = [dep for dep in node.read_writes.reads if type(dep).__name__ != "WeakDep" and dep.name not in writes]
-    uses = dict.fromkeys(dep.name for dep in reads)
-    if kind in NO_KERNEL:  # torch does not count these
-        return _Final(ops, kind, {}, {name: _bytes(dep) for name, dep in writes.items()}, uses, owned)
-    sizes: Mapping[str, int] = node.get_read_write_buffer_accesses(include_reads=True, include_writes=True)
-    touched, starts = _touched(node, reads)
-    # Of each input of a template torch counts no more elements than its result has.
-    whole = touched if node.is_template() else sizes
-    read = {name: min(filter(None, (whole.get(name), touched.get(name))), default=0) for name in uses}
-    return _Final(ops, kind, read, {name: sizes[name] for name in writes if name in sizes}, uses, owned, starts)
-
-
-def _touched(node: Any, reads: Iterable[Any]) -> tuple[Sizes, Mapping[str, frozenset[str]]]:
-    """What is read of each buffer: bytes, of which torch counts all for a fused node, and the offsets of the reads."""
-    sizes: Sizes = defaultdict(int)
-    starts: dict[str, set[str]] = defaultdict(set)
-    is_call = type(node).__name__ == "ExternKernelSchedulerNode"
-    parts = list(filter(None, map(_view, node.node.inputs)) if is_call else map(_read, reads))
-    for name, size, start in dict.fromkeys(parts) if node.is_template() else parts:  # x @ x.T reads x once
-        sizes[name] += size
-        starts[name].add(start)
-    return sizes, {name: frozenset(each) for name, each in starts.items()}
-
-
-def _view(view: Any) -> tuple[str, int, str] | None:
-    try:
-        size = [int(n) if str(n).isdigit() else 0 for n in view.get_size()]  # 0: symbolic, or empty
-        return view.get_name(), prod(size) * int(view.get_dtype().itemsize), str(view.get_layout().offset)
-    except (AttributeError, NotImplementedError):  # a list, a generator's state, a tuple that another call returned
-        return None
-
-
-def _read(dep: Any) -> tuple[str, int, str]:
-    start = dep.index.as_coeff_Add()[0] if type(dep).__name__ == "MemoryDep" else 0  # a StarDep is of all of it
-    return dep.name, _bytes(dep), str(start)
-
-
-def _bytes(dep: Any) -> int:
-    try:
-        return int(dep.numbytes_hint())
-    except KeyError:  # a name that is no buffer; Scheduler.get_dep_size_hint() passes over it too
-        return 0
-
-
-def _move_outputs(finals: Iterable[_Final]) -> None:
+def _move_outputs(finals: Iterable[FusedNode]) -> None:
     # What a library's call writes is the parts of the tuple that it returns: nodes of their own, without a kernel.
-    makers: dict[str, _Final] = {}
+    makers: dict[str, FusedNode] = {}
     for final in finals:
         if final.kind != "MultiOutput":
             makers.update(dict.fromkeys(final.owned, final))
@@ -135,7 +57,7 @@ def _move_outputs(finals: Iterable[_Final]) -> None:
         final.owned, final.uses = {}, {}
 
 
-def _move_parts(finals: Sequence[_Final]) -> None:
+def _move_parts(finals: Sequence[FusedNode]) -> None:
     # What reads a concatenation reads its parts: the kernels of these write into it, and no kernel joins them.
     sizes = {name: size for final in finals for name, size in final.writes.items() if final.has_kernel}
     readers = _readers(finals)
@@ -149,7 +71,7 @@ def _move_parts(finals: Sequence[_Final]) -> None:
 # -- neighbours that were left apart
 
 
-def _refusals(finals: Sequence[_Final], told: Told, outputs: frozenset[str], names: Mapping[str, str]) -> list[Any]:
+def _refusals(finals: Sequence[FusedNode], told: Told, outputs: frozenset[str], names: Mapping[str, str]) -> list[Any]:
     said = _last_words(finals, told)
     readers = _readers(finals)
     pairs = {**dict.fromkeys(_producers_and_consumers(finals, readers)), **dict.fromkeys(_neighbours(readers, finals))}
@@ -162,7 +84,7 @@ def _refusals(finals: Sequence[_Final], told: Told, outputs: frozenset[str], nam
     return rows
 
 
-def _last_words(finals: Sequence[_Final], told: Told) -> dict[Pair, str]:
+def _last_words(finals: Sequence[FusedNode], told: Told) -> dict[Pair, str]:
     """torch's reason for each pair: the last on the two as they ended, else the last on what became a part of them."""
     at = {op: number for number, final in enumerate(finals) for op in final.ops}
     whole = {"_".join(final.ops) for final in finals}
@@ -192,7 +114,7 @@ def _formatted(reason: str, arguments: tuple[Any, ...]) -> str:
         return reason[:_REASON_LIMIT]
 
 
-def _readers(finals: Iterable[_Final]) -> Mapping[str, list[int]]:
+def _readers(finals: Iterable[FusedNode]) -> Mapping[str, list[int]]:
     found: dict[str, list[int]] = defaultdict(list)
     for number, final in enumerate(finals):
         for name in final.uses:
@@ -200,7 +122,7 @@ def _readers(finals: Iterable[_Final]) -> Mapping[str, list[int]]:
     return found
 
 
-def _producers_and_consumers(finals: Sequence[_Final], readers: Mapping[str, list[int]]) -> Iterator[Pair]:
+def _producers_and_consumers(finals: Sequence[FusedNode], readers: Mapping[str, list[int]]) -> Iterator[Pair]:
     makers = {name: number for number, final in enumerate(finals) if final.has_kernel for name in final.owned}
     for number, final in enumerate(finals):
         yield from ((makers[name], number) for name in final.joined if makers.get(name, number) < number)
@@ -208,13 +130,13 @@ def _producers_and_consumers(finals: Sequence[_Final], readers: Mapping[str, lis
             yield from ((number, reader) for reader in readers.get(name, ()) if finals[reader].has_kernel)
 
 
-def _neighbours(readers: Mapping[str, list[int]], finals: Sequence[_Final]) -> Iterator[Pair]:
+def _neighbours(readers: Mapping[str, list[int]], finals: Sequence[FusedNode]) -> Iterator[Pair]:
     # Readers of one buffer, each with the next one only: all pairs of n readers would be n squared.
     for numbers in readers.values():
         yield from pairwise([number for number in numbers if finals[number].has_kernel])
 
 
-def _shared(first: _Final, second: _Final, is_only_for_one: Callable[[str], bool]) -> Sizes:
+def _shared(first: FusedNode, second: FusedNode, is_only_for_one: Callable[[str], bool]) -> Sizes:
     """What one kernel in place of the two would not move: it keeps what it made, and reads once what both read."""
     found: Sizes = {name: 2 * size for name, size in second.joined.items() if name in first.writes}
     for name in second.reads.keys() & (first.reads.keys() | first.writes.keys()):
@@ -226,7 +148,7 @@ def _shared(first: _Final, second: _Final, is_only_for_one: Callable[[str], bool
     return dict(sorted(found.items()))
 
 
-def _overlap(first: _Final, second: _Final, name: str) -> bool:
+def _overlap(first: FusedNode, second: FusedNode, name: str) -> bool:
     """Whether two readers read the same of a buffer: of what begins elsewhere only the larger may hold the other."""
     one, other = first.starts.get(name, frozenset()), second.starts.get(name, frozenset())
     larger = one if first.reads[name] > second.reads[name] else other

@@ -1,4 +1,4 @@
-"""What each hook round a function of torch's observes: frames and graphs. Inductor's are in `hooks_inductor`.
+"""What each hook round a function of torch observes: frames and graphs. Inductor's are in `hooks_inductor`.
 
 The tables at the end say which are put in together.
 """
@@ -9,24 +9,23 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from compiler_lens.capture import graphs, sources
+from compiler_lens.capture import sources
 from compiler_lens.capture.hooks_inductor import CODEGEN_HOOKS, post_compile
 from compiler_lens.capture.patches import Function, Hook, as_if_it_were, observe_after, observe_before
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.session import owner_of
+from compiler_lens.capture.tap import Tap
+from compiler_lens.capture.torch_api import aotautograd, dynamo, graphs, inductor, settings
+from compiler_lens.capture.torch_api.places import Arguments
 from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.ids import GraphStage
 from compiler_lens.recording.resume_names import plain_function
 
-if TYPE_CHECKING:
-    from compiler_lens.capture.session import Session
-    from compiler_lens.capture.tap import Tap
-
 # -- frames
 
 
-def _frame_hook(tap: Tap, original: Function) -> Function:
+def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
     @functools.wraps(original)
     def hooked(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         record = None
@@ -35,21 +34,28 @@ def _frame_hook(tap: Tap, original: Function) -> Function:
 
         def enter() -> None:
             nonlocal record
-            backend = compat.innermost_backend(self)
-            compiler = getattr(backend, "compiler_fn", backend)
-            facts = _frame_facts(frame, backend, compiler)
-            record = tap.enter(facts, owner_of(compiler), is_inductor=_is_inductor(backend, compiler))
+            backend = dynamo.innermost_backend(self)
+            owner = owner_of(dynamo.compiler_of(backend))
+            facts = _frame_facts(frame, backend, is_ours=owner is not None)
+            record = tap.enter(facts, owner)
+            if record.sessions:  # Dynamo's own for those whose module was half imported when the lens opened
+                is_inductor = "inductor" in dynamo.backend_name(backend) or owner is not None
+                tap.install((*DYNAMO_HOOKS, *INDUCTOR_HOOKS) if is_inductor else DYNAMO_HOOKS)
             tap.safely("names", lambda: facts.update(_names(frame)))  # apart: a frame without a name is a frame
+
+        def leave(meta: Callable[[], Mapping[str, Any]]) -> None:
+            if record is not None:
+                tap.safely("frame", lambda: tap.leave(record, meta()))
 
         try:
             if tap.sessions:  # else somebody wrapped this hook, and it could not be taken out
                 tap.safely("frame", enter)
             result = original(self, frame, *args, **kwargs)
         except BaseException as error:
-            _leave(tap, record, functools.partial(_frame_error, error))
+            leave(functools.partial(_frame_error, error))
             raise
         else:
-            _leave(tap, record, functools.partial(_frame_result, frame.f_code.co_filename, result))
+            leave(functools.partial(_frame_result, frame.f_code.co_filename, result))
             return result
         finally:
             del frames[around:]
@@ -57,18 +63,12 @@ def _frame_hook(tap: Tap, original: Function) -> Function:
     return as_if_it_were(hooked, original)
 
 
-def _leave(tap: Tap, record: Any, meta: Callable[[], Mapping[str, Any]]) -> None:
-    if record is not None:
-        tap.safely("frame", lambda: tap.leave(record, meta()))
-
-
 def _frame_error(error: BaseException) -> dict[str, Any]:
     return {"result": "error", "reason": f"{type(error).__name__}: {error}"[:2000]}
 
 
 def _frame_result(file: str, result: Any) -> dict[str, Any]:
-    has_code = getattr(result, "guarded_code", None) is not None
-    reason = getattr(result, "skip_reason", None) or ""  # 2.11 has none
+    has_code, reason = dynamo.frame_result(result)
     is_no_news = reason in _NO_NEWS or (reason == _NO_TENSORS and not sources.is_kept(file))
     return {"result": "code" if has_code else "none", "reason": "" if is_no_news else reason}
 
@@ -79,27 +79,14 @@ _NO_NEWS = frozenset(("frame is in the Dynamo skipfiles list", "frame has alread
 _NO_TENSORS = "no tensor-related objects found in frame"
 
 
-def owner_of(compiler: Any) -> Session | None:
-    """The session of a lens that is somebody's backend; None for any other backend."""
-    from compiler_lens.capture.session import Session
-
-    session = getattr(compiler, "_session", None)
-    return session if isinstance(session, Session) else None
-
-
-def _is_inductor(backend: Any, compiler: Any) -> bool:
-    name = getattr(backend, "compiler_name", "")
-    return name == "inductor" or hasattr(compiler, "_session") or "inductor" in str(name)
-
-
-def _frame_facts(frame: Any, backend: Any, compiler: Any) -> dict[str, Any]:
+def _frame_facts(frame: Any, backend: Any, *, is_ours: bool) -> dict[str, Any]:
     code = frame.f_code
-    mode, options = compat.mode_and_options(backend)
+    mode, options = settings.mode_and_options(backend)
     return {
         "function": code.co_name,
         "file": code.co_filename,
         "line": code.co_firstlineno,
-        "backend": "inductor" if owner_of(compiler) else _backend_name(backend, compiler),
+        "backend": "inductor" if is_ours else dynamo.backend_name(backend),
         "mode": mode,
         "options": {str(key): repr(value)[:200] for key, value in options.items()},
         "dynamic": getattr(backend, "dynamic", None),
@@ -107,15 +94,12 @@ def _frame_facts(frame: Any, backend: Any, compiler: Any) -> dict[str, Any]:
 
 
 def _names(frame: Any) -> dict[str, Any]:
-    """What the author calls it."""
-    return {"module": _module_name(frame), "receiver": _receiver_name(frame), **sources.definition(frame)}
-
-
-def _module_name(frame: Any) -> str:
-    """The class of the module whose frame it is."""
-    name = _receiver_name(frame) or "self"
+    """What the author calls it: the class of the module whose frame it is, its object, the function."""
+    receiver = _receiver_name(frame)
+    name = receiver or "self"
     is_there = name in frame.f_code.co_varnames + frame.f_code.co_freevars
-    return compat.module_class(frame.f_locals.get(name)) if is_there else ""
+    module = dynamo.module_class(frame.f_locals.get(name)) if is_there else ""
+    return {"module": module, "receiver": receiver, **sources.definition(frame)}
 
 
 def _receiver_name(frame: Any) -> str:
@@ -130,11 +114,6 @@ def _receiver_name(frame: Any) -> str:
         if theirs is not None and theirs.co_varnames[: min(theirs.co_argcount, 1)] == (name,):
             return str(name)
     return ""
-
-
-def _backend_name(backend: Any, compiler: Any) -> str:
-    name = getattr(backend, "compiler_name", None) or getattr(compiler, "__name__", None) or type(compiler).__name__
-    return str(name)[:100]
 
 
 # -- graphs
@@ -153,49 +132,42 @@ def _note_graph(tap: Tap, stage: GraphStage, graph_module: Any, *, with_stacks: 
         record.pending.append(event)
 
 
-def _dynamo_graph(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any) -> None:
-        graph_module = kwargs["gm"] if "gm" in kwargs else args[1]
-        _note_graph(tap, GraphStage.DYNAMO, graph_module, with_stacks=True)
-        tap.here().program = graphs.fingerprint(graph_module)
-        _hook_inductor_if_there(tap)
-
-    return observe_before("Dynamo graph", tap.safely, observe)(original)
-
-
 def _hook_inductor_if_there(tap: Tap) -> None:
     # A backend of somebody's own may call Inductor in the end: its name does not tell.
-    if tap.here().sessions and compat.POST_GRAD.module in sys.modules:
+    if tap.here().sessions and inductor.POST_GRAD.module in sys.modules:
         tap.install(INDUCTOR_HOOKS)
 
 
-def _joint_graph(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any) -> None:
-        _note_graph(tap, GraphStage.AOT_JOINT, args[0])
-        _hook_inductor_if_there(tap)
-
-    return observe_after("AOT joint graph", tap.safely, observe)(original)
-
-
-def _training_graphs(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any) -> None:
-        _note_graph(tap, GraphStage.AOT_FORWARD, args[0])
-        _note_graph(tap, GraphStage.AOT_BACKWARD, args[1])
-
-    return observe_after("AOT graphs", tap.safely, observe)(original)
+def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
+    tap.expect("dynamo_output_graph")
+    _note_graph(tap, GraphStage.DYNAMO, graph_module, with_stacks=True)
+    tap.here().program = graphs.fingerprint(graph_module)
+    _hook_inductor_if_there(tap)
 
 
-def _inference_graph(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], _kwargs: dict[str, Any], _result: Any) -> None:
-        _note_graph(tap, GraphStage.AOT_INFERENCE, args[0])
-        _hook_inductor_if_there(tap)
+def _joint_graph(tap: Tap, _result: Any, graph_module: Any, aot_config: Any) -> None:
+    if aotautograd.sends_records(aot_config):
+        tap.expect("aot_joint_graph")
+    _note_graph(tap, GraphStage.AOT_JOINT, graph_module)
+    _hook_inductor_if_there(tap)
 
-    return observe_after("AOT graph", tap.safely, observe)(original)
+
+def _training_graphs(tap: Tap, _result: Any, forward: Any, backward: Any, aot_config: Any) -> None:
+    if aotautograd.sends_records(aot_config):
+        tap.expect("aot_forward_graph", "aot_backward_graph")
+    _note_graph(tap, GraphStage.AOT_FORWARD, forward)
+    _note_graph(tap, GraphStage.AOT_BACKWARD, backward)
 
 
-def _post_grad_graph(tap: Tap, original: Function) -> Function:
-    def observe(args: tuple[Any, ...], kwargs: dict[str, Any], _result: Any) -> None:
-        graph_module = kwargs["gm"] if "gm" in kwargs else args[0]
+def _inference_graph(tap: Tap, _result: Any, graph_module: Any, aot_config: Any) -> None:
+    if aotautograd.sends_records(aot_config):
+        tap.expect("aot_inference_graph")
+    _note_graph(tap, GraphStage.AOT_INFERENCE, graph_module)
+    _hook_inductor_if_there(tap)
+
+
+def _post_grad_graph(tap: Tap, arguments: Arguments, original: Function) -> Function:
+    def observe(graph_module: Any) -> None:
         part = "backward" if graphs.is_backward(graph_module) else "forward"
         _note_graph(tap, GraphStage.POST_GRAD, graph_module, part=part)
         tap.install(CODEGEN_HOOKS)  # code generation comes next, and imports these modules
@@ -209,30 +181,27 @@ def _post_grad_graph(tap: Tap, original: Function) -> Function:
             record = tap.here()
             record.depth += 1  # it calls itself for subgraphs
 
-        def leave() -> None:
-            if record is not None:
-                record.depth -= 1
-
         tap.safely("post-grad graph", enter)
         try:
             result = original(*args, **kwargs)
         finally:
-            leave()
+            if record is not None:
+                record.depth -= 1
         if record is not None and record.depth == 0:
-            tap.safely("post-grad graph", lambda: observe(args, kwargs, result))
+            tap.safely("post-grad graph", lambda: observe(*arguments.of(args, kwargs)))
         return result
 
     return hooked
 
 
 DYNAMO_HOOKS = (
-    Hook(compat.FRAME, _frame_hook),
-    Hook(compat.DYNAMO_GRAPH, _dynamo_graph),
-    Hook(compat.JOINT_GRAPH, _joint_graph),
-    Hook(compat.TRAINING_GRAPHS, _training_graphs),
-    Hook(compat.INFERENCE_GRAPH, _inference_graph),
+    Hook(dynamo.FRAME, _frame),
+    Hook(dynamo.DYNAMO_GRAPH, observe_before("Dynamo graph", _dynamo_graph)),
+    Hook(aotautograd.JOINT_GRAPH, observe_after("AOT joint graph", _joint_graph)),
+    Hook(aotautograd.TRAINING_GRAPHS, observe_after("AOT graphs", _training_graphs)),
+    Hook(aotautograd.INFERENCE_GRAPH, observe_after("AOT graph", _inference_graph)),
 )
 INDUCTOR_HOOKS = (
-    Hook(compat.POST_GRAD, _post_grad_graph),
-    Hook(compat.POST_COMPILE, post_compile),
+    Hook(inductor.POST_GRAD, _post_grad_graph),
+    Hook(inductor.POST_COMPILE, post_compile),
 )

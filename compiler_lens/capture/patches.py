@@ -1,4 +1,4 @@
-"""Hooks round functions of torch's: put in, taken out, and never in the way.
+"""Hooks round functions of torch: put in, taken out, and never in the way.
 
 The original runs exactly once and outside of our own error handling: whatever goes wrong in an observer,
 the user's call does not see it.
@@ -10,16 +10,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from compiler_lens.capture.tap import Tap
-    from compiler_lens.capture.torch_api.compat import Place
+from compiler_lens.capture.torch_api.places import Arguments, Place
 
-# Called with a hook's name and a function: runs the function, keeps its errors from the user.
-Safely = Callable[[str, Callable[[], object]], None]
 Function = Callable[..., Any]
-Observer = Callable[[tuple[Any, ...], dict[str, Any], Any], None]
+# From the tap, how to read the arguments of a call, and torch's function: the function that goes in its place.
+Make = Callable[[Any, Arguments, Function], Function]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +24,13 @@ class Hook:
     """A place in torch, and how to wrap what is there."""
 
     place: Place
-    make: Callable[[Tap, Function], Function]
+    make: Make
 
 
 class Patch:
-    """One function of torch's, replaced while somebody records."""
+    """One function of torch, replaced while somebody records."""
 
-    def __init__(self, holder: Any, attribute: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    def __init__(self, holder: Any, attribute: str, make: Callable[[Function], Function]) -> None:
         self._holder = holder
         self._attribute = attribute
         self._original = inspect.getattr_static(holder, attribute)
@@ -49,14 +46,14 @@ class Patch:
             setattr(self._holder, self._attribute, self._original)
 
 
-def observe_after(name: str, safely: Safely, observer: Observer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A hook that looks at a call once it has returned."""
+def observe_after(name: str, observer: Callable[..., None]) -> Make:
+    """Return a hook that looks at a call once it has returned: `observer(tap, result, *what the place reads)`."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(tap: Any, arguments: Arguments, original: Function) -> Function:
         @functools.wraps(original)
         def hooked(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            safely(name, lambda: observer(args, kwargs, result))
+            tap.safely(name, lambda: observer(tap, result, *arguments.of(args, kwargs)))
             return result
 
         return hooked
@@ -64,13 +61,13 @@ def observe_after(name: str, safely: Safely, observer: Observer) -> Callable[[Ca
     return make
 
 
-def observe_before(name: str, safely: Safely, observer: Observer) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A hook that looks at a call's arguments before the call changes them."""
+def observe_before(name: str, observer: Callable[..., None]) -> Make:
+    """Return a hook that looks at a call before it changes its arguments: `observer(tap, *what the place reads)`."""
 
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+    def make(tap: Any, arguments: Arguments, original: Function) -> Function:
         @functools.wraps(original)
         def hooked(*args: Any, **kwargs: Any) -> Any:
-            safely(name, lambda: observer(args, kwargs, None))
+            tap.safely(name, lambda: observer(tap, *arguments.of(args, kwargs)))
             return original(*args, **kwargs)
 
         return hooked

@@ -69,3 +69,9 @@ class Session:
         if fact not in self._said:
             self._said.add(fact)
             self.take(Event("lens.unavailable", time.time(), meta={"fact": fact, "reason": reason}))
+
+
+def owner_of(backend: Any) -> Session | None:
+    """Return the session of a lens that is somebody's backend; None for any other backend."""
+    session = getattr(backend, "_session", None)
+    return session if isinstance(session, Session) else None

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import inductor
 from compiler_lens.recording.errors import LensError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter, parse_journal
@@ -25,7 +25,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 def cache_key(compiled: Any) -> str | None:
     """The key of a compiled graph's entry in the FX graph cache; None where it is in no cache."""
-    key = compat.fx_cache_key(compiled)
+    key = inductor.fx_cache_key(compiled)
     return key if isinstance(key, str) and _KEY.fullmatch(key) else None
 
 
@@ -62,4 +62,4 @@ def read(key: str) -> tuple[Event, ...] | None:
 
 
 def _path(key: str) -> Path:
-    return Path(compat.cache_folder()) / FOLDER / f"{key}.jsonl"
+    return Path(inductor.cache_folder()) / FOLDER / f"{key}.jsonl"

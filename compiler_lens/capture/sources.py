@@ -12,7 +12,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.resume_names import resumed
 
@@ -39,7 +39,7 @@ def source_event(file: str) -> Event | None:
 
 def is_kept(file: str) -> bool:
     """Whether a file may be somebody's model: not torch's, not ours, not the standard library's."""
-    if not file or file.startswith(("<eval_with_key>", "<frozen", compat.torch_folder() + os.sep, _OURS)):
+    if not file or file.startswith(("<eval_with_key>", "<frozen", dynamo.torch_folder() + os.sep, _OURS)):
         return False
     inside = file.removeprefix(sysconfig.get_path("stdlib"))
     return inside == file or any(package in inside for package in _PACKAGES)
@@ -59,7 +59,7 @@ def definition(frame: Any) -> dict[str, Any]:
 
 def _module_forward(frame: Any) -> FunctionType | None:
     """For torch's wrapper around a module, and for decorators around its forward: that forward as it was written."""
-    module = compat.wrapped_module(frame)
+    module = dynamo.wrapped_module(frame)
     chain = _forwards(module if module is not None else _receiver(frame))
     is_forward = module is not None or any(function.__code__ is frame.f_code for function in chain)
     return chain[-1] if chain and is_forward else None
@@ -76,7 +76,7 @@ def _receiver(frame: Any) -> Any:
 
 def _forwards(module: Any) -> list[FunctionType]:
     """A module's forward and what its decorators wrap, innermost last. Looks it up without running the user's code."""
-    if not compat.module_class(module):
+    if not dynamo.module_class(module):
         return []
     return decorated(inspect.getattr_static(module, "forward", None))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import structured_trace
 from compiler_lens.capture.trace import TraceHandler, WantedOnly
 
 # As _init_logs() in torch/_logging/_internal.py sets them. logging.config.dictConfig() disables loggers that it does
@@ -23,13 +23,13 @@ class Subscription:
     @property
     def is_whole(self) -> bool:
         """Whether records arrive: nobody has cleared the logger or changed its settings since."""
-        logger = compat.trace_logger()
+        logger = structured_trace.trace_logger()
         is_there = isinstance(logger.handlers, WantedOnly) and self._handler in logger.handlers
         return is_there and all(getattr(logger, k) == v for k, v in _SETTINGS.items())
 
     def take(self) -> None:
         """Have records arrive. May be called again at any time."""
-        logger = compat.trace_logger()
+        logger = structured_trace.trace_logger()
         for name, value in _SETTINGS.items():
             if getattr(logger, name) != value:
                 self._before[name] = getattr(logger, name)
@@ -39,11 +39,11 @@ class Subscription:
             logger.isEnabledFor = self._is_enabled_for  # type: ignore[method-assign]
         others = [handler for handler in logger.handlers if handler is not self._handler]
         # First of all: LazyTraceHandler removes itself while the list is walked, and the next one is passed over.
-        logger.handlers = WantedOnly([self._handler, *others], self._handler, compat.trace_structured_code())
+        logger.handlers = WantedOnly([self._handler, *others], self._handler, structured_trace.trace_structured_code())
 
     def give_back(self) -> None:
         """Leave the logger as it was found, but for what others have changed since."""
-        logger = compat.trace_logger()
+        logger = structured_trace.trace_logger()
         logger.handlers = [handler for handler in logger.handlers if handler is not self._handler]
         if vars(logger).get("isEnabledFor") == self._is_enabled_for:
             del logger.isEnabledFor
@@ -54,4 +54,4 @@ class Subscription:
 
     @staticmethod
     def _is_enabled_for(level: int) -> bool:
-        return level >= compat.trace_logger().level
+        return level >= structured_trace.trace_logger().level

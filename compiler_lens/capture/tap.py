@@ -14,20 +14,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from compiler_lens.capture import inductor
+from compiler_lens.capture import expected
 from compiler_lens.capture.attribution import Attribution, FrameRecord
 from compiler_lens.capture.environment import describe_environment
-from compiler_lens.capture.hooks import DYNAMO_HOOKS, INDUCTOR_HOOKS, owner_of
 from compiler_lens.capture.patches import Hook, Patch
-from compiler_lens.capture.session import Session
+from compiler_lens.capture.session import Session, owner_of
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.subscription import Subscription
-from compiler_lens.capture.torch_api import compat
-from compiler_lens.capture.trace import TraceHandler
+from compiler_lens.capture.torch_api import cudagraphs, dynamo, structured_trace
+from compiler_lens.capture.torch_api.places import Arguments, NotOfferedError, Place
+from compiler_lens.capture.trace import TraceHandler, cache_answer
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
 
-_LATER = object()  # not None: nobody has looked yet whether this torch has the place
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
 _CHANGED = "somebody changed torch's trace logger: what was compiled just before may be missing"
 
@@ -69,15 +68,16 @@ class Tap(TraceHandler):
         self.cache_keys: dict[tuple[int | None, bool], str] = {}  # of a run's forward (or inference) and backward
         self.seconds = 0.0  # spent in our own code while others compiled
         self._is_done = False
-        self._patches: dict[compat.Place, Patch | None] = {}
+        self._heard: set[str] = set()  # names of all records that ever came
+        self._patches: dict[Place, Patch | str] = {}  # or why this torch has no such place
         self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
         self._subscription = Subscription(self)
         self._skip_filter = _SkipFilter(self)
 
     # -- opening and closing
 
-    def serve(self, session: Session) -> bool:
-        """Begin to serve a session; False if the last one has just left, and with it this tap."""
+    def serve(self, session: Session, hooks: tuple[Hook, ...]) -> bool:
+        """Begin to serve a session, and put hooks in; False if the last one has just left, and with it this tap."""
         with self._lock:
             if self._is_done:
                 return False
@@ -86,8 +86,8 @@ class Tap(TraceHandler):
         for where, step in (
             ("file names", lambda: session.take(_file_names())),
             ("trace", self._listen),
-            ("registry", lambda: compat.register_lenses(lambda backend: owner_of(backend) is not None)),
-            ("hooks", lambda: self.install(DYNAMO_HOOKS)),
+            ("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None)),
+            ("hooks", lambda: self.install(hooks)),
         ):
             self.safely(where, step)
         self.seconds = before  # opening imports much of torch, and no compilation waits for it
@@ -102,22 +102,22 @@ class Tap(TraceHandler):
             if self.sessions or self._is_done:
                 return
             self._is_done = True
-            undo = [patch.undo for patch in reversed(self._patches.values()) if patch is not None]
+            undo = [patch.undo for patch in reversed(self._patches.values()) if isinstance(patch, Patch)]
             self._patches.clear()
-            for step in (self._silence, compat.forget_lenses, *undo):
+            for step in (self._silence, dynamo.forget_lenses, *undo):
                 with contextlib.suppress(Exception):  # what cannot be undone must not keep the rest
                     step()
             # Last: whoever opens a lens meanwhile waits for this one to be gone, and finds torch as it was.
-            vars(compat.trace_logger()).pop(ANCHOR, None)
+            vars(structured_trace.trace_logger()).pop(ANCHOR, None)
 
     def _listen(self) -> None:
         with self._lock:
             if not self._is_done:
-                compat.cudagraph_logger().addFilter(self._skip_filter)
+                cudagraphs.cudagraph_logger().addFilter(self._skip_filter)
                 self._subscription.take()
 
     def _silence(self) -> None:
-        compat.cudagraph_logger().removeFilter(self._skip_filter)
+        cudagraphs.cudagraph_logger().removeFilter(self._skip_filter)
         self._subscription.give_back()
 
     def _stay_subscribed(self) -> None:
@@ -134,20 +134,23 @@ class Tap(TraceHandler):
         start = time.perf_counter()
         missing = [hook for hook in hooks if hook.place not in self._patches and not hook.place.is_being_imported]
         # All imports before the first hook: a module that takes a function by name must take torch's own.
-        found = [(hook, hook.place.resolve()) for hook in missing]
+        found = [(hook, _found(hook.place)) for hook in missing]
         self.local.import_seconds += time.perf_counter() - start
         for hook, place in found:
-            self._put_in(hook, place)
-        lacking = [hook.place for hook in hooks if self._patches.get(hook.place, _LATER) is None]
-        for lack in () if self._is_done else lacking:
-            for session in self.sessions:
-                session.unavailable(lack.fact, f"this torch has no {lack.module}.{lack.name}")
-
-    def _put_in(self, hook: Hook, found: tuple[Any, str] | None) -> None:
-        with self._lock:
-            if self._is_done or hook.place in self._patches:  # closed, or another thread's meanwhile
-                return
-            self._patches[hook.place] = Patch(*found, functools.partial(hook.make, self)) if found else None
+            with self._lock:
+                if self._is_done or hook.place in self._patches:  # closed, or another thread's meanwhile
+                    continue
+                if isinstance(place, str):
+                    self._patches[hook.place] = place
+                else:
+                    holder, attribute, arguments = place
+                    make = functools.partial(hook.make, self, arguments)
+                    self._patches[hook.place] = Patch(holder, attribute, make)
+        for hook in hooks:
+            reason = self._patches.get(hook.place)
+            if isinstance(reason, str):
+                for session in self.sessions:
+                    session.unavailable(hook.place.fact, reason)
 
     # -- frames
 
@@ -166,27 +169,41 @@ class Tap(TraceHandler):
     def _recorders(self, owner: Session | None = None) -> tuple[Session, ...]:
         return tuple(s for s in self._hearers() if s is owner or s is self.local.alone or s.everything)
 
-    def enter(self, facts: Mapping[str, Any], owner: Session | None, *, is_inductor: bool) -> FrameRecord:
+    def enter(self, facts: Mapping[str, Any], owner: Session | None) -> FrameRecord:
         """A frame enters the compiler."""
         self._stay_subscribed()
         self.here()  # the compilation around it, if any, must not take this frame for its own
-        sessions = self._recorders(owner)
-        record = self.attribution.enter(sessions, facts)
-        if sessions:  # Dynamo's own for those whose module was half imported when the lens opened
-            self.install((*DYNAMO_HOOKS, *INDUCTOR_HOOKS) if is_inductor else DYNAMO_HOOKS)
-        return record
+        return self.attribution.enter(self._recorders(owner), facts)
 
     def leave(self, record: FrameRecord, meta: Mapping[str, Any]) -> None:
         """A frame leaves the compiler."""
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
         record.refused = {}
         now = time.time()
+        if meta.get("result") == "code":
+            record.expected.update(expected.OF_A_FRAME)
+            if self.local.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
+                record.expected.update(expected.OF_AN_OUTERMOST_FRAME)
+            self.notice_missing(record)
         if record.torch_id is not None:
             self._give(record.sessions, Event("lens.frame_end", now, record.run, record.torch_id, meta=meta))
         elif meta.get("reason"):
             event = Event("lens.frame_skipped", now, record.run, meta={**record.facts, **meta})
             self._give(tuple(s for s in record.sessions if s.is_news(event)), event)
         self._stay_subscribed()
+
+    # -- records that must come
+
+    def expect(self, *names: str) -> None:
+        """Have the compilation under way wait for records that torch sends with what a hook has just seen."""
+        self.here().expected.update(names)
+
+    def notice_missing(self, record: FrameRecord) -> None:
+        """Say which of the expected records this torch never sends: none has ever come, though we were listening."""
+        if self._subscription.is_whole:
+            for name in sorted(record.expected - self._heard):
+                for session in record.sessions:
+                    session.unavailable(expected.FACTS[name], f"this torch sent no record {name}")
 
     # -- events
 
@@ -222,11 +239,12 @@ class Tap(TraceHandler):
         self.safely(name, lambda: self._note_record(name, meta, text))
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
+        self._heard.add(name)
         if name == "str":
             self.note(name, {"text": meta[0], "id": meta[1]}, None)
         else:
             if text is not None and name.startswith("fx_graph_cache_"):
-                meta, text = inductor.cache_answer(meta, text)
+                meta, text = cache_answer(meta, text)
             event = self.note(name, meta, text)
             if name in STACKED:
                 self.tell_sources(files_named(text))
@@ -235,11 +253,11 @@ class Tap(TraceHandler):
 
     def note(self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False) -> Event:
         """Record something that happens now, for the sessions whose compilation is under way."""
-        context = compat.compile_context()
+        context = dynamo.compile_context()
         record = self._record(context)
         run, torch_id, attempt = None, NO_ID, 0
         if context is not None:
-            run, torch_id, attempt = record.run, compat.torch_id(context), context.attempt
+            run, torch_id, attempt = record.run, dynamo.torch_id(context), context.attempt
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
         # Interned file names are told once a process, whoever compiles; nobody knows whose CUDA graph runs.
         is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
@@ -261,7 +279,7 @@ class Tap(TraceHandler):
 
     def here(self) -> FrameRecord:
         """The record of what happens now. Without sessions nobody keeps it, and hooks need not collect it."""
-        return self._record(compat.compile_context())
+        return self._record(dynamo.compile_context())
 
     def _record(self, context: Any) -> FrameRecord:
         if context is None:
@@ -280,7 +298,7 @@ class Tap(TraceHandler):
         return record
 
     def _all_seeing(self) -> tuple[Session, ...]:
-        if self._patches.get(compat.FRAME) is None:  # nobody tells whose frame it is
+        if not isinstance(self._patches.get(dynamo.FRAME), Patch):  # nobody tells whose frame it is
             return self._hearers()
         return self._recorders()
 
@@ -291,7 +309,7 @@ class Tap(TraceHandler):
 
 
 def _file_names() -> Event:
-    files = {str(number): name for name, number in compat.interned_files().items()}
+    files = {str(number): name for name, number in structured_trace.interned_files().items()}
     return Event("lens.files", time.time(), meta={"files": files})
 
 
@@ -302,12 +320,19 @@ def _words(error: Exception) -> str:
         return "(it cannot be printed)"
 
 
-def open_tap(session: Session) -> Tap:
-    """Subscribe a session to torch."""
+def _found(place: Place) -> tuple[Any, str, Arguments] | str:
+    try:
+        return place.find()
+    except NotOfferedError as lack:
+        return str(lack)
+
+
+def open_tap(session: Session, hooks: tuple[Hook, ...]) -> Tap:
+    """Subscribe a session to torch, through the process's tap; the hooks are those to put in at once."""
     while True:
-        tap: Tap = vars(compat.trace_logger()).setdefault(ANCHOR, Tap())
+        tap: Tap = vars(structured_trace.trace_logger()).setdefault(ANCHOR, Tap())
         try:
-            if tap.serve(session):
+            if tap.serve(session, hooks):
                 return tap
         except BaseException:
             tap.dismiss(session)

@@ -7,11 +7,13 @@ what we want and nothing else.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from compiler_lens.capture.torch_api import structured_trace
 from compiler_lens.decode import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
 from compiler_lens.recording.resume_names import is_bytecode
@@ -69,7 +71,7 @@ class WantedOnly(list[logging.Handler]):
             # The partitioner asks too, and renders extra graphs on failure if anybody listens.
             return False
         try:
-            name, timed = _asked(frame.f_locals)
+            name, timed = structured_trace.requested(frame.f_locals)
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become
             return True
         if name == "chromium_event":
@@ -83,16 +85,16 @@ class WantedOnly(list[logging.Handler]):
         return handler is not self._ours and getattr(handler, "root_dir", handler) is not None
 
 
-def _asked(parameters: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """Which event a call of trace_structured() is about, from its parameters; a timed one's begin or end itself.
+def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any], str]:
+    """Return an FX graph cache event with the parts of its key taken out of the text, into texts of their own.
 
-    The payload of a timed event is a dict: taking it here spares its JSON, its hash and a log record, a hundred
-    times a frame.
+    They are 70 kB a graph, of which the settings are the same in every compilation: apart, the journal keeps them once.
     """
-    name = parameters["name"]
-    if name == "artifact":
-        return parameters["metadata_fn"]()["name"], None
-    if name != "chromium_event":
-        return name, None
-    event = parameters["payload_fn"]()
-    return name, {key: event[key] for key in ("name", "ph", "ts")} if event["ph"] in ("B", "E") else None
+    try:
+        answer = json.loads(text)
+        parts: list[str] = answer.pop("components")
+        settings = "\n".join(part for part in parts if "] inductor_config[" in part[:90])
+        others = "\n".join(part for part in parts if "] inductor_config[" not in part[:90])
+    except (ValueError, KeyError, TypeError):
+        return meta, text
+    return {**meta, "key_settings": settings, "key_parts": others}, json.dumps(answer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 import traceback
@@ -12,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import compiler_lens
 from compiler_lens.recording.errors import UsageError
 
 # What the help of a command says of it.
@@ -61,14 +61,11 @@ def target(text: str, command: str) -> Target:
     return Target(path, name)
 
 
-def measuring(command: str, module: str, function: str) -> Callable[..., Any]:
-    """A function that runs models, for a command. Raises `UsageError` where there is no torch."""
-    try:
-        return getattr(importlib.import_module(module), function)  # type: ignore[no-any-return]
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise UsageError(f"{command} runs the model: it needs torch in this Python") from error
+def measuring(command: str, name: str) -> Callable[..., Any]:
+    """Return a public function that runs models, for a command. Raises `UsageError` where there is no torch."""
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError(f"{command} runs the model: it needs torch in this Python")
+    return getattr(compiler_lens, name)  # type: ignore[no-any-return]
 
 
 def _factory(file: Path, name: str) -> Callable[[], Any]:

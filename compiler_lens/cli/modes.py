@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace, wanted: Target, options: dict[str, dict[str, Any]]) -> str:
-    compare = measuring("modes", "compiler_lens.measure.modes.compare", "compare_modes")
+    compare = measuring("modes", "compare_modes")
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make(takes_phases=True)
         modes = {} if args.modes is None else {"modes": _names(args.modes)}

@@ -88,7 +88,7 @@ def _quiet_profiler() -> Iterator[None]:
 def _text(args: argparse.Namespace, wanted: Target) -> str:
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make()
-        result = measuring("profile", "compiler_lens.measure.profile", "profile")(
+        result = measuring("profile", "profile")(
             made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training, repeats=args.repeats
         )
     if args.output and not result.path:

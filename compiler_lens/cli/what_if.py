@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
 def _text(args: argparse.Namespace, wanted: Target) -> str:
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make()
-        what_if = measuring("what-if", "compiler_lens.measure.what_if", "what_if")
+        what_if = measuring("what-if", "what_if")
         result = what_if(made.model, calls=made.calls * (1 if made.several else 2), training=args.training)
     return str(result.to_json() + "\n" if args.json else result.report(**_look(args)))
 

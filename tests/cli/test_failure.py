@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "gold"))
 
 import sample_recordings as samples
 
+from compiler_lens import lens
 from compiler_lens.cli import main, run
 from compiler_lens.decode import recording_file
-from compiler_lens.measure import what_if
 from compiler_lens.render import console
 from compiler_lens.views import json
 
@@ -35,7 +35,7 @@ def fail(*_, **__):
 def broken(monkeypatch, tmp_path):
     """Everything fails that finds or shows something."""
     monkeypatch.setattr(recording_file, "open_recording", lambda path: samples.broken())
-    for module, name in ((console, "report"), (console, "view"), (json, "to_json"), (what_if, "what_if")):
+    for module, name in ((console, "report"), (console, "view"), (json, "to_json"), (lens, "what_if")):
         monkeypatch.setattr(module, name, fail)
     (tmp_path / "model_to_fail.py").write_text("def make(): return print, ()")
     return ["what-if", f"{tmp_path / 'model_to_fail.py'}:make"]

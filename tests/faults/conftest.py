@@ -13,24 +13,26 @@ import torch._dynamo
 from torch._dynamo.backends import registry
 
 import compiler_lens
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture import hooks, hooks_inductor
+from compiler_lens.capture.torch_api import cudagraphs, dynamo, structured_trace
+from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import parse_journal
 
 
-def places() -> list[compat.Place]:
-    """Every function of torch's that a hook is for."""
-    values = list(vars(compat).values())
-    return [p for v in values for p in (v if isinstance(v, tuple) else (v,)) if isinstance(p, compat.Place)]
+def places() -> list[Place]:
+    """Every function of torch that a hook is for."""
+    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks_inductor.RUNTIME_HOOKS
+    return [hook.place for table in tables for hook in table]
 
 
 def state_of_torch() -> dict[str, Any]:
     """All that a lens touches, to be compared by identity."""
-    found: dict[str, Any] = {"registered": compat._EVERY_LENS in registry._COMPILER_FNS}
+    found: dict[str, Any] = {"registered": dynamo._EVERY_LENS in registry._COMPILER_FNS}
     for place in places():
         resolved = place.resolve()
         found[f"{place.module}.{place.name}"] = resolved and inspect.getattr_static(*resolved)
-    for logger in (compat.trace_logger(), compat.cudagraph_logger()):
+    for logger in (structured_trace.trace_logger(), cudagraphs.cudagraph_logger()):
         settings = {key: vars(logger)[key] for key in ("level", "propagate", "disabled")}
         settings["isEnabledFor"] = getattr(vars(logger).get("isEnabledFor"), "__module__", None)
         # A LazyTraceHandler without a folder takes itself off at its first record, whoever listens.

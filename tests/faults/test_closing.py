@@ -17,8 +17,9 @@ from torch import Tensor, nn
 from torch._dynamo import convert_frame
 from torch._dynamo.backends.debugging import aot_eager
 
-from compiler_lens import Lens, named
-from compiler_lens.capture.torch_api import compat
+from compiler_lens import Lens
+from compiler_lens import lens as door
+from compiler_lens.capture.torch_api import dynamo, structured_trace
 from compiler_lens.recording.event import Event
 
 X = torch.ones(4)
@@ -163,7 +164,7 @@ def test_somebody_who_wrapped_our_hook_is_not_undone_and_nothing_comes_back(
     try:
         so_far = events(lens)
         run(first)
-        handlers = compat.trace_logger().handlers
+        handlers = structured_trace.trace_logger().handlers
         assert not any(type(h).__module__.startswith("compiler_lens") for h in handlers)
     finally:
         convert_frame.CatchErrorsWrapper.__call__ = original
@@ -189,7 +190,7 @@ def test_any_standard_error_will_do(
 
 
 def backend_of(model: Any) -> Any:
-    return compat.innermost_backend(model.dynamo_ctx.callback).compiler_fn
+    return dynamo.innermost_backend(model.dynamo_ctx.callback).compiler_fn
 
 
 def test_a_copy_of_a_compiled_model_is_recorded_by_the_same_lens(functions: Functions) -> None:
@@ -220,7 +221,7 @@ LEAVES = """
 import inspect, json, sys
 import torch
 import compiler_lens
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture import hooks, hooks_inductor
 
 def doubled(x):
     return x.sin() * 2
@@ -235,8 +236,9 @@ kept = lens.__enter__()
 if how == "closed":
     lens.close()
     assert lens.recording.kernels[0].nodes
-    for place in [p for v in vars(compat).values() for p in (v if isinstance(v, tuple) else (v,))]:
-        if isinstance(place, compat.Place) and place.module in sys.modules:
+    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks_inductor.RUNTIME_HOOKS
+    for place in [hook.place for table in tables for hook in table]:
+        if place.module in sys.modules:
             found = inspect.getattr_static(*place.resolve())
             found = getattr(found, "__func__", found)
             assert not hasattr(found, "__wrapped__") or "compiler_lens" not in str(found.__globals__["__name__"]), place
@@ -266,12 +268,12 @@ def test_a_program_leaves_without_a_word_of_ours(how: str, tmp_path: Path) -> No
 NAMED = """
 import os, sys
 import torch
-from compiler_lens import named
+from compiler_lens import lens as door
 
 def doubled(x):
     return x.sin() * 2
 
-lens = named.compiler_lens  # as torch's entry point loads it
+lens = door.compiler_lens  # as torch's entry point loads it
 lens._delegates.wrapper = lambda *_args: torch._dynamo.lookup_backend("aot_eager")
 torch.compile(doubled, backend=lens)(torch.ones(3))
 if os.fork() == 0:
@@ -296,4 +298,4 @@ def test_the_report_of_a_lens_by_name_needs_no_standard_error(
     file = (tmp_path / "err").open("w")
     file.close()
     monkeypatch.setattr(sys, "stderr", None if stderr == "none" else file)
-    named._report_at_exit(lens, os.getpid())
+    door._report_at_exit(lens, os.getpid())

@@ -13,7 +13,7 @@ import torch
 
 import compiler_lens
 from compiler_lens import Lens
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import inductor
 
 X = torch.ones(4)
 Functions = Callable[[Lens], list[str]]
@@ -147,7 +147,7 @@ def test_the_file_emptied_underneath(tmp_path: Path) -> None:
 
 
 def test_a_cache_folder_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compat, "cache_folder", lambda: "/proc/nowhere")
+    monkeypatch.setattr(inductor, "cache_folder", lambda: "/proc/nowhere")
     lens = Lens()
     result = torch.compile(first, backend=lens, options={"profile_bandwidth_regex": "unwritable"})(X)
     lens.close()

@@ -11,9 +11,9 @@ import torch._inductor.config
 
 import compiler_lens
 from compiler_lens import CaptureError, Lens
-from compiler_lens.capture import attribution, graphs, hooks, hooks_inductor, inductor, patches, sidecar, tap
+from compiler_lens.capture import attribution, hooks, hooks_inductor, patches, sidecar, tap
 from compiler_lens.capture.session import Session
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import cudagraphs, dynamo, graphs, inductor, places, structured_trace
 from compiler_lens.decode import fold
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter
@@ -66,9 +66,9 @@ IN_DYNAMO = [
     (hooks, "_frame_facts"),
     (hooks, "_frame_result"),
     (graphs, "node_facts"),
-    (compat, "innermost_backend"),
-    (compat, "compile_context"),
-    (compat, "torch_id"),
+    (dynamo, "innermost_backend"),
+    (dynamo, "compile_context"),
+    (dynamo, "torch_id"),
     (tap, "describe_environment"),
     (attribution.Attribution, "of"),
     (attribution.Attribution, "enter"),
@@ -77,16 +77,16 @@ IN_DYNAMO = [
     (tap.Tap, "note"),
     (tap.Tap, "install"),
     (tap.Tap, "_listen"),
-    (compat, "register_lenses"),
-    (compat, "interned_files"),
+    (dynamo, "register_lenses"),
+    (structured_trace, "interned_files"),
     (JournalWriter, "append"),
 ]
 IN_INDUCTOR = [
     (graphs, "is_backward"),
-    (inductor, "part_of"),
-    (inductor, "cudagraph_state"),
+    (inductor, "direction_of"),
+    (cudagraphs, "outcome"),
     (inductor, "kernel_origins"),
-    (compat, "graph_lowering"),
+    (inductor, "graph_lowering"),
     (sidecar, "cache_key"),
     (sidecar, "write"),
 ]
@@ -140,7 +140,7 @@ def test_an_error_in_inductors_hooks_is_a_problem_or_raised_in_strict_mode(
 def test_facts_that_cannot_be_kept_beside_the_cache_leave_nothing_behind(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compat, "cache_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(inductor, "cache_folder", lambda: str(tmp_path))
     monkeypatch.setattr(sidecar.Path, "replace", boom)
     with pytest.raises(ZeroDivisionError):
         sidecar.write("some-cache-key", (Event("lens.node_facts", 0.0),))
@@ -217,10 +217,10 @@ def test_what_a_listener_does_is_no_concern_of_the_user(monkeypatch: pytest.Monk
 
 def holder_of(table: str) -> ModuleType:
     """Where a table of hooks is read from."""
-    return {"CODEGEN_HOOKS": hooks, "RUNTIME_HOOKS": hooks_inductor}.get(table, tap)
+    return hooks_inductor if table == "RUNTIME_HOOKS" else hooks
 
 
-def without(monkeypatch: pytest.MonkeyPatch, table: str, missing: set[compat.Place]) -> None:
+def without(monkeypatch: pytest.MonkeyPatch, table: str, missing: set[places.Place]) -> None:
     """A torch that has none of these functions."""
     holder = holder_of(table)
     altered = tuple(
@@ -262,13 +262,13 @@ def test_a_torch_without_any_hooked_function_still_tells_what_its_trace_does(mon
 
 
 def test_a_module_that_cannot_be_imported_is_a_missing_function(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compat.importlib, "import_module", boom)
+    monkeypatch.setattr(places.importlib, "import_module", boom)
 
-    assert compat.FRAME.resolve() is None
+    assert dynamo.FRAME.resolve() is None
 
 
 def test_a_torch_without_a_trace_function_is_recorded_by_its_hooks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compat, "trace_structured_code", boom)
+    monkeypatch.setattr(structured_trace, "trace_structured_code", boom)
     with Lens() as lens:
         result = torch.compile(double_sine, backend="eager")(X)
 

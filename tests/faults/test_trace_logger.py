@@ -14,7 +14,7 @@ from torch._logging import _internal
 
 from compiler_lens import Lens, load
 from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import compat
+from compiler_lens.capture.torch_api import structured_trace
 from compiler_lens.recording.event import Event
 
 X = torch.ones(4)
@@ -50,7 +50,7 @@ class Collector(logging.Handler):
 @pytest.fixture
 def logger() -> Iterator[logging.Logger]:
     """The logger, put back by hand: here others change it."""
-    logger = compat.trace_logger()
+    logger = structured_trace.trace_logger()
     before = logger.level, logger.propagate, logger.disabled, list(logger.handlers)
     yield logger
     logger.setLevel(before[0])
@@ -157,7 +157,7 @@ def _loggers() -> list[tuple[str, logging.Logger]]:
 
 def listened_to(*, with_lens: bool, before: bool) -> tuple[list[str], Lens | None]:
     torch._dynamo.reset()
-    logger, collector = compat.trace_logger(), Collector()
+    logger, collector = structured_trace.trace_logger(), Collector()
     if before:
         logger.addHandler(collector)
     lens = Lens(strict=True) if with_lens else None
@@ -188,13 +188,13 @@ def trace_log(folder: Path, *, with_lens: bool) -> tuple[list[Any], Lens | None]
     torch._dynamo.reset()
     handler = _internal.LazyTraceHandler(str(folder))
     handler.setFormatter(_internal.TorchLogsFormatter(trace=True))
-    compat.trace_logger().addHandler(handler)
+    structured_trace.trace_logger().addHandler(handler)
     lens = Lens(strict=True) if with_lens else None
     try:
         with lens or torch.no_grad():
             run(first)
     finally:
-        compat.trace_logger().removeHandler(handler)
+        structured_trace.trace_logger().removeHandler(handler)
         handler.close()
     (file,) = folder.iterdir()
     return [json.loads(line.partition("] ")[2]) for line in file.read_text().splitlines() if line[:1] == "V"], lens
@@ -222,7 +222,7 @@ def _stacks(records: list[Any]) -> list[Any]:
 
 def test_records_of_another_shape_do_not_disturb() -> None:
     with Lens() as lens:
-        logger = compat.trace_logger()
+        logger = structured_trace.trace_logger()
         logger.debug("hello")
         logger.debug("", extra={"metadata": None})
         logger.debug("", extra={"metadata": {"artifact": None}})

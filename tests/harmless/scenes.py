@@ -114,7 +114,7 @@ def by_name(folders: Folders) -> tuple[list[float], int, bool]:
     """`backend="compiler_lens"`: what a function returns, the compilations recorded, and whether it is one lens."""
     import torch
 
-    from compiler_lens.named import named_lens
+    from compiler_lens.lens import named_lens
 
     _use(folders, "name")
     result = torch.compile(lambda x: x + 1, backend="compiler_lens")(torch.arange(3.0))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from compiler_lens.measure.trial import as_written
+from compiler_lens.capture.torch_api.dynamo import as_written
 
 
 def double(x: torch.Tensor) -> torch.Tensor:

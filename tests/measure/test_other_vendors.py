@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from compiler_lens.measure.profile_session import seconds_of
-from compiler_lens.measure.settings import kept_settings
+from compiler_lens.measure.profile.profiler import seconds_of
+from compiler_lens.measure.sandbox.settings import kept_settings
 
 
 class Vendor(SimpleNamespace):

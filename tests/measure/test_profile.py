@@ -13,17 +13,17 @@ from torch import nn
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.cli import profile as cli_profile
-from compiler_lens.measure import profile_figures, profile_session, profile_waits
 from compiler_lens.measure.calls import Call
-from compiler_lens.measure.ceilings import best_of, device_name, product_notes
-from compiler_lens.measure.profile import Profiled
-from compiler_lens.measure.profile_run import Run
-from compiler_lens.measure.profile_session import kernels_named, traced
-from compiler_lens.measure.profile_waits import Timed, timed_calls, wait_notes
-from compiler_lens.measure.restoring_state import restoring_state
-from compiler_lens.measure.trial import Program
+from compiler_lens.measure.profile import figures, profiler, waits
+from compiler_lens.measure.profile.ceilings import best_of, device_name, product_notes
+from compiler_lens.measure.profile.profiler import kernels_named, traced
+from compiler_lens.measure.profile.run import Run
+from compiler_lens.measure.profile.waits import Timed, timed_calls, wait_notes
+from compiler_lens.measure.program import Program
+from compiler_lens.measure.sandbox.restoring import restoring_state
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Ceilings, Direction, KernelKind, ProfileNote, Recording, Remark, Trust
+from compiler_lens.views.measured import Profiled
 
 Write = Callable[[str], Path]
 CPU = torch.device("cpu")
@@ -33,7 +33,7 @@ SHORT = Ceilings("a CPU", 1e10, {"f32": 1e11}, 1.0)
 @pytest.fixture
 def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take seconds to measure."""
-    monkeypatch.setattr(profile_figures, "measure_ceilings", lambda device, dtypes: SHORT)
+    monkeypatch.setattr(figures, "measure_ceilings", lambda device, dtypes: SHORT)
 
 
 class Net(nn.Module):
@@ -113,29 +113,29 @@ def test_calls_that_wait_for_a_processor_are_made_again_and_said(monkeypatch: py
     rounds = iter(
         [Timed([0.15] * 5, [0.25] * 5), Timed([0.12] * 5, [0.25, 0.25, 0.25, 1.0, 1.0]), Timed([0.13] * 5, [0.1] * 5)]
     )
-    monkeypatch.setattr(profile_waits, "_PAUSE", 0.0)
-    monkeypatch.setattr(profile_waits, "_watched", lambda *_: next(rounds))
+    monkeypatch.setattr(waits, "_PAUSE", 0.0)
+    monkeypatch.setattr(waits, "_watched", lambda *_: next(rounds))
     found = timed_calls(lambda: None, 5, CPU)
     assert found.seconds == [0.12] * 5, "the quietest of three"
     assert not list(rounds)
     assert list(wait_notes(found, found.seconds)) == [ProfileNote(Remark.KEPT_WAITING, number=0.25)]
     quiet, uneven = Timed([7e-5] * 5, [1.0] * 5), Timed([7e-5, *[0.15] * 4], [1.0] * 5)
-    monkeypatch.setattr(profile_waits, "_watched", lambda *_: quiet)
+    monkeypatch.setattr(waits, "_watched", lambda *_: quiet)
     assert timed_calls(lambda: None, 5, CPU) is quiet
     assert not list(wait_notes(quiet, quiet.seconds))
     rounds = iter([uneven, quiet])
-    monkeypatch.setattr(profile_waits, "_watched", lambda *_: next(rounds))
+    monkeypatch.setattr(waits, "_watched", lambda *_: next(rounds))
     assert timed_calls(lambda: None, 5, CPU) is quiet
     assert {note.remark for note in wait_notes(uneven, uneven.seconds)} == {Remark.UNEVEN}
 
 
 def test_a_call_that_sleeps_does_not_wait_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only who was taken off it does: what a program waits for by itself is its own time."""
-    monkeypatch.setattr(profile_waits, "_switches", lambda: 0)
-    assert not profile_waits._watched(lambda: profile_waits.time.sleep(0.001), 3).is_held_up
+    monkeypatch.setattr(waits, "_switches", lambda: 0)
+    assert not waits._watched(lambda: waits.time.sleep(0.001), 3).is_held_up
     taken_off = iter(range(9))
-    monkeypatch.setattr(profile_waits, "_switches", lambda: next(taken_off))
-    assert profile_waits._watched(lambda: profile_waits.time.sleep(0.01), 3).is_held_up
+    monkeypatch.setattr(waits, "_switches", lambda: next(taken_off))
+    assert waits._watched(lambda: waits.time.sleep(0.01), 3).is_held_up
 
 
 def test_a_cpu_with_one_thread_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def test_no_kernel_stays_wrapped(profiled: tuple[Profiled, Path]) -> None:
 
     held = [value for module in PyCodeCache.modules for value in vars(module).values()]
     assert held
-    assert not any(isinstance(value, profile_session._Named) for value in held)
+    assert not any(isinstance(value, profiler._Named) for value in held)
 
 
 def test_kernels_are_unwrapped_after_an_error_too(profiled: tuple[Profiled, Path]) -> None:
@@ -235,7 +235,7 @@ def test_a_profile_leaves_what_torch_counts_and_has_learned_of_sizes() -> None:
 @pytest.mark.usefixtures("_no_ceilings")
 def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Timed([1e-3, 1e-3, 1e-2] * 2)
-    monkeypatch.setattr(profile_figures, "timed_calls", lambda *_: told)
+    monkeypatch.setattr(figures, "timed_calls", lambda *_: told)
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
     with torch.no_grad():
         result = compiler_lens.profile(_product, calls=calls, repeats=2)
@@ -407,7 +407,7 @@ def test_an_error_while_profiling_leaves_all_as_it_was(monkeypatch: pytest.Monke
     model.weight.grad = torch.ones(4)
     compiled = torch.compile(model, backend="eager")
     before = snapshot(model, x)
-    monkeypatch.setattr(profile_figures, "warm_up", lambda lens, run: (run(), failing())[1])
+    monkeypatch.setattr(figures, "warm_up", lambda lens, run: (run(), failing())[1])
     with compiler_lens.Lens(progress=False) as lens, pytest.raises(RuntimeError, match="stop"):
         lens.profile(compiled, x, training=True)
     assert compare(before, snapshot(model, x)) == []

@@ -12,10 +12,10 @@ import pytest
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.running_order import running_order
-from compiler_lens.measure.profile_match import Matched, Sample, match
-from compiler_lens.measure.profile_plans import with_keys
-from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
-from compiler_lens.measure.profile_trace import Op, Ran, Range, Trace, read_trace
+from compiler_lens.measure.profile.match import Matched, Sample, match
+from compiler_lens.measure.profile.plans import with_keys
+from compiler_lens.measure.profile.times import launch_times, median_and_spread, other_times
+from compiler_lens.measure.profile.trace import Op, Ran, Range, Trace, read_trace
 from compiler_lens.recording.ids import CodeId, LaunchId
 from compiler_lens.recording.model import (
     CompileId,

@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import compiler_lens
-from compiler_lens.measure.restoring_state import Kept, restoring_state
-from compiler_lens.measure.settings import kept_settings
-from compiler_lens.measure.state import State
+from compiler_lens.measure.sandbox.restoring import Kept, restoring_state
+from compiler_lens.measure.sandbox.settings import kept_settings
+from compiler_lens.measure.sandbox.state import State
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import compiler_lens
+from compiler_lens.capture.torch_api.settings import has_setting
 from compiler_lens.facts.measured.what_if import Trial, WhatIf
-from compiler_lens.measure.changes import CHANGES
-from compiler_lens.measure.trial import has_setting
+from compiler_lens.measure.what_if.changes import CHANGES
 
 Find = Callable[[WhatIf, str], Trial]
 

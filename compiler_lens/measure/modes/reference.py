@@ -7,10 +7,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
+from compiler_lens.capture.torch_api.tensors import TorchDispatchMode
 from compiler_lens.facts.measured.modes import Deviation
-from compiler_lens.measure.trial import leaves
+from compiler_lens.measure.program import leaves
 
 Results = list[torch.Tensor]
 

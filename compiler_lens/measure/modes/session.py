@@ -9,26 +9,36 @@ import random
 import re
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from compiler_lens.facts.measured.modes import Deviation, Row, Timing, compiled_of
-from compiler_lens.measure.modes.clean import as_is, caches_in, clean, compile_first, no_active_lens, recorded
+from compiler_lens.capture.recorder import recorded
+from compiler_lens.capture.torch_api.settings import caches_in
+from compiler_lens.facts.measured.modes import Comparison, Deviation, Row, Timing, compiled_of
+from compiler_lens.measure.modes.clean import as_is, clean, compile_first, no_active_lens
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
 from compiler_lens.measure.modes.differences import differences, with_sameness
 from compiler_lens.measure.modes.phases import Phase
 from compiler_lens.measure.modes.reference import Doubles, Results, depends_on_chance, deviation, gradients, kept, widen
-from compiler_lens.measure.modes.result import Modes
 from compiler_lens.measure.modes.wanted import Wanted
-from compiler_lens.measure.restoring_state import Kept
-from compiler_lens.measure.settings import quiet
-from compiler_lens.measure.trial import cause
+from compiler_lens.measure.program import cause, placed
+from compiler_lens.measure.sandbox.restoring import Kept
+from compiler_lens.measure.sandbox.settings import quiet
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison with the recordings of its cold compiles, by row, and each compiled row's diff against default."""
+
+    comparison: Comparison
+    recordings: Mapping[str, Recording]
+    diffs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +92,7 @@ class Session:
         self._rows = {one.name: Row(one.name, one.told) for one in wanted}
         self._recordings: dict[str, Recording] = {}
 
-    def result(self, passes: int, each: Callable[[Modes, str], object] | None) -> Modes:
+    def result(self, passes: int, each: Callable[[Compared, str], object]) -> Compared:
         """Measure all rows in as many passes, and say after each row what is known by then."""
         with _silent():
             self._prepare()
@@ -93,13 +103,12 @@ class Session:
             for wanted in shuffled:
                 if not self._rows[wanted.name].failure:
                     self._measure(wanted, is_cold=number == 0)
-                    if each is not None:
-                        each(self._so_far(), wanted.name)
+                    each(Compared(self._so_far(), dict(self._recordings)), wanted.name)
         found, diffs = self._so_far(), differences(self._recordings)
-        return replace(found, rows=with_sameness(found.rows, diffs), diffs=diffs)
+        return Compared(replace(found, rows=with_sameness(found.rows, diffs)), self._recordings, diffs)
 
-    def _so_far(self) -> Modes:
-        return Modes(
+    def _so_far(self) -> Comparison:
+        return Comparison(
             rows=tuple(self._rows.values()),
             phases=tuple(phase.name for phase in self._work.phases),
             device=_device_name(self._bench.clock.device),
@@ -110,7 +119,6 @@ class Session:
             seed=self._seed,
             calls=self._work.calls,
             notes=tuple(self._notes),
-            recordings=dict(self._recordings),
         )
 
     # -- before the first row
@@ -148,8 +156,7 @@ class Session:
             raise
         except Exception as error:
             message, line = cause(error)
-            at = f" ({line.file}:{line.line})" if line else ""
-            raise UsageError(f"the model fails without torch.compile, too: {message}{at}") from error
+            raise UsageError(placed(f"the model fails without torch.compile, too: {message}", line)) from error
 
     def _in_double(self, eager: list[Results]) -> tuple[list[Results], str]:
         """What the results should be, and of which run that is."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
+from compiler_lens.capture.torch_api import settings
 from compiler_lens.facts.measured.modes import DEFAULT, EAGER
 from compiler_lens.facts.program.select import nearest
+from compiler_lens.measure.program import known_mode
 from compiler_lens.recording.errors import UsageError
-
-MODES = (EAGER, DEFAULT, "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,16 @@ class Wanted:
             return function
         if not self.options:
             return torch.compile(function, dynamic=dynamic, mode=self.mode)
-        base: Any = torch._inductor.list_mode_options(self.mode) if self.mode else {}  # noqa: SLF001 -- documented
+        base = settings.mode_options(self.mode) if self.mode else {}
         return torch.compile(function, dynamic=dynamic, options={**base, **self.options})
 
 
 def wanted_rows(modes: Iterable[str] | str, options: Mapping[str, Mapping[str, Any]] | None) -> tuple[Wanted, ...]:
-    """The rows that a user asked for. Raises `UsageError` for names that torch does not have."""
+    """Return the rows that a user asked for. Raises `UsageError` for names that torch does not have."""
     names = [modes] if isinstance(modes, str) else list(modes)
-    rows = [_of_mode(name) for name in dict.fromkeys(names)]
+    rows = [
+        Wanted(name, None if name in {EAGER, DEFAULT} else known_mode(name, EAGER)) for name in dict.fromkeys(names)
+    ]
     rows += [_of_options(name, values) for name, values in (options or {}).items()]
     known = [row.name for row in rows]
     if twice := [name for name in options or {} if known.count(name) > 1]:
@@ -57,24 +59,10 @@ def wanted_rows(modes: Iterable[str] | str, options: Mapping[str, Mapping[str, A
     return tuple(rows)
 
 
-def _of_mode(name: str) -> Wanted:
-    if name == EAGER:
-        return Wanted(EAGER)
-    return Wanted(name, None if name == DEFAULT else known_mode(name, EAGER))
-
-
-def known_mode(name: Any, *others: str) -> str:
-    """A mode of torch.compile's. Raises `UsageError` for any other, with those that there are."""
-    known: Any = torch._inductor.list_mode_options()  # noqa: SLF001 -- documented
-    if name not in known:
-        raise UsageError(f"torch.compile has no mode {name}: it has {', '.join((*others, *known))}")
-    return str(name)
-
-
 def _of_options(name: str, values: Any) -> Wanted:
     if not isinstance(values, Mapping):
         raise UsageError(f"the options of {name} are a dict of Inductor's options, not {type(values).__name__}")
-    known = dict.fromkeys(torch._inductor.list_options())  # noqa: SLF001 -- documented
+    known = dict.fromkeys(settings.option_names())
     for option in values:
         if option != "mode" and str(option).replace("-", "_") not in known:
             meant = nearest(str(option), known)

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity
 
+from compiler_lens.capture.torch_api import profiler
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Kernel, KernelKind, OutputCode
 
@@ -27,28 +28,28 @@ _EMPTY_RANGES = 32
 
 def check_profiler_is_free() -> None:
     """Raise `UsageError` where somebody profiles already: torch has one profiler per process."""
-    if torch.autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled:  # noqa: SLF001
+    if profiler.is_profiling():
         raise UsageError("another profiler of torch's is active: let it end first, or call this outside of it")
 
 
 def traced(step: Step, calls: int, device: torch.device) -> list[Mapping[str, Any]]:
-    """The profiler's events of this many calls, after one that only starts it."""
+    """Return the profiler's events of this many calls, after one that only starts it."""
     check_profiler_is_free()
     schedule = torch.profiler.schedule(wait=0, warmup=1, active=calls, repeat=1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
 
-        def export(profiler: torch.profiler.profile) -> None:
-            profiler.export_chrome_trace(str(file))
+        def export(done: torch.profiler.profile) -> None:
+            done.export_chrome_trace(str(file))
 
         activities = _activities(device)
         with torch.profiler.profile(
             activities=activities, schedule=schedule, on_trace_ready=export, acc_events=True
-        ) as profiler:
+        ) as running:
             for _ in range(calls + 1):
                 step()
                 synchronize(device)
-                profiler.step()
+                running.step()
         return list(json.loads(file.read_bytes(), strict=False)["traceEvents"])
 
 
@@ -70,7 +71,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def seconds_of(step: Step, calls: int, device: torch.device) -> list[float]:
-    """How long each of several calls takes, one right behind the other, as in a loop of the user's."""
+    """Return how long each of several calls takes, one right after the other, as in a loop of the user's."""
     if device.type == "cpu":
         return [_seconds(step, device) for _ in range(calls)]
     module: Any = torch.get_device_module(device)
@@ -105,7 +106,7 @@ class _Named:
         self._kernel, self._name = kernel, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with torch._C._profiler._RecordFunctionFast(self._name):  # noqa: SLF001 -- as Triton kernels do by themselves
+        with profiler.named_range(self._name):
             return self._kernel(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -123,30 +124,21 @@ def kernels_named(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Ite
             names[path].add(kernel.name)
     changed: list[tuple[dict[str, Any], str, Any]] = []
     try:
-        for table, name in _globals(names):
-            changed.append((table, name, table[name]))
-            table[name] = _Named(table[name], name)
+        # The code calls its kernels by their global names.
+        for file, table in profiler.generated_modules() if names else ():
+            for name in names.get(file, ()):
+                found = table.get(name)
+                if callable(found) and not isinstance(found, _Named):
+                    changed.append((table, name, found))
+                    table[name] = _Named(found, name)
         yield len(changed)
     finally:
         for table, name, kernel in reversed(changed):
             table[name] = kernel
 
 
-def _globals(names: Mapping[str, set[str]]) -> Iterator[tuple[dict[str, Any], str]]:
-    """The tables of global names that these kernels stand in. The code calls them from there."""
-    if not names:
-        return
-    from torch._inductor.codecache import PyCodeCache
-
-    for module in PyCodeCache.modules:
-        table = vars(module)
-        for name in names.get(str(getattr(module, "__file__", "")), ()):
-            if callable(table.get(name)) and not isinstance(table[name], _Named):
-                yield table, name
-
-
 def empty_ranges() -> None:
     """Ranges without content: what they take in the profile, each launch seems to take longer."""
     for _ in range(_EMPTY_RANGES):
-        with torch._C._profiler._RecordFunctionFast(EMPTY):  # noqa: SLF001
+        with profiler.named_range(EMPTY):
             pass

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import torch
 
-from compiler_lens.measure.profile_session import Step, seconds_of, synchronize, traced
+from compiler_lens.capture.torch_api.tensors import float8_product
+from compiler_lens.measure.profile.profiler import Step, seconds_of, synchronize, traced
 from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
-from compiler_lens.views.text import plural
 
 _MIB = 1 << 20
 _COPIED = {True: (32 * _MIB, 128 * _MIB), False: (256 * _MIB, 1024 * _MIB)}  # bytes; on a CPU or not
@@ -36,7 +35,7 @@ _DTYPES: Mapping[str, torch.dtype] = {
 
 
 def measure_ceilings(device: torch.device, dtypes: Iterable[str]) -> Ceilings:
-    """The ceilings of a device, for the types of numbers whose matrices are multiplied. Takes some seconds."""
+    """Return the ceilings of a device, for the types of numbers whose matrices are multiplied. Takes some seconds."""
     with torch.no_grad(), torch.autocast(device.type, enabled=False):
         rates = {dtype: _product_rate(device, _DTYPES[dtype]) for dtype in dtypes if dtype in _DTYPES}
         return Ceilings(
@@ -48,15 +47,16 @@ def measure_ceilings(device: torch.device, dtypes: Iterable[str]) -> Ceilings:
 
 
 def device_name(device: torch.device) -> str:
-    """What the device is called: "NVIDIA H200"."""
+    """Return what the device is called: "NVIDIA H200"."""
     if device.type != "cpu":
         name = getattr(torch.get_device_module(device), "get_device_name", None)
         return str(name(device)) if name else device.type
-    return f"{_processor()}, {plural(torch.get_num_threads(), 'thread')}"
+    threads = torch.get_num_threads()
+    return f"{_processor()}, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def product_notes(dtypes: Iterable[str]) -> Iterator[ProfileNote]:
-    """How products of 32-bit floats are made, where that is a setting."""
+    """Give a note on how products of 32-bit floats are made, where that is a setting."""
     precision = torch.get_float32_matmul_precision()
     if "f32" in dtypes and precision != "highest":
         yield ProfileNote(Remark.LESS_PRECISION, precision)
@@ -72,20 +72,19 @@ def _processor() -> str:
 
 def _best(step: Step, device: torch.device) -> float:
     """Seconds of the fastest of a few calls."""
+
+    def run() -> float:
+        (once,) = seconds_of(step, 1, device)
+        more = min(int(_RUN_SECONDS / max(once, 1e-6)), _MOST_CALLS)
+        return min(once, *seconds_of(step, more, device)) if more else once
+
     step()
     synchronize(device)
-    return best_of(lambda: _fastest(step, device))
-
-
-def _fastest(step: Step, device: torch.device) -> float:
-    """Of one short run."""
-    (once,) = seconds_of(step, 1, device)
-    more = min(int(_RUN_SECONDS / max(once, 1e-6)), _MOST_CALLS)
-    return min(once, *seconds_of(step, more, device)) if more else once
+    return best_of(run)
 
 
 def best_of(run: Callable[[], float]) -> float:
-    """The least that a few short runs gave; of more runs, while the last ones are not as good as the best."""
+    """Return the least that a few short runs gave; of more runs, while the last ones are not as good as the best."""
     found = [run()]
     while len(found) < _RUNS or (len(found) < _MOST_RUNS and max(found[-_RUNS:]) > _AGREE * min(found)):
         time.sleep(_PAUSE)
@@ -127,9 +126,7 @@ def _product(device: torch.device, dtype: torch.dtype, side: int) -> Step:
     generator = torch.Generator(device).manual_seed(0)
     a, b = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
     if dtype is torch.float8_e4m3fn:
-        one: Any = torch.ones((), device=device)
-        scaled: Callable[..., Any] = torch._scaled_mm  # noqa: SLF001 -- has no other name yet
-        return lambda: scaled(a, b.t(), one, one, out_dtype=torch.bfloat16)
+        return float8_product(a, b.t())
     out = torch.empty_like(a)
     return lambda: torch.mm(a, b, out=out)
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-from compiler_lens.measure.profile_plans import Planned, Plans
-from compiler_lens.measure.profile_trace import Op, Ran, Range
+from compiler_lens.measure.profile.plans import Planned, Plans
+from compiler_lens.measure.profile.trace import Op, Ran, Range
 from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import Kernel, OutputCode, ProfileNote, Remark, Trust
 

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean, median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from compiler_lens.capture.recorder import Recorder
 from compiler_lens.facts.kernels.flops import dtypes_multiplied
-from compiler_lens.measure.ceilings import measure_ceilings, product_notes
-from compiler_lens.measure.profile_match import Matched, match
-from compiler_lens.measure.profile_plans import with_keys
-from compiler_lens.measure.profile_run import Run, fewer, rounds_in_time, warm_up
-from compiler_lens.measure.profile_session import EMPTY, empty_ranges, kernels_named, traced
-from compiler_lens.measure.profile_times import launch_times, median_and_spread, other_times
-from compiler_lens.measure.profile_trace import Trace, read_trace
-from compiler_lens.measure.profile_waits import timed_calls, wait_notes
+from compiler_lens.measure.profile.ceilings import measure_ceilings, product_notes
+from compiler_lens.measure.profile.match import Matched, match
+from compiler_lens.measure.profile.plans import with_keys
+from compiler_lens.measure.profile.profiler import EMPTY, empty_ranges, kernels_named, traced
+from compiler_lens.measure.profile.run import Run, fewer, rounds_in_time, warm_up
+from compiler_lens.measure.profile.times import launch_times, median_and_spread, other_times
+from compiler_lens.measure.profile.trace import Trace, read_trace
+from compiler_lens.measure.profile.waits import timed_calls, wait_notes
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import KernelKind, Profile, ProfileNote, Recording, Remark
 
-if TYPE_CHECKING:
-    from compiler_lens.lens import Lens
 
-
-def measured(lens: Lens, run: Run, repeats: int | None) -> Profile:
+def measured(recorder: Recorder, run: Run, repeats: int | None) -> Profile:
     """Make all calls `repeats` times, or as often as there is time for, once without the profiler and once under it."""
-    device, before = warm_up(lens, run)
+    device, before = warm_up(recorder, run)
     rounds = repeats or rounds_in_time(run, device)
     timed = timed_calls(run, run.calls * rounds, device)
     seconds = _by_round(timed.seconds, run.calls)
     traced_rounds = repeats or fewer(rounds)
     count = run.calls * traced_rounds
-    recording = lens.recording  # once more: it may have gone on compiling
+    recording = recorder.recording  # once more: it may have gone on compiling
     late = len(recording.compilations) - len(before.compilations)
     with kernels_named(recording.output_codes, recording.kernels) as named:
         events = traced(_with_empty_ranges(run, device), count, device)

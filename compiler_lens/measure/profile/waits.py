@@ -10,7 +10,7 @@ from statistics import median
 
 import torch
 
-from compiler_lens.measure.profile_session import Step, seconds_of
+from compiler_lens.measure.profile.profiler import Step, seconds_of
 from compiler_lens.recording.model import ProfileNote, Remark
 
 _ROUNDS = 3  # tries to find the machine quiet

@@ -9,8 +9,9 @@ from typing import Any
 
 import torch
 
-from compiler_lens.measure.settings import kept_settings
-from compiler_lens.measure.state import State
+from compiler_lens.capture.torch_api import dynamo
+from compiler_lens.measure.sandbox.settings import kept_settings
+from compiler_lens.measure.sandbox.state import State
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,8 @@ class Kept:
 @contextlib.contextmanager
 def restoring_state(*roots: Any) -> Iterator[Kept]:
     """With nothing changed when the block ends: what can be reached from the roots, torch's settings and its counts."""
-    dynamo: Any = torch._dynamo  # noqa: SLF001
     with kept_settings() as settings:
-        state = State(*roots, dynamo.utils.counters, dynamo.utils.graph_break_reasons)
+        state = State(*roots, *dynamo.counts())
 
         def restore() -> None:
             state.restore()
@@ -50,9 +50,8 @@ def code_caches_apart() -> Iterator[None]:
 
     Within `restoring_state`: torch forgets with its code which sizes vary, and that is put back there.
     """
-    reset: Callable[[], None] = torch._dynamo.reset_code_caches  # noqa: SLF001
-    reset()
+    dynamo.forget_compiled_code()
     try:
         yield
     finally:
-        reset()
+        dynamo.forget_compiled_code()

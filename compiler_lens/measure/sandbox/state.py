@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from compiler_lens.measure.kept_tensors import Tensors
-from compiler_lens.measure.reached import Attributes, Globals, Slots, children, contents, reached
+from compiler_lens.measure.sandbox.reached import Attributes, Globals, Slots, children, contents, reached
+from compiler_lens.measure.sandbox.tensors import Tensors
 
 
 class State:

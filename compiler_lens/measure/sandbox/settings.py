@@ -9,19 +9,17 @@ import random
 import sys
 import warnings
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any
 
 import torch
 
-# They warn of breaks, recompile limits and failures: what a trial is there to count.
-_LOUD = ("torch._dynamo", "torch._subclasses", "torch.fx")
+from compiler_lens.capture.torch_api import dynamo, settings
 
 
 @contextlib.contextmanager
 def kept_settings() -> Iterator[Callable[[], None]]:
     """Put settings and random states back when the block ends. Gives a function that does it in between."""
-    steps = [*_random(), *_autograd(), *_autocast(), _dynamo_config(), _dynamo_shapes()]
+    steps = [*_random(), *_autograd(), *_autocast(), settings.kept_dynamo_settings(), dynamo.kept_sizes()]
 
     def restore() -> None:
         for step in steps:
@@ -36,7 +34,7 @@ def kept_settings() -> Iterator[Callable[[], None]]:
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
     """Without torch's own warnings, and without what the program prints: it would come once a trial."""
-    loggers = [logging.getLogger(name) for name in _LOUD]
+    loggers = [logging.getLogger(name) for name in dynamo.LOGGERS]
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
@@ -105,23 +103,3 @@ def _device_autocast(device: str) -> Callable[[], None]:
         torch.set_autocast_dtype(device, dtype)
 
     return restore
-
-
-def _dynamo_config() -> Callable[[], None]:
-    config: Any = torch._dynamo.config  # noqa: SLF001 -- its documented name
-    kept = config.get_config_copy()
-
-    def restore() -> None:
-        now = config.get_config_copy()
-        for name, value in kept.items():
-            if now[name] != value:
-                setattr(config, name, value)
-
-    return restore
-
-
-def _dynamo_shapes() -> Callable[[], None]:
-    """What torch has learned of sizes that vary: without it, the user's next calls would compile more than before."""
-    pgo: ModuleType = torch._dynamo.pgo  # noqa: SLF001
-    kept = getattr(pgo, "_CODE_STATE", None)
-    return lambda: setattr(pgo, "_CODE_STATE", kept)

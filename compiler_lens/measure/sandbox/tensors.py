@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from compiler_lens.capture.torch_api.tensors import is_traceable_wrapper_subclass, set_version, version_of
 
 
 class Tensors:
@@ -37,7 +38,7 @@ class _Tensor:
         self._is_leaf, self._requires_grad = tensor.is_leaf, tensor.requires_grad
         self._has_grad = tensor.is_leaf or tensor.retains_grad
         self._grad = tensor.grad if self._has_grad else None
-        self._version = None if tensor.is_inference() else tensor._version  # noqa: SLF001 -- has no other name
+        self._version = None if tensor.is_inference() else version_of(tensor)
 
     def restore(self) -> None:
         tensor = self._tensor
@@ -53,8 +54,8 @@ class _Tensor:
 
     def restore_version(self) -> None:
         """Autograd counts changes in place: a backward of the user's own may come yet, and must find none."""
-        if self._version is not None and self._tensor._version != self._version:  # noqa: SLF001
-            torch._C._autograd._unsafe_set_version_counter((self._tensor,), (self._version,))  # noqa: SLF001
+        if self._version is not None and version_of(self._tensor) != self._version:
+            set_version(self._tensor, self._version)
 
 
 def _layout(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -26,8 +26,8 @@ from types import (
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from compiler_lens.capture.torch_api.tensors import is_traceable_wrapper_subclass
 from compiler_lens.recording.own_files import is_own
 
 _ATOMS = (str, bytes, int, float, complex, bool, type(None), ModuleType, BuiltinFunctionType, CodeType)

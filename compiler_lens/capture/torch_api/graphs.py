@@ -26,13 +26,11 @@ class _Table:
 
 
 def node_facts(graph_module: Any, *, with_stacks: bool) -> str:
-    """The facts of all nodes of a GraphModule, as the text of a `lens.node_facts` event."""
+    """Return the facts of all nodes of a GraphModule, as the text of a `lens.node_facts` event."""
     modules, stacks = _Table(), _Table()
-    nodes = [
-        _node_row(node, prefix, modules, stacks if with_stacks else None)
-        for prefix, graph in _graphs(graph_module)
-        for node in graph.nodes
-    ]
+    nodes: list[list[Any]] = []
+    for prefix, graph in _graphs(graph_module):
+        nodes += [_node_row(node, prefix, modules, stacks if with_stacks else None) for node in graph.nodes]
     return json.dumps({"modules": modules.values, "stacks": stacks.values, "nodes": nodes}, separators=(",", ":"))
 
 
@@ -86,7 +84,7 @@ def is_backward(graph_module: Any) -> bool:
 
 
 def fingerprint(graph_module: Any) -> str:
-    """Tells a Dynamo graph from others: its nodes' names, targets and modules, but not the lines they stand on.
+    """Return a digest of a Dynamo graph: of its nodes' names, targets and modules, but not the lines they stand on.
 
     One AOTAutograd graph, and so one cache entry, may come from `x.view(4, 2)` and from `x.reshape(4, 2)`.
     """

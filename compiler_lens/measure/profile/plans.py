@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler_lens.facts.kernels.running_order import running_order
-from compiler_lens.measure.profile_trace import Range
+from compiler_lens.measure.profile.trace import Range
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, LaunchId
 from compiler_lens.recording.model import (
     CacheLayer,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-from compiler_lens.measure.profile_session import seconds_of
-from compiler_lens.measure.restoring_state import Kept
-from compiler_lens.measure.trial import Program, as_written, cause
+from compiler_lens.capture.recorder import Recorder
+from compiler_lens.capture.torch_api.dynamo import as_written
+from compiler_lens.measure.profile.profiler import seconds_of
+from compiler_lens.measure.program import Program, cause, placed
+from compiler_lens.measure.sandbox.restoring import Kept
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
-
-if TYPE_CHECKING:
-    from compiler_lens.lens import Lens
 
 _ESTIMATES = 3  # one may be held up
 _WARM_UP = 3  # the first compiles, under CUDA graphs the second records, and the third replays
@@ -55,7 +52,7 @@ class Run:
         return None
 
 
-def warm_up(lens: Lens, run: Run) -> tuple[torch.device, Recording]:
+def warm_up(recorder: Recorder, run: Run) -> tuple[torch.device, Recording]:
     """Compile, and see on which device the kernels run."""
     try:
         for _ in range(_WARM_UP * run.calls):
@@ -65,9 +62,9 @@ def warm_up(lens: Lens, run: Run) -> tuple[torch.device, Recording]:
     except Exception as error:
         eager = run.error_without_compiling()
         message, line = cause(eager or error)
-        at = f" ({line.file}:{line.line})" if line else ""
-        raise UsageError(f"the model cannot be {'called' if eager else 'compiled'}: {message}{at}") from error
-    recording = lens.recording
+        cannot = f"the model cannot be {'called' if eager else 'compiled'}: {message}"
+        raise UsageError(placed(cannot, line)) from error
+    recording = recorder.recording
     if not recording.output_codes:
         raise UsageError(
             "nothing of the model was compiled with this lens, so there are no kernels to time: "

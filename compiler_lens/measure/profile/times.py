@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median, quantiles
 
-from compiler_lens.measure.profile_match import Matched, Sample
-from compiler_lens.measure.profile_trace import Op
+from compiler_lens.measure.profile.match import Matched, Sample
+from compiler_lens.measure.profile.trace import Op
 from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import LaunchTime, OtherTime, Trust
 

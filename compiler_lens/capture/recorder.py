@@ -1,0 +1,189 @@
+"""Recorder: a backend for `torch.compile` that records. What a user holds of it is `compiler_lens.Lens`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from compiler_lens.capture import hooks
+from compiler_lens.capture.backend import Delegates
+from compiler_lens.capture.session import Session
+from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
+from compiler_lens.capture.torch_api import structured_trace
+from compiler_lens.decode.fold import fold
+from compiler_lens.decode.fold_collector import collector_paused
+from compiler_lens.recording.errors import RecordingFileError, UsageError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal import parse_journal, whole
+from compiler_lens.recording.model import CaptureProblem, Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+class Recorder:
+    """Records what the compiler does, and lets Inductor do it; see `compiler_lens.Lens` for its arguments."""
+
+    def __init__(
+        self, path: str | os.PathLike[str] | None = None, *, strict: bool = False, progress: bool = True
+    ) -> None:
+        target = None if path is None else Path(os.fspath(path).replace("{pid}", str(os.getpid()))).absolute()
+        self.__name__ = "compiler_lens"  # torch names a backend by it in its own messages
+        self._delegates = Delegates()
+        self._progress = _open_progress() if progress else None
+        self._session = Session(target, strict=strict, listener=self._progress.event if self._progress else None)
+        if self.path != target and self.path is not None:
+            self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
+        if self._session.journal.failure:
+            _warn(f"{self._session.journal.failure}. The recording stays in memory; lens.save(path) writes it")
+        try:
+            self._tap = open_tap(self._session, hooks.DYNAMO_HOOKS)
+        except BaseException:
+            self._session.journal.close()
+            raise
+        self._finalizer = weakref.finalize(self, _close, self._tap, self._session, self._progress)
+
+    # -- as a backend
+
+    def __call__(
+        self,
+        gm: Any,
+        example_inputs: Any,
+        *,
+        mode: str | None = None,
+        options: dict[str, Any] | None = None,
+        name: str | None = None,
+        **others: Any,
+    ) -> Any:
+        """Compile a Dynamo graph with Inductor. Called by torch."""
+        return self._delegates.wrapper(mode, options, name)(gm, example_inputs, **others)
+
+    def reset(self) -> None:
+        """Part of torch's protocol for backends, called by `torch.compiler.reset()`. Does not clear the recording."""
+        self._delegates.reset()
+
+    # -- as a recorder
+
+    @property
+    def path(self) -> Path | None:
+        """The file that the recording is written to."""
+        return self._session.journal.path
+
+    @property
+    def recording(self) -> Recording:
+        """Everything recorded so far."""
+        with collector_paused():
+            events, problems = parse_journal(self._session.journal.contents(), str(self.path or "the recording"))
+            if self._session.journal.failure:
+                problems += (CaptureProblem("journal", self._session.journal.failure),)
+            problems += tuple(CaptureProblem(where, message) for where, message in self._session.unwritten)
+            return fold(events, problems, strict=self._session.strict)
+
+    @property
+    def overhead_seconds(self) -> float:
+        """Seconds that our own code took inside of compilations, in this process, for all open lenses."""
+        return self._tap.seconds
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""
+        target = Path(path)
+        try:
+            target.write_bytes(whole(self._session.journal.contents()))
+        except OSError as error:
+            raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
+        return target
+
+    def close(self) -> None:
+        """Stop recording. What was compiled goes on working, and so does this object as a backend."""
+        self._finalizer()
+
+    def check_open(self) -> None:
+        """Raise `UsageError` if it is closed."""
+        if not self._finalizer.alive:
+            raise UsageError("this lens is closed and records nothing more: make a new one")
+
+    def __enter__(self) -> Self:
+        self.check_open()
+        self._session.everything += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._session.everything -= 1
+        if self._session.everything == 0:
+            self.close()
+
+    def __deepcopy__(self, _memo: Any) -> Self:
+        """A copy of a compiled model is recorded by the same lens."""
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """A compiled model may be pickled, as with Inductor. What is loaded compiles, and records nothing."""
+        return _closed, (type(self),)
+
+    # -- for measurements
+
+    def note(self, name: str, meta: dict[str, Any], time: float) -> None:
+        """Add an event of our own to the recording."""
+        self._session.take(Event(name, time, meta=meta))
+
+    @property
+    def whole_file(self) -> str:
+        """Where the whole recording is; empty where it is in no file."""
+        return "" if self.path is None or self._session.journal.failure else str(self.path)
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """Record what this thread compiles in the block, and let no other recorder hear of it."""
+        return self._tap.alone(self._session)
+
+
+@contextlib.contextmanager
+def recorded(path: Path | None = None) -> Iterator[Recorder]:
+    """Record all that the block compiles, and let no other recorder hear of it."""
+    recorder = Recorder(path, progress=False)
+    with contextlib.closing(recorder), recorder, recorder.alone():
+        yield recorder
+
+
+def is_anybody_recording() -> bool:
+    """Whether a lens is open in this process."""
+    tap = vars(structured_trace.trace_logger()).get(ANCHOR)
+    return tap is not None and bool(tap.sessions)
+
+
+def _warn(message: str) -> None:
+    """One line on the standard error: no warning of Python's, which a filter may raise, as a recorder must not."""
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
+        sys.stderr.write(f"compiler_lens: {message}\n")
+
+
+def _closed(kind: type[Recorder]) -> Recorder:
+    recorder = kind(progress=False)
+    recorder.close()
+    return recorder
+
+
+def _open_progress() -> Any:
+    from compiler_lens.capture.progress import Progress
+
+    try:
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    except (AttributeError, OSError, ValueError):  # closed, or something else in its place
+        is_terminal = False
+    return Progress(sys.stderr) if is_terminal else None
+
+
+def _close(tap: Tap, session: Session, progress: Any) -> None:
+    try:
+        tap.dismiss(session)
+    finally:
+        session.journal.close()
+        if progress is not None:
+            progress.close()

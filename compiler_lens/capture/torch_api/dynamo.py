@@ -1,0 +1,226 @@
+"""Dynamo: frames and the compilations that they lead to, backends, and what the process has compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+from compiler_lens.capture.torch_api import versions
+from compiler_lens.capture.torch_api.places import Place
+from compiler_lens.recording.event import WRAPPER_FILE
+
+FRAME = Place(
+    "torch._dynamo.convert_frame",
+    "CatchErrorsWrapper.__call__",
+    "how each frame ended, and whose it is",
+    ("self", "frame"),
+    needs=("torch._dynamo.types:ConvertFrameReturn.guarded_code",),
+)
+DYNAMO_GRAPH = Place(
+    "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", "modules and stacks of Dynamo nodes", ("gm",)
+)
+
+# They warn of breaks, recompile limits and failures.
+LOGGERS = ("torch._dynamo", "torch._subclasses", "torch.fx")
+
+
+def torch_folder() -> str:
+    """Return where torch is installed."""
+    import torch
+
+    return str(Path(torch.__file__).parent)
+
+
+# -- frames and compilations
+
+
+def compile_context() -> Any:
+    """Return the current CompileContext (its object is the same when a backward is compiled later), or None."""
+    from torch._guards import CompileContext
+
+    context = CompileContext.try_get()
+    return None if context is None or context.compile_id is None else context
+
+
+def torch_id(context: Any) -> tuple[int | None, int | None, int | None]:
+    """Return frame, recompile and compiled-autograd number of a CompileContext."""
+    compile_id = context.compile_id
+    return compile_id.frame_id, compile_id.frame_compile_id, getattr(compile_id, "compiled_autograd_id", None)
+
+
+def frame_result(result: Any) -> tuple[bool, str]:
+    """Return whether a frame got compiled code, from what the frame callback returns; and why it was passed over."""
+    reason = getattr(result, "skip_reason", None) if versions.SKIP_REASON.is_here else None
+    return getattr(result, "guarded_code", None) is not None, reason or ""
+
+
+def module_class(value: Any) -> str:
+    """Return the class name of a module, empty for anything else."""
+    import torch
+
+    # Not isinstance: a value's own `__class__` may be a property of the user's.
+    return type(value).__name__ if issubclass(type(value), torch.nn.Module) else ""
+
+
+def wrapped_module(frame: Any) -> Any:
+    """Return the module that torch compiles through a wrapper of its own, inner(fn) in external_utils.py; or None."""
+    if not frame.f_code.co_filename.endswith(WRAPPER_FILE):
+        return None
+    value = frame.f_locals.get("fn")
+    value = value.__self__ if type(value) is MethodType else value
+    return value if module_class(value) else None
+
+
+# -- backends
+
+
+def innermost_backend(callback: Any) -> Any:
+    """Return what is under Dynamo's wrappers: a _TorchCompileWrapper, an Inductor wrapper or a callable."""
+    for _ in range(20):
+        inner = getattr(callback, "_torchdynamo_orig_backend", None)
+        if inner is None:
+            break
+        callback = inner
+    return callback
+
+
+def compiler_of(backend: Any) -> Any:
+    """Return the callable that a user gave as backend: a _TorchCompileWrapper holds it."""
+    return getattr(backend, "compiler_fn", backend)
+
+
+def backend_name(backend: Any) -> str:
+    """Return what a backend is called."""
+    compiler = compiler_of(backend)
+    name = getattr(backend, "compiler_name", None) or getattr(compiler, "__name__", None) or type(compiler).__name__
+    return str(name)[:100]
+
+
+_EVERY_LENS = "compiler_lens, any"
+
+
+class _EqualsEveryLens:
+    """Stands in torch's registry for all lenses, without keeping one alive."""
+
+    _tags = ()
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, is_lens: Callable[[Any], bool]) -> None:
+        self._is_lens = is_lens
+
+    def __eq__(self, other: object) -> bool:
+        return self._is_lens(other)
+
+
+def register_lenses(is_lens: Callable[[Any], bool]) -> None:
+    """Have torch treat a lens as a backend of its own: after a compilation it lets go of example tensors only then.
+
+    _is_registered_backend() in torch/_dynamo/backends/registry.py compares with the registry's values.
+    """
+    from torch._dynamo.backends import registry
+
+    registry._COMPILER_FNS[_EVERY_LENS] = _EqualsEveryLens(is_lens)
+
+
+def forget_lenses() -> None:
+    """Take back `register_lenses`."""
+    from torch._dynamo.backends import registry
+
+    registry._COMPILER_FNS.pop(_EVERY_LENS, None)
+
+
+def registered_backend(name: str) -> Any:
+    """Return the object that torch loaded for a backend's name, or None before anybody asked for it."""
+    from torch._dynamo.backends import registry
+
+    return registry._COMPILER_FNS.get(name)
+
+
+# -- what the process has compiled
+
+
+def forget_compiled_code() -> None:
+    """Drop all compiled code of the process: it compiles again when it is next called."""
+    import torch
+
+    torch._dynamo.reset_code_caches()
+
+
+def counts() -> tuple[Any, Any]:
+    """Return the tables in which torch counts what it compiles: its counters, and its reasons of graph breaks."""
+    import torch
+
+    return torch._dynamo.utils.counters, torch._dynamo.utils.graph_break_reasons
+
+
+def kept_sizes() -> Callable[[], None]:
+    """Return a function that makes torch forget again what it learns from now on of sizes that vary."""
+    from torch._dynamo import pgo
+
+    if not versions.SIZES_LEARNED.is_here:
+        return lambda: None
+    kept = pgo._CODE_STATE
+    return lambda: setattr(pgo, "_CODE_STATE", kept)
+
+
+def mark_dynamic(tensor: Any, dimension: int) -> None:
+    """Mark a dimension of a tensor as one that varies."""
+    import torch
+
+    torch._dynamo.mark_dynamic(tensor, dimension)
+
+
+def as_written(model: Any) -> tuple[Any, bool | None]:
+    """Return the model under torch.compile's wrapper, if it has one, and the `dynamic` that it was compiled with."""
+    import torch
+
+    if isinstance(model, torch._dynamo.OptimizedModule):
+        return model._orig_mod, getattr(model.dynamo_ctx, "_dynamic", None)
+    # What wraps a compiled function, or hands attributes on, seems to have the others, too; but not the id.
+    if getattr(model, "_torchdynamo_wrapper_id", None) != id(model):
+        return model, None
+    closure = dict(zip(model.__code__.co_freevars, model.__closure__ or (), strict=True))
+    context = closure["self"].cell_contents if "self" in closure else None
+    return model._torchdynamo_orig_callable, getattr(context, "_dynamic", None)
+
+
+def is_compiled(value: Any) -> bool:
+    """Whether torch.compile made this module or function, or compiled it in place by `Module.compile()`."""
+    import torch
+
+    if isinstance(value, torch._dynamo.OptimizedModule):
+        return True
+    if callable(value) and hasattr(value, "_torchdynamo_orig_callable"):
+        return True
+    return isinstance(value, torch.nn.Module) and getattr(value, "_compiled_call_impl", None) is not None
+
+
+def user_frames(error: BaseException) -> list[Any]:
+    """Return the frames of the user's stack that an exception of Dynamo's carries, outermost first."""
+    return list(getattr(error, "real_stack", None) or ())
+
+
+def inner_error(error: BaseException) -> BaseException | None:
+    """Return the exception that torch raised another one in place of."""
+    import torch
+
+    inner = getattr(error, "inner_exception", None)
+    if isinstance(inner, BaseException):
+        return inner
+    if not isinstance(error, torch._dynamo.exc.TorchRuntimeError):
+        return None
+    # An op that fails on fake tensors: torch/_dynamo/utils.py says it as "... got RuntimeError('...')", and chains it.
+    message = str(error)
+    return next((one for one in _chain(error) if f"got {one!r}" in message), None)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """What was raised before it, and led to it."""
+    seen: set[int] = set()
+    before = error.__cause__ or error.__context__
+    while before is not None and id(before) not in seen:
+        seen.add(id(before))
+        yield before
+        before = before.__cause__ or before.__context__

@@ -1,0 +1,160 @@
+"""Settings of Dynamo, AOTAutograd and Inductor: what differs from the defaults, and what a measurement changes."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+_DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
+
+# make_set_enable_dynamic() in torch/_dynamo/eval_frame.py: what else it sets is as it is by default.
+_FOR_DYNAMIC = {
+    ("_dynamo.config.assume_static_by_default", "False"): True,
+    ("_dynamo.config.automatic_dynamic_shapes", "False"): False,
+}
+
+
+def config_lines(dynamic: bool | None = None) -> dict[str, str]:
+    """Return the settings of Dynamo, AOTAutograd and Inductor whose values differ from torch's defaults, as text.
+
+    What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
+    `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
+    """
+    found: dict[str, str] = {}
+    for module in (_DYNAMO, _FUNCTORCH, _INDUCTOR):
+        config: Any = importlib.import_module(module)
+        for line in config.codegen_config().splitlines():
+            full_name, equals, value = line.partition(" = ")
+            name = full_name.removeprefix(f"{module}.")
+            known = getattr(config, "_config", {}).get(name)
+            if equals and name != full_name and (known is None or value != repr(known.default)):
+                found[full_name.removeprefix("torch.")] = value[:200]
+    patched = set() if dynamic is None else {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
+    return {name: value for name, value in found.items() if (name, value) not in patched}
+
+
+# -- modes and options of torch.compile
+
+
+def modes() -> dict[str, dict[str, Any]]:
+    """Return the modes of torch.compile, each with the options that it stands for."""
+    from torch._inductor import list_mode_options
+
+    found: dict[str, dict[str, Any]] = list_mode_options()
+    return found
+
+
+def mode_options(mode: str) -> dict[str, Any]:
+    """Return the options that a mode stands for, of dynamic or fixed shapes alike."""
+    from torch._inductor import list_mode_options
+
+    found: dict[str, Any] = list_mode_options(mode)
+    return found
+
+
+def option_names() -> list[str]:
+    """Return the names of all options of Inductor."""
+    from torch._inductor import list_options
+
+    return list(list_options())
+
+
+def mode_and_options(backend: Any) -> tuple[str, Mapping[str, Any]]:
+    """Return what the user gave to `torch.compile` with a backend: a mode's name, and options beyond those of the mode.
+
+    Inductor's own wrapper keeps only the options that a mode stands for: the largest mode that is in them is meant.
+    """
+    settings = getattr(backend, "kwargs", None)
+    if isinstance(settings, dict):
+        return settings.get("mode") or "default", settings.get("options") or {}
+    config = getattr(backend, "config", None)
+    if not isinstance(config, dict):
+        return "default", {}
+    known = {
+        name: {key.replace("-", "_"): value for key, value in options.items()} for name, options in modes().items()
+    }
+    meant = [name for name, options in known.items() if options and options.items() <= config.items()]
+    mode = max(meant, key=lambda name: len(known[name]), default="default")
+    return mode, {key: value for key, value in config.items() if key not in known.get(mode, {})}
+
+
+# -- what a measurement changes
+
+
+# Caches on other machines, and what was learned of sizes: a cold compile must find none of it.
+_SHARED = {
+    _INDUCTOR: ("fx_graph_remote_cache", "autotune_remote_cache", "bundled_autotune_remote_cache"),
+    _FUNCTORCH: ("enable_remote_autograd_cache",),
+    _DYNAMO: ("automatic_dynamic_local_pgo", "automatic_dynamic_remote_pgo"),
+}
+
+
+@contextlib.contextmanager
+def without_shared_caches() -> Iterator[None]:
+    """Use no cache of other machines or earlier processes while the block runs, but those in torch's cache folder."""
+    with contextlib.ExitStack() as stack:
+        for module, names in _SHARED.items():
+            config: Any = importlib.import_module(module)
+            stack.enter_context(config.patch({name: False for name in names if hasattr(config, name)}))
+        yield
+
+
+@contextlib.contextmanager
+def caches_in(folder: Path) -> Iterator[None]:
+    """Keep torch's caches on disk in a folder, those in memory empty; afterwards they are where they were."""
+    from torch._inductor import utils
+
+    place: Any = utils._set_env  # what its fresh_cache uses, which knows no folder that is there already
+    with place("TORCHINDUCTOR_CACHE_DIR", str(folder)), place("TRITON_CACHE_DIR", str(folder / "triton")):
+        utils.clear_caches()
+        try:
+            yield
+        finally:
+            utils.clear_caches()
+
+
+def has_setting(name: str) -> bool:
+    """Whether this torch has a setting of Dynamo."""
+    return hasattr(_dynamo(), name)
+
+
+def is_set(values: Mapping[str, object]) -> bool:
+    """Whether these settings of Dynamo are in force already."""
+    return all(_meant(name, value) == getattr(_dynamo(), name) for name, value in values.items())
+
+
+def dynamo_settings(values: Mapping[str, object]) -> contextlib.AbstractContextManager[Any]:
+    """Set settings of Dynamo for a block; to one that is a set, a frozenset's values are added.
+
+    What the block shows of sizes is kept from the disk: later processes must not learn it (torch/_dynamo/pgo.py).
+    """
+    off_disk: dict[str, Any] = {name: False for name in _SHARED[_DYNAMO] if has_setting(name)}
+    patched: contextlib.AbstractContextManager[Any] = _dynamo().patch(
+        off_disk | {name: _meant(name, value) for name, value in values.items()}
+    )
+    return patched
+
+
+def kept_dynamo_settings() -> Callable[[], None]:
+    """Return a function that gives all settings of Dynamo the values of now."""
+    config = _dynamo()
+    kept = config.get_config_copy()
+
+    def restore() -> None:
+        now = config.get_config_copy()
+        for name, value in kept.items():
+            if now[name] != value:
+                setattr(config, name, value)
+
+    return restore
+
+
+def _dynamo() -> Any:
+    return importlib.import_module(_DYNAMO)
+
+
+def _meant(name: str, value: object) -> object:
+    return {*getattr(_dynamo(), name), *value} if isinstance(value, frozenset) else value

@@ -1,0 +1,124 @@
+"""What the user wants compiled and how it is called; and what it raised, without torch's wrapping."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import torch
+
+from compiler_lens.capture.torch_api import dynamo, settings
+from compiler_lens.capture.torch_api.tensors import leaves_of, map_tensors
+from compiler_lens.facts.program.ownership import innermost_own
+from compiler_lens.measure.calls import Call
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import SourceLine
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What the user wants compiled, and how it is called."""
+
+    function: Callable[..., Any]
+    calls: tuple[Call, ...]
+    training: bool = False
+    dynamic: bool | None = None  # as the user compiled it
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """What the calls are made with."""
+        return tuple((call.args, call.kwargs) for call in self.calls)
+
+    def run(self, function: Callable[..., Any]) -> None:
+        """Make all calls, of the function as it is or compiled."""
+        for call in self.calls:
+            self.one(function, call)
+
+    def one(self, function: Callable[..., Any], call: Call) -> Any:
+        """Make one call, and return what it returned."""
+        if not self.training:
+            return function(*call.args, **call.kwargs)
+        args, kwargs = map_tensors(_cut, (call.args, dict(call.kwargs)))
+        result = function(*args, **kwargs)
+        _loss(result).backward()
+        return result
+
+
+def _cut(tensor: torch.Tensor) -> torch.Tensor:
+    """An input without the graph that it came from: a backward must not run into what the user computed before."""
+    return tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
+
+
+def _loss(result: Any) -> torch.Tensor:
+    named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+    for value in (named, *leaves(result)):
+        if isinstance(value, torch.Tensor) and value.requires_grad:
+            return value.sum()
+    raise UsageError("training: nothing that the call returns needs a gradient, so there is no backward to run")
+
+
+def leaves(result: Any) -> list[Any]:
+    """Return the values in what a call returned; also in dataclasses, which torch does not look into."""
+    found: list[Any] = []
+    for leaf in leaves_of(result):
+        if is_dataclass(leaf) and not isinstance(leaf, type):
+            found += leaves([getattr(leaf, one.name, None) for one in fields(leaf)])
+        else:
+            found.append(leaf)
+    return found
+
+
+# -- what a user may ask for
+
+
+def callable_of(model: Any, command: str) -> tuple[Callable[..., Any], bool | None]:
+    """Return the model as it is written, and the `dynamic` that it was compiled with.
+
+    Raises `UsageError` for what cannot be called, or not yet.
+    """
+    inner, dynamic = dynamo.as_written(model)
+    if not callable(inner):
+        raise UsageError(f"{command} needs a model or a function to call, not {type(model).__name__}")
+    tensors = (*inner.parameters(), *inner.buffers()) if isinstance(inner, torch.nn.Module) else ()
+    if any(map(torch.nn.parameter.is_lazy, tensors)):  # they cannot be kept and put back
+        raise UsageError("the model has parameters without a shape yet (a lazy module): call it once before")
+    return inner, dynamic
+
+
+def known_mode(name: Any, *others: str) -> str:
+    """Return a mode of torch.compile. Raises `UsageError` for any other name, with those that there are."""
+    known = settings.modes()
+    if name not in known:
+        raise UsageError(f"torch.compile has no mode {name}: it has {', '.join((*others, *known))}")
+    return str(name)
+
+
+# -- what it raised
+
+
+def described(error: BaseException) -> tuple[str, SourceLine | None]:
+    """Return an exception in one line, and the user's line where it came from."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    message = next((line for line in lines if line), "")
+    line = _own_line(dynamo.user_frames(error)) or _own_line(traceback.extract_tb(error.__traceback__))
+    return f"{type(error).__name__}: {message}"[:400], line
+
+
+def _own_line(frames: list[traceback.FrameSummary]) -> SourceLine | None:
+    return innermost_own([SourceLine(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
+
+
+def cause(error: BaseException) -> tuple[str, SourceLine | None]:
+    """Return what an exception says in one line, without torch's wrapping; and the user's line where it came from."""
+    _, line = described(error)
+    while inner := dynamo.inner_error(error):
+        error = inner
+    message, innermost = described(error)
+    return message, innermost or line
+
+
+def placed(message: str, line: SourceLine | None) -> str:
+    """Return a message with the place that it is about, if that is known."""
+    return f"{message} ({line.file}:{line.line})" if line else message

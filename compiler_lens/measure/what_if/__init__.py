@@ -1,0 +1,1 @@
+"""Settings of torch.compile that could matter, tried on the user's model."""

@@ -1,0 +1,121 @@
+"""What measuring gives, as values that print themselves: a profile, trials of settings, a comparison of modes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from compiler_lens.facts.measured.modes import Comparison
+from compiler_lens.facts.measured.what_if import WhatIf
+from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.model import Profile, Recording
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+@dataclass(frozen=True, slots=True)
+class Profiled:
+    """A profile with the recording that it belongs to. It prints itself."""
+
+    recording: Recording
+    profile: Profile
+    path: str = ""  # of the recording, if it is in a file
+
+    def report(self, part: str = "", *, width: int | None = None, color: bool | None = None) -> str:
+        """The call, then every kernel with what it could gain; and what to do.
+
+        `part`: only the kernels of a line, `model.py:41`, of a module, `layers.3.attn`, or of that name. Raises
+        `UsageError` where there is none.
+        """
+        from compiler_lens.views.console.profile import profile_report
+
+        return profile_report(self.recording, width=width, color=color, path=self.path, part=part)
+
+    def to_json(self, part: str = "") -> str:
+        """The same for programs."""
+        from compiler_lens.facts.program.select import EVERYTHING, select_launches
+        from compiler_lens.views.json import to_json
+
+        return to_json(self.recording, "profile", select_launches(self.recording, part) if part else EVERYTHING)
+
+    def __str__(self) -> str:
+        return self.report().rstrip("\n")
+
+
+class WhatIfResult(WhatIf):
+    """A `WhatIf` that prints itself."""
+
+    __slots__ = ()
+
+    def report(self, *, width: int | None = None, color: bool | None = None) -> str:
+        """The trials as a table that ends with what to do."""
+        from compiler_lens.views.console.what_if import what_if_report
+
+        return what_if_report(self, width=width, color=color)
+
+    def to_json(self) -> str:
+        """The same for programs."""
+        from compiler_lens.views.console.what_if import what_if_json
+
+        return what_if_json(self)
+
+    def __str__(self) -> str:
+        return self.report().rstrip("\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Modes(Comparison):
+    """A `Comparison` that prints itself, with the recordings of its cold compiles."""
+
+    recordings: Mapping[str, Recording] = field(default_factory=dict)  # by row; not in JSON
+    diffs: Mapping[str, Any] = field(default_factory=dict)  # each compiled row against default; not in JSON
+
+    @classmethod
+    def of(cls, found: Comparison, recordings: Mapping[str, Recording], diffs: Mapping[str, Any]) -> Self:
+        """Return a comparison with its recordings and their differences."""
+        return cls(**_values(found), recordings=recordings, diffs=diffs)
+
+    def report(self, *, width: int | None = None, color: bool | None = None) -> str:
+        """The rows as a table, the differences between their kernels, and what to use."""
+        from compiler_lens.views.console.modes import modes_report
+
+        return modes_report(self, width=width, color=color)
+
+    def to_json(self) -> str:
+        """The same for programs, and for `from_json`."""
+        from compiler_lens.views.modes_file import modes_json
+
+        return modes_json(self)
+
+    def svg(self, title: str = "") -> str:
+        """A bar chart of the times."""
+        from compiler_lens.render.chart import modes_chart
+
+        return modes_chart(self, title)
+
+    def save_svg(self, path: str | os.PathLike[str], title: str = "") -> Path:
+        """Write the chart to a file. Raises `RecordingFileError` where it cannot be written."""
+        target = Path(path)
+        try:
+            target.write_text(self.svg(title), encoding="utf-8")
+        except OSError as error:
+            raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
+        return target
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote; without recordings, their differences as text. Raises `RecordingFileError`."""
+        from compiler_lens.views.modes_file import comparison_of
+
+        return cls(**_values(comparison_of(text)))
+
+    def __str__(self) -> str:
+        return self.report().rstrip("\n")
+
+
+def _values(comparison: Comparison) -> dict[str, Any]:
+    return {one.name: getattr(comparison, one.name) for one in fields(Comparison)}
