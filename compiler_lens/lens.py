@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from compiler_lens.capture.recorder import Recorder
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.decode.fold_collector import collector_paused
-from compiler_lens.facts.measured.modes import MODES
 from compiler_lens.recording.model import CompileId, GraphStage
 
 if TYPE_CHECKING:
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
     from compiler_lens.views.measured import Modes, Profiled, WhatIfResult
 
 NAME = "compiler_lens"
+# What `compare_modes` compares: no compilation, and the modes of torch.
+MODES = ("eager", "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
 class Lens(Recorder):

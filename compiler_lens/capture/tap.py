@@ -180,16 +180,16 @@ class Tap(TraceHandler):
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
         record.refused = {}
         now = time.time()
-        if meta.get("result") == "code":
-            record.expected.update(expected.OF_A_FRAME)
-            if self.local.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
-                record.expected.update(expected.OF_AN_OUTERMOST_FRAME)
-            self.notice_missing(record)
         if record.torch_id is not None:
             self._give(record.sessions, Event("lens.frame_end", now, record.run, record.torch_id, meta=meta))
         elif meta.get("reason"):
             event = Event("lens.frame_skipped", now, record.run, meta={**record.facts, **meta})
             self._give(tuple(s for s in record.sessions if s.is_news(event)), event)
+        if meta.get("result") == "code":
+            record.expected.update(expected.OF_A_FRAME)
+            if self.local.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
+                record.expected.update(expected.OF_AN_OUTERMOST_FRAME)
+            self.notice_missing(record)
         self._stay_subscribed()
 
     # -- records that must come
@@ -203,7 +203,7 @@ class Tap(TraceHandler):
         if self._subscription.is_whole:
             for name in sorted(record.expected - self._heard):
                 for session in record.sessions:
-                    session.unavailable(expected.FACTS[name], f"this torch sent no record {name}")
+                    session.unavailable(expected.FACTS[name], f"not offered by this torch: the record {name}")
 
     # -- events
 
@@ -324,7 +324,7 @@ def _found(place: Place) -> tuple[Any, str, Arguments] | str:
     try:
         return place.find()
     except NotOfferedError as lack:
-        return str(lack)
+        return f"not offered by this torch: {lack}"
 
 
 def open_tap(session: Session, hooks: tuple[Hook, ...]) -> Tap:

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class NotOfferedError(Exception):
-    """This torch does not have a function, or has one that takes other arguments."""
+    """This torch does not have a function, or has one that takes other arguments. The message names what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,21 +65,21 @@ class Place:
         """
         found = self.resolve()
         if found is None:
-            raise NotOfferedError(f"this torch has no {self.module}.{self.name}")
+            raise NotOfferedError(f"{self.module}.{self.name}")
         for need in self.needs:
             module, _, name = need.partition(":")
             if _resolve(module, name) is None:
-                raise NotOfferedError(f"this torch has no {module}.{name}")
+                raise NotOfferedError(f"{module}.{name}")
         function = inspect.getattr_static(*found)
         function = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError) as error:
-            raise NotOfferedError(f"the parameters of {self.module}.{self.name} cannot be read") from error
+            raise NotOfferedError(f"parameters of {self.module}.{self.name}") from error
         by_name = {f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name: p for p in parameters}
         lacking = [name for name in self.reads if name not in by_name]
         if lacking:
-            raise NotOfferedError(f"{self.module}.{self.name} of this torch has no parameter {', '.join(lacking)}")
+            raise NotOfferedError(f"parameter {', '.join(lacking)} of {self.module}.{self.name}")
         return *found, Arguments(tuple(_wanted(name, by_name[name], parameters) for name in self.reads))
 
 

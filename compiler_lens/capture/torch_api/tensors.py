@@ -9,6 +9,8 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, is_traceable_wrapper_subclass
 
+from compiler_lens.capture.torch_api import versions
+
 __all__ = ["TorchDispatchMode", "is_traceable_wrapper_subclass"]
 
 
@@ -39,7 +41,9 @@ def set_version(tensor: torch.Tensor, version: int) -> None:
 
 
 def float8_product(a: torch.Tensor, b: torch.Tensor) -> Callable[[], object]:
-    """Return a function that multiplies two matrices of float8, where torch has no public name for that."""
+    """Return a function that multiplies two matrices of float8. Raises NotImplementedError where torch has none."""
+    if not versions.FLOAT8_PRODUCT.is_here:
+        raise NotImplementedError
     one = torch.ones((), device=a.device)
     scaled: Callable[..., Any] = torch._scaled_mm
     return lambda: scaled(a, b, one, one, out_dtype=torch.bfloat16)

@@ -48,11 +48,6 @@ SIZES_LEARNED = Flag(
     "where torch 2.11 to 2.15 keeps what it has learned of sizes that vary; without it the user's next calls would "
     "compile more often than before",
 )
-COMPILED_AUTOGRAD_ID = Flag(
-    "torch._guards",
-    "CompileId.compiled_autograd_id",
-    "compiled autograd numbers its compilations, [!0/1/0], in torch 2.11 to 2.15; it is private, and may go",
-)
 FLOAT8_PRODUCT = Flag(
     "torch",
     "_scaled_mm",

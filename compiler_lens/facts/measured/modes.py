@@ -14,7 +14,6 @@ from compiler_lens.facts.kernels.kernels import launch_count
 from compiler_lens.recording.model import CudagraphState, Recording, SourceLine
 
 EAGER, DEFAULT = "eager", "default"
-MODES = (EAGER, DEFAULT, "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")  # torch's, and none
 
 _STEADY = 1.3  # times: passes that differ by more were not run on the same machine, so to speak
 _USELESS = 3  # times: which row is the fastest is then a matter of when it was measured
