@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from compiler_lens.measure.modes.phases import Phase
     from compiler_lens.recording.model import Recording
     from compiler_lens.render.comparison import Diff, diff
+    from compiler_lens.render.measured import Modes
     from compiler_lens.render.picture.drawing import Drawing, draw
-    from compiler_lens.views.measured import Modes
 
 __all__ = [
     "CaptureError",
@@ -62,7 +62,7 @@ _WHERE = {
     "load": "compiler_lens.decode.recording_file",
     "named_lens": "compiler_lens.lens",
     "profile": "compiler_lens.lens",
-    "Modes": "compiler_lens.views.measured",
+    "Modes": "compiler_lens.render.measured",
     "Phase": "compiler_lens.measure.modes.phases",
     "compare_modes": "compiler_lens.lens",
     "what_if": "compiler_lens.lens",

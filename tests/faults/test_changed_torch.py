@@ -83,7 +83,7 @@ def test_a_parameter_that_has_only_moved_is_read_where_it_is_now(monkeypatch: py
 
 def test_what_an_observer_needs_beside_arguments_is_looked_for_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(torch._dynamo.types.ConvertFrameReturn, "guarded_code")
-    with pytest.raises(places.NotOfferedError, match="torch._dynamo.types.ConvertFrameReturn.guarded_code"):
+    with pytest.raises(places.NotOfferedError, match=r"torch\._dynamo\.types\.ConvertFrameReturn\.guarded_code"):
         dynamo.FRAME.find()
 
 
@@ -94,7 +94,7 @@ def test_a_function_without_a_signature_is_not_hooked(monkeypatch: pytest.Monkey
         def __call__(self) -> None: ...
 
     monkeypatch.setattr(torch._inductor.debug, "log_ir_post_fusion", Opaque())
-    with pytest.raises(places.NotOfferedError, match="parameters of torch._inductor.debug.log_ir_post_fusion"):
+    with pytest.raises(places.NotOfferedError, match=r"parameters of torch\._inductor\.debug\.log_ir_post_fusion"):
         next(hook.place for hook in HOOKS if hook.place.name == "log_ir_post_fusion").find()
 
 
@@ -203,9 +203,10 @@ def everything_else(tmp: Any) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "Inductor, warm", lambda: (torch._dynamo.reset(), torch.compile(double_sine)(X))
     yield "training with Inductor", lambda: trained("inductor")
     yield "export", lambda: torch.export.export(torch.nn.Linear(8, 2), (X,), strict=True)
-    yield "a branch", lambda: torch.compile(
-        lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), backend="aot_eager"
-    )(X)
+    yield (
+        "a branch",
+        lambda: torch.compile(lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)), backend="aot_eager")(X),
+    )
 
 
 def test_no_compilation_of_this_torch_lacks_a_record(tmp_path: Any) -> None:
