@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.kernel_rows import Costs, by_kernel, kernel_rows, lineages_of
 from compiler_lens.facts.kernels.kernels import fused_op_count, unusual_language
 from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin
@@ -23,13 +23,15 @@ from compiler_lens.facts.overview.summary import summarize
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_kernels
-from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport, recompile_reports
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.codec import plain
-from compiler_lens.recording.model import Recompile, Recording
-from compiler_lens.views.advice import advice, effect, link, why
+from compiler_lens.recording.model import Recording
+from compiler_lens.views.advice import advice
+from compiler_lens.views.breaks import card_facts
 from compiler_lens.views.caches import cache_counts
 from compiler_lens.views.frames import coverage_data
 from compiler_lens.views.profile_data import profile_data
+from compiler_lens.views.recompiles import report_facts
 from compiler_lens.views.registry import view_named
 from compiler_lens.views.times import phase_seconds
 
@@ -60,7 +62,6 @@ def _report(recording: Recording, selection: Selection) -> Data:
             "compilations": len(recording.compilations),
             "graphs": summary.graphs,
             "graph_breaks": len(recording.graph_breaks),
-            "recompiles": len(recording.recompiles),
             "kernels": len(recording.kernels),
             "problems": len(recording.problems),
         },
@@ -92,51 +93,18 @@ def _finding(finding: Finding) -> Data:
 def _evidence(evidence: Any) -> Any:  # noqa: PLR0911 -- one for each kind
     match evidence:
         case BreakCard():
-            return _card(evidence)
+            return card_facts(evidence)
         case RecompileReport():
-            return _recompile_report(evidence)
+            return report_facts(evidence)
         case Function(name=name):
             return {"function": name, "treatment": evidence.treatment, "reason": evidence.reason}
         case FrameFailed(frame, card):
-            return {"function": frame.name, "reason": frame.reason, "card": _card(card) if card else None}
+            return {"function": frame.name, "reason": frame.reason, "card": card_facts(card) if card else None}
         case Unfinished(frame):
             return {"function": frame.name}
         case TinyGraphs(function, graphs):
             return {"function": function.name, "graphs": graphs}
     return evidence
-
-
-def _breaks(recording: Recording, selection: Selection) -> Data:
-    cards = break_cards(recording, Ownership.of(selection.user_paths))
-    chosen = [card for card in cards if any(selection.has(event) for event in card.events)]
-    return {
-        "count": sum(len(card.events) for card in chosen),
-        "cards": [_card(card) | {"events": card.events} for card in chosen],
-    }
-
-
-def _card(card: BreakCard) -> Data:
-    return {
-        "place": card.place,
-        "own": card.own,
-        "gb_type": card.gb_type,
-        "cause": card.cause,
-        "specific_hints": specific_hints(card.cause),
-        "count": len(card.events),
-        "direct": card.direct,
-        "frames": card.frames,
-        "parts": card.parts,
-        "outcomes": dict(card.outcomes),
-        "compile_ids": card.compile_ids,
-        "chain": card.chain,
-        "inside": card.inside,
-        "excerpt": card.excerpt,
-        "why": why(card),
-        "effect": effect(card),
-        "remedy": card.remedy,
-        "rewrite": card.rewrite,
-        "link": link(card),
-    }
 
 
 def _kernels(recording: Recording, selection: Selection) -> Data:
@@ -206,43 +174,6 @@ def _origin(origin: Origin) -> Data:
     }
 
 
-def _recompiles(recording: Recording, selection: Selection) -> Data:
-    reports = [
-        report for report in recompile_reports(recording) if any(selection.has(r) for r in _recompiles_of(report))
-    ]
-    return {"count": sum(s.recompiles for s in reports), "stories": [_recompile_report(s) for s in reports]}
-
-
-def _recompiles_of(report: RecompileReport) -> list[Recompile]:
-    return [change.recompile for cause in report.causes for change in cause.changes]
-
-
-def _recompile_report(report: RecompileReport) -> Data:
-    return {
-        "function": report.function,
-        "compilations": report.compilations,
-        "seconds": report.seconds,
-        "limit": report.limit,
-        "benign": report.benign,
-        "repeats_breaks": report.repeats_breaks,
-        "chapters": [_recompile_cause(cause) for cause in report.causes],
-    }
-
-
-def _recompile_cause(cause: RecompileCause) -> Data:
-    return {
-        "cause": cause.kind,
-        "subject": cause.subject,
-        "count": len(cause.changes),
-        "series": cause.series,
-        "changes": [{"old": c.old, "new": c.new, "recompile": c.recompile} for c in cause.changes],
-        "fix": cause.fix,
-        "line": cause.line,
-        "seconds": cause.seconds,
-        "benign": cause.benign,
-    }
-
-
 def _source(recording: Recording, selection: Selection) -> Data:
     views = source_view(recording, Ownership.of(selection.user_paths))
     number = None
@@ -257,7 +188,6 @@ def _file(view: FileView) -> Data:
         "file": view.file,
         "own": view.own,
         "has_text": bool(view.text),
-        "breaks": view.breaks,
         "functions": [{"name": d.name, "first": d.first, "last": d.last} for d in view.seen],
         "lines": [
             {
@@ -279,10 +209,8 @@ def _file(view: FileView) -> Data:
 
 _VIEWS: Mapping[str, Callable[[Recording, Selection], Data]] = {
     "report": _report,
-    "breaks": _breaks,
     "kernels": _kernels,
     "kernel": _kernel,
-    "recompiles": _recompiles,
     "source": _source,
     "findings": _findings,
     "profile": profile_data,

@@ -32,8 +32,6 @@ _VIEWS: Mapping[str, str] = {
     "source": "Source",
     "kernels": "Kernels",
     "graphs": "Graphs",
-    "breaks": "Graph breaks",
-    "recompiles": "Recompiles",
 }
 
 
@@ -82,8 +80,6 @@ def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
         "source": len(matter.views),
         "kernels": len(recording.kernels),
         "graphs": (summary.graphs or None) if recording.compilations else 0,
-        "breaks": len(summary.cards),
-        "recompiles": len(recording.recompiles),
     }
     menu = [
         (view, name, "" if counts[view] is None else text.number(counts[view]))

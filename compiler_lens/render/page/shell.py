@@ -10,11 +10,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from compiler_lens.facts.breaks.cards import specific_hints
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.resume_names import plain_function
-from compiler_lens.views import advice, text, words
-from compiler_lens.views.console.recompiles import series_text
+from compiler_lens.views import text, words
 
 _HERE = Path(__file__).parent
 
@@ -70,9 +67,6 @@ def _environment() -> Environment:
     made.globals.update(
         words=words, plural=text.plural, seconds=text.seconds, number=text.number, times=text.times,
         percent=text.percent, microseconds=text.microseconds,
-        why=advice.why, effect=advice.effect, link=advice.link, setting_of=advice.setting_of,
-        sentence=advice.sentence, changed=advice.changed, series=series_text, hints=specific_hints,
-        plain_function=plain_function,
     )  # fmt: skip
     made.filters.update(ticks=_ticks, one_line=text.one_line)
     return made
