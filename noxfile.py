@@ -1,4 +1,4 @@
-"""`nox -s check` runs everything in this environment; `nox -s torch` the tests on the oldest and newest torch."""
+"""`nox -s check` runs everything in this environment; the other sessions make one of their own."""
 
 import sys
 
@@ -18,6 +18,13 @@ def check(session: nox.Session) -> None:
         ("pytest", *PARALLEL, *session.posargs),
     ):
         session.run(sys.executable, "-m", *command)
+
+
+@nox.session(reuse_venv=True)
+def mutants(session: nox.Session) -> None:
+    """Whether tests notice small faults in what changed: `nox -s mutants -- REV [--sample N] [--jobs N]`."""
+    session.install("cosmic-ray==8.7.0")
+    session.run("python", "tests/mutants.py", "--python", sys.executable, *session.posargs)
 
 
 @nox.session(reuse_venv=True)
