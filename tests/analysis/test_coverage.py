@@ -72,7 +72,7 @@ def test_of_two_functions_with_one_name_the_resume_function_belongs_to_the_one_a
     second = samples.compilation(1, function="forward", line=40)
     rest = samples.compilation(2, function="torch_dynamo_resume_in_forward_at_31", line=31)
     functions = covered(first, second, rest).functions
-    assert [[frame.key[0] for frame in function.frames] for function in functions] == [[0, 2], [1]]
+    assert [[frame.id.frame for frame in function.frames] for function in functions] == [[0, 2], [1]]
 
 
 def test_a_resume_function_whose_beginning_was_not_recorded_goes_by_its_functions_name():

@@ -145,6 +145,7 @@ def test_kernels_that_fuse_are_shown_and_the_others_counted():
     assert "3 ops  add, sin, mul" in block[1]
     assert "\u00d7" not in block[2]
     assert more(block) == 2
+    assert more(section(compiled(1, kernels=kernels[:2]), "Kernels")) == 1
     assert not any("one_op" in line or "library" in line for line in block)
 
 
