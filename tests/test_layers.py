@@ -58,6 +58,28 @@ def test_imports_follow_the_arrows(path: Path) -> None:
             assert rest[0] in MAY_IMPORT[layer] | {layer}, f"{path.name} must not import {name}"
 
 
+def test_no_part_of_a_picture_is_imported_by_what_it_imports() -> None:
+    """No circle, not even one for types."""
+    paths = {
+        str(path.relative_to(PACKAGE.parent)).removesuffix(".py").replace("/", "."): path
+        for path in PACKAGE.rglob("*.py")
+    }
+    imports = {
+        module: {name if name in paths else name.rpartition(".")[0] for name in imported_names(path)} & set(paths)
+        for module, path in paths.items()
+    }
+    for start in paths:
+        if start.startswith(
+            ("compiler_lens.facts.graphs.", "compiler_lens.views.picture.", "compiler_lens.render.picture.")
+        ):
+            reached, waiting = set(), [start]
+            while waiting:
+                new = imports[waiting.pop()] - reached
+                reached |= new
+                waiting += new
+            assert start not in reached, start
+
+
 def test_what_a_picture_shows_is_known_without_a_way_to_draw_it() -> None:
     """Nothing that makes an abstract picture knows a renderer."""
     for path in (PACKAGE / "views" / "picture").glob("*.py"):

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler_lens.facts.graphs.graph_times import GraphTimes, Spent
+from compiler_lens.facts.graphs.graph_times import Spent
 from compiler_lens.facts.kernels.graph_flow import Flow
 from compiler_lens.facts.kernels.launches import Launched
+from compiler_lens.facts.kernels.roofline import LaunchCost
 from compiler_lens.recording.model import Node
 
 
@@ -20,7 +21,7 @@ class GraphSteps:
     places: Mapping[str, int]  # of each node that a step makes: which of the step's nodes
     launched: Sequence[Launched]  # of each step
     shared_launches: Mapping[int, tuple[int, ...]]  # by step: launches that are counted there
-    times: GraphTimes | None
+    costs: Mapping[int, LaunchCost]  # what was measured of each launch, by its place
 
     def node(self, name: str) -> Node:
         """Return the node of that name."""
@@ -28,10 +29,11 @@ class GraphSteps:
         return known.node if known else self.flow.steps[self.flow.makers[name]].made(self.places[name])
 
     def spent(self, first: int, last: int) -> Spent | None:
-        """Return what the launches of these steps took."""
-        if self.times is None:
+        """Return what the launches of these steps took together; None if none of them was measured."""
+        if not self.costs:
             return None
-        launches = [each[0] for each in self.launched[first:last] if each]
+        launches = {each[0] for each in self.launched[first:last] if each}
         for step in range(first, last):
-            launches += self.shared_launches.get(step, ())
-        return self.times.of(launches)
+            launches.update(self.shared_launches.get(step, ()))
+        known = tuple(self.costs[place] for place in sorted(launches) if place in self.costs)
+        return Spent(known, sum(cost.total for cost in self.costs.values())) if known else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from compiler_lens.facts.kernels.launch_costs import LaunchCost, launch_costs
@@ -24,23 +24,13 @@ class Spent:
         return sum(cost.total for cost in self.launches)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphTimes:
-    """Of each launch of a graph, by its place among all."""
+def launch_times(recording: Recording, graph: Graph, calls: Sequence[Call]) -> Mapping[int, LaunchCost]:
+    """Return what the last profile measured of each launch, by its place among all.
 
-    costs: Mapping[int, LaunchCost]
-    whole: float
-
-    def of(self, places: Iterable[int]) -> Spent | None:
-        """Return what these launches took together, each once; None if none of them was measured."""
-        known = tuple(self.costs[place] for place in sorted(set(places)) if place in self.costs)
-        return Spent(known, self.whole) if known else None
-
-
-def graph_times(recording: Recording, graph: Graph, calls: Sequence[Call]) -> GraphTimes | None:
-    """Return the times of the last profile; None where there is none, or where they are not those of the program."""
+    Nothing where there is no profile, or where its times are not those of the program.
+    """
     if not recording.profiles or not calls:
-        return None
+        return {}
     profile = recording.profiles[-1]
     own = replace(profile, launches=tuple(time for time in profile.launches if time.compile_id == graph.compile_id))
     measured = launch_costs(
@@ -52,8 +42,7 @@ def graph_times(recording: Recording, graph: Graph, calls: Sequence[Call]) -> Gr
         own,
     )
     if not measured or not is_usable(doubts(own, measured)):
-        return None
+        return {}
     known = {cost.time.id: cost for cost in measured}
     places = ((call.place, call.kernel.launch_id(call.number)) for call in calls)
-    costs = {place: known[launch] for place, launch in places if launch in known}
-    return GraphTimes(costs, sum(cost.total for cost in costs.values())) if costs else None
+    return {place: known[launch] for place, launch in places if launch in known}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from compiler_lens.facts.graphs.graph_bodies import op_count, with_bodies
 from compiler_lens.facts.graphs.graph_steps import GraphSteps
-from compiler_lens.facts.graphs.graph_times import graph_times
+from compiler_lens.facts.graphs.graph_times import launch_times
 from compiler_lens.facts.graphs.launch_order import order_of_launches
 from compiler_lens.facts.graphs.level_boxes import Box, Level, LevelBuilder
 from compiler_lens.facts.graphs.level_tree import Group, folds, tree
@@ -87,7 +87,7 @@ def levels(recording: Recording, graph: Graph, *, kernels: bool = False) -> Leve
         places=places,
         launched=launched if kernels else (),
         shared_launches=without_steps(launches.get("", ()), flowing, launched),
-        times=graph_times(recording, graph, calls),
+        costs=launch_times(recording, graph, calls),
         root=tree(flowing, launched if kernels else (), {call.place: call.ops for call in calls}),
         kernels=kernels,
         calls=calls,

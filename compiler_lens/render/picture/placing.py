@@ -120,7 +120,7 @@ class PlacedSheet:
     height: float
     panels: tuple[PlacedPanel, ...]
     breaks: tuple[PlacedBreak, ...] = ()
-    saved: tuple[tuple[Point, Point, str], ...] = ()  # lines of saved tensors: from, to, tooltip
+    saved: tuple[PlacedLine, ...] = ()  # of saved tensors, from the forward to the backward
 
 
 # -- a sheet
@@ -147,7 +147,7 @@ def _beside(sheet: Sheet, backward: Panel) -> PlacedSheet:
     for each in sheet.saved:
         source, target = makers[each.source], readers[each.target]
         start = (source.x + source.width, source.y + source.height / 2)
-        saved.append((start, (target.x, target.y + target.height / 2), each.tooltip))
+        saved.append(PlacedLine((start, (target.x, target.y + target.height / 2)), each.tooltip))
     return PlacedSheet(far + second.width, height + _HEAD, (left, right), saved=tuple(saved))
 
 

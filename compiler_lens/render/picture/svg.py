@@ -83,7 +83,7 @@ class _Pen:
 
 
 def _sheet(sheet: PlacedSheet, pen: _Pen) -> Iterator[str]:
-    yield from (_saved(*each) for each in sheet.saved)
+    yield from map(_saved, sheet.saved)
     for panel in sheet.panels:
         if panel.title:
             yield _words(*panel.title_at, _text(panel.title), "clg-t")
@@ -92,13 +92,13 @@ def _sheet(sheet: PlacedSheet, pen: _Pen) -> Iterator[str]:
         yield _break(cut, sheet.width)
 
 
-def _saved(start: Point, end: Point, tooltip: str) -> str:
-    (x1, y1), (x2, y2) = start, end
+def _saved(line: PlacedLine) -> str:
+    (x1, y1), (x2, y2) = line.points
     middle = (x1 + x2) / 2
     curve = f"M{_n(x1)} {_n(y1)}C{_n(middle)} {_n(y1)} {_n(middle)} {_n(y2)} {_n(x2)} {_n(y2)}"
     head = f"M{_n(x2)} {_n(y2)}L{_n(x2 - 6.5)} {_n(y2 - 3.2)}L{_n(x2 - 6.5)} {_n(y2 + 3.2)}Z"
-    line = f'<path class="clg-l" d="{curve}">{_title(tooltip)}</path>'
-    return f'<g class="clg-saved">{line}<path class="clg-a" d="{head}"/></g>'
+    path = f'<path class="clg-l" d="{curve}">{_title(line.tooltip)}</path>'
+    return f'<g class="clg-saved">{path}<path class="clg-a" d="{head}"/></g>'
 
 
 def _break(cut: PlacedBreak, width: float) -> str:
