@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from compiler_lens.facts.graphs.graph_times import Spent
 from compiler_lens.facts.kernels.graph_flow import Flow
+from compiler_lens.facts.kernels.launch_costs import LaunchCost
 from compiler_lens.facts.kernels.launches import Launched
-from compiler_lens.facts.kernels.roofline import LaunchCost
 from compiler_lens.recording.model import Node
 
 
