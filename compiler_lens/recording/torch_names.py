@@ -45,82 +45,56 @@ class Phase(Enum):
 
 
 # torch's names for its timed events (dynamo_timed and chromium events, 2.11 to 2.15), whose self time goes to a phase.
-_PHASES: Mapping[str, Phase] = {
-    "dynamo": Phase.TRACING,
-    "entire_frame_compile": Phase.TRACING,
-    "bytecode_tracing": Phase.TRACING,
-    "compile_inner": Phase.TRACING,
-    "fullgraph_capture": Phase.TRACING,
-    "insert_deferred_runtime_asserts": Phase.TRACING,
-    "build_guards": Phase.GUARDS,
-    "precompile_build_guards": Phase.GUARDS,
-    "precompile_load_guards": Phase.GUARDS,
-    "guard_collective": Phase.GUARDS,
-    "backend_compile": Phase.AOT,
-    "create_aot_dispatcher_function": Phase.AOT,
-    "aot_collect_metadata": Phase.AOT,
-    "aot_trace_joint_graph": Phase.AOT,
-    "min_cut_rematerialization_partition": Phase.AOT,
-    BACKWARD_SPAN: Phase.AOT,
-    "backward": Phase.AOT,
-    "_recursive_pre_grad_passes": Phase.PASSES,
-    "_recursive_joint_graph_passes": Phase.PASSES,
-    "_recursive_post_grad_passes": Phase.PASSES,
-    "additional_fake_tensor_prop": Phase.PASSES,
-    "convert_conv_weights_to_channels_last": Phase.PASSES,
-    "compile_fx.<locals>.fw_compiler_base": Phase.LOWERING,
-    "compile_fx.<locals>.bw_compiler": Phase.LOWERING,
-    "compile_fx_inner": Phase.LOWERING,
-    "inductor_compile": Phase.LOWERING,
-    "fx_codegen_and_compile": Phase.LOWERING,
-    "GraphLowering.run": Phase.LOWERING,
-    "Scheduler.codegen": Phase.CODE_GENERATION,
-    "GraphLowering.codegen": Phase.CODE_GENERATION,
-    "GraphLowering.codegen_subgraph": Phase.CODE_GENERATION,
-    "GraphLowering.compile_to_fn": Phase.CODE_GENERATION,
-    "PythonWrapperCodegen.generate": Phase.CODE_GENERATION,
-    "CppWrapperCpu.generate": Phase.CODE_GENERATION,
-    "CppWrapperGpu.generate": Phase.CODE_GENERATION,
-    "code_gen": Phase.CODE_GENERATION,
-    "generate_kernel_code_from_nodes": Phase.CODE_GENERATION,
-    "PyCodeCache.load_by_key_path": Phase.CODE_GENERATION,
-    "compile_file": Phase.KERNEL_COMPILATION,
-    "cpp_wrapper_compile": Phase.KERNEL_COMPILATION,
-    "AotCodeCompiler.compile": Phase.KERNEL_COMPILATION,
-    "reload_kernel_in_parent": Phase.KERNEL_COMPILATION,
-    "CachingAutotuner.slow_precompile_config": Phase.KERNEL_COMPILATION,
-    "StaticAutotunerFuture.warm_precompile": Phase.KERNEL_COMPILATION,
-    "benchmark_fused_nodes": Phase.AUTOTUNING,
-    "benchmark_codegened_module": Phase.AUTOTUNING,
-    "CachingAutotuner.benchmark_all_configs": Phase.AUTOTUNING,
-    "CachingAutotuner.coordinate_descent_tuning": Phase.AUTOTUNING,
-    "CachingAutotuner.combo_sequential_autotune": Phase.AUTOTUNING,
-    "inductor_codecache_torch_key": Phase.CACHES,
-    "CacheBase.get_system.triton_key": Phase.CACHES,
-    "remote_fx_graph_cache_get": Phase.CACHES,
-    "remote_fx_graph_cache_put": Phase.CACHES,
-}
+_NAMES: Mapping[Phase, tuple[str, ...]] = {
+    Phase.TRACING: (
+        "dynamo", "entire_frame_compile", "bytecode_tracing", "compile_inner", "fullgraph_capture",
+        "insert_deferred_runtime_asserts",
+    ),
+    Phase.GUARDS: ("build_guards", "precompile_build_guards", "precompile_load_guards", "guard_collective"),
+    Phase.AOT: (
+        "backend_compile", "create_aot_dispatcher_function", "aot_collect_metadata", "aot_trace_joint_graph",
+        "min_cut_rematerialization_partition", BACKWARD_SPAN, "backward",
+    ),
+    Phase.PASSES: (
+        "_recursive_pre_grad_passes", "_recursive_joint_graph_passes", "_recursive_post_grad_passes",
+        "additional_fake_tensor_prop", "convert_conv_weights_to_channels_last",
+    ),
+    Phase.LOWERING: (
+        "compile_fx.<locals>.fw_compiler_base", "compile_fx.<locals>.bw_compiler", "compile_fx_inner",
+        "inductor_compile", "fx_codegen_and_compile", "GraphLowering.run",
+    ),
+    Phase.CODE_GENERATION: (
+        "Scheduler.codegen", "GraphLowering.codegen", "GraphLowering.codegen_subgraph", "GraphLowering.compile_to_fn",
+        "PythonWrapperCodegen.generate", "CppWrapperCpu.generate", "CppWrapperGpu.generate", "code_gen",
+        "generate_kernel_code_from_nodes", "PyCodeCache.load_by_key_path",
+    ),
+    Phase.KERNEL_COMPILATION: (
+        "compile_file", "cpp_wrapper_compile", "AotCodeCompiler.compile", "reload_kernel_in_parent",
+        "CachingAutotuner.slow_precompile_config", "StaticAutotunerFuture.warm_precompile",
+    ),
+    Phase.AUTOTUNING: (
+        "benchmark_fused_nodes", "benchmark_codegened_module", "CachingAutotuner.benchmark_all_configs",
+        "CachingAutotuner.coordinate_descent_tuning", "CachingAutotuner.combo_sequential_autotune",
+    ),
+    Phase.CACHES: (
+        "inductor_codecache_torch_key", "CacheBase.get_system.triton_key", "remote_fx_graph_cache_get",
+        "remote_fx_graph_cache_put",
+    ),
+}  # fmt: skip
+_PHASES: Mapping[str, Phase] = {name: phase for phase, names in _NAMES.items() for name in names}
 
 # Names that torch makes up as it goes: `compile_attempt_2`, `pass.joint_graph_passes.…`, `mm_template_autotuning`.
-_PREFIXES = (
-    ("compile_attempt_", Phase.TRACING),
-    ("bytecode_hooks_", Phase.TRACING),
-    ("invoke_subgraph_", Phase.TRACING),
-    ("pass.", Phase.PASSES),
-    ("fx.bucketing", Phase.PASSES),
-    ("Scheduler.", Phase.SCHEDULING),
-    ("async_compile.", Phase.KERNEL_COMPILATION),
-    ("aoti_", Phase.KERNEL_COMPILATION),
-    ("AOTAutogradCache.", Phase.CACHES),
-    ("FxGraphCache.", Phase.CACHES),
-    ("TritonBundler.", Phase.CACHES),
-    ("CompiledArtifact.", Phase.CACHES),
-    ("GraphPickler.", Phase.CACHES),
-    ("pgo.", Phase.CACHES),
-    ("cutlass_utils.", Phase.AUTOTUNING),
-    ("CUTLASSGemmTemplate.", Phase.AUTOTUNING),
-)
-_SUFFIXES = (("_template_autotuning", Phase.AUTOTUNING), ("_template_precompiling", Phase.AUTOTUNING))
+_PREFIXES: Mapping[Phase, tuple[str, ...]] = {
+    Phase.TRACING: ("compile_attempt_", "bytecode_hooks_", "invoke_subgraph_"),
+    Phase.PASSES: ("pass.", "fx.bucketing"),
+    Phase.SCHEDULING: ("Scheduler.",),
+    Phase.KERNEL_COMPILATION: ("async_compile.", "aoti_"),
+    Phase.CACHES: (
+        "AOTAutogradCache.", "FxGraphCache.", "TritonBundler.", "CompiledArtifact.", "GraphPickler.", "pgo.",
+    ),
+    Phase.AUTOTUNING: ("cutlass_utils.", "CUTLASSGemmTemplate."),
+}  # fmt: skip
+_AUTOTUNING_SUFFIXES = ("_template_autotuning", "_template_precompiling")
 
 # The outermost timed event of a backward that is compiled at the first backward call, not together with its forward.
 LAZY_BACKWARD_SPANS = frozenset({BACKWARD_SPAN, "backward", "compile_fx.<locals>.bw_compiler"})
@@ -133,7 +107,5 @@ def phase_of(name: str) -> Phase:
     """Return the phase that a timed event of torch's belongs to."""
     if name in _PHASES:
         return _PHASES[name]
-    for prefix, phase in _PREFIXES:
-        if name.startswith(prefix):
-            return phase
-    return next((phase for suffix, phase in _SUFFIXES if name.endswith(suffix)), Phase.OTHER)
+    other = Phase.AUTOTUNING if name.endswith(_AUTOTUNING_SUFFIXES) else Phase.OTHER
+    return next((phase for phase, prefixes in _PREFIXES.items() if name.startswith(prefixes)), other)

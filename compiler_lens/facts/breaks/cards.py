@@ -11,7 +11,7 @@ from compiler_lens.facts.breaks.remedies import Remedy, remedy_for
 from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
 from compiler_lens.facts.breaks.rewrites.arms import arm_at
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
-from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -169,6 +169,12 @@ def specific_hints(cause: BreakCause) -> tuple[str, ...]:
 def innermost(event: GraphBreak) -> SourceLine | None:
     """Where torch stood when it broke, whoever wrote that line."""
     return event.user_stack[-1] if event.user_stack else event.location
+
+
+def broken_at(event: GraphBreak) -> tuple[str, int] | None:
+    """Return file and line of a break: of the user's innermost line, else of where torch stood; None if not known."""
+    at = innermost_own(event.user_stack) or innermost(event)
+    return (at.file, at.line) if at else None
 
 
 def _place(event: GraphBreak, around: Regions, own: Ownership) -> SourceLine | None:

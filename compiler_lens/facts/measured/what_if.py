@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from compiler_lens.facts.breaks.cards import break_cards, innermost
+from compiler_lens.facts.breaks.cards import break_cards, broken_at
 from compiler_lens.facts.program.coverage import coverage
-from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import (
     CaptureProblem,
@@ -139,13 +138,8 @@ def _benign(recording: Recording) -> set[CompileId]:
 
 def _repeated(breaks: Sequence[GraphBreak], benign: Collection[CompileId]) -> int:
     """Breaks of benign recompiles at lines that break without them, too."""
-    others = {_place(event) for event in breaks if event.compile_id not in benign}
-    return sum(event.compile_id in benign and _place(event) in others for event in breaks)
-
-
-def _place(event: GraphBreak) -> tuple[str, int] | None:
-    at = innermost_own(event.user_stack) or innermost(event)
-    return (at.file, at.line) if at else None
+    others = {broken_at(event) for event in breaks if event.compile_id not in benign}
+    return sum(event.compile_id in benign and broken_at(event) in others for event in breaks)
 
 
 def breaks_left(recording: Recording) -> tuple[Left, ...]:

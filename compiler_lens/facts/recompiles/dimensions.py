@@ -13,7 +13,7 @@ from compiler_lens.facts.recompiles.failed_guards import role
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.guard_values import EntryValues
 from compiler_lens.facts.recompiles.recompile_facts import Facts, author_name, recompile_facts, whole_line
-from compiler_lens.recording.model import CompileId, Guard, Node, Recording, SourceLine, Symbol
+from compiler_lens.recording.model import CompileId, Guard, Recording, SourceLine, Symbol
 
 _RANGE = re.compile(r"\[(?P<low>[^,]+), (?P<high>[^\]]+)\]\Z")  # "[2, int_oo]"
 _NUMBER = re.compile(r"-?\d+\Z")
@@ -92,9 +92,12 @@ def _dimension(
     facts: Facts,
 ) -> Dimension:
     last = group[-1]
-    pins = tuple(
-        Pin(s.compile_id, s.value, innermost_own(s.user_stack)) for s in _once(s for s in group if s.specialized)
-    )
+    # Each of a compilation's symbols once: every attempt tells it again.
+    pinned = {(s.compile_id, s.name): s for s in group if s.specialized}.values()
+    pins = tuple(Pin(s.compile_id, s.value, innermost_own(s.user_stack)) for s in pinned)
+    symbols = {s.name for s in group}
+    nodes = (node for i in compile_ids for graph in facts.graphs.get(i, ()) for node in graph.nodes)
+    users = (innermost_own(node.source) for node in nodes if symbols.intersection(node.inputs))
     names = facts.names.get(last.compile_id, Names())
     told = list(_told(name, guards.get(last.compile_id, ()), names))
     low, high = _bounds(name, last, [text for text, _ in told])
@@ -108,7 +111,7 @@ def _dimension(
         low,
         high,
         tuple(Condition(text, _line(g, facts)) for text, g in told if not _bounds_of(name, text)),
-        _used({s.name for s in group}, (n for i in compile_ids for g in facts.graphs.get(i, ()) for n in g.nodes)),
+        tuple(dict.fromkeys(line for line in users if line is not None)),
         pins,
     )
 
@@ -120,11 +123,6 @@ def _told(name: str, guards: Iterable[Guard], names: Names) -> Iterator[tuple[st
         text = readable(guard.expression, names)
         if ".stride(" not in text and word.search(text):
             yield text, guard
-
-
-def _once(symbols: Iterable[Symbol]) -> Iterable[Symbol]:
-    """Each of a compilation's symbols once: every attempt tells it again."""
-    return {(s.compile_id, s.name): s for s in symbols}.values()
 
 
 def _seen(name: str, compile_ids: Iterable[CompileId], facts: Facts) -> tuple[str, ...]:
@@ -166,8 +164,3 @@ def _conditions(guards: Iterable[Guard], wanted: set[CompileId]) -> Mapping[Comp
 
 def _line(guard: Guard, facts: Facts) -> SourceLine | None:
     return whole_line(guard.user_line, guard.compile_id, facts) if guard.user_line else None
-
-
-def _used(symbols: set[str], nodes: Iterable[Node]) -> tuple[SourceLine, ...]:
-    users = (innermost_own(node.source) for node in nodes if symbols.intersection(node.inputs))
-    return tuple(dict.fromkeys(line for line in users if line is not None))

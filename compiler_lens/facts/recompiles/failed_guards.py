@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from compiler_lens.facts.recompiles.argument_names import Names, readable
@@ -80,7 +79,10 @@ def _tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryV
     tensor, index = readable(found["tensor"], names), _INDEX.search(failure.text)
     if found["what"] == "size" and index:
         name = _of_an_argument(f"{tensor}.shape[{index[1]}]", failure.old, failure.new, entry, now)
-        return _size(name, failure.old, failure.new, entry, now)
+        # torch/fx/experimental/symbolic_shapes.py: sizes 0 and 1 never become symbols.
+        is_special = {failure.old, failure.new} & {"0", "1"}
+        cause = _C.ZERO_ONE if is_special else _dimension(_SIZE.match(name), entry, now)
+        return Failed(cause, name, name, failure.old, failure.new)
     if found["what"] == "stride" and index:
         name = f"{tensor}.stride({index[1]})"
         return Failed(_C.STRIDE, name, name, failure.old, failure.new)
@@ -101,13 +103,6 @@ def _of_an_argument(name: str, old: str, new: str, entry: EntryValues, now: Entr
     fixed = (key for key, value in entry.values.items() if value == old and key not in entry.varying)
     changed = (key for key in fixed if key.endswith(axis) and now.values.get(key) == new)
     return next((key for key in changed if key.removesuffix(axis).isidentifier()), name)
-
-
-def _size(name: str, old: str, new: str, entry: EntryValues, now: EntryValues) -> Failed:
-    # torch/fx/experimental/symbolic_shapes.py: sizes 0 and 1 never become symbols.
-    found = _SIZE.match(name)
-    cause = _C.ZERO_ONE if {old, new} & {"0", "1"} else _dimension(found, entry, now)
-    return Failed(cause, name, name, old, new)
 
 
 def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues) -> CauseClass:
@@ -131,20 +126,20 @@ def role(name: str, values: EntryValues) -> CauseClass:
 
 def _keys(tensor: str, failure: GuardFailure) -> Failed:
     old, new = (
-        text.removeprefix("DispatchKeySet(").removesuffix(")").split(", ") for text in (failure.old, failure.new)
+        keys.removeprefix("DispatchKeySet(").removesuffix(")").split(", ") for keys in (failure.old, failure.new)
     )
-    device = next((k for k in old if k in _BACKENDS), ""), next((k for k in new if k in _BACKENDS), "")
-    if device[0] != device[1]:
-        return Failed(_C.DEVICE, f"{tensor}.device", f"device of {tensor}", *(name.lower() for name in device))
-    gone, come = ([k for k in one if k not in other] for one, other in ((old, new), (new, old)))
-    told = (", ".join(keys) or "plain" for keys in (gone, come))
-    return Failed(_C.DISPATCH_KEYS, tensor, f"keys of {tensor}", *told)
+    before, after = (next((key for key in keys if key in _BACKENDS), "").lower() for keys in (old, new))
+    if before != after:
+        return Failed(_C.DEVICE, f"{tensor}.device", f"device of {tensor}", before, after)
+    gone = ", ".join(key for key in old if key not in new) or "plain"
+    come = ", ".join(key for key in new if key not in old) or "plain"
+    return Failed(_C.DISPATCH_KEYS, tensor, f"keys of {tensor}", gone, come)
 
 
 # -- sentences of torch's
 
 
-def _sentence(failure: GuardFailure, names: Names) -> Failed | None:
+def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: PLR0911 -- one for each sentence
     text = failure.text
     name = readable(failure.source, names)
     if text.startswith(_STATE):
@@ -162,10 +157,6 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:
         return Failed(_C.BACKEND, "the backend", "backend", failure.old, failure.new)
     if text.startswith("Cache line invalidated"):
         return Failed(_C.DEAD_OBJECT, name, f"life of {name}")
-    return _missing(text, name)
-
-
-def _missing(text: str, name: str) -> Failed | None:
     if text.startswith("KeyError on "):
         return Failed(_C.DICT_KEYS, name, f"key {name}", "present", "missing")
     if text.startswith("IndexError on "):
@@ -197,13 +188,15 @@ def _expression(failure: GuardFailure, names: Names, entry: EntryValues, now: En
 
 def _on_value(name: str, failure: GuardFailure, names: Names) -> Failed:
     if name.startswith("list(dict.keys("):
-        return Failed(_C.DICT_KEYS, f"the keys of {_inside(name)}", name, failure.old)
+        inside = name.rpartition("(")[2].partition(")")[0]
+        return Failed(_C.DICT_KEYS, f"the keys of {inside}", name, failure.old)
     if name.startswith(("set.__contains__(", "___dict_contains(", "hasattr(")):
         return _presence(name, failure)
     if name.startswith("math.isnan("):
         inner = name[len("math.isnan(") : -1]
         return Failed(_C.FLOAT_ARGUMENT, inner, inner)
-    return Failed(_value_class(failure, name, names), _named(failure, name), name, failure.old)
+    subject = f"global {name}" if failure.source.startswith("G[") else name
+    return Failed(_value_class(failure, name, names), subject, name, failure.old)
 
 
 def _presence(name: str, failure: GuardFailure) -> Failed:
@@ -218,10 +211,6 @@ def _presence(name: str, failure: GuardFailure) -> Failed:
     return Failed(_C.DICT_KEYS, f"{key} in {holder}", name, old, new)
 
 
-def _inside(name: str) -> str:
-    return name.rpartition("(")[2].partition(")")[0]
-
-
 def _identity(name: str, failure: GuardFailure, names: Names) -> Failed:
     if name == "self" and names.wrapper:
         return Failed(_C.ANOTHER_MODULE, name, f"identity of {name}", failure.old)
@@ -233,9 +222,8 @@ def _identity(name: str, failure: GuardFailure, names: Names) -> Failed:
 def _length(name: str, failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
     inside = name[len("len(") : -1]
     if names.wrapper and inside in {"args", "kwargs"}:
-        return Failed(
-            _C.CALL_STYLE, "arguments by position" if inside == "args" else "arguments by keyword", name, failure.old
-        )
+        subject = "arguments by position" if inside == "args" else "arguments by keyword"
+        return Failed(_C.CALL_STYLE, subject, name, failure.old)
     # DictGuardManager writes `len(d) != 2` for the two it wants; any other length is a leaf guard of its own kind.
     a_dict = "!=" in failure.text or inside in entry.dicts | now.dicts
     return Failed(_C.DICT_KEYS if a_dict else _C.LIST_LENGTH, name, name, failure.old)
@@ -255,11 +243,7 @@ def _on_sizes(name: str, failure: GuardFailure, names: Names) -> Failed:
     return Failed(_C.OTHER, text, text)
 
 
-def _named(failure: GuardFailure, name: str) -> str:
-    return f"global {name}" if failure.source.startswith("G[") else name
-
-
-def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass:
+def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass:  # noqa: PLR0911 -- one each
     root, *path = re.split(r"(?=[.\[])", name, maxsplit=1)
     if failure.source.startswith("G["):
         return _C.GLOBAL
@@ -271,20 +255,16 @@ def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass:
         return _C.CLOSURE
     if path and "." in path[0]:
         return _attribute(name, failure.source)
-    return _BY_VALUE.get(failure.old) or _by_form(failure.old)
-
-
-def _attribute(name: str, source: str) -> CauseClass:
-    """Of a module, as far as its name tells, or of another object."""
-    return _C.MODULE_ATTRIBUTE if _SELF.match(name) or _IN_MODULE.search(source) else _C.OBJECT_ATTRIBUTE
-
-
-_BY_VALUE: Mapping[str, CauseClass] = dict.fromkeys(("True", "False", "None", "not None"), _C.BOOL_OR_NONE)
-
-
-def _by_form(value: str) -> CauseClass:
+    value = failure.old
+    if value in {"True", "False", "None", "not None"}:
+        return _C.BOOL_OR_NONE
     if value.startswith((">= ", "<= ")) or _NUMBER.match(value):
         return _C.INT_ARGUMENT
     if _FLOAT.match(value):
         return _C.FLOAT_ARGUMENT
     return _C.STRING_ARGUMENT if value[:1] in {"'", '"'} else _C.OTHER
+
+
+def _attribute(name: str, source: str) -> CauseClass:
+    """Of a module, as far as its name tells, or of another object."""
+    return _C.MODULE_ATTRIBUTE if _SELF.match(name) or _IN_MODULE.search(source) else _C.OBJECT_ATTRIBUTE

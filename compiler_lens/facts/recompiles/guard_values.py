@@ -30,12 +30,8 @@ _EQUALS = re.compile(r"(?P<source>.+?) (?:==|is) (?P<value>.+)\Z", re.DOTALL)
 _CLASS = re.compile(r"(?:<class '(?:[^']*\.)?)?(?P<name>[A-Za-z_]\w*)(?:'>)?")  # an address is no class
 _STATE = "___check_global_state() against "
 _AUTOCAST_CPU = 0  # the first of the devices in at::autocast's table, the second is CUDA
-_SCALAR_TYPES: Mapping[str, str] = {
-    "5": "float16",
-    "6": "float32",
-    "7": "float64",
-    "15": "bfloat16",
-}  # c10/core/ScalarType.h
+# c10/core/ScalarType.h
+_SCALAR_TYPES: Mapping[str, str] = {"5": "float16", "6": "float32", "7": "float64", "15": "bfloat16"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,16 +35,10 @@ _Told = tuple[GuardFailure, Failed, CompileId]  # a failure, understood, and the
 _T = TypeVar("_T")
 
 # torch checks these before any guard of the function's own: an entry that failed on another guard has passed them.
-_CHECKED_FIRST = frozenset(
-    (
-        CauseClass.GRAD_MODE,
-        CauseClass.AUTOCAST,
-        CauseClass.OTHER_GLOBAL_STATE,
-        CauseClass.BACKEND,
-        CauseClass.ANOTHER_MODULE,
-        CauseClass.DEAD_OBJECT,
-    )
-)
+_CHECKED_FIRST = frozenset((
+    CauseClass.GRAD_MODE, CauseClass.AUTOCAST, CauseClass.OTHER_GLOBAL_STATE,
+    CauseClass.BACKEND, CauseClass.ANOTHER_MODULE, CauseClass.DEAD_OBJECT,
+))  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +119,17 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     those that are left the newest, since older ones were outgrown before.
     """
     newest = sorted(recompile.failures, key=_number, reverse=True)[:_COMPARED]
-    told = [(f, _understood(recompile, f, facts), facts.epochs.entry(recompile, f)) for f in newest]
-    if not told:
+    if not newest:
         return Decided(recompile, None, Failed(CauseClass.OTHER, "", ""))
+    now, names = facts.values.get(recompile.compile_id, _UNSEEN), facts.names.get(recompile.compile_id, Names())
+    told: list[_Told] = []
+    for failure in newest:
+        entry = facts.epochs.entry(recompile, failure)
+        told.append((failure, understand(failure, names, facts.values.get(entry, _UNSEEN), now), entry))
     home = facts.home(recompile.compile_id)
     told = [one for one in told if facts.home(one[2]) == home] or told  # modules share the frame of torch's wrapper
     left = [one for one in told if one[1].cause not in _CHECKED_FIRST] or told
-    left = _of_the_same_classes(left, facts.values.get(recompile.compile_id, _UNSEEN), facts)
+    left = _of_the_same_classes(left, now, facts)
     values = [(failed.key, facts.values.get(entry, _UNSEEN)) for _, failed, entry in left]
     closest = (one for one in left if not any(key != one[1].key and _passes(v, one[1]) for key, v in values))
     failure, failed, _ = next(closest, left[0])
@@ -168,12 +166,6 @@ def whole_line(at: SourceLine, entry: CompileId, facts: Facts) -> SourceLine | N
 def _number(failure: GuardFailure) -> tuple[int, int]:
     found = _ENTRY.search(failure.entry)
     return (int(found[1]), int(found[2])) if found else (-1, -1)
-
-
-def _understood(recompile: Recompile, failure: GuardFailure, facts: Facts) -> Failed:
-    entry = facts.values.get(facts.epochs.entry(recompile, failure), _UNSEEN)
-    now = facts.values.get(recompile.compile_id, _UNSEEN)
-    return understand(failure, facts.names.get(recompile.compile_id, Names()), entry, now)
 
 
 def _of_the_same_classes(told: list[_Told], now: EntryValues, facts: Facts) -> list[_Told]:
@@ -225,10 +217,7 @@ def _by_id(items: Iterable[_T], compile_id: Callable[[_T], CompileId]) -> Mappin
     return found
 
 
-def _names(
-    wanted: Iterable[CompileId],
-    facts: Facts,
-) -> Mapping[CompileId, Names]:
+def _names(wanted: Iterable[CompileId], facts: Facts) -> Mapping[CompileId, Names]:
     """Once for all compilations of a frame; but all modules share the frame of torch's wrapper."""
     known: dict[tuple[CompileId, str], Names] = {}
     found: dict[CompileId, Names] = {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
 
-from compiler_lens.facts.breaks.cards import innermost
+from compiler_lens.facts.breaks.cards import broken_at
+from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, resumed_line
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.facts.recompiles.argument_names import phrase
@@ -25,7 +26,6 @@ from compiler_lens.recording.model import (
     Compilation,
     CompileId,
     Graph,
-    GraphBreak,
     Outcome,
     Recompile,
     Recording,
@@ -79,7 +79,8 @@ class RecompileCause:
 
         Of several frames, a function and its rests behind graph breaks, those of the one recompiled most often.
         """
-        steps = _folded(_values(max(_by_frame(self.changes), key=len)))
+        values = _values(max(_by_frame(self.changes), key=len))
+        steps = tuple(Step(value, len(list(same))) for value, same in groupby(values))
         return steps if any(step.value for step in steps) else ()
 
 
@@ -152,13 +153,14 @@ def _cause(
     changes = tuple(_changes(group, facts))
     line = next((line for decided in group if (line := _line(decided, facts))), None)
     fix = _fix(kind, subject, line, group, facts)
+    compilations = [facts.compilations.get(decided.recompile.compile_id) for decided in group]
     return RecompileCause(
         kind,
         subject,
         changes,
         replace(fix, change=_worded(fix.change, subject, function, changes)),
         line,
-        sum(_seconds(facts.compilations.get(decided.recompile.compile_id)) for decided in group),
+        sum((compile_seconds(compilation) if compilation else None) or 0.0 for compilation in compilations),
         max(map(len, _by_frame(changes))) <= fix.free,
     )
 
@@ -192,20 +194,6 @@ def _values(changes: Sequence[Change]) -> Iterator[str]:
         last = change.new
 
 
-def _folded(values: Iterator[str]) -> tuple[Step, ...]:
-    steps: list[Step] = []
-    for value in values:
-        if steps and steps[-1].value == value:
-            steps[-1] = replace(steps[-1], times=steps[-1].times + 1)
-        else:
-            steps.append(Step(value))
-    return tuple(steps)
-
-
-def _seconds(compilation: Compilation | None) -> float:
-    return (compilation.seconds or 0.0) + (compilation.backward_seconds or 0.0) if compilation else 0.0
-
-
 # -- lines
 
 
@@ -231,13 +219,8 @@ def _first_use(source: str, graphs: Sequence[Graph]) -> SourceLine | None:
 
 def _repeated(recompile: Recompile, facts: Facts) -> int:
     before = facts.epochs.first(recompile.compile_id)
-    first = {_place(b) for b in facts.breaks.get(before, ())} if before != recompile.compile_id else set()
-    return sum(_place(b) in first for b in facts.breaks.get(recompile.compile_id, ()))
-
-
-def _place(event: GraphBreak) -> tuple[str, int] | None:
-    at = innermost_own(event.user_stack) or innermost(event)
-    return (at.file, at.line) if at else None
+    first = {broken_at(b) for b in facts.breaks.get(before, ())} if before != recompile.compile_id else set()
+    return sum(broken_at(b) in first for b in facts.breaks.get(recompile.compile_id, ()))
 
 
 # -- words of a fix
@@ -266,23 +249,22 @@ def _writes(code: str, subject: str) -> bool:
     return bool(last) and re.search(written, code) is not None
 
 
-def _classes(changes: Sequence[Change]) -> str:
-    found = list(dict.fromkeys(value for change in changes for value in (change.old, change.new) if value))
-    return f": it was {' and '.join(found)}" if len(found) > 1 else ""
-
-
 def _worded(change: str, subject: str, function: FunctionName, changes: Sequence[Change]) -> str:
-    name = subject.removeprefix("global ") or "the value"
-    unnamed = _UNNAMED.fullmatch(subject)
-    found = _OF_TENSOR.match(subject)
-    axis = re.search(r"\d+", subject) if unnamed else None
-    words: Mapping[str, str] = {
-        "name": name,
-        "tensor": f"<{unnamed['what']}>" if unnamed else found["tensor"] if found else name,
-        "axis": axis[0] if axis else found["axis"] if found else "0",
-        "list": name.removeprefix("len(").removesuffix(")"),
-        "attribute": next(reversed(_WORD.findall(name)), name),
-        "function": function.name,
-        "classes": _classes(changes),
-    }
-    return change.format(**words)
+    """Return what a fix says to change, with the names of this cause filled in."""
+    name = tensor = subject.removeprefix("global ") or "the value"
+    axis = "0"
+    if found := _OF_TENSOR.match(subject):
+        tensor, axis = found["tensor"], found["axis"]
+    if unnamed := _UNNAMED.fullmatch(subject):
+        tensor = f"<{unnamed['what']}>"
+        axis = next(iter(re.findall(r"\d+", subject)), axis)
+    classes = list(dict.fromkeys(value for change in changes for value in (change.old, change.new) if value))
+    return change.format(
+        name=name,
+        tensor=tensor,
+        axis=axis,
+        list=name.removeprefix("len(").removesuffix(")"),
+        attribute=next(reversed(_WORD.findall(name)), name),
+        function=function.name,
+        classes=f": it was {' and '.join(classes)}" if len(classes) > 1 else "",
+    )
