@@ -79,4 +79,4 @@ def _text(args: argparse.Namespace) -> str:
     drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
     target = drawing.save(args.output or f"{drawing.name}.svg")
     unfinished = words.unfinished(recording.unfinished)
-    return "".join(f"{told}\n" for told in (f"{target}: {one_line(drawing.title)}", unfinished) if told)
+    return "".join(f"{line}\n" for line in (f"{target}: {one_line(drawing.title)}", unfinished) if line)

@@ -190,7 +190,7 @@ def _closed(box: PlacedBox, pen: _Pen) -> str:
 
 
 def _stack(box: PlacedBox, style: str) -> str:
-    """Two more sheets behind a box that stands for several."""
+    """Two more sheets under a box that stands for several."""
     if box.drawn.box.repeats == 1:
         return ""
     return "".join(_rect(style, (box.x + off, box.y + off, box.width, box.height), 6) for off in (6, 3))
@@ -205,8 +205,8 @@ def _badge(box: PlacedBox) -> str:
 
 def _linked(box: PlacedBox, pen: _Pen, inside: str) -> str:
     target = pen.href(box.drawn.box) if pen.href else ""
-    told = _title(box.drawn.tooltip) + inside
-    return f'<a href="{_text(target)}">{told}</a>' if target else f"<g>{told}</g>"
+    content = _title(box.drawn.tooltip) + inside
+    return f'<a href="{_text(target)}">{content}</a>' if target else f"<g>{content}</g>"
 
 
 # -- lines
@@ -214,22 +214,22 @@ def _linked(box: PlacedBox, pen: _Pen, inside: str) -> str:
 
 def _path(points: Sequence[Point]) -> str:
     """A line through its points: straight where they are in line, else leaving and arriving upright."""
-    told = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
+    steps = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
     for (x1, y1), (x2, y2) in pairwise(points):
         if math.isclose(x1, x2, abs_tol=0.5) or math.isclose(y1, y2, abs_tol=0.5):
-            told.append(f"L{_n(x2)} {_n(y2)}")
+            steps.append(f"L{_n(x2)} {_n(y2)}")
         else:
             bend = math.copysign(min(abs(y2 - y1) / 2, max(_BEND, abs(x2 - x1) / 2)), y2 - y1)
-            told.append(f"C{_n(x1)} {_n(y1 + bend)} {_n(x2)} {_n(y2 - bend)} {_n(x2)} {_n(y2)}")
-    return "".join(told)
+            steps.append(f"C{_n(x1)} {_n(y1 + bend)} {_n(x2)} {_n(y2 - bend)} {_n(x2)} {_n(y2)}")
+    return "".join(steps)
 
 
 # -- elements
 
 
 def _moved(x: float, y: float, inside: Iterable[str]) -> str:
-    told = "\n".join(inside)
-    return f'<g transform="translate({_n(x)} {_n(y)})">\n{told}\n</g>'
+    content = "\n".join(inside)
+    return f'<g transform="translate({_n(x)} {_n(y)})">\n{content}\n</g>'
 
 
 def _rect(style: str, place: tuple[float, float, float, float], corner: float) -> str:

@@ -46,9 +46,9 @@ def lines(box: Box, within: str = "") -> tuple[str, ...]:
     """Return the lines of a box, its name first. `within` is the module whose level it stands in."""
     if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
         return _of_values(box)
-    told = _of_group(box, box.group) if box.group else _of_op(box.nodes, within)
-    told += [_recomputed(box), *_held(box), time_words(box)]
-    return tuple(line for line in told if line) or (box.nodes[0].op,)
+    found = _of_group(box, box.group) if box.group else _of_op(box.nodes, within)
+    found += [_recomputed(box), *_held(box), time_words(box)]
+    return tuple(line for line in found if line) or (box.nodes[0].op,)
 
 
 def name(box: Box) -> str:
@@ -106,10 +106,10 @@ def _specs(specs: Sequence[TensorSpec]) -> str:
 def _of_op(nodes: Sequence[Node], within: str) -> list[str]:
     node = nodes[0]
     name = op_name(node.target)
-    told = f"{name} {_arguments(node)}".strip()
+    call = f"{name} {_arguments(node)}".strip()
     # Of an op with several results, those that are used.
     parts = [spec for part in nodes[1:] for spec in part.specs]
-    return [short(told if len(told) <= _LONGEST else name), _module(node.module, within), _specs(parts or node.specs)]
+    return [short(call if len(call) <= _LONGEST else name), _module(node.module, within), _specs(parts or node.specs)]
 
 
 def _module(module: str, within: str) -> str:
@@ -154,11 +154,11 @@ def _share_words(box: Box, group: Group) -> str:
     share = group.share
     if share is None:
         return op_words(len(box.nodes))
-    told = [f"part {share.part} of {share.parts}"] if share.parts > 1 else []
-    told.append(op_words(share.ops))
+    found = [f"part {share.part} of {share.parts}"] if share.parts > 1 else []
+    found.append(op_words(share.ops))
     if share.again:
-        told.append(f"{share.again} again")
-    return ", ".join(told)
+        found.append(f"{share.again} again")
+    return ", ".join(found)
 
 
 def _fused(nodes: Sequence[Node]) -> str:
@@ -222,8 +222,8 @@ def _of_values(box: Box) -> tuple[str, ...]:
         return (short(what), short(f"{arrow} {box.places[0]}{more}"), specs)
     if len(values) == 1:
         label = values[0].label
-        told = {Role.RESULT: "output ", Role.SAVED: "saved "}.get(values[0].role, "")
-        return (short(label if label.startswith("gradient") else told + label), specs)
+        role = {Role.RESULT: "output ", Role.SAVED: "saved "}.get(values[0].role, "")
+        return (short(label if label.startswith("gradient") else role + label), specs)
     nouns = {Role.RESULT: "output", Role.TANGENT: "gradient", Role.SAVED: "saved tensor"}
     kinds = Counter(value.role for value in values)
     return (", ".join(plural(count, nouns.get(role, "input")) for role, count in kinds.items()), specs)

@@ -214,6 +214,6 @@ def _parts(
 
 
 def _edge(level: Level, edge: Edge, values: Sequence[Node]) -> PictureEdge:
-    told = len(values) > 1 or level.boxes[edge.source].group
-    label = labels.specs_of(values) if told else ""
+    is_labelled = len(values) > 1 or level.boxes[edge.source].group
+    label = labels.specs_of(values) if is_labelled else ""
     return PictureEdge(edge.source, edge.target, tuple(node.name for node in values), tensors(values), label)

@@ -110,8 +110,8 @@ def _single(recording: Recording, choice: Choice, module: str, depth: int | None
 def level_note(known: Levels, group: Group) -> str:
     """Return what is said beside the title of a level: its ops, and how long its launches took."""
     spent = known.spent(group.first, group.last)
-    told = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
-    return told + (_unplaced(known) if group is known.root else "")
+    words = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
+    return words + (_unplaced(known) if group is known.root else "")
 
 
 def _unplaced(known: Levels) -> str:
@@ -235,11 +235,11 @@ def frame_sheet(recording: Recording, found: FramePieces, depth: int | None = No
 
 def _frame_note(pieces: Sequence[Piece]) -> str:
     split = sum(piece.part > 0 for piece in pieces)
-    told = [plural(len({piece.compile_id for piece in pieces if piece.graph}), "graph")]
+    words = [plural(len({piece.compile_id for piece in pieces if piece.graph}), "graph")]
     if split:
-        told.append(f"compiled in {plural(split, 'part')}")
-    told.append(plural(len({piece.cut.number for piece in pieces if piece.cut}), "graph break"))
-    return ", ".join(told) + (f"; {len(pieces) - _GRAPHS} more" if len(pieces) > _GRAPHS else "")
+        words.append(f"compiled in {plural(split, 'part')}")
+    words.append(plural(len({piece.cut.number for piece in pieces if piece.cut}), "graph break"))
+    return ", ".join(words) + (f"; {len(pieces) - _GRAPHS} more" if len(pieces) > _GRAPHS else "")
 
 
 def piece_words(piece: Piece) -> str:
@@ -251,5 +251,5 @@ def piece_words(piece: Piece) -> str:
 
 def _cut_lines(piece: Piece, cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:
     lines = (f"{names.get(line.file, line.file)}:{line.line} {short(line.code.strip(), 70)}" for line in cut.lines)
-    told = "or, without a graph, " if piece.instead and not piece.graph else ""
-    return (f"{told}graph break: {short(cut.card.gb_type, 70)}", *lines)
+    head = "or, without a graph, " if piece.instead and not piece.graph else ""
+    return (f"{head}graph break: {short(cut.card.gb_type, 70)}", *lines)

@@ -29,25 +29,25 @@ BOUND_WORDS: Mapping[Bound, str] = {
 
 def tooltip(box: Box) -> str:
     """Return all that is known of a box, a line each."""
-    told: list[str] = []
+    lines: list[str] = []
     if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT}:
-        told += [f"{value.role.value}: {_named(value)}" for value in box.values]
-        told += [f"{'from' if box.kind is BoxKind.INPUT else 'to'} {place}" for place in box.places]
+        lines += [f"{value.role.value}: {_named(value)}" for value in box.values]
+        lines += [f"{'from' if box.kind is BoxKind.INPUT else 'to'} {place}" for place in box.places]
     elif box.group:
-        told += _of_group(box, box.group)
+        lines += _of_group(box, box.group)
     else:
         for node in box.nodes:
-            told += _of_node(node)
+            lines += _of_node(node)
     if box.spent:
-        told += _of_time(box.spent)
+        lines += _of_time(box.spent)
         if box.group and box.group.kernel:
             others = {cost.kernel.name for cost in box.spent.launches} - {box.group.kernel.name}
-            told += [f"with {name}, which goes on with the same ops" for name in sorted(others)]
-    told += [f"reads {value.role.value} {_named(value)}" for value in box.reads]
-    told += [f"gives {value.role.value} {_named(value)}" for value in box.gives]
-    shown = [one_line(line) for line in told[:_LINES]]
-    if len(told) > _LINES:
-        shown.append(f"… {number(len(told) - _LINES)} more")
+            lines += [f"with {name}, which goes on with the same ops" for name in sorted(others)]
+    lines += [f"reads {value.role.value} {_named(value)}" for value in box.reads]
+    lines += [f"gives {value.role.value} {_named(value)}" for value in box.gives]
+    shown = [one_line(line) for line in lines[:_LINES]]
+    if len(lines) > _LINES:
+        shown.append(f"… {number(len(lines) - _LINES)} more")
     return "\n".join(shown)
 
 
