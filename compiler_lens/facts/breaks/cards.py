@@ -76,11 +76,11 @@ class BreakCard:
         return tuple((outcome, counts[outcome]) for outcome in _SEVERITY if counts[outcome])
 
     def functions_that(self, outcome: BreakOutcome) -> int:
-        """How many functions have a frame that ended this way; as many as frames, where nobody told their names."""
+        """Return how many functions have a frame that ended this way; where no name is known, how many frames did."""
         return self.functions.get(outcome) or self.frames_that(outcome)
 
     def frames_that(self, outcome: BreakOutcome) -> int:
-        """How many frames ended this way."""
+        """Return how many frames ended this way."""
         return len({_frame(event.compile_id) for event in self.events if event.outcome is outcome})
 
 
@@ -94,7 +94,7 @@ class _Key:
 def break_cards(
     recording: Recording, own: Ownership | None = None, covered: Coverage | None = None
 ) -> tuple[BreakCard, ...]:
-    """Every graph break, grouped by root cause and by line of the user's own code; the costliest card first.
+    """Return every graph break, grouped by root cause and by line of the user's own code; the costliest card first.
 
     The cards partition the breaks: each is an event of exactly one card. `covered` is its coverage, if known.
     """
@@ -157,17 +157,17 @@ def _broken(events: Iterable[GraphBreak], homes: Mapping[CompileId, Function]) -
 
 
 def root_cause(event: GraphBreak) -> BreakCause:
-    """What came first; a break whose words nobody could read still is a break."""
+    """Return what came first; a break whose words nobody could read still is a break."""
     return event.causes[0] if event.causes else BreakCause("Graph break of unknown cause")
 
 
 def specific_hints(cause: BreakCause) -> tuple[str, ...]:
-    """The hints that say something about this code, without those that torch gives for any break."""
+    """Return the hints that say something about this code, without those that torch gives for any break."""
     return tuple(hint for hint in cause.hints if not hint.strip().startswith(_GENERIC_HINTS))
 
 
 def innermost(event: GraphBreak) -> SourceLine | None:
-    """Where torch stood when it broke, whoever wrote that line."""
+    """Return where torch stood when it broke, whoever wrote that line."""
     return event.user_stack[-1] if event.user_stack else event.location
 
 

@@ -33,7 +33,7 @@ class Regions:
     calls: frozenset[_Call]
 
     def compiled(self, event: GraphBreak) -> tuple[SourceLine, ...]:
-        """The part of a break's stack that a compiled function leads to: outside of it nothing is compiled."""
+        """Return the part of a break's stack that a compiled function leads to: outside of it nothing is compiled."""
         stack = event.user_stack
         start = next((i for i, at in enumerate(stack) if _call(at) in self.calls), None)
         frame = self.frames.get(event.compile_id)
@@ -43,7 +43,7 @@ class Regions:
         return frame.stack[-1:] + stack[len(frame.stack) - 1 :]
 
     def depth(self, event: GraphBreak) -> int | None:
-        """Where in a break's stack the frame stands that was being compiled; None if it is not there."""
+        """Return where in a break's stack the frame stands that was being compiled; None if it is not there."""
         frame = self.frames.get(event.compile_id)
         if frame is None:
             return None
@@ -53,19 +53,19 @@ class Regions:
         return expected if expected in found else found[-1] if found else None
 
     def resumes_at(self, event: GraphBreak) -> int:
-        """The line behind which the frame begins: 0 but for a resume function."""
+        """Return the line after which the frame begins: 0 but for a resume function."""
         frame = self.frames.get(event.compile_id)
         return (resumed_line(frame) or 0) if frame else 0
 
 
 def regions(recording: Recording) -> Regions:
-    """What was compiled, to be asked about stacks."""
+    """Return what was compiled, to be asked about stacks."""
     own = [c for c in recording.compilations if c.compile_id.frame is not None]
     return Regions({c.compile_id: c for c in own}, frozenset((c.file, plain_function(c.function)) for c in own))
 
 
 def fallout_of(events: Sequence[GraphBreak], keys: Sequence[Key], around: Regions, known: Sources) -> Mapping[Key, Key]:
-    """For each group of breaks (by key) that only follows from another, that other's key; never in a circle.
+    """Return, for each group of breaks (by key) that only follows from another, that other's key; never in a circle.
 
     A group follows from an earlier one if all its breaks do: because the same call had been traced past this point
     until the other broke it, because torch was still at work on the other, or because they ask for a number that the
@@ -104,7 +104,7 @@ def _call(at: SourceLine) -> _Call:
 class _Reached(Generic[Key]):
     """How far a call had been traced when something broke it."""
 
-    after: int  # a resume function begins behind this line
+    after: int  # a resume function begins after this line
     line: int
     key: Key
 
@@ -119,7 +119,7 @@ class _History(Generic[Key]):
         self._before: dict[CompileId, tuple[GraphBreak, Key]] = {}
 
     def note(self, event: GraphBreak, key: Key) -> None:
-        """Each call on the way to a break was traced up to it, by the frame that was being compiled."""
+        """Return each call on the way to a break was traced up to it, by the frame that was being compiled."""
         self._before[event.compile_id] = event, key
         depth = self._around.depth(event)
         if depth is None:
@@ -133,7 +133,7 @@ class _History(Generic[Key]):
                 by_depth[depth] = _Reached(after, at.line, key)
 
     def root(self, event: GraphBreak, key: Key) -> Key | None:
-        """What an event follows from."""
+        """Return what an event follows from."""
         found = self._at_work_on(event) or self._passed_before(event, key)
         return None if found == key else found
 

@@ -23,7 +23,7 @@ __all__ = ["RecordingDiff", "diff"]
 
 
 def diff(before: Recording, after: Recording) -> RecordingDiff:
-    """What the compiler did differently in `after`. Swapped sides give the same, mirrored."""
+    """Return what the compiler did differently in `after`. Swapped sides give the same, mirrored."""
     paired = pair_compilations(compiled(before), compiled(after))
     known = DiffCache()
     found = sorted(_launches(before, after, paired, known), key=lambda one: where(one.case))

@@ -43,7 +43,7 @@ from compiler_lens.recording.model import (
 
 
 def side_of(recording: Recording) -> Side:
-    """A recording in figures."""
+    """Return a recording in figures."""
     profile = recording.profiles[-1] if recording.profiles else None
     return Side(
         kernels=len(recording.kernels),
@@ -70,7 +70,7 @@ def _of_own_frames(recording: Recording, side: Sequence[Compiled]) -> list[Compi
 
 
 def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[FrameChange, ...]:
-    """Compilations that only one side has, and those that ended differently; alike ones in one.
+    """Return compilations that only one side has, and those that ended differently; alike ones in one.
 
     Frames of torch and of other packages that Dynamo passes over are none that anybody waits for.
     """
@@ -106,7 +106,7 @@ def _ids(side: Iterable[Compiled | None]) -> tuple[CompileId, ...]:
 
 
 def break_changes(before: Recording, after: Recording) -> tuple[BreakChange, ...]:
-    """Breaks that are fixed, new, or happen more or less often. Line numbers do not count, the line's text does."""
+    """Return breaks that are fixed, new, or happen more or less often: by the text of the line, not by its number."""
     left, right = list(break_cards(before)), list(break_cards(after))
     changes: list[BreakChange] = []
     for key in (_place, _function):  # a line that was edited and still breaks is not another break
@@ -134,7 +134,7 @@ def _break_weight(change: BreakChange) -> tuple[object, ...]:
 
 
 def recompile_changes(before: Recording, after: Recording) -> tuple[RecompileChange, ...]:
-    """Recompiles by function and cause, where there are more or fewer."""
+    """Return recompiles by function and cause, where there are more or fewer."""
     left, right = _recompiles(before), _recompiles(after)
     return tuple(
         RecompileChange(function, subject, left[function, subject], right[function, subject])
@@ -157,7 +157,7 @@ def _recompiles(recording: Recording) -> Counter[tuple[str, str]]:
 def autotune_changes(
     before: Recording, after: Recording, pairs: Sequence[tuple[Compiled, Compiled]]
 ) -> tuple[AutotuneChange, ...]:
-    """Ops for which another choice won; those tuned on one side only."""
+    """Return ops for which another choice won, and those tuned on one side only."""
     ids = {b.compilation.compile_id: a.compilation.compile_id for b, a in pairs}
     left = _tuned(before, {i: n for n, i in enumerate(ids)})
     right = _tuned(after, {i: n for n, i in enumerate(ids.values())})
@@ -197,7 +197,7 @@ def _tuned(recording: Recording, numbers: Mapping[CompileId, int]) -> _Tuned:
 
 
 def _name(choice: AutotuneChoice | None) -> str:
-    """What was chosen: a template's name holds a number, and its constants tell which it is."""
+    """What was chosen: a template's name holds a number, and its constants say which it is."""
     if choice is None:
         return ""
     return choice.name if choice.kind in (KernelKind.EXTERN, KernelKind.FALLBACK) else f"{choice.kind} {choice.detail}"
@@ -209,9 +209,9 @@ def _name(choice: AutotuneChoice | None) -> str:
 def cudagraph_changes(
     before: Recording, after: Recording, pairs: Sequence[tuple[Compiled, Compiled]]
 ) -> tuple[CudagraphChange, ...]:
-    """Compiled graphs for which CUDA graphs ended differently."""
+    """Return compiled graphs for which CUDA graphs ended differently."""
     left, right = _outcomes(before), _outcomes(after)
-    if not (left and right):  # a log does not tell of them
+    if not (left and right):  # a log does not have them
         return ()
     changes = []
     for b, a in pairs:
@@ -240,7 +240,7 @@ def _state(outcome: CudagraphOutcome | None) -> object:
 
 
 def input_changes(pairs: Sequence[tuple[Compiled, Compiled]]) -> tuple[SettingChange, ...]:
-    """What the first graph is given, where that has other shapes or dtypes: the cause of all that follows."""
+    """Return what the first graph is given, where that has other shapes or dtypes: the cause of all that follows."""
     key = GraphStage.DYNAMO, 0
     traced = [both for both in pairs if all(key in one.graphs for one in both)]
     first = min(traced, key=lambda both: sorted(str(one.compilation.compile_id) for one in both), default=())
@@ -263,7 +263,7 @@ def _inputs(graph: Graph) -> dict[str, str]:
 
 
 def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange, ...]:
-    """What the compiler was told, and where it ran, as far as both sides say and that differs."""
+    """Return what the compiler was asked for, and where it ran, as far as both sides say and that differs."""
     sides = (_asked(before), _asked(after)), (_environment(before.environment), _environment(after.environment))
     return tuple(
         SettingChange(name, left.get(name, ""), right.get(name, ""))
@@ -274,7 +274,7 @@ def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange,
     )
 
 
-# What is told first; then packages, then torch's settings, which have a dot in their names.
+# What is named first; then packages, then torch's settings, which have a dot in their names.
 _FIRST = ("mode", "options", "backend", "dynamic", "torch", "triton", "device", "threads", "python", "platform")
 
 

@@ -42,7 +42,7 @@ class Texts:
     code: dict[tuple[str, str], str] = field(default_factory=dict)  # by name and source
 
     def of(self, kernel: Kernel) -> str:
-        """The normalised code of a kernel."""
+        """Return the normalised code of a kernel."""
         key = kernel.name, kernel.source
         if key not in self.code:
             self.code[key] = normalised(kernel)
@@ -62,12 +62,12 @@ class Matched:
 
 
 def is_compute(node: Node) -> bool:
-    """Whether a node is an op that computes, or moves memory."""
+    """Return whether a node is an op that computes, or moves memory."""
     return node.op.startswith("call_") and node.target not in _VIEWS
 
 
 def differences(pair: Matched) -> tuple[Difference, ...]:
-    """All differences but those of a configuration that was chosen by timing."""
+    """Return all differences but those of a configuration that was chosen by timing."""
     before, after = pair.before.kernel, pair.after.kernel
     found = [
         *_kind(before, after),
@@ -84,7 +84,7 @@ def differences(pair: Matched) -> tuple[Difference, ...]:
 
 
 def configurations(before: Kernel, after: Kernel) -> tuple[tuple[Difference, ...], bool]:
-    """How the chosen configurations differ; and whether only timing decided so, among equal candidates."""
+    """Return how the chosen configurations differ; and whether only timing decided so, among equal candidates."""
     one, other = _chosen(before), _chosen(after)
     if one is None or other is None:
         return (), True
@@ -129,7 +129,7 @@ def _maker(kernel: Kernel) -> str:
 
 
 def _nodes(pair: Matched) -> Iterator[Difference]:
-    """What the nodes tell: ops gained and lost, and nodes that are the same in all but their op, shape, dtype."""
+    """Yield what the nodes show: ops gained and lost, and nodes that are the same in all but their op, shape, dtype."""
     there = set(pair.after.launch.nodes)
     both = [(name, pair.names[name]) for name in pair.before.launch.nodes if pair.names.get(name) in there]
     found: list[Difference] = []
@@ -219,7 +219,7 @@ def _signature(before: Kernel, after: Kernel) -> Iterator[Difference]:
 
 
 def pointers(kernel: Kernel) -> tuple[str, ...]:
-    """The types of what a Triton kernel points to: fp32, bf16."""
+    """Return the types of what a Triton kernel points to: fp32, bf16."""
     signature = kernel.meta.get("signature")
     types = map(str, signature.values()) if isinstance(signature, Mapping) else ()
     return tuple(t[1:] for t in types if t.startswith("*"))
@@ -245,7 +245,7 @@ def _mapping(
 
 
 def _code(pair: Matched, known: set[Aspect]) -> Iterator[Difference]:
-    """What the code tells beyond all this."""
+    """Yield what only the code shows."""
     before, after = pair.before.kernel, pair.after.kernel
     one, other = pair.texts.of(before), pair.texts.of(after)
     called = call(before, pair.before.launch), call(after, pair.after.launch)

@@ -1,4 +1,4 @@
-"""Changes that are alike, made one: what happened to twelve layers is told once."""
+"""Changes that are alike, made one: what happened to twelve layers is said once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SIZED = _CONFIG | {Aspect.SIZES, Aspect.ACCESS}  # each kernel has its own size
 
 
 def folded(found: Iterable[MatchResult]) -> tuple[KernelChange, ...]:
-    """What differs in the same way, in one, its cases in the order given; what weighs most first."""
+    """Return what differs in the same way, in one, its cases in the order given; what weighs most first."""
     groups: dict[Hashable, list[MatchResult]] = {}
     for one in found:
         groups.setdefault(_manner(one), []).append(one)
@@ -24,7 +24,7 @@ def folded(found: Iterable[MatchResult]) -> tuple[KernelChange, ...]:
 
 
 def _manner(found: MatchResult) -> Hashable:
-    """What two changes must have in common to be told as one."""
+    """What two changes must have in common to be one."""
     case = found.case
     aspects = {difference.aspect for difference in case.differences}
     told: Hashable = case.differences
@@ -57,7 +57,7 @@ def _weight(change: KernelChange) -> tuple[object, ...]:
 
 
 def where(case: Case) -> list[tuple[object, ...]]:
-    """The place in the program, the same from both sides."""
+    """Return the place in the program, the same from both sides."""
     return sorted(_place(side) for side in (case.before, case.after))
 
 

@@ -91,7 +91,7 @@ class Aligner:
         return Alignment(before, after, tuple(pairs), tuple(elsewhere), frozenset(changed))
 
     def describe(self, node: Node) -> Described:
-        """A node's identity."""
+        """Return a node's identity."""
         return Described(
             node.target if node.op.startswith("call_") else node.op,
             _arguments(node),
@@ -138,7 +138,7 @@ def _in_gaps(
 
 
 def graph_changes(pairs: Sequence[tuple[Compiled, Compiled]], aligned: Aligner) -> tuple[GraphChange, ...]:
-    """The graphs of compilations that are each other, where they differ; by compilation, then from the top down."""
+    """Return where the graphs of paired compilations differ, by compilation, then from the top down."""
     found = (change for before, after in pairs for change in _changes(before, after, aligned))
     return tuple(sorted(found, key=lambda c: (_ids(c), _STAGES.index(c.stage), c.ordinal)))
 
@@ -202,7 +202,7 @@ def _told(node: Node | None) -> str:
 
 
 def _said(node: Node | None, other: Node | None) -> str:
-    """The same with its arguments, where nothing else tells it from the other."""
+    """The same with its arguments, where nothing else differs."""
     if node is None or other is None or _told(node) != _told(other):
         return _told(node)
     arguments = _arguments(node)

@@ -55,7 +55,7 @@ class ProgramPair:
     def of(
         cls, programs: tuple[Program | None, Program | None], timed: tuple[Timed, Timed], known: DiffCache
     ) -> ProgramPair:
-        """From two programs, or one."""
+        """Make one of two programs, or of one and None."""
         lowered = [p.graph if p else None for p in programs]
         graphs = [graph.nodes if graph else () for graph in lowered]
         launches = tuple(p.launches if p else () for p in programs)
@@ -83,18 +83,18 @@ class ProgramPair:
         )
 
     def code(self, side: int, at: int) -> str:
-        """The code of a launch, comparable; of a library's, the call."""
+        """Return the code of a launch, comparable; of a library's, the call."""
         one = self.launches[side][at]
         return self.texts.of(one.kernel) or f"{one.kernel.name}({call(one.kernel, one.launch)})"
 
     def named_ops(self, side: int, at: int) -> Hashable:
-        """What the text of a launch's kernel names, and how that goes through its elements; None if nothing."""
+        """Return what the text of a launch's kernel names, and how that goes through its elements; None if nothing."""
         kernel = self.launches[side][at].kernel
         return (kernel.aten, kernel.shape) if kernel.aten else None
 
 
 def match(two: ProgramPair) -> Iterator[MatchResult]:
-    """Every launch of both programs, exactly once."""
+    """Yield every launch of both programs, exactly once."""
     left, right = (list(range(len(side))) for side in two.launches)
     groups: list[Group] = []
     for key in _sure(two):
@@ -183,9 +183,9 @@ def _overlaps(
 
 
 def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: frozenset[int]) -> dict[int, list[int]]:
-    """For each node the launches that it tells most about: those that compute the least besides it.
+    """For each node the launches that it says most about: those that compute the least besides it.
 
-    A template's nodes, as torch tells them, include those of what it reads; a cheap op is computed anew in several
+    A template's nodes, as torch gives them, include those of what it reads; a cheap op is computed anew in several
     kernels. Nodes that matched launches compute too count only for a launch that has no others.
     """
     covers: defaultdict[int, list[int]] = defaultdict(list)
@@ -311,7 +311,7 @@ def _ref(one: Called) -> LaunchRef:
 
 
 def timed_launches(recording: Recording) -> Timed:
-    """The times of a recording's launches in its last profile: one call's, as those of the call itself."""
+    """Return the times of a recording's launches in its last profile: one call's, as those of the call itself."""
     launches = recording.profiles[-1].launches if recording.profiles else ()
     return {(t.compile_id, t.direction, t.ordinal, t.kernel, t.launch): t for t in launches}
 

@@ -277,7 +277,7 @@ class RecordingDiff:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the compiler did the same. How it was called to do so, `settings`, is no result of its."""
+        """Whether the compiler did the same. How it was called to do so, `settings`, is not a result of it."""
         changed = (self.kernels, self.graphs, self.frames, self.breaks, self.recompiles, self.cudagraphs)
         return not any(changed) and not any(a.before and a.after for a in self.autotunes)
 
@@ -325,7 +325,7 @@ class RecordingDiff:
 
 
 def sum_times(cases: list[Case] | tuple[Case, ...]) -> Times | None:
-    """The times of several cases together; spreads add up as those of independent measurements do."""
+    """Return the times of several cases together; spreads add up as those of independent measurements do."""
     known = [case.times for case in cases if case.times]
     if not known:
         return None

@@ -23,7 +23,7 @@ from compiler_lens.recording.model import (
 _ALIKE = 0.5  # share of ops in common from which on a function is the other one, renamed
 _COMPARED = 200  # compilations left over on a side, that are compared with each other
 
-# The graph by which a compilation is told, the first that is there.
+# The graph by which a compilation is recognised, the first that is there.
 _TELLING = (GraphStage.DYNAMO, GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE, GraphStage.POST_GRAD)
 
 
@@ -59,7 +59,7 @@ class Compiled:
 
     @property
     def ops(self) -> tuple[str, ...]:
-        """The ops that tell it from others."""
+        """The ops by which it is recognised."""
         stages = (stage for stage in _TELLING if (stage, 0) in self.graphs)
         stage = next(stages, None)
         return tuple(node.target for node in self.graphs[stage, 0].ops) if stage else ()
@@ -72,7 +72,7 @@ class Compiled:
 
 
 def compiled(recording: Recording) -> list[Compiled]:
-    """The compilations of a recording with what belongs to them, in order."""
+    """Return the compilations of a recording with what belongs to them, in order."""
     graphs: _Graphs = defaultdict(dict)
     for graph in recording.graphs:
         graphs[graph.compile_id][graph.stage, graph.ordinal] = graph
@@ -128,7 +128,7 @@ Paired = tuple[list[tuple[Compiled, Compiled]], list[Compiled], list[Compiled]]
 
 
 def pair_compilations(before: Sequence[Compiled], after: Sequence[Compiled]) -> Paired:
-    """Compilations that are each other, and what is left on each side.
+    """Return compilations that are each other, and what is left on each side.
 
     By what the author calls the function; of several of that name, those of equal ops on equal shapes, then of equal
     ops, then in their order. What is left then, by its ops: a function that was renamed.
@@ -183,7 +183,7 @@ def _share(ops: Counter[str], others: Counter[str]) -> float:
 
 
 def pair_programs(before: Compiled | None, after: Compiled | None) -> list[tuple[Program | None, Program | None]]:
-    """The programs of a compilation by pass and number; a forward and an inference graph are the same to this."""
+    """Pair the programs of a compilation by direction and number; forward and inference are the same to this."""
     left, right = ({_slot(p): p for p in one.programs} if one else {} for one in (before, after))
     return [(left.get(slot), right.get(slot)) for slot in sorted({*left, *right})]
 

@@ -29,12 +29,12 @@ _MEMORY = re.compile(r"\btl\.(?:load|store|atomic_\w+)\(|loadu\(|\.store\(|_ptr\
 
 
 def normalised(kernel: Kernel) -> str:
-    """A kernel's code, comparable. Empty for a library's."""
+    """Return a kernel's code, comparable. Empty for a library's."""
     return _renumbered(readable(kernel))
 
 
 def readable(kernel: Kernel) -> str:
-    """A kernel's code without its name, paths and comments: of a Triton kernel the function alone."""
+    """Return a kernel's code without its name, paths and comments: of a Triton kernel the function alone."""
     text = kernel.source
     if not text:
         return ""
@@ -47,12 +47,12 @@ def readable(kernel: Kernel) -> str:
 
 
 def is_cpp(source: str) -> bool:
-    """Whether some code is C++."""
+    """Return whether some code is C++."""
     return "#include" in source or 'extern "C"' in source
 
 
 def call(kernel: Kernel, launch: Launch) -> str:
-    """A library's call as text, what it is given numbered in order: sizes, strides and constants stay."""
+    """Return a library's call as text, what it is given numbered in order: sizes, strides and constants stay."""
     if kernel.source:
         return ""
     known: dict[str, str] = {}
@@ -69,28 +69,28 @@ def _renumbered(text: str) -> str:
 
 
 def without_numbers(text: str) -> str:
-    """What is left of code when sizes and strides do not count."""
+    """Return what is left of code when sizes and strides do not count."""
     return _NUMBER.sub("N", text)
 
 
 def without_memory(text: str) -> str:
-    """What is left when lines that read and write memory do not count."""
+    """Return what is left when lines that read and write memory do not count."""
     return "\n".join(line for line in text.splitlines() if not _MEMORY.search(line))
 
 
 def constants(kernel: Kernel) -> Mapping[str, str]:
-    """The constants of a Triton template: BLOCK_M, GROUP_M, ALLOW_TF32."""
+    """Return the constants of a Triton template: BLOCK_M, GROUP_M, ALLOW_TF32."""
     return dict(_CONSTANT.findall(kernel.source)) if kernel.kind is KernelKind.TEMPLATE else {}
 
 
 def constants_given(kernel: Kernel) -> Mapping[str, str]:
-    """The constants that a kernel of the user's own is called with: BLOCK."""
+    """Return the constants that a kernel of the user's own is called with: BLOCK."""
     found = _CONSTANTS.search(kernel.source)
     return dict(_SETTING.findall(found[1])) if found else {}
 
 
 def sizes_given(kernel: Kernel, launch: Launch) -> Mapping[str, str]:
-    """The numbers that a kernel of the user's own is called with, and over what grid: its code does not hold them."""
+    """Return the numbers that a user's own kernel is called with, and its grid: its code does not hold them."""
     signature = kernel.meta.get("signature")
     types = signature if isinstance(signature, Mapping) else {}
     names = [str(name) for name, of in types.items() if of != "constexpr"]

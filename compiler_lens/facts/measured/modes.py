@@ -120,7 +120,7 @@ class Row:
         return sum(lows), sum(middles), sum(highs)
 
     def timing(self, phase: str) -> Timing | None:
-        """The times of one phase."""
+        """Return the times of one phase."""
         return next((timing for timing in self.timings if timing.phase == phase), None)
 
 
@@ -141,7 +141,7 @@ class Comparison:
     diffs_told: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # each row against default, as shown
 
     def row(self, name: str) -> Row | None:
-        """A row by its name."""
+        """Return a row by its name."""
         return next((row for row in self.rows if row.name == name), None)
 
     @property
@@ -193,7 +193,7 @@ def _between(places: Sequence[float], values: Sequence[float], share: float) -> 
 
 
 def above_noise(one: Row | Timing, other: Row | Timing) -> bool:
-    """Whether the middle halves of two are apart: the slower one's lower quartile above the faster one's upper."""
+    """Return whether the middle halves of two do not meet: one's lower quartile is above the other's upper."""
     if _middle(one) is None or _middle(other) is None:
         return False
     (low, _, high), (other_low, _, other_high) = one.quartiles, other.quartiles
@@ -205,7 +205,7 @@ def _middle(one: Row | Timing) -> float | None:
 
 
 def speedup(row: Row, eager: Row | None, phase: str = "") -> float | None:
-    """How many times faster than eager a row is, in all or in one phase."""
+    """Return how many times faster than eager a row is, in all or in one phase."""
     if eager is None:
         return None
     before, after = (_middle(each.timing(phase) or each) if phase else each.seconds for each in (eager, row))
@@ -213,7 +213,7 @@ def speedup(row: Row, eager: Row | None, phase: str = "") -> float | None:
 
 
 def break_even(row: Row, eager: Row | None, compile_seconds: float | None) -> int | None:
-    """The number of calls that earn back the time to compile. None: never, it is not faster; or not known."""
+    """Return the number of calls that earn back the time to compile. None: never, it is not faster; or not known."""
     if eager is None or row.seconds is None or eager.seconds is None or compile_seconds is None:
         return None
     saved = eager.seconds - row.seconds
@@ -223,12 +223,12 @@ def break_even(row: Row, eager: Row | None, compile_seconds: float | None) -> in
 
 
 def is_unsteady(row: Row) -> bool:
-    """Whether a row's passes differ so much that something else must have been running, or the device throttled."""
+    """Return whether a row's passes differ so much that something else was running, or the device throttled."""
     return any(timing.drift > _STEADY for timing in row.timings)
 
 
 def is_doubtful(row: Row, comparison: Comparison) -> bool:
-    """Whether a row's results are so far from the reference that rounding alone does not explain it."""
+    """Return whether a row's results are so far from the reference that rounding alone does not explain it."""
     eager = comparison.eager
     if row.deviation is None or eager is None or eager.deviation is None or row.is_eager:
         return False
@@ -238,7 +238,7 @@ def is_doubtful(row: Row, comparison: Comparison) -> bool:
 
 
 def no_verdict(comparison: Comparison) -> NoVerdict | None:
-    """Why there is no row to use; None where there is one."""
+    """Return why there is no row to use; None where there is one."""
     rows = _candidates(comparison)
     if not rows:
         return NoVerdict.NOTHING
@@ -246,7 +246,7 @@ def no_verdict(comparison: Comparison) -> NoVerdict | None:
 
 
 def largest_drift(rows: Iterable[Row]) -> float:
-    """How many times slower in one pass than in another any of these was."""
+    """Return how many times slower in one pass than in another any of these was."""
     return max((timing.drift for row in rows for timing in row.timings), default=1.0)
 
 
@@ -255,7 +255,7 @@ def _candidates(comparison: Comparison) -> list[Row]:
 
 
 def choose(comparison: Comparison) -> Choice | None:
-    """The row to use: of all that no other row beats by more than noise, the one that costs least to compile.
+    """Return the row to use: of all that no other row beats by more than noise, the one that costs least to compile.
 
     Rows that run the very kernels of default are default: what differs between their figures is the machine.
     """
@@ -290,7 +290,7 @@ def _cost(row: Row) -> tuple[bool, float, float]:
 
 
 def compiled_of(recording: Recording, steady_since: float = math.inf) -> Compiled:
-    """The figures of a recording that a row has; `steady_since` is when timing began, in seconds since the epoch."""
+    """Return a recording's figures for a row; `steady_since` is when timing began, in seconds since the epoch."""
     ran = (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
     outcomes = recording.cudagraphs
     skipped = _once(o.reason for o in outcomes if o.state is CudagraphState.SKIPPED)

@@ -113,7 +113,7 @@ def _rank(trial: Trial) -> tuple[tuple[int, int, int, int], int]:
 
 
 def count(recording: Recording) -> Counts:
-    """The figures of a recording."""
+    """Return the figures of a recording."""
     outcomes = coverage(recording).counts
     captured = [graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO]
     benign = _benign(recording)
@@ -143,5 +143,5 @@ def _repeated(breaks: Sequence[GraphBreak], benign: Collection[CompileId]) -> in
 
 
 def breaks_left(recording: Recording) -> tuple[Left, ...]:
-    """What breaks graphs in a recording, each place once, the costliest first."""
+    """Return what breaks graphs in a recording, each place once, the costliest first."""
     return tuple(Left(card.gb_type, card.place) for card in break_cards(recording))

@@ -29,7 +29,7 @@ class Explanation:
 
 
 def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:
-    """What a recording means, computed from it alone.
+    """Return what a recording means, computed from it alone.
 
         explanation = compiler_lens.explain(compiler_lens.load("run.clens"))
         for card in explanation.cards:

@@ -66,7 +66,7 @@ class Finding:
 
     severity: Severity
     evidence: Evidence
-    seconds: float | None = None  # what it costs, where the recording tells
+    seconds: float | None = None  # what it costs, where the recording shows it
     basis: Basis = Basis.COUNTED
 
     @property
@@ -88,7 +88,7 @@ class Finding:
 def findings(
     recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], reports: tuple[RecompileReport, ...]
 ) -> tuple[Finding, ...]:
-    """Everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
+    """Return everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if not covered.frames and not recording.graph_breaks:
         return (Finding(Severity.HIGH, NothingSeen()),)
     failed = [_failed(f, cards) for f in covered.frames if f.outcome is Outcome.FAILED and not _interrupted(f)]
@@ -171,7 +171,7 @@ def _idle(recording: Recording) -> Iterator[Finding]:
 
 
 def _bypassed(recording: Recording) -> Iterator[Finding]:
-    """By layer; what AOTAutograd's cache did not take is no finding of the cache of what it was lowered to, too."""
+    """By layer; what AOTAutograd's cache did not take is not also a finding of the cache of what it was lowered to."""
     told: set[CompileId] = set()
     for layer in CacheLayer:
         asked = (o for o in recording.caches if o.layer is layer and o.result is CacheResult.BYPASS)

@@ -60,7 +60,7 @@ class LineStory:
     unknown: tuple[Kernel, ...] = ()  # of the same compilations, that lead to no line at all: one may be this line's
 
     def of_pass(self, *, backward: bool) -> tuple[LaunchMatch, ...]:
-        """The launches of the backward, or of the other programs."""
+        """Return the launches of the backward, or of the other programs."""
         return tuple(
             match for match in self.launches if (match.lineage.kernel.direction is Direction.BACKWARD) is backward
         )
@@ -76,7 +76,7 @@ class LineRow:
 
 
 def line_rows(provenance: Provenance) -> tuple[LineRow, ...]:
-    """Every line that some launch works for, file by file."""
+    """Return every line that some launch works for, file by file."""
     lines: dict[SourcePlace, SourceLine] = {}
     forward: Counter[SourcePlace] = Counter()
     backward: Counter[SourcePlace] = Counter()
@@ -93,14 +93,14 @@ def _by_file(at: SourcePlace) -> tuple[str, int]:
 
 
 def line_story(recording: Recording, provenance: Provenance, text: str, own: Ownership | None = None) -> LineStory:
-    """The story of what a user names: `model.py:41`, or `layers.3.attn`."""
+    """Return the story of what a user names: `model.py:41`, or `layers.3.attn`."""
     views = source_view(recording, own or Ownership())
     asked = select_place(provenance, views, text)
     return story_of(recording, provenance, asked, next((view for view in views if view.file == asked.file), None))
 
 
 def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: FileView | None) -> LineStory:
-    """The story of a place whose file is known."""
+    """Return the story of a place whose file is known."""
     ops = asked.found.direct or asked.found.calls
     matches = provenance.launches_of(ops)
     known = {match.lineage.id for match in matches}
@@ -122,7 +122,7 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
 def selected(
     recording: Recording, provenance: Provenance, selection: Selection, *, with_views: bool = True
 ) -> tuple[Lineage, ...]:
-    """The launches that a selection means: of compilations, of a line, of a module, of a kernel.
+    """Return the launches that a selection means: of compilations, of a line, of a module, of a kernel.
 
     Without views, those that compute something of the line or module, and do not just read it in another shape.
     """
@@ -147,7 +147,10 @@ def _names_a_kernel(recording: Recording, text: str) -> bool:
 def select_place(
     provenance: Provenance, views: Sequence[FileView], text: str, kinds: str = "line and no module"
 ) -> Asked:
-    """The line meant by `model.py:41`, by any ending of the path; or the module of that path, or with that ending."""
+    """Return the line meant by `model.py:41`, or any ending of the path; else the module of that path or ending.
+
+    Raises `UsageError`, which says what there is instead.
+    """
     name, _, number = text.rpartition(":")
     if name and number.isdecimal():
         view, line = select_file(views, text)

@@ -26,7 +26,7 @@ class ProfilePart:
 
 
 def profile_part(recording: Recording, found: Roofline, selection: Selection) -> ProfilePart:
-    """The launches that a selection means; of all, where it names nothing."""
+    """Return the launches that a selection means; of all, where it names nothing."""
     if selection.ids is None and not selection.place:
         return ProfilePart(found.groups, _count(found.groups))
     provenance = Provenance.of(recording, Ownership.of(selection.user_paths))

@@ -44,7 +44,7 @@ class LineFacts:
     failures: tuple[str, ...] = ()  # what made a compilation fail here, in torch's words
     uncompiled: Treatment | None = None  # partly or wholly eager, since the recompile limit, failed: its function's
     guards: tuple[RecompileCause, ...] = ()  # recompiles for a value that this line depends on
-    code: str = ""  # as torch told it; empty where it did not
+    code: str = ""  # as torch gives it; empty where it does not
 
     @property
     def compiled(self) -> tuple[CompileId, ...]:
@@ -84,7 +84,7 @@ class FileView:
 
 
 def source_view(recording: Recording, own: Ownership | None = None) -> tuple[FileView, ...]:
-    """Every file that something happened in, and every other whose text is kept; the user's own first, worst first."""
+    """Return every file that something happened in, or whose text is kept; the user's own first, worst first."""
     own = own or Ownership()
     files: dict[str, _File] = {}
     known = sources(recording)
@@ -105,7 +105,10 @@ def source_view(recording: Recording, own: Ownership | None = None) -> tuple[Fil
 
 
 def select_file(views: Sequence[FileView], text: str) -> tuple[FileView, int | None]:
-    """The file meant by `model.py`, any ending of its path, or `model.py:41`, and the line."""
+    """Return the file meant by `model.py`, any ending of its path, or `model.py:41`, and the line.
+
+    Raises `UsageError`, which says what there is instead.
+    """
     name, _, number = text.rpartition(":")
     if name and number.isdecimal() and not _named(views, text):
         return select_file(views, name)[0], int(number)

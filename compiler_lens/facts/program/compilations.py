@@ -33,7 +33,7 @@ class CompilationRow:
 
 
 def compilation_rows(recording: Recording) -> tuple[CompilationRow, ...]:
-    """A row for each compilation, in the order in which they happened."""
+    """Return a row for each compilation, in the order in which they happened."""
     ops: dict[CompileId, Counter[GraphStage]] = defaultdict(Counter)
     graphs: dict[CompileId, Counter[GraphStage]] = defaultdict(Counter)
     for graph in recording.graphs:
@@ -46,7 +46,7 @@ def compilation_rows(recording: Recording) -> tuple[CompilationRow, ...]:
 
 
 def folded(rows: tuple[CompilationRow, ...]) -> tuple[CompilationRow, ...]:
-    """Rows that differ in nothing but id and time, made one; each where its first was."""
+    """Fold rows that differ in nothing but id and time into one; each where its first was."""
     groups: dict[CompilationRow, list[CompilationRow]] = {}
     for row in rows:
         groups.setdefault(replace(row, compile_ids=(), seconds=None), []).append(row)
@@ -54,7 +54,7 @@ def folded(rows: tuple[CompilationRow, ...]) -> tuple[CompilationRow, ...]:
 
 
 def compile_seconds(compilation: Compilation) -> float | None:
-    """Seconds that a compilation took, its lazy backward included."""
+    """Return seconds that a compilation took, its lazy backward included."""
     known = [s for s in (compilation.seconds, compilation.backward_seconds) if s is not None]
     return sum(known) if known else None
 

@@ -77,7 +77,7 @@ class Frame:
     name: FunctionName
     outcome: Outcome
     compilations: tuple[Compilation, ...]
-    resumes_at: int | None = None  # for a resume function: the line of the break it goes on behind
+    resumes_at: int | None = None  # for a resume function: the line of the break after which it goes on
     breaks: tuple[GraphBreak, ...] = ()
     graphs: int = 0  # of its first compilation: what one call runs
 
@@ -119,7 +119,7 @@ class Function:
 
     @property
     def parts(self) -> int:
-        """Into how many compiled pieces it fell: without recompiles, and of the two ways behind a branch one."""
+        """Into how many compiled pieces it fell: without recompiles, and of the two ways after a branch one."""
         return _parts(self.frames)
 
     @property
@@ -157,13 +157,13 @@ class Coverage:
         return Counter(function.treatment for function in self.functions)
 
     def treated(self, *treatments: Treatment) -> tuple[Function, ...]:
-        """The functions of some kinds, the user's own before a library's."""
+        """Return the functions of some kinds, the user's own before a library's."""
         found = [f for f in self.functions if f.treatment in treatments]
         return tuple(sorted(found, key=lambda f: (not f.own, treatments.index(f.treatment))))
 
 
 def function_name(compilation: Compilation) -> FunctionName:
-    """What to call a compilation's frame: as its author does; the module's class where only that is known."""
+    """Return what to call a compilation's frame: as its author does; the module's class where only that is known."""
     if at := compilation.definition:
         return FunctionName(at.function, at.file, at.line)
     before = resumed(compilation.function)
@@ -177,7 +177,7 @@ def function_name(compilation: Compilation) -> FunctionName:
 
 
 def resumed_line(compilation: Compilation) -> int | None:
-    """For a resume function: the line of the graph break that it goes on behind."""
+    """Return the line of the graph break after which a resume function goes on; None for any other frame."""
     before = resumed(compilation.function)
     return before.line if before else None
 
@@ -185,7 +185,7 @@ def resumed_line(compilation: Compilation) -> int | None:
 def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     """Group the recording's compilations into frames, and the frames into the functions that the user wrote."""
     own = own or Ownership()
-    # All modules share the code object of torch's wrapper, and so one frame number: their class tells them apart.
+    # All modules share the code object of torch's wrapper, and so one frame number: they differ in their class.
     groups: dict[tuple[CompileId, str], list[Compilation]] = {}
     for compilation in recording.compilations:
         groups.setdefault((compilation.compile_id.of_frame, compilation.module), []).append(compilation)
@@ -267,7 +267,7 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
 
 
 def _eager_lines(frame: Frame) -> Iterable[Lines]:
-    """The rest of the function behind a break that nothing could resume from, and of a resume function given up."""
+    """The rest of the function after a break that nothing could resume from, and of a resume function given up."""
     file = frame.compilations[0].file
     if frame.resumes_at is not None and frame.outcome in {Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT}:
         yield Lines(file, frame.resumes_at)
@@ -284,7 +284,7 @@ def _parts(frames: tuple[Frame, ...]) -> int:
     total = 0
     for at, group in groups.items():
         sizes = [int(frame.graphs or frame.outcome is Outcome.COMPILED) for frame in group]
-        # Behind a branch torch makes a resume function for either way; other breaks of one line follow each other.
+        # After a branch torch makes a resume function for either way; other breaks of one line follow each other.
         total += sum(sizes) if at is None or any(_breaks_at(frame, at) for frame in group) else max(sizes)
     return total
 

@@ -25,23 +25,23 @@ class Ownership:
 
     @classmethod
     def of(cls, paths: UserPaths = ()) -> Ownership:
-        """From what a user gives: one path or several, as text or as `Path`; `.` is the working directory."""
+        """Make one of what a user gives: one path or several, as text or as `Path`; `.` is the working directory."""
         several = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
         texts = [os.fspath(path) for path in several]
         return cls(tuple(str(Path(text).absolute()) if text.startswith(".") else text for text in texts if text))
 
     def owns(self, file: str) -> bool:
-        """Whether a file is the user's own."""
+        """Return whether a file is the user's own."""
         return is_own(file) or (bool(file) and any(_is_in(slashed(file), slashed(path)) for path in self.paths))
 
     def innermost(self, stack: Iterable[SourceLine]) -> SourceLine | None:
-        """The innermost own line of a stack (outermost first)."""
+        """Return the innermost own line of a stack (outermost first)."""
         own = [line for line in stack if self.owns(line.file)]
         return own[-1] if own else None
 
 
 def innermost_own(stack: Iterable[SourceLine]) -> SourceLine | None:
-    """The innermost line of a stack (outermost first) that the user wrote."""
+    """Return the innermost line of a stack (outermost first) that the user wrote."""
     return Ownership().innermost(stack)
 
 

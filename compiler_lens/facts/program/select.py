@@ -37,7 +37,7 @@ class Selection:
     folds_nothing: bool = False  # every row is wanted, also where a summary would do: for the page
 
     def has(self, fact: Owned) -> bool:
-        """Whether a fact belongs to what was asked for."""
+        """Return whether a fact belongs to what was asked for."""
         return self.ids is None or fact.compile_id in self.ids
 
 
@@ -45,13 +45,13 @@ EVERYTHING = Selection()
 
 
 def compile_ids(recording: Recording) -> tuple[CompileId, ...]:
-    """Every compile id, in order of appearance; a break or a graph may have one that no compilation has."""
+    """Return every compile id, in order of appearance; a break or a graph may have one that no compilation has."""
     groups = (recording.compilations, recording.graph_breaks, recording.graphs, recording.kernels)
     return tuple(dict.fromkeys(item.compile_id for group in groups for item in group))
 
 
 def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
-    """The compilations meant by `0/1` or `[0/1]`, or by `0`: all of that frame."""
+    """Return the compilations meant by `0/1` or `[0/1]`, or by `0`: all of that frame."""
     wanted = text.strip().strip("[]")
     known = compile_ids(recording)
     exact = frozenset(i for i in known if str(i) == wanted)
@@ -63,7 +63,7 @@ def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
 
 
 def select_launches(recording: Recording, text: str, user_paths: UserPaths = ()) -> Selection:
-    """Which launches are meant: those of compilations, by their id, or of a line, a module, a kernel, by its name."""
+    """Return which launches are meant: those of compilations, by id, or of a line, a module or a kernel, by name."""
     if _COMPILE_ID.fullmatch(text):
         return Selection(ids=select_ids(recording, text), user_paths=user_paths)
     return Selection(place=text, user_paths=user_paths)
@@ -75,7 +75,7 @@ def _by_number(compile_id: CompileId) -> tuple[int, ...]:
 
 
 def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> GraphStage:
-    """The stage of a graph that a user names; among the stages that these compilations have."""
+    """Return the stage of a graph that a user names; among the stages that these compilations have."""
     present = {g.stage: None for g in recording.graphs if g.compile_id in ids}
     names = {stage.value: stage for stage in present}
     wanted = text.strip().lower().replace("-", "_")
@@ -85,16 +85,16 @@ def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> 
 
 
 def select_kernels(recording: Recording, name: str, ids: frozenset[CompileId] | None) -> tuple[Kernel, ...]:
-    """All kernels of one name: in one compilation there is one, but each counts its names from zero."""
+    """Return all kernels of one name: in one compilation there is one, but each counts its names from zero."""
     kernels = [k for k in recording.kernels if ids is None or k.compile_id in ids]
     meant = kernel_name(name, dict.fromkeys(k.name for k in kernels), "in this recording")
     return tuple(k for k in kernels if k.name == meant)
 
 
 def kernel_name(name: str, names: Collection[str], where: str) -> str:
-    """The kernel's name that a user means.
+    """Return the kernel's name that a user means.
 
-    What stands behind the last dot will do, `mm` for `extern_kernels.mm`, and the beginning, the end or any part of a
+    What stands after the last dot will do, `mm` for `extern_kernels.mm`, and the beginning, the end or any part of a
     name, if only one name has it.
     """
     meant = _meant(name, names)
@@ -119,7 +119,7 @@ def _meant(wanted: str, names: Collection[str]) -> list[str]:
 
 
 def short_name(name: str, names: Collection[str]) -> str:
-    """The end of a kernel's name, three words or as many as it takes, by which `kernel_name` finds it."""
+    """Return the end of a kernel's name, three words or as many as it takes, by which `kernel_name` finds it."""
     words = name.split("_")
     ends = ("_".join(words[start:]) for start in range(len(words) - _WORDS, 0, -1))
     return next((end for end in ends if end and _meant(end, names) == [name]), name)
@@ -130,14 +130,14 @@ def _is_last_part(name: str, wanted: str) -> bool:
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that somebody who wrote `word` most likely meant."""
+    """Return the known word that somebody who wrote `word` most likely meant."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
 
 
 def instead(wanted: str, known: Iterable[str]) -> str:
-    """What there is, as much of it as a line holds, and what was meant most likely."""
+    """Return what there is, as much of it as a line holds, and what was meant most likely."""
     names = list(dict.fromkeys(known))
     if not names:
         return ": it has none"

@@ -42,24 +42,24 @@ class Names:
     """What is needed to name the values that one compilation guards."""
 
     wrapper: bool = False  # the frame is torch's wrapper: `args`, `kwargs` and `fn` are not the user's
-    parameters: tuple[str, ...] = ()  # of the function behind the wrapper
+    parameters: tuple[str, ...] = ()  # of the function that the wrapper calls
     captured: bool = False  # the function is defined inside of another one: other names than these may be its variables
     own: frozenset[str] = frozenset()  # all names in the function's own signature; empty if not known
     break_line: int | None = None  # of a resume function: the line of the break
     stack_value: str = ""  # what that line computes, where it can only be one thing
 
     def is_captured(self, root: str) -> bool:
-        """Whether a name is a variable of the function around."""
+        """Return whether a name is a variable of the function around."""
         return self.captured and bool(self.own) and root.isidentifier() and root not in self.own | {"self", "cls"}
 
 
 def is_wrapper(compilation: Compilation) -> bool:
-    """Whether a compilation is of torch's wrapper around a library's module."""
+    """Return whether a compilation is of torch's wrapper around a library's module."""
     return _WRAPPER.search(compilation.file.replace("\\", "/")) is not None
 
 
 def names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable[GraphBreak], texts: Sources) -> Names:
-    """How to name what a compilation guards: what torch told of the function, else what its source says."""
+    """Return how to name what a compilation guards: what torch says of the function, else what its source says."""
     line = resumed_line(compilation)
     if line is not None:
         return Names(break_line=line, stack_value=_stack_value(texts.line(compilation.file, line), breaks, line))
@@ -71,7 +71,7 @@ def names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable
 
 
 def readable(source: str, names: Names) -> str:
-    """A source or a guard as torch writes it, in the words of the author; `args[0]` stays where nothing is known."""
+    """Return a source or a guard of torch's in the author's words; `args[0]` stays where nothing is known."""
     text = _LOCAL.sub(lambda m: m["name"], source)
     text = _BUILTIN.sub(r"\1", text)
     text = _IMPORTED.sub(lambda m: m[1].replace("_dot_", "."), text)
@@ -86,7 +86,7 @@ def readable(source: str, names: Names) -> str:
 
 
 def phrase(text: str, names: Names) -> str:
-    """The same for a person: what has no name is told by where it is."""
+    """Return the same for a person: what has no name is described by where it is."""
     if names.wrapper and (found := _POSITIONAL.match(text)):
         number = int(found[1])
         ordinal = _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
@@ -138,7 +138,7 @@ def _signature(texts: Sources, file: str, first: int) -> frozenset[str]:
 
 
 def _stack_value(line: str, breaks: Iterable[GraphBreak], number: int) -> str:
-    """What the stack holds behind a break: the value of the line's statement, where that is the call that broke."""
+    """What the stack holds after a break: the value of the line's statement, where that is the call that broke."""
     try:
         tree = ast.parse(line.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # part of a statement

@@ -60,7 +60,7 @@ class Dimension:
 
 
 def dimensions(recording: Recording) -> tuple[Dimension, ...]:
-    """Every size and number that became a symbol: those pinned by a line first, else in the order of the recording."""
+    """Return every size and number that became a symbol: those pinned by a line first, else in recorded order."""
     if not recording.symbols:
         return ()
     frames = {(s.compile_id.frame, s.compile_id.autograd) for s in recording.symbols}
@@ -68,7 +68,7 @@ def dimensions(recording: Recording) -> tuple[Dimension, ...]:
     facts = recompile_facts(recording, [*ids, *(s.compile_id for s in recording.symbols)])
     groups: dict[tuple[CompileId, str], list[Symbol]] = {}
     for symbol in recording.symbols:
-        if symbol.source and "._base" not in symbol.source:  # the tensor behind a view is no argument
+        if symbol.source and "._base" not in symbol.source:  # the base of a view is not an argument
             key = facts.epochs.first(symbol.compile_id), _name(symbol, facts)
             groups.setdefault(key, []).append(symbol)
     of_frame: dict[CompileId, list[CompileId]] = {}
@@ -92,7 +92,7 @@ def _dimension(
     facts: Facts,
 ) -> Dimension:
     last = group[-1]
-    # Each of a compilation's symbols once: every attempt tells it again.
+    # Each of a compilation's symbols once: every attempt reports it again.
     pinned = {(s.compile_id, s.name): s for s in group if s.specialized}.values()
     pins = tuple(Pin(s.compile_id, s.value, innermost_own(s.user_stack)) for s in pinned)
     symbols = {s.name for s in group}
@@ -117,7 +117,7 @@ def _dimension(
 
 
 def _told(name: str, guards: Iterable[Guard], names: Names) -> Iterator[tuple[str, Guard]]:
-    """The guards that speak of a size; that strides follow from sizes is no demand of anybody's."""
+    """The guards that speak of a size; that strides follow from sizes is not a demand."""
     word = re.compile(rf"(?<![\w.\]]){re.escape(name)}(?!\w)")
     for guard in guards:
         text = readable(guard.expression, names)

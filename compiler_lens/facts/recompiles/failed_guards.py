@@ -46,7 +46,7 @@ class Failed:
 
 
 def understand(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
-    """A failed guard of `entry`, when `now` was compiled; a value that nobody told is empty."""
+    """Return a failed guard of `entry`, when `now` was compiled; a value that is not known is empty."""
     made = _tensor(failure, names, entry, now) or _sentence(failure, names) or _expression(failure, names, entry, now)
     kinds = entry.kind(made.subject), now.kind(made.subject)
     if made.cause in OF_CLASS and "None" in kinds and all(kinds):
@@ -119,7 +119,7 @@ def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues
 
 
 def role(name: str, values: EntryValues) -> CauseClass:
-    """What a value that may vary is for: a batch, a sequence, another size, or a number."""
+    """Return what a value that may vary is for: a batch, a sequence, another size, or a number."""
     found = _SIZE.match(name)
     return _dimension(found, values, values) if found else _C.INT_ARGUMENT
 
@@ -266,5 +266,5 @@ def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass: 
 
 
 def _attribute(name: str, source: str) -> CauseClass:
-    """Of a module, as far as its name tells, or of another object."""
+    """Of a module, as far as its name shows, or of another object."""
     return _C.MODULE_ATTRIBUTE if _SELF.match(name) or _IN_MODULE.search(source) else _C.OBJECT_ATTRIBUTE

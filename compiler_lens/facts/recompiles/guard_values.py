@@ -27,7 +27,7 @@ _KIND = re.compile(
     r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=(?P<type>.*))?\Z", re.DOTALL
 )
 _EQUALS = re.compile(r"(?P<source>.+?) (?:==|is) (?P<value>.+)\Z", re.DOTALL)
-_CLASS = re.compile(r"(?:<class '(?:[^']*\.)?)?(?P<name>[A-Za-z_]\w*)(?:'>)?")  # an address is no class
+_CLASS = re.compile(r"(?:<class '(?:[^']*\.)?)?(?P<name>[A-Za-z_]\w*)(?:'>)?")  # an address is not a class
 _STATE = "___check_global_state() against "
 _AUTOCAST_CPU = 0  # the first of the devices in at::autocast's table, the second is CUDA
 # c10/core/ScalarType.h
@@ -44,19 +44,19 @@ class EntryValues:
     lines: Mapping[str, SourceLine] = field(default_factory=dict)  # where each was first needed
 
     def rank(self, tensor: str) -> int | None:
-        """How many dimensions a tensor had."""
+        """Return how many dimensions a tensor had."""
         found = self.values.get(f"dim of {tensor}")
         return None if found is None else int(found)
 
     def of_one_class(self, name: str, other: EntryValues) -> bool:
-        """Whether two compilations took a value of one class, or both had nothing to ask of it."""
+        """Return whether two compilations took a value of one class, or both had nothing to ask of it."""
         kinds = self.kind(name), other.kind(name)
         if any(kinds) or not self.values or not other.values:
             return kinds[0] == kinds[1] != ""
         return not any(key in values for values in (self.values, other.values) for key in (name, *_asked(name)))
 
     def kind(self, name: str) -> str:
-        """What class a value was of, "None" for None; empty if nobody told, and for True and False."""
+        """Return what class a value was of, "None" for None; empty if that is not known, and for True and False."""
         told = next((self.values[key] for key in _asked(name) if key in self.values), "")
         if self.values.get(name) == "None" or told in {"None", "<class 'NoneType'>"}:
             return "None"
@@ -69,7 +69,7 @@ def _asked(name: str) -> tuple[str, str]:
 
 
 def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Rename) -> Mapping[CompileId, EntryValues]:
-    """The values of those compilations that took part in a recompile."""
+    """Return the values of those compilations that took part in a recompile."""
     values: dict[CompileId, dict[str, str]] = {i: {} for i in wanted}
     varying: dict[CompileId, set[str]] = {i: set() for i in wanted}
     dicts: dict[CompileId, set[str]] = {i: set() for i in wanted}

@@ -43,23 +43,23 @@ _CHECKED_FIRST = frozenset((
 
 @dataclass(frozen=True, slots=True)
 class CompileEpoch:
-    """Which compilations belong together where torch counted from zero again, told by their order."""
+    """Which compilations belong together where torch counted from zero again, by their order."""
 
     places: Mapping[CompileId, int]
     ids: Mapping[tuple[int | None, int | None, int | None], Sequence[CompileId]]
 
     def before(self, compile_id: CompileId, frame: int | None, recompile: int) -> CompileId:
-        """The last compilation with these numbers that there was before another one."""
+        """Return the last compilation with these numbers that there was before another one."""
         known = self.ids.get((frame, recompile, compile_id.autograd), ())
         last = bisect_left(known, self.places.get(compile_id, 0), key=lambda one: self.places[one])
         return known[last - 1] if last else replace(compile_id, frame=frame, recompile=recompile)
 
     def first(self, compile_id: CompileId) -> CompileId:
-        """The first compilation of a compilation's frame."""
+        """Return the first compilation of a compilation's frame."""
         return self.before(compile_id, compile_id.frame, 0) if compile_id.recompile else compile_id
 
     def entry(self, recompile: Recompile, failure: GuardFailure) -> CompileId:
-        """The compilation that made the entry that a failure is of."""
+        """Return the compilation that made the entry that a failure is of."""
         found, own = _ENTRY.search(failure.entry), recompile.compile_id
         return self.before(own, int(found[1]), int(found[2])) if found else own
 
@@ -79,7 +79,7 @@ class Facts:
     values: Mapping[CompileId, EntryValues] = field(default_factory=dict)
 
     def home(self, compile_id: CompileId) -> FunctionName:
-        """The function that a compilation belongs to."""
+        """Return the function that a compilation belongs to."""
         compilation = self.compilations.get(compile_id)
         if compilation and not is_wrapper(compilation) and (home := self.homes.get(self.epochs.first(compile_id))):
             return home
@@ -96,7 +96,7 @@ class Decided:
 
 
 def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covered: Coverage | None = None) -> Facts:
-    """Everything that `decide` and the reports look up; names and values also of some other compilations."""
+    """Return everything that `decide` and the reports look up; names and values also of some other compilations."""
     homes, frame_homes = _homes(covered or coverage(recording))
     compilations = {c.compile_id: c for c in reversed(recording.compilations)}
     epochs = _epochs(recording)
@@ -113,7 +113,7 @@ def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covere
 
 
 def decide(recompile: Recompile, facts: Facts) -> Decided:
-    """The failed guard that made this recompile necessary.
+    """Return the failed guard that made this recompile necessary.
 
     Of several entries that did not fit, the one that came closest: not one whose wish another entry fulfils; of
     those that are left the newest, since older ones were outgrown before.
@@ -137,7 +137,7 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
 
 
 def author_name(compilation: Compilation, facts: Facts) -> FunctionName:
-    """The function as its author names it: `Model.forward`; for torch's wrapper the forward behind it."""
+    """Return the function as its author names it: `Model.forward`; for torch's wrapper the forward that it calls."""
     home = facts.home(compilation.compile_id)
     told = compilation.definition
     if is_wrapper(compilation):
@@ -152,7 +152,7 @@ def author_name(compilation: Compilation, facts: Facts) -> FunctionName:
 
 
 def whole_line(at: SourceLine, entry: CompileId, facts: Facts) -> SourceLine | None:
-    """A line of the user's with its whole path: of a guard's line, torch tells the path's end."""
+    """Return a line of the user's with its whole path: of a guard's line, torch gives the end of the path."""
     if at.file.startswith(("/", "<")):
         return at if is_own(at.file) else None
     compilation = facts.compilations.get(entry)

@@ -1,4 +1,4 @@
-"""Why functions were compiled again, told as a person would: what changed, how often, at what price, what to do."""
+"""Why functions were compiled again, as a person would say it: what changed, how often, at what price, what to do."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One recompile: what a value was and what it became; empty where neither torch nor a guard told."""
+    """One recompile: what a value was and what it became; empty where neither torch nor a guard says it."""
 
     decided: Decided
     frame: CompileId  # the first compilation of its frame
@@ -55,7 +55,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A value, and how many times in a row it was there; an empty value is one that nobody told."""
+    """A value, and how many times in a row it was there; an empty value is not known."""
 
     value: str
     times: int = 1
@@ -69,15 +69,15 @@ class RecompileCause:
     subject: str  # what changed, in the author's names: "x.shape[0]", "self.step"; empty if torch gave no reason
     changes: tuple[Change, ...]
     fix: Fix
-    line: SourceLine | None  # the innermost line of the user's that depends on it, as far as torch told
+    line: SourceLine | None  # the innermost line of the user's that depends on it, as far as torch says
     seconds: float  # of these recompiles, their backwards included
     benign: bool  # how torch.compile is meant to work: nothing to do
 
     @property
     def series(self) -> tuple[Step, ...]:
-        """The values in the order in which they came, equal ones in a row as one step; empty if nobody told any.
+        """The values in the order in which they came, equal ones in a row as one step; empty if none is known.
 
-        Of several frames, a function and its rests behind graph breaks, those of the one recompiled most often.
+        Of several frames, a function and its rests after graph breaks, those of the one recompiled most often.
         """
         values = _values(max(_by_frame(self.changes), key=len))
         steps = tuple(Step(value, len(list(same))) for value, same in groupby(values))
@@ -91,7 +91,7 @@ class RecompileReport:
     function: FunctionName  # as its author names it: "Model.forward"
     causes: tuple[RecompileCause, ...]  # the most recompiles first
     compilations: int  # how many times it was really compiled, the first times included
-    parts: int  # frames that were recompiled: the function itself, and the rests of it behind graph breaks
+    parts: int  # frames that were recompiled: the function itself, and the rests of it after graph breaks
     seconds: float  # of all recompiles
     limit: CompileId | None = None  # where the recompile limit was hit: it runs eagerly since
     repeats_breaks: int = 0  # graph breaks of recompilations at lines where the first compilation broke too
@@ -108,7 +108,7 @@ class RecompileReport:
 
 
 def recompile_reports(recording: Recording, covered: Coverage | None = None) -> tuple[RecompileReport, ...]:
-    """A report for every function that was recompiled: those that need something done first, then by seconds.
+    """Return a report for every function that was recompiled: those that need something done first, then by seconds.
 
     Every recompile of the recording is in exactly one cause of one report. `covered` is its coverage, if known.
     """
@@ -166,7 +166,7 @@ def _cause(
 
 
 def _changes(group: Sequence[Decided], facts: Facts) -> Iterator[Change]:
-    """What each recompile changed; a new value that was told only when it failed itself, by the recompile after it."""
+    """What each recompile changed; a new value that is known only from its own failure, by the recompile after it."""
     for this, after in pairwise([*group, None]):
         if this is None:
             return

@@ -16,7 +16,7 @@ class Warmth(Enum):
     COLD = "cold"
     WARM = "warm"
     PARTLY = "partly_warm"
-    UNKNOWN = "unknown"  # no cache was asked, or none told us
+    UNKNOWN = "unknown"  # no cache was asked, or none is known to have been
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class CacheSummary:
 
 
 def cache_summary(recording: Recording) -> CacheSummary:
-    """What the caches answered, per compilation and per layer."""
+    """Return what the caches answered, per compilation and per layer."""
     by_id: dict[CompileId, list[CacheOutcome]] = {}
     for outcome in recording.caches:
         by_id.setdefault(outcome.compile_id, []).append(outcome)

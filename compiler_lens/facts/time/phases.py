@@ -42,7 +42,7 @@ class PhaseTimes:
 
 
 def phase_times(spans: Iterable[Span]) -> PhaseTimes:
-    """Compile seconds by phase, of a whole recording's spans or of some compilations'."""
+    """Return compile seconds by phase, of a whole recording's spans or of some compilations'."""
     forward: dict[Phase, float] = defaultdict(float)
     backward: dict[Phase, float] = defaultdict(float)
     roots: dict[tuple[int, CompileId | None], str] = {}

@@ -56,7 +56,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
 
 
 def rewrite(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
-    """What to write instead of a line that breaks the graph; None where no rewrite is known to be right."""
+    """Return what to write instead of a line that breaks the graph; None where no rewrite is known to be right."""
     rules = _RULES.get(cause.gb_type, ())
     try:
         site = site_at(sources, at) if rules else None

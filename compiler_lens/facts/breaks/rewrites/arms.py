@@ -1,4 +1,4 @@
-"""What a branch is there for, as far as its own lines tell: to end something, to save work, or to compute."""
+"""What a branch is there for, as far as its own lines show: to end something, to save work, or to compute."""
 
 from __future__ import annotations
 

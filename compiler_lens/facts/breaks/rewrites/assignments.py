@@ -84,13 +84,13 @@ _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 
 
 def is_guarded(site: Site, test: ast.expr, values: Sequence[ast.expr | Assignment]) -> bool:
-    """Whether a test may be there so that a value is not computed: it asks for what that divides by, or selects by."""
+    """Return whether a test may guard a value against being computed: it asks for what that divides or selects by."""
     asked = _made_of(site, [test])
     return any(_made_of(site, _risks(value, _above_zero(test))) & asked for value in values)
 
 
 def zero_divisor(test: ast.expr, values: Sequence[ast.expr | Assignment]) -> str:
-    """What is taken for granted where a value divides by what the test finds above a number: `norm` in `norm > 1.0`."""
+    """Return what is assumed where a value divides by what the test finds above a number: `norm` in `norm > 1.0`."""
     name = _above_zero(test)
     found = any(_divided_by(value, name) for value in values)
     return f"no gradient is taken through it where `{name}` is 0" if found else ""

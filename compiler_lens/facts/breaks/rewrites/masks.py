@@ -24,7 +24,7 @@ _MOST_BETWEEN = 60  # statements
 
 
 def masked(site: Site, cause: BreakCause) -> Rewrite | None:
-    """For a size that depends on values: a mask used as an index, or the indices of its true places."""
+    """Rewrite a size that depends on values: a mask used as an index, or the indices of its true places."""
     if not is_simple(site.statement):
         return None
     return _masked_write(site) or _masked_reduction(site) or _chosen_rows(site) if "aten." in cause.context else None

@@ -48,21 +48,21 @@ class Site:
     imports_torch: bool = True
 
     def source(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
-        """An expression's text on one line, with parts of it changed."""
+        """Return an expression's text on one line, with parts of it changed."""
         text = self.edited(node, changes)
         return ast.unparse(ast.parse(f"({text})", mode="eval")) if "\n" in text else text
 
     def atom(self, node: ast.expr) -> str:
-        """An expression's text, in brackets where a dot behind it would mean something else."""
+        """Return an expression's text, in brackets where a dot after it would mean something else."""
         text = self.source(node)
         return text if isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript)) else f"({text})"
 
     def free(self, name: str) -> str:
-        """A name that the function does not use yet."""
+        """Return a name that the function does not use yet."""
         return name if name not in self.names() else self.free(f"{name}_")
 
     def edited(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
-        """A node's text as the user wrote it, with parts of it changed."""
+        """Return a node's text as the user wrote it, with parts of it changed."""
         whole, starts = _encoded(self.text)
         first, last = _extent(node, starts)
         data = whole[first:last]
@@ -74,7 +74,7 @@ class Site:
     def rewrite(
         self, after: Sequence[str], needs: str = "", *, last: ast.stmt | None = None, is_complete: bool = True
     ) -> Rewrite | None:
-        """A suggestion for the statement, or for all from it to `last`; None where that is not whole lines."""
+        """Return a suggestion for the statement, or for all from it to `last`; None where that is not whole lines."""
         before = self._lines(last or self.statement)
         if before is None or tuple(after) == before:
             return None
@@ -83,7 +83,7 @@ class Site:
         return Rewrite(before, tuple(after), is_complete, needs)
 
     def edit(self, changes: Sequence[Change], needs: str = "") -> Rewrite | None:
-        """A suggestion that changes parts of the statement and keeps the rest as it is."""
+        """Return a suggestion that changes parts of the statement and keeps the rest as it is."""
         if not changes:
             return None
         indent = self.statement.col_offset
@@ -107,60 +107,60 @@ class Site:
         return tuple(line[indent:].rstrip() for line in lines)
 
     def at(self, statement: ast.stmt) -> Site:
-        """The same place for a statement around this one."""
+        """Return the same place for a statement around this one."""
         return replace(self, statement=statement, following=())
 
     def head(self, statement: ast.For) -> tuple[str, ...]:
-        """The lines of a loop before its body, dedented; empty if they hold more than that."""
+        """Return the lines of a loop before its body, dedented; empty if they hold more than that."""
         lines = _split(self.text)[statement.lineno - 1 : _head_end(statement)]
         is_whole = lines[-1].rstrip().endswith(":") and statement.body[0].lineno > _head_end(statement)
         return tuple(line[statement.col_offset :] for line in lines) if is_whole else ()
 
     def names(self) -> frozenset[str]:
-        """Every name that the function, or without one the statement, uses."""
+        """Return every name that the function, or without one the statement, uses."""
         uses = _uses(self.function or self.statement)
         return frozenset((*uses.loads, *uses.stores))
 
     def local(self) -> frozenset[str]:
-        """Parameters and names that the function assigns."""
+        """Return parameters and names that the function assigns."""
         return _local(self.function) if self.function else frozenset()
 
     def defined_before(self, name: str) -> bool:
-        """Whether a local name has a value when the statement is reached, as far as text tells."""
+        """Return whether a local name has a value when the statement is reached, as far as its text shows."""
         if self.function is None:
             return False
         first = next(iter(_uses(self.function).stores.get(name, ())), self.statement.lineno)
         return name in parameters(self.function) or first < self.statement.lineno
 
     def value_of(self, name: str) -> ast.expr | None:
-        """What a name is assigned, if that happens once in the function."""
+        """Return what a name is assigned, if that happens once in the function."""
         uses = _uses(self.function) if self.function else _Uses({}, {}, {})
         values = uses.values.get(name, ())
         return values[0] if len(uses.stores.get(name, ())) == len(values) == 1 else None
 
     def loads(self, name: str) -> Sequence[ast.Name]:
-        """Where the function reads a name, in the order of the text."""
+        """Return where the function reads a name, in the order of the text."""
         return _uses(self.function).loads.get(name, ()) if self.function else ()
 
     def assigns(self, name: str) -> bool:
-        """Whether the function assigns a name."""
+        """Return whether the function assigns a name."""
         return self.function is not None and name in _uses(self.function).stores
 
     def number_of(self, node: ast.expr) -> int | None:
-        """In which of the following statements a node is."""
+        """Return in which of the following statements a node is."""
         return _number_at(self.following, node.lineno)
 
     def parents(self) -> Mapping[ast.AST, ast.AST]:
-        """Of each node of the function, or without one of the statement, the node around it."""
+        """Return, for each node of the function, or without one of the statement, the node around it."""
         return _parents(self.function or self.statement)
 
     def is_tensor(self, node: ast.expr) -> bool:
-        """Whether an expression is a tensor for sure."""
+        """Return whether an expression is a tensor for sure."""
         return is_tensor(node, self.tensors)
 
 
 def site_at(sources: Sources, at: SourceLine) -> Site | None:
-    """The statement at a line; from the line alone where its file is not known or is another one by now."""
+    """Return the statement at a line; from the line alone where its file is not known or is another one by now."""
     known = sources.line(at.file, at.line)
     if len(known) > _LONGEST_LINE or len(at.code) > _LONGEST_LINE:
         return None
@@ -191,7 +191,7 @@ def _in_file(text: str, line: int) -> Site | None:
 
 
 def _path(body: Sequence[ast.stmt], line: int) -> tuple[tuple[ast.stmt, tuple[ast.stmt, ...]], ...]:
-    """The statements around a line, outermost first, each with those behind it; empty where they are too many."""
+    """The statements around a line, outermost first, each with those after it; empty where they are too many."""
     found: list[tuple[ast.stmt, tuple[ast.stmt, ...]]] = []
     while (number := _number_at(body, line)) is not None and len(found) < _DEEPEST:
         statement = body[number]

@@ -46,19 +46,19 @@ SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.As
 
 
 def is_simple(statement: ast.stmt) -> bool:
-    """Whether a statement has no block of statements."""
+    """Return whether a statement has no block of statements."""
     return isinstance(statement, SIMPLE)
 
 
 def parameters(function: Function) -> tuple[str, ...]:
-    """All parameters by name."""
+    """Return all parameters by name."""
     arguments = function.args
     named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg]
     return tuple(a.arg for a in named if a is not None)
 
 
 def called(node: ast.AST) -> str:
-    """The last part of what a call calls: "sum" of `x.sum()` and of `torch.sum(x)`; empty if it is no such call."""
+    """Return the last part of what a call calls, "sum" of `x.sum()` and `torch.sum(x)`; empty for anything else."""
     match node:
         case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name)):
             return name
@@ -71,59 +71,60 @@ def calls_in(node: ast.AST) -> list[ast.Call]:
 
 
 def dotted(node: ast.AST) -> str:
-    """`torch.nn.functional` as text; empty for anything but names and dots."""
+    """Return `torch.nn.functional` as text; empty for anything but names and dots."""
     if isinstance(node, ast.Attribute):
         return f"{outer}.{node.attr}" if (outer := dotted(node.value)) else ""
     return node.id if isinstance(node, ast.Name) else ""
 
 
 def of_torch(call: ast.Call) -> bool:
-    """Whether a call is of a function of torch's, by the names that everybody uses."""
+    """Return whether a call is of a function of torch's, by the names that everybody uses."""
     return isinstance(call.func, ast.Attribute) and dotted(call.func.value) in ("torch", "th", *_FUNCTIONAL)
 
 
 def is_method(call: ast.Call) -> bool:
-    """Whether a call is of a method of a value, not of a module's or of the user's own object."""
+    """Return whether a call is of a method of a value, not of a module's or of the user's own object."""
     return isinstance(call.func, ast.Attribute) and dotted(call.func.value) not in ("self", "math", "np", "numpy") and (
         not of_torch(call)
     )  # fmt: skip
 
 
 def gives_several(call: ast.Call) -> bool:
-    """Whether a call gives more than one tensor."""
+    """Return whether a call gives more than one tensor."""
     with_dim = called(call) in _GIVE_PAIRS and (len(call.args) > of_torch(call) or bool(call.keywords))
     return with_dim or called(call) in _GIVE_SEVERAL
 
 
 def is_pure_call(call: ast.Call) -> bool:
-    """Whether a call computes one tensor and does nothing else."""
+    """Return whether a call computes one tensor and does nothing else."""
     writes = any(k.arg in ("inplace", "out") for k in call.keywords)
     is_known = called(call) in PURE and (of_torch(call) or is_method(call))
     return is_known and not writes and not gives_several(call)
 
 
 def is_elementwise(call: ast.Call) -> bool:
-    """Whether a call treats every element by itself."""
+    """Return whether a call treats every element by itself."""
     return called(call) in _ELEMENTWISE and (of_torch(call) or is_method(call))
 
 
 def has_no_dimensions(node: ast.expr) -> bool:
-    """Whether an expression is a reduction over all dimensions."""
+    """Return whether an expression is a reduction over all dimensions."""
     reduced = isinstance(node, ast.Call) and is_method(node) and not node.args and not node.keywords
     return reduced and called(node) in _REDUCING | {"any", "all"}
 
 
 def loads(tree: ast.AST, name: str) -> list[ast.Name]:
-    """Where a name is read."""
+    """Return where a name is read."""
     return [n for n in ast.walk(tree) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load)]
 
 
 def is_number(node: ast.AST) -> bool:
-    """Whether a constant is a plain number."""
+    """Return whether a constant is a plain number."""
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
 
 
 def tensor_names(tree: ast.AST, candidates: frozenset[str]) -> frozenset[str]:
+    """Return those of some names that are tensors for sure, by how a function declares, makes and uses them."""
     nodes = list(ast.walk(tree))
     annotated = {n.arg for n in nodes if isinstance(n, ast.arg) and n.annotation and _speaks_of_tensors(n.annotation)}
     found = annotated | {name for n in nodes if isinstance(n, ast.Call) and (name := _used_as_tensor(n))}
@@ -161,6 +162,7 @@ def _used_as_tensor(call: ast.Call) -> str:
 
 
 def is_tensor(node: ast.expr, names: AbstractSet[str]) -> bool:
+    """Return whether an expression is a tensor for sure, where some names are."""
     if isinstance(node, ast.Name):
         return node.id in names
     if isinstance(node, ast.Call):
@@ -182,5 +184,5 @@ def _receiver(call: ast.Call) -> ast.expr:
 
 
 def targets(assign: ast.Assign) -> list[str]:
-    """The names that are assigned alone."""
+    """Return the names that are assigned alone."""
     return [t.id for t in assign.targets if isinstance(t, ast.Name)]
