@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode import WANTED
-from compiler_lens.decode.fold import READERS
+from compiler_lens.decode.fold import READERS, WANTED
 
 torch = pytest.importorskip("torch")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from compiler_lens.decode.fold_cudagraphs import join_cudagraphs
+from compiler_lens.decode.cudagraphs import join_cudagraphs
 from compiler_lens.recording.model import (
     CompileId,
     CudagraphOutcome,

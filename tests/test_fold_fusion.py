@@ -2,8 +2,8 @@
 
 import pytest
 
-from compiler_lens.decode.facts import FinalNode, Fusion, KernelNodes
-from compiler_lens.decode.fold_fusion import join_fusion
+from compiler_lens.decode.fusion import FinalNode, Fusion, join_fusion
+from compiler_lens.decode.kernels import KernelNodes
 from compiler_lens.recording.model import BufferAccess, CompileId, Direction, Kernel, KernelKind, Launch, UnfusedPair
 
 ID = CompileId(0, 0)

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.facts import GraphText, NodeFact, NodeFacts
-from compiler_lens.decode.fold_graphs import decompositions, join_graphs
-from compiler_lens.decode.graph_text import read_graph
-from compiler_lens.decode.node_facts import read_node_facts
+from compiler_lens.decode.graph_text import GraphText, read_graph
+from compiler_lens.decode.graphs import decompositions, join_graphs
+from compiler_lens.decode.node_facts import NodeFact, NodeFacts, read_node_facts
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     CompileId,

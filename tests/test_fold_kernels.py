@@ -4,11 +4,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from compiler_lens.decode.facts import CodeKey, KernelNodes, TritonTuning
-from compiler_lens.decode.fold_kernels import join_kernels, number_output_codes
-from compiler_lens.decode.kernels import read_kernel_nodes
+from compiler_lens.decode.kernels import CodeKey, KernelNodes, join_kernels, number_output_codes, read_kernel_nodes
 from compiler_lens.decode.output_code import read_output_code
-from compiler_lens.decode.tuning import read_triton_configs, read_triton_kernel_info
+from compiler_lens.decode.tuning import TritonTuning, read_triton_configs, read_triton_kernel_info
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     CompileId,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from compiler_lens.decode.facts import TimedMark
-from compiler_lens.decode.fold_spans import join_spans
+from compiler_lens.decode.spans import TimedMark, join_spans
 from compiler_lens.recording.model import CompileId, Span
 
 

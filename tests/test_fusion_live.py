@@ -12,7 +12,7 @@ import compiler_lens  # noqa: E402
 from compiler_lens.capture import sidecar  # noqa: E402
 from compiler_lens.capture.tap import ANCHOR  # noqa: E402
 from compiler_lens.capture.torch_api import structured_trace  # noqa: E402
-from compiler_lens.decode import NO_KERNEL  # noqa: E402
+from compiler_lens.decode.fusion import NO_KERNEL  # noqa: E402
 from compiler_lens.facts.kernels.fusion import unfused  # noqa: E402
 from compiler_lens.facts.kernels.fusion_reasons import Reason  # noqa: E402
 from compiler_lens.facts.kernels.library_calls import Library  # noqa: E402

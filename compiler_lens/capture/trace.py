@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from compiler_lens.capture.torch_api import structured_trace
-from compiler_lens.decode import WANTED
+from compiler_lens.decode.fold import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
 from compiler_lens.recording.resume_names import is_bytecode
 

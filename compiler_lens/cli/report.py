@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _text(args: argparse.Namespace) -> str:
-    from compiler_lens.decode.fold_collector import collector_paused
+    from compiler_lens.decode.collector import collector_paused
     from compiler_lens.views.text import nbytes
 
     target = Path(args.output or _name(args.recording, args.after))

@@ -1,15 +1,18 @@
-"""What became of CUDA graphs for a compiled graph."""
+"""CUDA graphs: what was decided about each compiled graph, and what happened when it came to run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from compiler_lens.decode.facts import CodeKey
-from compiler_lens.recording.errors import PayloadError
+from compiler_lens.decode.kernels import CodeKey
+from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, CudagraphOutcome, CudagraphState, Direction, SourceLine
+from compiler_lens.recording.ids import CodeId, CompileId, Direction, GraphStage, SourcePlace
+from compiler_lens.recording.model import CudagraphOutcome, CudagraphState, Graph, Kernel, OutputCode, SourceLine
 
 # format_default_skip_message() in torch/_inductor/cudagraph_utils.py; CompiledFxGraph puts it before a reason that
 # has it already.
@@ -22,22 +25,31 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*([^\n]*)')
 def read_cudagraph(
     event: Event, compile_id: CompileId, _files: Mapping[int, str]
 ) -> tuple[CudagraphOutcome | CodeKey, ...]:
-    """The outcome for one compiled graph, as our hook saw it after compiling, and the graph's key."""
+    """Read the outcome for one compiled graph, as our hook saw it after compiling, and the graph's key."""
     meta = event.meta
-    try:
+    with reading("a CUDA graph outcome"):
         direction, state = Direction(meta["part"]) if meta.get("part") else None, CudagraphState(meta["state"])
         reason, partitions = str(meta.get("reason") or ""), int(meta.get("partitions") or 0)
-        outcome = _outcome(compile_id, direction, state, reason, partitions)
-        key = str(meta.get("key", ""))  # recordings of before it was told have none
-        return (outcome, CodeKey(compile_id, direction, key)) if direction and "key" in meta else (outcome,)
-    except (KeyError, TypeError, ValueError) as error:
-        raise PayloadError(f"a CUDA graph outcome of an unknown shape: {error!r}") from error
+    outcome = _outcome(compile_id, direction, state, reason, partitions)
+    if direction is None or "key" not in meta:  # recordings of before the key was told have none
+        return (outcome,)
+    return outcome, CodeKey(compile_id, direction, str(meta["key"]))
+
+
+def read_cudagraph_skip(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[CudagraphOutcome, ...]:
+    """Read `lens.cudagraph_skip`: what Inductor logs when it skips a CUDA graph.
+
+    While it compiles the hook on the compiled graph tells the same; at run time nobody knows the compilation.
+    """
+    if compile_id.frame is not None:
+        return ()
+    return (_outcome(compile_id, None, CudagraphState.SKIPPED, str(event.meta["message"]), 0),)
 
 
 def cudagraph_from_metrics(
     values: Mapping[str, Any], compile_id: CompileId, direction: Direction | None = None
 ) -> tuple[CudagraphOutcome, ...]:
-    """The outcome that `compilation_metrics` tells of: a skip and its reason, or nothing."""
+    """Return the outcome that `compilation_metrics` tells of: a skip and its reason, or nothing."""
     reason = values.get("cudagraph_skip_reason")
     return (_outcome(compile_id, direction, CudagraphState.SKIPPED, str(reason), 0),) if reason else ()
 
@@ -53,11 +65,82 @@ def _outcome(
     return CudagraphOutcome(compile_id, direction, state, reason.strip(), partitions, lines)
 
 
-def read_cudagraph_skip(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[CudagraphOutcome, ...]:
-    """`lens.cudagraph_skip`: what Inductor logs when it skips a CUDA graph.
+# -- joined
 
-    While it compiles the hook on the compiled graph tells the same; at run time nobody knows the compilation.
+
+def join_cudagraphs(
+    outcomes: Sequence[CudagraphOutcome],
+    graphs: Sequence[Graph],
+    codes: Sequence[OutputCode],
+    kernels: Sequence[Kernel],
+) -> tuple[CudagraphOutcome, ...]:
+    """Return one outcome for each compiled graph.
+
+    A graph skipped at run time is found by the user's line that torch gives as the reason; what is captured but
+    leaves kernels outside of its partitions is partitioned.
     """
-    if compile_id.frame is not None:
-        return ()
-    return (_outcome(compile_id, None, CudagraphState.SKIPPED, str(event.meta["message"]), 0),)
+    at_compile = [outcome for outcome in outcomes if outcome.compile_id.frame is not None]
+    at_run = [outcome for outcome in outcomes if outcome.compile_id.frame is None]
+    outside = _kernels_outside(codes, kernels)
+    known = [_with_partitions(outcome, outside) for outcome in at_compile]
+    if at_run:
+        _place_skips(known, at_run, _compilations_by_line(graphs))
+    return tuple(known)
+
+
+def _place_skips(
+    known: list[CudagraphOutcome], skips: Iterable[CudagraphOutcome], by_line: Mapping[SourcePlace, set[CompileId]]
+) -> None:
+    for skip in skips:
+        owners = by_line.get(skip.user_stack[-1].place, set()) if skip.user_stack else set()
+        matches = [i for i, outcome in enumerate(known) if outcome.compile_id in owners and _may_be_skipped(outcome)]
+        if len(matches) == 1:
+            found = known[matches[0]]
+            known[matches[0]] = replace(skip, compile_id=found.compile_id, direction=found.direction, partitions=0)
+        elif not matches or all(outcome.reason != skip.reason for outcome in known):
+            known.append(skip)
+
+
+def _may_be_skipped(outcome: CudagraphOutcome) -> bool:
+    return outcome.state in (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
+
+
+def _compilations_by_line(graphs: Iterable[Graph]) -> Mapping[SourcePlace, set[CompileId]]:
+    found: dict[SourcePlace, set[CompileId]] = defaultdict(set)
+    for graph in graphs:
+        if graph.stage is GraphStage.DYNAMO:
+            for node in graph.nodes:
+                for line in node.source:
+                    found[line.place].add(graph.compile_id)
+    return found
+
+
+def _kernels_outside(codes: Iterable[OutputCode], kernels: Iterable[Kernel]) -> Mapping[CodeId, list[str]]:
+    """Kernels that partitioned output code launches by itself, outside of the partitions that become CUDA graphs.
+
+    An outcome does not say of which of several output codes it is: kernels of all of them are listed with the first.
+    """
+    bodies = {code.id: _own_lines(code.code) for code in codes}
+    found: dict[CodeId, list[str]] = defaultdict(list)
+    for kernel in kernels:
+        body = bodies.get(kernel.code_id, range(0))
+        if any(launch.line in body for launch in kernel.launches):
+            found[CodeId(kernel.compile_id, kernel.direction)].append(kernel.name)
+    return found
+
+
+def _own_lines(code: str) -> range:
+    """The lines of the wrapper's own `call`, where it also calls partitions; empty without partitions."""
+    if "self.partitions[0](" not in code:
+        return range(0)
+    start = code[: code.find("def call(self, args):")].count("\n")
+    end = code[: code.find("\nrunner = Runner(")].count("\n")
+    return range(start + 1, end + 1)
+
+
+def _with_partitions(outcome: CudagraphOutcome, outside: Mapping[CodeId, list[str]]) -> CudagraphOutcome:
+    names = outside.get(CodeId(outcome.compile_id, outcome.direction)) if outcome.direction else None
+    if not names or not _may_be_skipped(outcome):
+        return outcome
+    reason = outcome.reason or "outside of the CUDA graphs: " + ", ".join(names)
+    return replace(outcome, state=CudagraphState.PARTITIONED, reason=reason)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from compiler_lens.decode.fold_definitions import name_definitions
+from compiler_lens.decode.definitions import name_definitions
 from compiler_lens.recording.model import Recording, SourceFile, SourceLine, Unavailable
 from compiler_lens.recording.source_text import Sources
 

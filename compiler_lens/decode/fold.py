@@ -10,43 +10,27 @@ from typing import Any, TypeVar
 
 from compiler_lens.decode import (
     caches,
+    compilations,
     cudagraphs,
     environment,
-    frames,
+    fusion,
     graph_breaks,
     graph_text,
+    graphs,
     guards,
     kernels,
     node_facts,
     output_code,
     profiles,
     recompiles,
+    spans,
     symbols,
     tuning,
 )
-from compiler_lens.decode.facts import (
-    CodeKey,
-    Failure,
-    FrameEnd,
-    FrameStart,
-    Fusion,
-    GraphText,
-    KernelNodes,
-    Metrics,
-    NodeFacts,
-    ResumeName,
-    TimedMark,
-    TritonTuning,
-)
-from compiler_lens.decode.fold_bodies import in_bodies
-from compiler_lens.decode.fold_compilations import join_compilations, link_resume_functions
-from compiler_lens.decode.fold_cudagraphs import join_cudagraphs
-from compiler_lens.decode.fold_definitions import name_definitions
-from compiler_lens.decode.fold_fusion import join_fusion
-from compiler_lens.decode.fold_graphs import decompositions, join_graphs
-from compiler_lens.decode.fold_kernels import join_kernels, number_output_codes
-from compiler_lens.decode.fold_spans import join_spans
+from compiler_lens.decode.definitions import name_definitions
+from compiler_lens.decode.graph_text import GraphText
 from compiler_lens.decode.installed_languages import InstalledLanguages
+from compiler_lens.decode.node_facts import NodeFacts
 from compiler_lens.recording.errors import CaptureError, PayloadError
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.model import (
@@ -69,16 +53,18 @@ from compiler_lens.recording.model import (
     Unavailable,
 )
 from compiler_lens.recording.resume_names import is_bytecode
+from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
 
 Reader = Callable[[Event, CompileId, Mapping[int, str]], Sequence[Any]]
 Found = TypeVar("Found")
 
 READERS: Mapping[str, Reader] = {
-    "dynamo_start": frames.read_dynamo_start,
-    "lens.frame_start": frames.read_frame_start,
-    "lens.frame_end": frames.read_frame_end,
-    "compilation_metrics": frames.read_metrics,
-    "bwd_compilation_metrics": frames.read_metrics,
+    "dynamo_start": compilations.read_dynamo_start,
+    "lens.frame_start": compilations.read_frame_start,
+    "lens.frame_end": compilations.read_frame_end,
+    "lens.frame_skipped": compilations.read_skipped_frame,
+    "compilation_metrics": compilations.read_metrics,
+    "bwd_compilation_metrics": compilations.read_metrics,
     "dynamo_error": graph_breaks.read_dynamo_error,
     "dynamo_graph_break_reason": graph_breaks.read_graph_break,
     "recompile_reasons": recompiles.read_recompiles,
@@ -86,22 +72,16 @@ READERS: Mapping[str, Reader] = {
     "create_symbol": symbols.read_symbols,
     "create_unbacked_symbol": symbols.read_symbols,
     "symbolic_shape_specialization": symbols.read_symbols,
-    "dynamo_output_graph": graph_text.read_graph,
-    "aot_joint_graph": graph_text.read_graph,
-    "aot_forward_graph": graph_text.read_graph,
-    "aot_backward_graph": graph_text.read_graph,
-    "aot_inference_graph": graph_text.read_graph,
-    "inductor_post_grad_graph": graph_text.read_graph,
+    **dict.fromkeys(GRAPH_RECORDS, graph_text.read_graph),
     "lens.node_facts": node_facts.read_node_facts,
-    "inductor_output_code": output_code.read_output_code,
+    OUTPUT_CODE_RECORD: output_code.read_output_code,
     "lens.kernel_nodes": kernels.read_kernel_nodes,
-    "lens.fusion": kernels.read_fusion,
+    "lens.fusion": fusion.read_fusion,
     "lens.autotune": tuning.read_autotune,
     "lens.triton_configs": tuning.read_triton_configs,
     "triton_kernel_info": tuning.read_triton_kernel_info,
     "lens.cudagraph": cudagraphs.read_cudagraph,
     "lens.cudagraph_skip": cudagraphs.read_cudagraph_skip,
-    "lens.frame_skipped": environment.read_skipped_frame,
     "aotautograd_cache_hit": caches.read_cache,
     "aotautograd_cache_miss": caches.read_cache,
     "aotautograd_cache_bypass": caches.read_cache,
@@ -109,7 +89,7 @@ READERS: Mapping[str, Reader] = {
     "fx_graph_cache_miss": caches.read_cache,
     "fx_graph_cache_bypass": caches.read_cache,
     "fx_graph_bundled_cache_hit": caches.read_cache,
-    "chromium_event": environment.read_timed_event,
+    "chromium_event": spans.read_timed_event,
     "lens.environment": environment.read_environment,
     "lens.profile": profiles.read_profile,
     "lens.recording": environment.read_recording,
@@ -118,44 +98,48 @@ READERS: Mapping[str, Reader] = {
     "lens.problem": environment.read_problem,
     "lens.unavailable": environment.read_unavailable,
 }
+_FILE_NAMES = ("str", "lens.files")
+_IN_LOGS_ONLY = ("torch_version",)  # a lens knows it
+# Every event of torch's that is read; a lens asks for no others.
+WANTED = frozenset(name for name in (*READERS, *_FILE_NAMES) if not name.startswith("lens.")) - {*_IN_LOGS_ONLY}
 
 
 def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, strict: bool = False) -> Recording:
-    """The recording that a sequence of events tells of.
+    """Return the recording that a sequence of events tells of.
 
     What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
     """
     found = _read_all(events, list(problems), strict=strict)
     if whole := found.of(Recording):
         return replace(whole[-1], problems=(*whole[-1].problems, *found.problems))
-    graphs = join_graphs(found.of(GraphText), found.of(NodeFacts), found.passes)
-    spans = join_spans(found.of(TimedMark))
+    joined = graphs.join_graphs(found.of(GraphText), found.of(NodeFacts), found.passes)
+    timed = spans.join_spans(found.of(spans.TimedMark))
     breaks = found.of(GraphBreak)
-    frame_facts = found.of(FrameStart, FrameEnd, Metrics, Failure)
     files = found.of(SourceFile)
-    compilations = name_definitions(join_compilations(frame_facts, breaks, graphs, spans), files)
+    frames = found.of(*compilations.FACTS)
+    compiled = name_definitions(compilations.join_compilations(frames, breaks, joined, timed), files)
     environments = found.of(Environment)
-    codes = number_output_codes(found.of(OutputCode), found.of(CodeKey))
-    told = found.of(KernelNodes)
-    kernels_told = in_bodies(join_kernels(found.of(Kernel), told, found.of(TritonTuning)), graphs, codes)
-    kernels_joined, unfused = join_fusion(kernels_told, told, found.of(Fusion))
+    codes = kernels.number_output_codes(found.of(OutputCode), found.of(kernels.CodeKey))
+    nodes = found.of(kernels.KernelNodes)
+    made = kernels.join_kernels(found.of(Kernel), nodes, found.of(tuning.TritonTuning))
+    made, unfused = fusion.join_fusion(kernels.in_bodies(made, joined, codes), nodes, found.of(fusion.Fusion))
     return Recording(
         environment=environments[-1] if environments else Environment(),
-        compilations=compilations + tuple(found.of(Compilation)),
-        graph_breaks=link_resume_functions(breaks, compilations, found.of(ResumeName)),
+        compilations=(*compiled, *found.of(Compilation)),
+        graph_breaks=compilations.link_resume_functions(breaks, compiled, found.of(compilations.ResumeName)),
         recompiles=tuple(found.of(Recompile)),
         guards=tuple(found.of(Guard)),
         symbols=tuple(found.of(Symbol)),
-        graphs=graphs,
-        decompositions=decompositions(graphs),
+        graphs=joined,
+        decompositions=graphs.decompositions(joined),
         output_codes=codes,
-        kernels=kernels_joined,
+        kernels=made,
         unfused=unfused,
         profiles=tuple(found.of(Profile)),
         autotunes=tuple(found.of(AutotuneResult)),
-        cudagraphs=join_cudagraphs(_cudagraph_outcomes(found), graphs, codes, kernels_joined),
+        cudagraphs=cudagraphs.join_cudagraphs(_cudagraph_outcomes(found), joined, codes, made),
         caches=tuple(found.of(CacheOutcome)),
-        spans=spans,
+        spans=timed,
         sources=tuple(files),
         problems=(*found.problems, *found.of(CaptureProblem)),
         unavailable=tuple(found.of(Unavailable)),
@@ -166,7 +150,7 @@ def _cudagraph_outcomes(found: _Found) -> list[CudagraphOutcome]:
     """What our hook saw, and where it saw nothing (a log of torch's own) what torch's metrics tell."""
     seen = found.of(CudagraphOutcome)
     known = {outcome.compile_id for outcome in seen}
-    metrics = [m for m in found.of(Metrics) if m.compile_id not in known]
+    metrics = [m for m in found.of(compilations.Metrics) if m.compile_id not in known]
     return seen + [o for m in metrics for o in cudagraphs.cudagraph_from_metrics(m.values, m.compile_id)]
 
 
@@ -197,15 +181,15 @@ def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict
     files: dict[int, str] = {}
     installed = InstalledLanguages()
     read_output_code: Reader = partial(output_code.read_output_code, installed=installed)
-    readers = {**READERS, "inductor_output_code": read_output_code}
+    readers = {**READERS, OUTPUT_CODE_RECORD: read_output_code}
     for event in events:
         compile_id = None
         try:
             compile_id = ids.of(event)
-            if event.name in ("str", "lens.files"):
+            if event.name in _FILE_NAMES:
                 files.update(environment.read_file_names(event))
                 continue
-            reader = frames.read_bytecode_name if is_bytecode(event.name) else readers.get(event.name)
+            reader = compilations.read_bytecode_name if is_bytecode(event.name) else readers.get(event.name)
             if reader is not None:
                 found.add(reader(event, compile_id, files))
         except Exception as error:  # noqa: BLE001 -- an event that we cannot read must not cost us the others

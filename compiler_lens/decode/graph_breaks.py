@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
+from compiler_lens.decode.compilations import Failure
 from compiler_lens.decode.exceptions import RaisedException, read_exception
-from compiler_lens.decode.facts import Failure
 from compiler_lens.decode.registry_text import is_registered, read_causes
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from compiler_lens.decode.facts import GraphText
 from compiler_lens.decode.fx_expression import (
     INPLACE,
     Expression,
@@ -47,6 +47,19 @@ _INPLACE = re.compile(
 # torch 2.15 builds boxed arguments on a line of their own, before the call that takes them.
 _BOXED_ARGUMENT = re.compile(r"\w+_boxed_arg_\d+")
 _SOURCE = re.compile(r"File: (.+?):(\d+) in (.+?), code: ?(.*)")
+
+
+@dataclass(frozen=True, slots=True)
+class GraphText:
+    """A graph as torch printed it, and the nodes read from that text."""
+
+    compile_id: CompileId
+    name: str  # the event's: "aot_forward_graph"
+    code: str
+    nodes: tuple[Node, ...]
+    subgraphs: tuple[Subgraph, ...] = ()
+    attempt: int = 0
+
 
 Placeholder = tuple[str, tuple[TensorSpec, ...], str]  # target, specs, default
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from compiler_lens.decode.facts import NodeFact, NodeFacts
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId
+from compiler_lens.recording.model import CompileId, SourceLine
 
 # torch/fx/traceback.py, GRADIENT_ACC_SPECIAL_STACK: a sum of gradients carries the number of whichever forward op
 # came last, so the number says nothing.
@@ -21,6 +21,30 @@ _GRADIENT_SUM = "Gradient addition node due to multiple use"
 _ROOT = re.compile(r"[LG]\['(\w+)'\]\.?")
 _UNTOLD = frozenset({"self", "fn"})
 _ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFact:
+    """What live objects told of one node, beyond the text."""
+
+    name: str
+    module: str = ""
+    module_type: str = ""
+    origins: tuple[str, ...] = ()
+    original_aten: str = ""
+    seq_nr: int | None = None  # autograd's number: shared by a forward op and its backward
+    source: tuple[SourceLine, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """Our hook's facts about all nodes of one graph, to be joined with its text by node name."""
+
+    compile_id: CompileId
+    stage: str  # dynamo, joint, forward, backward, inference, post_grad
+    facts: tuple[NodeFact, ...]
+    cached: bool = False
+    attempt: int = 0
 
 
 def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[NodeFacts, ...]:

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
-from compiler_lens.decode.facts import TritonTuning
-from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, CompileId, KernelKind
+from compiler_lens.recording.ids import CompileId, Direction
+from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Kernel, KernelConfig, KernelKind
+
+
+@dataclass(frozen=True, slots=True)
+class TritonTuning:
+    """The configs that a Triton kernel was tried with, or the one it was given."""
+
+    compile_id: CompileId
+    kernel: str
+    configs: tuple[Mapping[str, Any], ...]  # values, milliseconds, registers, spills, shared_bytes, chosen
+    cached: bool = False
+    # What torch's triton_kernel_info tells; empty: our hook's word.
+    info: Mapping[str, Any] = field(default_factory=dict)
+    backward: bool | None = None  # whether the kernel is a backward's; None where nobody said
 
 
 def read_autotune(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[AutotuneResult, ...]:
     """What max-autotune timed for one op: the fastest choice first, those that failed last."""
     meta = event.meta
-    try:
+    with reading("an autotuning"):
         choices = sorted((_choice(row) for row in meta["choices"]), key=_speed)
         op, inputs = str(meta["op"]), tuple(map(str, meta["inputs"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise PayloadError(f"an autotuning of an unknown shape: {error!r}") from error
     seconds, precompile = meta.get("seconds"), meta.get("precompile_seconds")
     return (AutotuneResult(compile_id, op, inputs, tuple(choices), seconds, precompile, event.cached),)
 
@@ -32,18 +46,12 @@ def _choice(row: Sequence[Any]) -> AutotuneChoice:
     return AutotuneChoice(str(name), _KINDS.get(kind, KernelKind.TEMPLATE), milliseconds, str(detail))
 
 
-def _speed(choice: AutotuneChoice) -> float:
-    return float("inf") if choice.milliseconds is None else choice.milliseconds
-
-
 def read_triton_configs(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TritonTuning, ...]:
     """The configs that a Triton kernel was timed with, as our hook saw it."""
-    try:
+    with reading("triton configs"):
         configs = tuple(dict(row) for row in event.meta["configs"])
         kernel, backward = str(event.meta["kernel"]), event.meta.get("backward")
         return (TritonTuning(compile_id, kernel, configs, event.cached, backward=backward),)
-    except (KeyError, TypeError, ValueError) as error:
-        raise PayloadError(f"triton configs of an unknown shape: {error!r}") from error
 
 
 # check_autotune_cache() in torch/_inductor/runtime/triton_heuristics.py writes these keys. The third is where
@@ -53,11 +61,9 @@ _CONFIG_KEYS: Mapping[str, bool] = {"only_config": True, "best_config": True, "c
 
 def read_triton_kernel_info(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TritonTuning, ...]:
     """What torch tells of each Triton kernel of one output code: compile time, tuning cache, an only config."""
-    try:
+    with reading("triton_kernel_info"):
         kernels = json.loads(event.text or "")
         return tuple(_kernel_info(compile_id, str(name), dict(info)) for name, info in kernels.items())
-    except (AttributeError, TypeError, ValueError) as error:
-        raise PayloadError(f"triton_kernel_info of an unknown shape: {error!r}") from error
 
 
 def _kernel_info(compile_id: CompileId, kernel: str, info: dict[str, Any]) -> TritonTuning:
@@ -68,3 +74,68 @@ def _kernel_info(compile_id: CompileId, kernel: str, info: dict[str, Any]) -> Tr
     ]
     known = {key: value for key, value in info.items() if key not in _CONFIG_KEYS}
     return TritonTuning(compile_id, kernel, tuple(configs), info=known or {"autotune_cache_state": "unknown"})
+
+
+# -- joined with kernels
+
+
+def with_tunings(kernels: Sequence[Kernel], tunings: Iterable[TritonTuning]) -> tuple[Kernel, ...]:
+    """Return the same kernels with the configs that they were tried with."""
+    # Forward and backward may have kernels of one name, and torch does not say which it tells of: they are tuned in
+    # the order in which they were compiled.
+    named: dict[tuple[CompileId, str, bool | None], list[int]] = defaultdict(list)
+    for index, kernel in enumerate(kernels):
+        for name in {kernel.name, str(kernel.meta.get("compiled_as", kernel.name))}:
+            for backward in (None, kernel.direction is Direction.BACKWARD):
+                named[kernel.compile_id, name, backward].append(index)
+    groups: dict[tuple[bool, tuple[CompileId, str, bool | None]], list[TritonTuning]] = defaultdict(list)
+    for tuning in tunings:
+        groups[bool(tuning.info), (tuning.compile_id, tuning.kernel, tuning.backward)].append(tuning)
+    found: dict[int, list[TritonTuning]] = defaultdict(list)
+    for (_, key), entries in groups.items():
+        indices = named.get(key, [])
+        if len(indices) == 1:
+            found[indices[0]] += entries
+        elif len(indices) == len(entries):
+            for index, entry in zip(indices, entries, strict=True):
+                found[index].append(entry)
+    return tuple(_tuned(kernel, found[index]) if index in found else kernel for index, kernel in enumerate(kernels))
+
+
+def _tuned(kernel: Kernel, tunings: Sequence[TritonTuning]) -> Kernel:
+    timed = [row for tuning in tunings if not tuning.info for row in tuning.configs]
+    known = [row for tuning in tunings if tuning.info for row in tuning.configs]
+    configs = _configs(timed) or kernel.configs or _configs(known)  # a template's source tells more than torch's log
+    # CachingAutotuner.run() in torch/_inductor/runtime/triton_heuristics.py goes on from the fastest of the configs, so
+    # that one is not what runs. A config chosen without a time is the hook's word on where the descent ended.
+    descended = bool(kernel.meta.get("coordinate_descent_tuning")) and kernel.kind is KernelKind.TRITON
+    if timed and descended and not any(row.get("chosen") and row.get("milliseconds") is None for row in timed):
+        configs = tuple(replace(config, chosen=False) for config in configs)
+    info = {key: value for tuning in tunings for key, value in tuning.info.items()}
+    return replace(kernel, configs=configs, meta={**kernel.meta, **info})
+
+
+def _configs(rows: Sequence[Mapping[str, Any]]) -> tuple[KernelConfig, ...]:
+    """Each config once: of those told twice the later timing holds, if it has one, and the later choice."""
+    by_values: dict[tuple[tuple[str, str], ...], Mapping[str, Any]] = {}
+    for row in rows:
+        key = tuple(sorted((name, str(value)) for name, value in row["values"].items()))
+        if row.get("milliseconds") is not None or key not in by_values:
+            by_values[key] = row
+    chosen = next((row["values"] for row in reversed(rows) if row.get("chosen")), None)
+    configs = [
+        KernelConfig(
+            values=dict(row["values"]),
+            milliseconds=row.get("milliseconds"),
+            registers=row.get("registers"),
+            spills=row.get("spills"),
+            shared_bytes=row.get("shared_bytes"),
+            chosen=row["values"] == chosen,
+        )
+        for row in by_values.values()
+    ]
+    return tuple(sorted(configs, key=_speed))
+
+
+def _speed(timed: AutotuneChoice | KernelConfig) -> float:
+    return inf if timed.milliseconds is None else timed.milliseconds

@@ -1,4 +1,4 @@
-"""Every error that we raise at a user. Imports nothing.
+"""Every error that we raise at a user. Standard library only.
 
 LensError
 ├── CaptureError            torch does not offer what we need
@@ -6,6 +6,11 @@ LensError
 ├── RecordingFileError      not a recording, newer than us, or unreadable
 └── UsageError              what was asked for does not exist
 """
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class LensError(Exception):
@@ -20,6 +25,15 @@ class CaptureError(LensError):
 
 class PayloadError(CaptureError):
     """An event of torch's has a shape that its reader does not know."""
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Raise `PayloadError` for whatever reading *what* raises because it has another shape."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise PayloadError(f"{what} of an unknown shape: {error!r}") from error
 
 
 class RecordingFileError(LensError):

@@ -77,9 +77,17 @@ class CompileId:
         return cls(frame, recompile, epoch or 0, autograd)
 
     @property
+    def or_none(self) -> CompileId | None:
+        """The id; None for the one that stands for no compilation, `-`."""
+        return None if self == _NO_COMPILATION else self
+
+    @property
     def of_frame(self) -> CompileId:
         """What all compilations of the same frame have in common: the id without `recompile`."""
         return CompileId(self.frame, None, self.epoch, self.autograd)
+
+
+_NO_COMPILATION = CompileId(None, None)
 
 
 @dataclass(frozen=True, slots=True)

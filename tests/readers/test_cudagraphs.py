@@ -3,7 +3,7 @@
 import pytest
 
 from compiler_lens.decode.cudagraphs import cudagraph_from_metrics, read_cudagraph
-from compiler_lens.decode.facts import CodeKey
+from compiler_lens.decode.kernels import CodeKey
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, CudagraphOutcome, CudagraphState, Direction, SourceLine

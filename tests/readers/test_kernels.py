@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.kernels import read_fusion, read_kernel_nodes
+from compiler_lens.decode.fusion import read_fusion
+from compiler_lens.decode.kernels import read_kernel_nodes
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import BufferAccess, CompileId, Direction

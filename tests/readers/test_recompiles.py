@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.failed_guard import GuardValues, read_values
-from compiler_lens.decode.recompiles import read_recompiles
+from compiler_lens.decode.recompiles import GuardValues, read_recompiles, read_values
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, GuardFailure, Recompile, SourceLine

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
-from compiler_lens.decode import NO_KERNEL
+from compiler_lens.decode.fusion import NO_KERNEL
 
 FUSED = Place(
     "torch._inductor.debug",

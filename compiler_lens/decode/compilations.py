@@ -1,4 +1,4 @@
-"""From what was seen of each frame to Compilations, and from breaks to the resume functions behind them."""
+"""Compilations: what was seen of each frame, how it began and ended, and what its author calls it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,182 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from compiler_lens.decode.facts import Failure, FrameEnd, FrameStart, Metrics, ResumeName
+from compiler_lens.decode.stacks import read_stack
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import CompileId, GraphStage
 from compiler_lens.recording.model import (
+    BreakCause,
     BreakOutcome,
     Compilation,
-    CompileId,
     Graph,
     GraphBreak,
-    GraphStage,
     Outcome,
+    SourceLine,
     Span,
 )
-from compiler_lens.recording.resume_names import resume_name, resumed
+from compiler_lens.recording.resume_names import bytecode_of, resume_name, resumed
+from compiler_lens.recording.torch_names import BACKWARD_SPAN
+
+# Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
+# for every node, and stacks that `dynamo_start` and `dynamo_error` tell better.
+_BLOBS = frozenset(
+    (
+        "dynamo_config",
+        "inductor_config",
+        "functorch_config",
+        "compiler_config",
+        "graph_node_shapes",
+        "stack_trace",
+        "exception_stack_trace",
+    )
+)
+# ConvertFrameAssert.__call__() in torch/_dynamo/convert_frame.py: what has no tensors has nothing to compile.
+_NOTHING_IN_IT = frozenset(("no tensor-related objects found in frame",))
+
+
+@dataclass(frozen=True, slots=True)
+class FrameStart:
+    """A frame entered the compiler (`dynamo_start`, or our own hook, which knows more)."""
+
+    compile_id: CompileId
+    at: float
+    stack: tuple[SourceLine, ...] = ()
+    function: str = ""
+    file: str = ""
+    line: int = 0
+    attempt: int = 0
+    backend: str = ""
+    mode: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    dynamic: bool | None = None
+    module: str = ""
+    definition: SourceLine | None = None
+    parameters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameEnd:
+    """A frame left the compiler, as our hook saw it."""
+
+    compile_id: CompileId
+    at: float
+    result: str  # "code", "none" or "error"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """`compilation_metrics` or `bwd_compilation_metrics`."""
+
+    compile_id: CompileId
+    at: float
+    values: Mapping[str, Any]
+    backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """`dynamo_error`: a compilation ended with an exception."""
+
+    compile_id: CompileId
+    cause: BreakCause | None
+    message: str
+    line: SourceLine | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeName:
+    """The name of a resume function that torch made for a break."""
+
+    compile_id: CompileId
+    name: str  # torch_dynamo_resume_in_forward_at_23
+
+
+FACTS = (FrameStart, FrameEnd, Metrics, Failure)  # what compilations are joined from
+
+
+# -- read
+
+
+def read_dynamo_start(event: Event, compile_id: CompileId, files: Mapping[int, str]) -> tuple[FrameStart, ...]:
+    """Read torch's word: the whole stack, with the frame itself last."""
+    stack = read_stack(event.meta.get("stack"), files)
+    if not stack:
+        raise PayloadError(f"{event.name} without a stack")
+    frame = stack[-1]
+    return (FrameStart(compile_id, event.at, stack, frame.function, frame.file, frame.line, event.attempt),)
+
+
+def read_frame_start(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[FrameStart, ...]:
+    """Read our hook's word: what the frame is compiled with."""
+    meta = event.meta
+    start = FrameStart(
+        compile_id,
+        event.at,
+        function=meta.get("function") or "",
+        file=meta.get("file") or "",
+        line=meta.get("line") or 0,
+        attempt=event.attempt,
+        backend=meta.get("backend") or "",
+        mode=meta.get("mode") or "",
+        options={str(key): str(value) for key, value in (meta.get("options") or {}).items()},
+        dynamic=meta.get("dynamic"),
+        module=meta.get("module") or "",
+        definition=read_definition(meta.get("definition")),
+        parameters=tuple(meta.get("parameters") or ()),
+    )
+    return (start,)
+
+
+def read_definition(told: Mapping[str, Any] | None) -> SourceLine | None:
+    """Return where a function is defined and what its author calls it, from what our hook wrote down."""
+    return SourceLine(told["file"], told["line"], told["name"]) if told else None
+
+
+def read_frame_end(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[FrameEnd, ...]:
+    """Read our hook's word on how it ended."""
+    result = event.meta.get("result")
+    if not isinstance(result, str):
+        raise PayloadError(f"{event.name} without a result")
+    return (FrameEnd(compile_id, event.at, result, event.meta.get("reason") or ""),)
+
+
+def read_metrics(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Metrics, ...]:
+    """Read what torch counted and timed, without what it left empty and without its configurations."""
+    values = {name: value for name, value in event.meta.items() if value is not None and name not in _BLOBS}
+    return (Metrics(compile_id, event.at, values, backward=event.name.startswith("bwd_")),)
+
+
+def read_bytecode_name(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[ResumeName, ...]:
+    """Read a resume function's name, from the artifact that holds its bytecode (torch 2.12 and later)."""
+    name = bytecode_of(event.name)
+    return (ResumeName(compile_id, name),) if name else ()
+
+
+def read_skipped_frame(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Compilation, ...]:
+    """Read `lens.frame_skipped`: a frame that Dynamo passed over before it gave it a compile id."""
+    meta = event.meta
+    return (
+        Compilation(
+            compile_id=compile_id,
+            function=meta["function"],
+            file=meta["file"],
+            line=meta["line"],
+            outcome=Outcome.EMPTY if meta["reason"] in _NOTHING_IN_IT else Outcome.SKIPPED,
+            reason=meta["reason"],
+            backend=meta["backend"],
+            mode=meta["mode"],
+            options=meta["options"],
+            dynamic=meta["dynamic"],
+            definition=read_definition(meta.get("definition")),
+            started=event.at,
+        ),
+    )
+
+
+# -- joined
 
 
 @dataclass(slots=True)
@@ -59,10 +223,21 @@ class _Seen:
 def join_compilations(
     facts: Iterable[Any], breaks: Sequence[GraphBreak], graphs: Sequence[Graph], spans: Sequence[Span]
 ) -> tuple[Compilation, ...]:
-    """One Compilation for each compile id that a frame, a metric or a failure was seen of, in order of appearance."""
+    """Return a Compilation for each compile id that a frame, a metric or a failure was seen of, in that order."""
     seen: dict[CompileId, _Seen] = defaultdict(_Seen)
     for fact in facts:
-        _note(seen[fact.compile_id], fact)
+        entry = seen[fact.compile_id]
+        match fact:
+            case FrameStart():
+                entry.starts.append(fact)
+            case FrameEnd():
+                entry.end = fact
+            case Failure():
+                entry.failure = fact
+            case Metrics(backward=True):
+                entry.backward = fact
+            case Metrics():
+                entry.metrics = fact
     for item in breaks:
         seen[item.compile_id].breaks.append(item)
     for graph in graphs:
@@ -77,23 +252,10 @@ def join_compilations(
     )
 
 
-def _note(entry: _Seen, fact: Any) -> None:
-    if isinstance(fact, FrameStart):
-        entry.starts.append(fact)
-    elif isinstance(fact, FrameEnd):
-        entry.end = fact
-    elif isinstance(fact, Failure):
-        entry.failure = fact
-    elif isinstance(fact, Metrics) and fact.backward:
-        entry.backward = fact
-    elif isinstance(fact, Metrics):
-        entry.metrics = fact
-
-
 def _backward_seconds(spans: Sequence[Span]) -> Mapping[CompileId, float]:
     found: dict[CompileId, float] = defaultdict(float)
     for span in spans:
-        if span.name == "entire_backward_compile" and span.compile_id is not None:
+        if span.name == BACKWARD_SPAN and span.compile_id is not None:
             found[span.compile_id] += span.seconds
     return found
 
@@ -105,7 +267,7 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
     values = seen.metrics.values if seen.metrics else {}
     function, file, line = ("torch.export", "", 0) if seen.is_export else _place(ours, theirs, values)
     outcome, reason = _outcome(seen, values)
-    before = resumed(function)
+    before, restarts = resumed(function), values.get("restart_reasons")
     return Compilation(
         compile_id=compile_id,
         function=function,
@@ -116,7 +278,7 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
         failure=seen.failure.cause if seen.failure else None,
         failure_line=seen.failure.line if seen.failure else None,
         attempts=1 + max((s.attempt for s in seen.starts), default=0) if seen.starts else 1,
-        restart_reasons=tuple(map(str, _list(values.get("restart_reasons")))),
+        restart_reasons=tuple(map(str, restarts)) if isinstance(restarts, list) else (),
         stack=theirs.stack if theirs else (),
         backend=ours.backend if ours else "",
         mode=(ours.mode if ours else "") or "default",
@@ -133,10 +295,6 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
         resumes=before.function if before else "",
         metrics=values,
     )
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _place(ours: FrameStart | None, theirs: FrameStart | None, values: Mapping[str, Any]) -> tuple[str, str, int]:
@@ -200,7 +358,7 @@ def _why(seen: _Seen, otherwise: str) -> str:
 def link_resume_functions(
     breaks: Sequence[GraphBreak], compilations: Sequence[Compilation], names: Sequence[ResumeName]
 ) -> tuple[GraphBreak, ...]:
-    """Each splitting break with the name of the function that goes on behind it, where that function was seen."""
+    """Return the breaks, each splitting one with the name of its resume function, where that function was seen."""
     frames = {c.compile_id: c for c in compilations}
     known = {c.function for c in compilations if c.resumes} | {n.name for n in names}
     return tuple(_linked(item, frames.get(item.compile_id), known) for item in breaks)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from compiler_lens.decode.facts import GraphText, NodeFacts
-from compiler_lens.decode.fold_lines import is_bookkeeping
-from compiler_lens.decode.fold_origins import TRAINING, Facts, Nodes, join_dynamo, join_lowered, program_of
+from compiler_lens.decode.graph_text import GraphText
+from compiler_lens.decode.node_facts import NodeFacts
+from compiler_lens.decode.origins import TRAINING, Facts, Nodes, is_bookkeeping, join_dynamo, join_lowered, program_of
 from compiler_lens.recording.model import (
     CompileId,
     Decomposition,
@@ -18,15 +18,8 @@ from compiler_lens.recording.model import (
     SavedTensor,
     Trust,
 )
+from compiler_lens.recording.torch_names import GRAPH_RECORDS, record_stage
 
-STAGES: Mapping[str, GraphStage] = {
-    "dynamo_output_graph": GraphStage.DYNAMO,
-    "aot_joint_graph": GraphStage.AOT_JOINT,
-    "aot_forward_graph": GraphStage.AOT_FORWARD,
-    "aot_backward_graph": GraphStage.AOT_BACKWARD,
-    "aot_inference_graph": GraphStage.AOT_INFERENCE,
-    "inductor_post_grad_graph": GraphStage.POST_GRAD,
-}
 # Facts are of a graph if they know at least this part of its ops. The names in a text are those of the live nodes,
 # but for the rare one that collides with a function's; torch removes part of a joint graph's ops before splitting it.
 _SHARE = 0.9
@@ -86,13 +79,13 @@ def _of(staged: Mapping[int, Staged], wanted: GraphStage) -> list[GraphText]:
 
 
 def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> Iterator[GraphStage]:
-    count = sum(text.name == "inductor_post_grad_graph" for text in texts)
-    of_graph = iter(passes if len(passes) == count else ())
-    for text in texts:
-        stage = STAGES[text.name]
+    stages = [GRAPH_RECORDS[text.name] for text in texts]
+    of_graph = iter(passes if len(passes) == stages.count(GraphStage.POST_GRAD) else ())
+    for stage, text in zip(stages, texts, strict=True):
         if stage is GraphStage.POST_GRAD and (next(of_graph, None) is Direction.BACKWARD or _takes_gradients(text)):
-            stage = GraphStage.POST_GRAD_BACKWARD
-        yield stage
+            yield GraphStage.POST_GRAD_BACKWARD
+        else:
+            yield stage
 
 
 def _takes_gradients(text: GraphText) -> bool:
@@ -107,8 +100,7 @@ def _match_facts(staged: Sequence[tuple[GraphStage, GraphText]], facts: Sequence
         unused[each.stage].append({fact.name: fact for fact in each.facts})
     matched: list[Staged] = []
     for stage, text in staged:
-        # The hooks tell of both post-grad graphs under one word, as torch does.
-        pool = unused["post_grad" if stage is GraphStage.POST_GRAD_BACKWARD else stage.value]
+        pool = unused[record_stage(stage).value]
         found = next((i for i, each in enumerate(pool) if _knows(each, text.nodes)), None)
         matched.append((stage, text, None if found is None else pool.pop(found)))
     return matched

@@ -1,0 +1,187 @@
+"""What the scheduler made one kernel and what it left apart, joined with the launches that compute it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+from compiler_lens.decode.kernels import KernelNodes, by_graph
+from compiler_lens.recording.errors import reading
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import CompileId, Direction, GraphId, LaunchId
+from compiler_lens.recording.model import BufferAccess, Kernel, KernelKind, Launch, UnfusedPair
+
+# Nodes of Inductor's scheduler, by their class or that of the IR node, that no kernel computes: memory and views of
+# it, parts of a tuple, calls of a subgraph, numbers and checks on the host.
+NO_KERNEL = frozenset(
+    (
+        "NopKernelSchedulerNode", "MultiOutput", "Conditional", "Switch", "WhileLoop", "InvokeSubgraph",
+        "DynamicScalar", "DynamicSelectStorageOffset", "DynamicSliceSize", "AssertScalar", "SubgraphBuffer",
+        "TMADescriptorExperimental", "TMADescriptorStable",
+    )
+)  # fmt: skip
+
+Ops = tuple[str, ...]
+Accesses = tuple[BufferAccess, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FinalNode:
+    """A node of Inductor's scheduler after fusion."""
+
+    ops: Ops  # what was fused in it
+    kind: str  # the scheduler's class, or of what it calls as it is the IR's
+    reads: Accesses
+    writes: Accesses
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """Our hook's word on one output code: its nodes after fusion, and pairs that share memory and were left apart."""
+
+    compile_id: CompileId
+    direction: Direction
+    nodes: tuple[FinalNode, ...]
+    unfused: tuple[tuple[str, str, str, Accesses], ...]  # the first op of each, torch's reason, what they share
+
+    @property
+    def computed(self) -> list[FinalNode]:
+        """The nodes that some kernel computes."""
+        return [node for node in self.nodes if node.kind not in NO_KERNEL]
+
+
+def read_fusion(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Fusion, ...]:
+    """Read the scheduler's nodes after fusion, and the pairs that it left apart."""
+    with reading("fusion"):
+        nodes = tuple(
+            FinalNode(tuple(map(str, ops)), str(kind), _read_accesses(reads), _read_accesses(writes))
+            for ops, kind, reads, writes in event.meta["nodes"]
+        )
+        unfused = tuple(
+            (str(first), str(second), str(reason), _read_accesses(shared))
+            for first, second, reason, shared in event.meta["refusals"]
+        )
+        return (Fusion(compile_id, Direction(event.meta["part"]), nodes, unfused),)
+
+
+def _read_accesses(rows: Iterable[tuple[Any, Any]]) -> Accesses:
+    return tuple(BufferAccess(str(name), None if size is None else int(size)) for name, size in rows)
+
+
+# -- joined
+
+
+def join_fusion(
+    kernels: Sequence[Kernel], told: Iterable[KernelNodes], fusions: Iterable[Fusion]
+) -> tuple[tuple[Kernel, ...], tuple[UnfusedPair, ...]]:
+    """Return the same kernels with what each launch is made of, and the pairs of launches that share memory."""
+    finals = by_graph(kernels, [fusion for fusion in fusions if fusion.computed])
+    calls = by_graph(kernels, told)
+    own: dict[GraphId, list[int]] = defaultdict(list)
+    for index, kernel in enumerate(kernels):
+        own[kernel.code_id.graph].append(index)
+    joined, unfused = list(kernels), []
+    for graph, fusion in finals.items():
+        if graph in calls:
+            here = [joined[index] for index in own[graph]]
+            nodes = _Nodes(fusion.computed)
+            ops = _filled(here, _ops_told(here, calls[graph]), nodes.finals)
+            for index in own[graph]:
+                joined[index] = _with_ops(joined[index], ops, nodes)
+            unfused += _unfused(here[0], ops, fusion)
+    return tuple(joined), tuple(unfused)
+
+
+class _Nodes:
+    """The nodes of one output code that have a kernel, also by op, and the sizes of all that they read and write."""
+
+    def __init__(self, finals: Sequence[FinalNode]) -> None:
+        self.finals = finals
+        self.by_op = {op: node for node in finals for op in node.ops}
+        self.sizes: dict[str, int] = defaultdict(int)
+        for node in finals:
+            for access in (*node.reads, *node.writes):
+                self.sizes[access.name] = max(self.sizes[access.name], access.bytes or 0)
+
+
+def _ops_told(kernels: Iterable[Kernel], calls: KernelNodes) -> dict[LaunchId, Ops]:
+    lists: dict[str, list[Ops]] = defaultdict(list)
+    for (name, _), ops in zip(calls.kernels, calls.ops, strict=False):
+        lists[name].append(ops)
+    found: dict[LaunchId, Ops] = {}
+    for kernel in kernels:
+        listed = lists.get(kernel.name, [])
+        if len(kernel.launches) == 1 and listed:  # a combo kernel hears of its parts one by one
+            found[kernel.launch_id(0)] = tuple(dict.fromkeys(op for ops in listed for op in ops))
+        elif len(listed) == len(kernel.launches):  # both are in the order of code generation
+            found.update({kernel.launch_id(n): ops for n, ops in enumerate(listed)})
+    return found
+
+
+def _filled(
+    kernels: Sequence[Kernel], told: dict[LaunchId, Ops], finals: Sequence[FinalNode]
+) -> Mapping[LaunchId, Ops]:
+    """What no hook hears of (a copy between devices, a scatter), by its place among what was told."""
+    at = {op: number for number, node in enumerate(finals) for op in node.ops}
+    kinds = {kernel.name: kernel.kind for kernel in kernels}
+    lines = [(launch.line, kernel.launch_id(n)) for kernel in kernels for n, launch in enumerate(kernel.launches)]
+    in_order = [launch for _, launch in sorted(lines, key=lambda each: each[0])]
+    taken = {at[op] for ops in told.values() for op in ops if op in at}
+    found, before = dict(told), -1
+    runs = [(known, list(run)) for known, run in groupby(in_order, key=lambda launch: launch in told)]
+    for number, (is_told, run) in enumerate(runs):
+        if is_told:
+            before = max((at.get(op, -1) for launch in run for op in told[launch]), default=before)
+            continue
+        following = runs[number + 1][1] if number + 1 < len(runs) else []
+        after = min((at.get(op, len(finals)) for op in told[following[0]]), default=-1) if following else len(finals)
+        left = [finals[n] for n in range(before + 1, after) if n not in taken]
+        # A reduction in two directions is one node, a kernel, and sums of what the kernel left: codegen/simd.py.
+        library = (KernelKind.FALLBACK, KernelKind.EXTERN)
+        launches = run if len(run) == len(left) else [one for one in run if kinds[one.kernel] not in library]
+        if len(launches) == len(left):
+            found.update({launch: node.ops for launch, node in zip(launches, left, strict=True)})
+    return found
+
+
+def _with_ops(kernel: Kernel, ops: Mapping[LaunchId, Ops], nodes: _Nodes) -> Kernel:
+    launches = (_launch(launch, ops.get(kernel.launch_id(n), ()), nodes) for n, launch in enumerate(kernel.launches))
+    return replace(kernel, launches=tuple(launches))
+
+
+def _launch(launch: Launch, ops: Ops, nodes: _Nodes) -> Launch:
+    mine = {nodes.by_op[op].ops: nodes.by_op[op] for op in ops if op in nodes.by_op}
+    if sum(map(len, mine)) != len(ops):  # a part of a node, of which only the whole is known
+        mine = {}
+    reads, writes = _accesses(mine.values(), nodes.sizes)
+    return replace(launch, ops=ops, reads=reads, writes=writes)
+
+
+def _accesses(nodes: Iterable[FinalNode], sizes: Mapping[str, int]) -> tuple[Accesses, Accesses]:
+    """Of several nodes in one kernel (C++ has such), what an earlier one wrote is not read from memory."""
+    reads: dict[str, int] = {}
+    writes: dict[str, int] = {}
+    for node in nodes:
+        own = {access.name: access.bytes or 0 for access in node.reads if access.name not in writes}
+        for name, size in own.items():  # each may read a part of its own, and together no more than there is
+            reads[name] = min(reads.get(name, 0) + size, sizes[name])
+        for access in node.writes:
+            writes[access.name] = max(writes.get(access.name, 0), access.bytes or 0)
+    return _rows(reads), _rows(writes)
+
+
+def _rows(sizes: Mapping[str, int]) -> Accesses:
+    return tuple(BufferAccess(name, size or None) for name, size in sizes.items())
+
+
+def _unfused(any_kernel: Kernel, ops: Mapping[LaunchId, Ops], fusion: Fusion) -> list[UnfusedPair]:
+    launches = {op: launch for launch, listed in ops.items() for op in listed}
+    code = any_kernel.code_id
+    return [
+        UnfusedPair(code.compile_id, code.direction, first, second, reason, shared, code.ordinal)
+        for first, second, reason, shared in fusion.unfused
+        if first in launches and second in launches and launches[first] != launches[second]
+    ]
