@@ -162,11 +162,11 @@ def test_each_product_belongs_to_one_launch_and_never_to_a_kernel_that_only_foll
     found = recording("gpt-default-cold")
     works = launch_work(found)
     kinds = {k.name: k.kind for k in found.kernels}
-    assert {kinds[place[3]] for place in works} == {KernelKind.EXTERN, KernelKind.FALLBACK}
+    assert {kinds[launch.kernel] for launch in works} == {KernelKind.EXTERN, KernelKind.FALLBACK}
     # A block of width d: the four linear layers are 12·d² weights, each of which multiplies each of the 2048 tokens.
-    linear = [w.flops for p, w in works.items() if not p[1] and "addmm" in p[3]]
+    linear = [w.flops for p, w in works.items() if p.code.direction is not Direction.BACKWARD and "addmm" in p.kernel]
     assert sum(linear) == 2 * 2048 * 12 * 512**2
-    back = [w.flops for p, w in works.items() if p[1] and "mm" in p[3]]
+    back = [w.flops for p, w in works.items() if p.code.direction is Direction.BACKWARD and "mm" in p.kernel]
     assert sum(back) == 2 * sum(linear)
     assert dtypes_multiplied(found, {found.kernels[0].compile_id}) == ("bf16",)
     assert dtypes_multiplied(found, set()) == ()
@@ -192,4 +192,4 @@ def test_templates_multiply_too() -> None:
     works = launch_work(recording("resnet-max-autotune-cold"))
     # Five convolutions of 3x3, the first of three channels; and the head.
     assert sum(w.flops for w in works.values()) == 2 * 8 * 1024 * 9 * 64 * (3 + 4 * 64) + 2 * 8 * 64 * 10
-    assert any("triton_tem" in place[3] for place in works)
+    assert any("triton_tem" in launch.kernel for launch in works)
