@@ -81,45 +81,46 @@ class Flow:
 
 
 def flow(recording: Recording, graph: Graph) -> Flow:
-    """What flows through one graph of a recording."""
+    """Return what flows through one graph of a recording."""
     siblings = [g for g in recording.graphs if g.compile_id == graph.compile_id]
     names = next((c.parameters for c in recording.compilations if c.compile_id == graph.compile_id), ())
     primals = _primals(graph, next((g for g in siblings if g.stage is GraphStage.DYNAMO), None), names)
-    steps = steps_of(graph.ops, graph.stage)
-    makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
     inputs = {n.name: _input(n, graph.stage, primals, names) for n in graph.nodes if not n.op.startswith("call_")}
-    saved = graph.saved or next(
-        (g.saved for g in siblings if g.stage is GraphStage.AOT_FORWARD and g.ordinal == graph.ordinal), ()
-    )
-    outputs = _outputs(graph, saved, primals)
+    forwards = [g for g in siblings if g.stage is GraphStage.AOT_FORWARD and g.ordinal == graph.ordinal]
+    outputs = _outputs(graph, graph.saved or (forwards[0].saved if forwards else ()), primals)
+    steps = steps_of(graph.ops, graph.stage)
     if graph.stage is not GraphStage.DYNAMO:
-        kept = {value.node.name for value in outputs if value.role is not Role.SAVED}
-        steps = _brought_home(steps, makers, kept)
-        makers = {node.name: number for number, step in enumerate(steps) for node in step.nodes}
-    return Flow(graph, steps, makers, inputs, outputs)
+        steps = _brought_home(steps, {value.node.name for value in outputs if value.role is not Role.SAVED})
+    return Flow(graph, steps, _makers(steps), inputs, outputs)
 
 
-def _brought_home(steps: Sequence[Step], makers: Mapping[str, int], results: Collection[str]) -> tuple[Step, ...]:
-    """The steps, with what is only saved or copied behind its module's last step: torch puts it at the graph's end."""
-    read = set(results)
+def _makers(steps: Iterable[Step]) -> dict[str, int]:
+    return {node.name: number for number, step in enumerate(steps) for node in step.nodes}
+
+
+def _brought_home(steps: Sequence[Step], results: Collection[str]) -> tuple[Step, ...]:
+    """Put what is only saved or copied after its module's last step: torch puts it at the graph's end."""
+    makers, read = _makers(steps), set(results)
     loose = [False] * len(steps)
     for place in reversed(range(len(steps))):
         loose[place] = not any(node.name in read for node in steps[place].nodes)
         if not loose[place]:
             read.update(steps[place].reads)
-    order: list[tuple[int, int]] = []  # behind which step, and which among those
+    order: list[tuple[int, int]] = []  # after which step, and which among those
     last: dict[str, tuple[int, int]] = {}
     for place, step in enumerate(steps):
-        home, module = last.get(step.node.module), step.node.module
+        module, own = step.node.module, (place, place)
+        home = last.get(module)
         reads = max((order[makers[name]] for name in step.reads if name in makers), default=(-1, 0))
-        own = (home[0], place) if loose[place] and module and home and home >= reads else (place, place)
+        if loose[place] and module and home and home >= reads:
+            own = (home[0], place)
         order.append(own)
         last[module] = max(own, last.get(module, own))
-    return tuple(step for _, step in sorted(zip(order, steps, strict=True), key=lambda each: each[0]))
+    return tuple(steps[place] for place in sorted(range(len(steps)), key=order.__getitem__))
 
 
 def steps_of(nodes: Sequence[Node], stage: GraphStage) -> tuple[Step, ...]:
-    """The ops of a graph, each with what takes its results apart."""
+    """Return the ops of a graph, each with what takes its results apart."""
     ops = {node.name: node for node in (nodes if stage is GraphStage.DYNAMO else _with_modules(nodes))}
     parts: dict[str, list[Node]] = {}
     for node in ops.values():
@@ -128,34 +129,33 @@ def steps_of(nodes: Sequence[Node], stage: GraphStage) -> tuple[Step, ...]:
         if node.target == "operator.getitem" and maker is not None and len(maker.specs) != 1:
             parts.setdefault(maker.name, []).append(node)
     taken = {part.name for several in parts.values() for part in several if part.name not in parts}
-    made = (Step(n, tuple(p for p in parts.get(n.name, ()) if p.name in taken)) for n in ops.values())
-    return tuple(
-        replace(step, reads=tuple(dict.fromkeys(step.node.inputs))) for step in made if step.node.name not in taken
-    )
+    steps: list[Step] = []
+    for node in ops.values():
+        if node.name not in taken:
+            own = tuple(part for part in parts.get(node.name, ()) if part.name in taken)
+            steps.append(Step(node, own, tuple(dict.fromkeys(node.inputs))))
+    return tuple(steps)
 
 
 def _with_modules(ops: Sequence[Node]) -> list[Node]:
-    """The ops; sums of gradients, which no line wrote, are given the module that they stand in."""
-    modules = {node.name: node.module for node in ops}
-    filled = list(ops)
-    following = ""
-    after = [""] * len(ops)
+    """Return the ops; sums of gradients, which no line wrote, are given the module that they stand in."""
+    following, after = "", [""] * len(ops)
     for place in reversed(range(len(ops))):
         after[place] = following
         following = ops[place].module or following
+    modules = {node.name: node.module for node in ops}
+    filled = list(ops)
     for place, node in enumerate(ops):
         if not node.module and not node.origins and (node.backward or not node.source):
             read = [modules[name] for name in node.inputs if name in modules]
-            near = (common(read), common((read[-1], after[place]) if read else ()))
-            module = max(near, key=len)
+            module = max(common(read), common((read[-1], after[place]) if read else ()), key=len)
             modules[node.name] = module
-            if module:
-                filled[place] = replace(node, module=module)
+            filled[place] = replace(node, module=module) if module else node
     return filled
 
 
 def common(modules: Iterable[str]) -> str:
-    """The innermost module around all of these."""
+    """Return the innermost module around all of these."""
     split = [module.split(".") for module in modules]
     same = takewhile(lambda parts: len(set(parts)) == 1, zip(*split, strict=False))
     return ".".join(parts[0] for parts in same)
@@ -165,19 +165,21 @@ def common(modules: Iterable[str]) -> str:
 
 
 def _primals(graph: Graph, dynamo: Graph | None, names: Sequence[str]) -> list[Value]:
-    """The Dynamo graph's inputs: a graph of AOTAutograd takes them in the same order."""
+    """Return the Dynamo graph's inputs: a graph of AOTAutograd takes them in the same order."""
     if dynamo is None or graph is dynamo:
         return []
     given = [_dynamo_input(node, names) for node in dynamo.nodes if node.op == "placeholder"]
-    own = [n for n in graph.nodes if n.op == "placeholder" and n.name.startswith(("primals_", "arg"))]
-    places = ((_number(node.name), node) for node in own)
-    # Where AOTAutograd took inputs apart or dropped some, numbers say nothing.
-    fits = all(k is not None and k < len(given) and given[k].node.specs == n.specs for k, n in places)
-    return given if fits else []
+    for node in graph.nodes:
+        if node.op == "placeholder" and node.name.startswith(("primals_", "arg")):
+            number = _number(node.name)
+            # Where AOTAutograd took inputs apart or dropped some, numbers say nothing.
+            if number is None or number >= len(given) or given[number].node.specs != node.specs:
+                return []
+    return given
 
 
 def _number(name: str) -> int | None:
-    """Which input `primals_3` or `arg2_1` is, from 0."""
+    """Return which input `primals_3` or `arg2_1` is, from 0."""
     if name.startswith("primals_") and name[8:].isdecimal():
         return int(name[8:]) - 1
     number = name[3:].partition("_")[0] if name.startswith("arg") else ""
@@ -185,15 +187,19 @@ def _number(name: str) -> int | None:
 
 
 def _dynamo_input(node: Node, names: Sequence[str]) -> Value:
-    """`names` are the parameters of the function behind a wrapper of torch's, which takes `*args` and `**kwargs`."""
+    """`names` are the parameters of the function in a wrapper of torch's, which takes `*args` and `**kwargs`."""
     held = _HELD.search(node.target)
     if held:
         return Value(node, Role.PARAMETER, held[1])
     plain = node.target.removeprefix("L_").rstrip("_") if node.target.startswith("L_") else node.name
-    if position := _POSITION.fullmatch(plain):
-        plain = names[int(position[1])] if int(position[1]) < len(names) else plain
-    plain = plain.removeprefix("kwargs_")
-    return Value(node, Role.INPUT if node.specs else Role.SIZE, plain or node.name)
+    position = _POSITION.fullmatch(plain)
+    if position and int(position[1]) < len(names):
+        plain = names[int(position[1])]
+    return Value(node, _given(node), plain.removeprefix("kwargs_") or node.name)
+
+
+def _given(node: Node, tensor: Role = Role.INPUT) -> Role:
+    return tensor if node.specs else Role.SIZE
 
 
 def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Sequence[str]) -> Value:
@@ -201,17 +207,15 @@ def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Seque
         return Value(node, Role.PARAMETER, node.name)
     if stage is GraphStage.DYNAMO:
         return _dynamo_input(node, names)
-    number = _number(node.name)
-    known = primals[number] if number is not None and number < len(primals) else None
-    label = known.label if known else node.name
     if node.name.startswith("tangents_"):
         return Value(node, Role.TANGENT, f"gradient of output {node.name[9:]}")
-    if stage in BACKWARDS:
-        held = known is not None and known.role is Role.PARAMETER
-        return Value(node, Role.PARAMETER if held else Role.SAVED if node.specs else Role.SIZE, label)
-    if known:
-        return Value(node, known.role, label)
-    return Value(node, Role.INPUT if node.specs else Role.SIZE, label)
+    number = _number(node.name)
+    known = primals[number] if number is not None and number < len(primals) else None
+    if known is None:
+        return Value(node, _given(node, Role.SAVED if stage in BACKWARDS else Role.INPUT), node.name)
+    if stage in BACKWARDS and known.role is not Role.PARAMETER:
+        return Value(node, _given(node, Role.SAVED), known.label)
+    return Value(node, known.role, known.label)
 
 
 def _outputs(graph: Graph, saved: Sequence[SavedTensor], primals: Sequence[Value]) -> tuple[Value, ...]:
@@ -222,30 +226,31 @@ def _outputs(graph: Graph, saved: Sequence[SavedTensor], primals: Sequence[Value
     given = [word for word in _WORD.findall(output.arguments) if word in nodes or word == "None"]
     if not set(output.inputs) <= set(given):
         given = list(output.inputs)
-    if saved and graph.stage not in BACKWARDS:  # behind the saved tensors come the sizes that are saved
-        sizes = takewhile(lambda name: name in nodes and not nodes[name].specs, reversed(given))
-        given = given[: len(given) - len(list(sizes))]
+    if saved and graph.stage not in BACKWARDS:  # after the saved tensors come the sizes that are saved
+        while given and given[-1] in nodes and not nodes[given[-1]].specs:
+            given.pop()
     roles = _roles(graph.stage, given, saved, primals)
-    return tuple(replace(value, node=nodes[name]) for name, value in zip(given, roles, strict=True) if name in nodes)
+    return tuple(
+        Value(nodes[name], role, label) for name, (role, label) in zip(given, roles, strict=True) if name in nodes
+    )
 
 
 def _roles(
     stage: GraphStage, given: Sequence[str], saved: Sequence[SavedTensor], primals: Sequence[Value]
-) -> list[Value]:
-    blank = Node("", "", "")
-    results = [Value(blank, Role.RESULT, name) for name in given]
+) -> list[tuple[Role, str]]:
+    """Return what each result is, and its label."""
+    results = [(Role.RESULT, name) for name in given]
     if stage in BACKWARDS or stage is GraphStage.AOT_JOINT:
         first = len(given) - len(primals) if stage is GraphStage.AOT_JOINT else 0
-        if not primals or first < 0 or first + len(primals) != len(given):
-            return [replace(value, role=Role.GRADIENT) for value in results] if stage in BACKWARDS else results
-        return results[:first] + [
-            Value(blank, Role.GRADIENT if of.role is Role.PARAMETER else Role.RESULT, f"gradient of {of.label}")
-            for of in primals
-        ]
+        if primals and first >= 0 and first + len(primals) == len(given):
+            gradients = [Role.GRADIENT if of.role is Role.PARAMETER else Role.RESULT for of in primals]
+            labels = [f"gradient of {of.label}" for of in primals]
+            return results[:first] + list(zip(gradients, labels, strict=True))
+        return [(Role.GRADIENT, name) for name in given] if stage in BACKWARDS else results
     if stage in {GraphStage.AOT_FORWARD, GraphStage.POST_GRAD}:
         kept = {tensor.name for tensor in saved}
         last = max(len(given) - len(saved), 1)  # results come first
         if not kept.issuperset(given[last:]):
             last = max((place for place, name in enumerate(given, 1) if name not in kept), default=1)
-        return results[:last] + [replace(value, role=Role.SAVED) for value in results[last:]]
+        return results[:last] + [(Role.SAVED, name) for name in given[last:]]
     return results

@@ -24,40 +24,37 @@ class Costs:
     moved: Mapping[LaunchId, Traffic]
     work: Mapping[LaunchId, Work]
     measured: Mapping[LaunchId, LaunchCost]
-    views: Views = field(
-        default_factory=dict
-    )  # the nodes that no kernel computes: wherever ops are counted, without these
+    views: Views = field(default_factory=dict)  # nodes that no kernel computes: ops are counted without these
     is_usable: bool = True  # whether the profile's times are those of the program: else nothing follows from them
 
     @classmethod
     def of(cls, recording: Recording) -> Costs:
-        """Of a recording."""
+        """Return the costs of a recording's launches."""
         costs = launch_costs(recording, recording.profiles[-1]) if recording.profiles else ()
         measured = {cost.time.id: cost for cost in costs}
         usable = not recording.profiles or is_usable(doubts(recording.profiles[-1], costs))
         return cls(launch_traffic(recording), launch_work(recording), measured, view_nodes(recording.graphs), usable)
 
     def microseconds(self, lineages: Iterable[Lineage]) -> float | None:
-        """What these launches take in one call; None if none of them was measured."""
+        """Return what these launches take in one call; None if none of them was measured."""
         known = [cost.total for cost in self.launches(lineages)]
         return sum(known) if known else None
 
     def launches(self, lineages: Iterable[Lineage]) -> tuple[LaunchCost, ...]:
-        """Those that were measured."""
+        """Return those that were measured."""
         return tuple(self.measured[launch] for launch in launch_ids(lineages) if launch in self.measured)
 
     def traffic(self, lineages: Iterable[Lineage]) -> Traffic | None:
-        """What these launches read and write, None where that is not known of one."""
-        each = [self.moved.get(launch) for launch in launch_ids(lineages)]
-        known = [traffic for traffic in each if traffic is not None]
-        if not known or len(known) < len(each):
+        """Return what these launches read and write, None where that is not known of one."""
+        ids = list(launch_ids(lineages))
+        known = [self.moved[launch] for launch in ids if launch in self.moved]
+        if not known or len(known) < len(ids):
             return None
-        exact = all(traffic.trust is Trust.EXACT for traffic in known)
-        trust = Trust.EXACT if exact else Trust.TEXT
+        trust = max((one.trust for one in known), key=(Trust.EXACT, Trust.TEXT).index)
         return Traffic(sum(one.read for one in known), sum(one.written for one in known), trust)
 
     def flops(self, lineages: Iterable[Lineage]) -> int | None:
-        """Operations of the matrix products among these launches; None if there are none."""
+        """Return the operations of the matrix products among these launches; None if there are none."""
         known = [self.work[launch].flops for launch in launch_ids(lineages) if launch in self.work]
         return sum(known) if known else None
 
@@ -79,7 +76,7 @@ class KernelRow:
 
 
 def kernel_rows(lineages: Iterable[Lineage], costs: Costs) -> tuple[KernelRow, ...]:
-    """The kernels of some launches: by time where that was measured, else the one that fuses most first."""
+    """Return the kernels of some launches: by time where that was measured, else the one that fuses most first."""
     own = {members[0].kernel.id: members for members in by_kernel(lineages)}
     rows = []
     for group in kernel_groups((members[0].kernel for members in own.values()), costs.views):
@@ -88,8 +85,12 @@ def kernel_rows(lineages: Iterable[Lineage], costs: Costs) -> tuple[KernelRow, .
     return tuple(sorted(rows, key=_rank))
 
 
+def _rank(row: KernelRow) -> tuple[float, bool, int, str]:
+    return -(row.microseconds or 0.0), not is_generated(row.group.first), -row.group.op_count, row.group.first.name
+
+
 def by_kernel(lineages: Iterable[Lineage]) -> tuple[tuple[Lineage, ...], ...]:
-    """The launches of each kernel."""
+    """Return the launches of each kernel."""
     found: dict[KernelId, list[Lineage]] = defaultdict(list)
     for lineage in lineages:
         found[lineage.kernel.id].append(lineage)
@@ -97,18 +98,14 @@ def by_kernel(lineages: Iterable[Lineage]) -> tuple[tuple[Lineage, ...], ...]:
 
 
 def lineages_of(recording: Recording, provenance: Provenance, kernels: Iterable[Kernel]) -> tuple[Lineage, ...]:
-    """The launches of some kernels of the recording."""
+    """Return the launches of some kernels of the recording."""
     wanted = {kernel.id for kernel in kernels}
     indices = [index for index, kernel in enumerate(recording.kernels) if kernel.id in wanted]
     return tuple(lineage for index in indices for lineage in provenance.of_kernel(index))
 
 
-def _rank(row: KernelRow) -> tuple[float, bool, int, str]:
-    return -(row.microseconds or 0.0), not is_generated(row.group.first), -row.group.op_count, row.group.first.name
-
-
 def launch_ids(lineages: Iterable[Lineage]) -> Iterator[LaunchId]:
-    """The launches that these are; a lineage of a whole kernel is all launches of it."""
+    """Yield the launches that these are; a lineage of a whole kernel is all launches of it."""
     for one in lineages:
         for number in range(len(one.kernel.launches)) if one.launch is None else (one.launch,):
             yield one.kernel.launch_id(number)

@@ -50,7 +50,7 @@ class KernelGroup:
 
 
 def fused_op_count(kernel: Kernel, views: Views = NO_VIEWS) -> int:
-    """How many ops one launch of a kernel computes: post-grad nodes but for views, else the ATen ops of its text."""
+    """Return how many ops a launch of a kernel computes: post-grad nodes but for views, else ATen ops of its text."""
     own = views.get(kernel.code_id.graph, ())
     each = [sum(name not in own for name in launch.nodes) for launch in kernel.launches if launch.nodes]
     whole = sum(name not in own for name in kernel.nodes)
@@ -58,31 +58,31 @@ def fused_op_count(kernel: Kernel, views: Views = NO_VIEWS) -> int:
 
 
 def view_nodes(graphs: Iterable[Graph]) -> Views:
-    """The nodes of what Inductor lowers that only look at memory in another way: no kernel computes them."""
-    return {graph.id: _view_names(graph) for graph in graphs if graph.stage in POST_GRADS}
-
-
-def _view_names(graph: Graph) -> frozenset[str]:
-    inner = (node for subgraph in graph.subgraphs for node in subgraph.nodes)
-    nodes = chain(graph.nodes, inner)
-    return frozenset(node.name for node in nodes if node.op.startswith("call_") and is_view(node.target))
+    """Return the nodes of what Inductor lowers that only look at memory in another way: no kernel computes them."""
+    found: dict[GraphId, Collection[str]] = {}
+    for graph in graphs:
+        if graph.stage in POST_GRADS:
+            nodes = chain(graph.nodes, *(subgraph.nodes for subgraph in graph.subgraphs))
+            found[graph.id] = {node.name for node in nodes if node.op.startswith("call_") and is_view(node.target)}
+    return found
 
 
 def is_generated(kernel: Kernel) -> bool:
-    """Whether Inductor wrote the kernel, or filled in a template: only such a kernel fuses anything."""
+    """Return whether Inductor wrote the kernel, or filled in a template: only such a kernel fuses anything."""
     return kernel.kind not in {KernelKind.EXTERN, KernelKind.FALLBACK}
 
 
 def kernel_groups(kernels: Iterable[Kernel], views: Views = NO_VIEWS) -> tuple[KernelGroup, ...]:
-    """All kernels, those that compute the same in one group; the one that fuses most first."""
+    """Return all kernels, those that compute the same in one group; the one that fuses most first."""
     groups: dict[tuple[object, ...], list[Kernel]] = {}
     for kernel in kernels:
         # An extern kernel without known nodes has nothing but its name to be told apart by.
         what = (fused_op_count(kernel, views), kernel.aten) if kernel.aten or kernel.nodes else kernel.name
         groups.setdefault((kernel.kind, kernel.shape, kernel.direction, what), []).append(kernel)
-    made = (
-        KernelGroup(tuple(g), tuple(Counter(g[0].aten).items()), fused_op_count(g[0], views)) for g in groups.values()
-    )
+    made: list[KernelGroup] = []
+    for group in groups.values():
+        fused = tuple(Counter(group[0].aten).items())
+        made.append(KernelGroup(tuple(group), fused, fused_op_count(group[0], views)))
     return tuple(sorted(made, key=lambda g: (-g.op_count, -len(g.first.source), g.first.name)))
 
 
@@ -98,15 +98,15 @@ def unusual_language(kernel: Kernel) -> str:
 
 
 def launch_count(kernels: Iterable[Kernel]) -> int:
-    """How many kernel calls the output codes hold in all."""
+    """Return how many kernel calls the output codes hold in all."""
     return sum(len(k.launches) for k in kernels)
 
 
 def cudagraph_states(outcomes: Iterable[CudagraphOutcome]) -> Mapping[CudagraphState, int]:
-    """How many compiled graphs ended in which state, where CUDA graphs were asked for."""
+    """Return how many compiled graphs ended in which state, where CUDA graphs were asked for."""
     return Counter(o.state for o in outcomes if o.state is not CudagraphState.NOT_REQUESTED)
 
 
 def autotune_winners(results: Iterable[AutotuneResult]) -> Mapping[KernelKind, int]:
-    """How many tuned ops went to which kind of kernel."""
+    """Return how many tuned ops went to which kind of kernel."""
     return Counter(r.winner.kind for r in results if r.winner)

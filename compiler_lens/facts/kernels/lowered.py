@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from compiler_lens.facts.kernels.lineage import NodeProvenance, Origin, Role, is_view
+from compiler_lens.facts.kernels.lineage import NodeProvenance, Origin, Role, is_view, op_packet
 from compiler_lens.facts.kernels.origins import Origins
 from compiler_lens.recording.ids import CodeId, GraphId
 from compiler_lens.recording.model import CompileId, Direction, Graph, Kernel, Node, Recording, Subgraph, Trust
@@ -38,7 +38,7 @@ class Scopes:
         self.codes = {code.id: code for code in recording.output_codes}
         self.origins = origins
         self._made: dict[CodeId, tuple[Scope, ...]] = {}
-        self._functions: dict[CodeId, tuple[list[int], list[str]]] = {}
+        self._functions: dict[CodeId, list[tuple[int, str]]] = {}
         self._traced: dict[tuple[GraphId, str, str, Direction, Trust], NodeProvenance] = {}
 
     def traced(self, scope: Scope, name: str, kernel: Kernel, known: Trust) -> NodeProvenance:
@@ -49,68 +49,79 @@ class Scopes:
         return self._traced[key]
 
     def of(self, kernel: Kernel) -> tuple[Scope, ...]:
-        """The graph of a kernel, then those inside of it."""
+        """Return the graph of a kernel, then those inside of it."""
         key = kernel.code_id
         if key not in self._made:
-            graph, before = self.graphs.get(key.graph), self.graphs.get(key.traced)
-            self._made[key] = tuple(self._scopes(graph, before)) if graph else ()
+            graph = self.graphs.get(key.graph)
+            self._made[key] = tuple(self._scopes(graph, self.graphs.get(key.traced))) if graph else ()
         return self._made[key]
-
-    def of_launch(self, kernel: Kernel, number: int | None, names: Sequence[str]) -> tuple[Scope | None, bool]:
-        """The graph that a launch's nodes are of, and whether that is sure: inner graphs use the outer one's names."""
-        scopes = self.of(kernel)
-        if len(scopes) <= 1:
-            return (scopes[0] if scopes else None), True
-        within = "" if number is None else self._function(kernel, kernel.launches[number].line)
-        told = next((scope for scope in scopes if within and scope.name == within), None)
-        return (told, True) if told else _fitting(kernel, names, scopes)
-
-    def _function(self, kernel: Kernel, line: int) -> str:
-        """The function of the output code that a line is in: an inner graph's has the name of that graph."""
-        key = kernel.code_id
-        if key not in self._functions:
-            code = self.codes[key].code if key in self.codes else ""
-            found = [(n, match[1]) for n, text in enumerate(code.split("\n"), 1) if (match := _DEF.match(text))]
-            self._functions[key] = [n for n, _ in found], [name for _, name in found]
-        starts, names = self._functions[key]
-        at = bisect_right(starts, line)
-        return names[at - 1] if at else ""
 
     def _scopes(self, graph: Graph, before: Graph | None) -> Iterator[Scope]:
         known = before.origins if before else Trust.UNKNOWN
-        inner = {s.name: s.nodes for s in before.subgraphs} if before else {}
-        yield self._scope(graph, Subgraph("", graph.nodes), before.nodes if before else (), known)
-        for subgraph in graph.subgraphs:
+        inner = {"": before.nodes} | {s.name: s.nodes for s in before.subgraphs} if before else {}
+        for subgraph in (Subgraph("", graph.nodes), *graph.subgraphs):
             yield self._scope(graph, subgraph, inner.get(subgraph.name, ()), known)
+
+    def of_launch(self, kernel: Kernel, number: int | None, names: Sequence[str]) -> tuple[Scope | None, bool]:
+        """Return the graph that a launch's nodes are of, and whether that is sure.
+
+        A graph inside of another may use the same names.
+        """
+        scopes = self.of(kernel)
+        if len(scopes) <= 1:
+            return (scopes[0] if scopes else None), True
+        within = "" if number is None else self._function(kernel.code_id, kernel.launches[number].line)
+        for scope in scopes:
+            if within and scope.name == within:
+                return scope, True
+        return _fitting(kernel, names, scopes)
+
+    def _function(self, key: CodeId, line: int) -> str:
+        """Return the function of the output code that a line is in: an inner graph's has the name of that graph."""
+        if key not in self._functions:
+            lines = self.codes[key].code.split("\n") if key in self.codes else ()
+            self._functions[key] = [(n, found[1]) for n, text in enumerate(lines, 1) if (found := _DEF.match(text))]
+        functions = self._functions[key]
+        at = bisect_right(functions, line, key=lambda function: function[0])
+        return functions[at - 1][1] if at else ""
 
     def _scope(self, graph: Graph, subgraph: Subgraph, before: Sequence[Node], known: Trust) -> Scope:
         earlier = {node.name: node for node in before}
         outputs = _outputs(subgraph.nodes, before, earlier)
-        nodes = tuple(_with_origins(n, outputs[n.name]) if n.name in outputs else n for n in subgraph.nodes)
-        kept = ((node, earlier[node.name]) for node in nodes if node.name in earlier)
-        same = {node.name: was for node, was in kept if _same_op(was.target, node.target)}
-        exact = frozenset(n.name for n in nodes)
+        nodes = {n.name: _with_origins(n, outputs[n.name]) if n.name in outputs else n for n in subgraph.nodes}
+        same: dict[str, Node] = {}
+        for name, node in nodes.items():
+            was = earlier.get(name)
+            # Inductor makes every view a reshape, in place.
+            if was is not None and (was.target == node.target or (is_view(was.target) and is_view(node.target))):
+                same[name] = was
+        exact = frozenset(nodes)
         if graph.origins is not Trust.EXACT:
             # On a hit of the cache alone, the graph's own facts may be missing. FX nodes keep their names.
             exact = frozenset(same if known is Trust.EXACT else ())
-            nodes = tuple(_with_origins(n, same[n.name]) if n.name in exact else n for n in nodes)
-        fed = self._fed(graph.compile_id, nodes)
-        return Scope(graph.id, subgraph.name, {n.name: n for n in nodes}, frozenset(same), exact, fed)
+            nodes |= {name: _with_origins(nodes[name], same[name]) for name in exact}
+        fed = self._fed(graph.compile_id, tuple(nodes.values()))
+        return Scope(graph.id, subgraph.name, nodes, frozenset(same), exact, fed)
 
     def _fed(self, compile_id: CompileId, nodes: Sequence[Node]) -> Mapping[str, tuple[Origin, ...]]:
         """For nodes without an origin of their own: those of the nodes that their values go to."""
-        fed: dict[str, dict[int, Origin] | None] = {}
+        fed: dict[str, dict[int, Origin] | None] = {}  # None: too many
         for node in reversed(nodes):
-            if node.op != "output":
-                own = {origin.number: origin for origin in self.own(compile_id, node)}
-                # Through the sums of gradients of a residual stream every layer feeds all below it.
-                passed = own or ({} if _adds_gradients(node) else fed.get(node.name, {}))
-                for name in node.inputs:
-                    fed[name] = _merged(fed.get(name, {}), passed)
+            if node.op == "output":
+                continue
+            passed: dict[int, Origin] | None = {origin.number: origin for origin in self.own(compile_id, node)}
+            # Through the sums of gradients of a residual stream every layer feeds all below it.
+            is_sum = node.backward and not node.origins and node.target == "torch.ops.aten.add.Tensor"
+            if not passed and not is_sum:
+                passed = fed.get(node.name, {})
+            for name in node.inputs:
+                others = fed.get(name, {})
+                both = None if others is None or passed is None else others | passed
+                fed[name] = None if both is None or len(both) > _MOST_FED else both
         return {name: tuple(at.values()) for name, at in fed.items() if at}
 
     def own(self, compile_id: CompileId, node: Node) -> tuple[Origin, ...]:
-        """What a node comes from by its own word."""
+        """Return what a node comes from by its own word."""
         named = (self.origins.named(compile_id, name) for name in node.origins)
         found = tuple(origin for origin in named if origin is not None)
         if found or not node.source or not node.op.startswith("call_") or (node.backward and not node.origins):
@@ -118,26 +129,19 @@ class Scopes:
         return (self.origins.of_line(compile_id, node),)
 
     def _followed(self, scope: Scope, node: Node, kernel: Kernel, known: Trust) -> NodeProvenance:
-        aten = node.name if node.name in scope.aten else ""
         origins = self.own(kernel.compile_id, node)
-        role = _role(node, kernel.direction)
-        if not origins and node.op.startswith("call_"):
-            origins, role = scope.fed.get(node.name, ()), Role.FEEDS if scope.fed.get(node.name) else role
-        trust = self._trust(kernel.compile_id, origins, known, exact=node.name in scope.exact)
-        return NodeProvenance(node.name, node, aten, origins, role, trust)
-
-    def _trust(self, compile_id: CompileId, origins: Sequence[Origin], known: Trust, *, exact: bool) -> Trust:
+        role = Role.RECOMPUTES if kernel.direction is Direction.BACKWARD else Role.COMPUTES
+        if node.backward:
+            role = Role.DIFFERENTIATES
+        if not origins and node.op.startswith("call_") and node.name in scope.fed:
+            origins, role = scope.fed[node.name], Role.FEEDS
+        links = {known, self.origins.trust.get(kernel.compile_id, Trust.TEXT)}
+        trust = Trust.TEXT
         if not origins or known is Trust.UNKNOWN:
-            return Trust.UNKNOWN
-        links = (known, self.origins.trust.get(compile_id, Trust.TEXT))
-        exact = exact and all(link is Trust.EXACT for link in links) and all(origin.name for origin in origins)
-        return Trust.EXACT if exact else Trust.TEXT
-
-
-def _merged(one: dict[int, Origin] | None, other: dict[int, Origin] | None) -> dict[int, Origin] | None:
-    """Both; None where they are too many."""
-    both = None if one is None or other is None else {**one, **other}
-    return None if both is None or len(both) > _MOST_FED else both
+            trust = Trust.UNKNOWN
+        elif node.name in scope.exact and links == {Trust.EXACT} and all(origin.name for origin in origins):
+            trust = Trust.EXACT
+        return NodeProvenance(node.name, node, node.name if node.name in scope.aten else "", origins, role, trust)
 
 
 def _with_origins(node: Node, before: Node) -> Node:
@@ -153,7 +157,7 @@ def _with_origins(node: Node, before: Node) -> Node:
 
 
 def _outputs(nodes: Sequence[Node], before: Sequence[Node], earlier: Mapping[str, Node]) -> Mapping[str, Node]:
-    """What a pass put in place of an output, without an origin: that output is still the same value."""
+    """Return, for what a pass put in place of an output without an origin, that output: it is still the same value."""
     now, then = ([node for node in each if node.op == "output"] for each in (nodes, before))
     if not now or not then or len(now[0].inputs) != len(then[0].inputs):
         return {}
@@ -162,29 +166,14 @@ def _outputs(nodes: Sequence[Node], before: Sequence[Node], earlier: Mapping[str
     return {name: earlier[was] for name, was in slots if name in lost and name not in earlier and was in earlier}
 
 
-def _adds_gradients(node: Node) -> bool:
-    return node.backward and not node.origins and node.target == "torch.ops.aten.add.Tensor"
-
-
-def _same_op(before: str, after: str) -> bool:
-    return before == after or (is_view(before) and is_view(after))  # Inductor makes every view a reshape, in place
-
-
-def _role(node: Node, direction: Direction) -> Role:
-    if node.backward:
-        return Role.DIFFERENTIATES
-    return Role.RECOMPUTES if direction is Direction.BACKWARD else Role.COMPUTES
-
-
 def _fitting(kernel: Kernel, names: Sequence[str], scopes: Sequence[Scope]) -> tuple[Scope | None, bool]:
-    most = max(sum(name in scope.nodes for name in names) for scope in scopes)
-    found = [scope for scope in scopes if most and sum(name in scope.nodes for name in names) == most]
+    counts = [sum(name in scope.nodes for name in names) for scope in scopes]
+    found = [scope for scope, count in zip(scopes, counts, strict=True) if count and count == max(counts)]
     if len(found) == 1:
         return found[0], True
-    fitting = [scope for scope in found if _aten(scope, names) == set(kernel.aten)]
+    fitting = []
+    for scope in found:
+        ops = {op_packet(scope.nodes[name].original_aten) for name in names if name in scope.nodes}
+        if ops == set(kernel.aten):
+            fitting.append(scope)
     return (fitting[0], False) if len(fitting) == 1 else (None, False)
-
-
-def _aten(scope: Scope, names: Iterable[str]) -> set[str]:
-    ops = (scope.nodes[name].original_aten for name in names if name in scope.nodes)
-    return {".".join(op.split(".")[:2]) for op in ops}

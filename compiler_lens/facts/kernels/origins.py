@@ -23,7 +23,7 @@ class Origins:
         self._kinds: dict[str, str | None] = {}
 
     def add_graph(self, graph: Graph) -> None:
-        """The nodes of a Dynamo graph. A name that two graphs of one compilation have tells nothing."""
+        """Add the nodes of a Dynamo graph. A name that two graphs of one compilation have says nothing."""
         known = graph.origins if graph.origins is Trust.EXACT else Trust.TEXT
         self.trust[graph.compile_id] = min(self.trust.get(graph.compile_id, Trust.EXACT), known, key=DOUBT.index)
         for prefix, nodes in (("", graph.nodes), *((f"{s.name}.", s.nodes) for s in graph.subgraphs)):
@@ -33,29 +33,26 @@ class Origins:
                     self._named[key] = None if key in self._named else self._made(*key, node)
 
     def named(self, compile_id: CompileId, name: str) -> Origin | None:
-        """The Dynamo node of this name."""
+        """Return the Dynamo node of this name."""
         return self._named.get((compile_id, name))
 
     def of_line(self, compile_id: CompileId, node: Node) -> Origin:
-        """For a node of whose origin only the line is known."""
+        """Return the origin of a node of which only the line is known."""
         key = compile_id, node.module, node.source
-        found = self._unnamed.get(key)
-        if found is None:
-            found = self._unnamed[key] = self._made(compile_id, "", node)
-        return found
+        if key not in self._unnamed:
+            self._unnamed[key] = self._made(compile_id, "", node)
+        return self._unnamed[key]
 
     def _made(self, compile_id: CompileId, name: str, node: Node) -> Origin:
-        number, line = len(self.all), None
-        inner: dict[str, SourceLine] = {}
+        number = len(self.all)
+        inner: dict[str, SourceLine] = {}  # the innermost line of the user's, "", and of each file of a library
         for place in reversed(node.source):
             kind = self._kind(place.file)
             if kind is not None:
-                direct = kind not in inner
-                inner.setdefault(kind, place)
                 at = self.lines[place.file, place.line]
-                at[number] = at.get(number, False) or direct
-        if inner:
-            line = inner.get("") or next(iter(inner.values()))
+                at[number] = at.get(number, False) or kind not in inner
+                inner.setdefault(kind, place)
+        line = inner.get("") or next(iter(inner.values()), None)
         target = node.target if name else ""
         made = Origin(number, compile_id, name, target, node.module, node.module_type, node.source, line)
         self.all.append(made)
@@ -64,5 +61,6 @@ class Origins:
     def _kind(self, file: str) -> str | None:
         # As in the source view: the user's files count as one, each file of a library as one, torch's as none.
         if file not in self._kinds:
-            self._kinds[file] = "" if self.own.owns(file) else None if is_machinery(file) else file
+            kind = None if is_machinery(file) else file
+            self._kinds[file] = "" if self.own.owns(file) else kind
         return self._kinds[file]

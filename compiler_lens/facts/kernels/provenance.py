@@ -28,39 +28,57 @@ class Provenance:
 
     @classmethod
     def of(cls, recording: Recording, own: Ownership | None = None) -> Provenance:
-        """All of a recording, once."""
-        return _built(recording, own or Ownership())
+        """Follow all launches of a recording back, once."""
+        origins = Origins(own or Ownership())
+        for graph in recording.graphs:
+            if graph.stage is GraphStage.DYNAMO:
+                origins.add_graph(graph)
+        scopes = Scopes(recording, origins)
+        lineages: list[Lineage] = []
+        starts = [0]
+        for index, kernel in enumerate(recording.kernels):
+            lineages += _lineages(index, kernel, scopes)
+            starts.append(len(lineages))
+        by_origin: dict[int, list[tuple[int, NodeProvenance]]] = defaultdict(list)
+        for place, lineage in enumerate(lineages):
+            for node in lineage.deciding:
+                for origin in node.origins:
+                    by_origin[origin.number].append((place, node))
+        modules = sorted((origin.module, origin.number) for origin in origins.all if origin.module)
+        return cls(tuple(lineages), tuple(origins.all), tuple(starts), by_origin, origins.lines, modules)
 
     def of_kernel(self, index: int) -> tuple[Lineage, ...]:
-        """The launches of the kernel at this place of `Recording.kernels`, in order; one entry if nobody told them."""
+        """Return the launches of the kernel at this place of `Recording.kernels`, in order; one if not told apart."""
         return self.lineages[self._starts[index] : self._starts[index + 1]]
 
     def at_line(self, file: str, number: int) -> OriginsAt:
-        """The ops of a line; any ending of the file's path will do, if only one file here has it."""
+        """Return the ops of a line.
+
+        Any ending of the file's path will do. Raises `UsageError` where several files have it.
+        """
         found = self._lines.get((self._file(file, number), number), {})
-        return OriginsAt(
-            tuple(self.origins[n] for n, direct in found.items() if direct),
-            tuple(self.origins[n] for n, direct in found.items() if not direct),
-        )
+        direct = tuple(self.origins[n] for n, is_direct in found.items() if is_direct)
+        return OriginsAt(direct, tuple(self.origins[n] for n, is_direct in found.items() if not is_direct))
 
     def _file(self, file: str, number: int) -> str:
         if (file, number) in self._lines:
             return file
         files = dict.fromkeys(known for known, _ in self._lines)
+        if file in files:
+            return file
         ending = "/" + file.replace("\\", "/").removeprefix("./")
-        found = [known for known in files if known.replace("\\", "/").endswith(ending) and file not in files]
+        found = [known for known in files if known.replace("\\", "/").endswith(ending)]
         if len(found) > 1:
             raise UsageError(f"{file!r} is the end of several files: {', '.join(sorted(found))}")
         return found[0] if found else file
 
     def in_module(self, path: str) -> OriginsAt:
-        """The ops of a module and of all below it."""
-        first, last = bisect_left(self._modules, (path, -1)), bisect_left(self._modules, (f"{path}\0", -1))
-        below = bisect_left(self._modules, (f"{path}.", -1)), bisect_left(self._modules, (f"{path}/", -1))
-        return OriginsAt(
-            tuple(self.origins[n] for _, n in self._modules[first:last]),
-            tuple(self.origins[n] for _, n in self._modules[slice(*below)]),
-        )
+        """Return the ops of a module and of all below it."""
+        return OriginsAt(self._between(path, f"{path}\0"), self._between(f"{path}.", f"{path}/"))
+
+    def _between(self, first: str, last: str) -> tuple[Origin, ...]:
+        start, end = bisect_left(self._modules, (first, -1)), bisect_left(self._modules, (last, -1))
+        return tuple(self.origins[number] for _, number in self._modules[start:end])
 
     @property
     def modules(self) -> tuple[str, ...]:
@@ -68,44 +86,21 @@ class Provenance:
         return tuple(dict.fromkeys(path for path, _ in self._modules))
 
     def launches_of(self, origins: Iterable[Origin]) -> tuple[LaunchMatch, ...]:
-        """The launches that any of these origins led to, in order."""
+        """Return the launches that any of these origins led to, in order."""
         found: dict[int, dict[str, NodeProvenance]] = defaultdict(dict)
         for origin in origins:
-            for place, traced in self._by_origin.get(origin.number, ()):
-                found[place][traced.name] = traced
+            for place, node in self._by_origin.get(origin.number, ()):
+                found[place][node.name] = node
         return tuple(LaunchMatch(self.lineages[place], tuple(found[place].values())) for place in sorted(found))
 
 
-# -- building
-
-
-def _built(recording: Recording, own: Ownership) -> Provenance:
-    origins = Origins(own)
-    for graph in recording.graphs:
-        if graph.stage is GraphStage.DYNAMO:
-            origins.add_graph(graph)
-    scopes = Scopes(recording, origins)
-    lineages: list[Lineage] = []
-    starts = [0]
-    for index, kernel in enumerate(recording.kernels):
-        lineages += _lineages(index, kernel, scopes)
-        starts.append(len(lineages))
-    traced_nodes: dict[int, list[tuple[int, NodeProvenance]]] = defaultdict(list)
-    for place, lineage in enumerate(lineages):
-        for traced in lineage.deciding:
-            for origin in traced.origins:
-                traced_nodes[origin.number].append((place, traced))
-    modules = sorted((origin.module, origin.number) for origin in origins.all if origin.module)
-    return Provenance(tuple(lineages), tuple(origins.all), tuple(starts), traced_nodes, origins.lines, modules)
-
-
 def _lineages(index: int, kernel: Kernel, scopes: Scopes) -> Iterator[Lineage]:
-    if not kernel.launches:
-        yield _lineage(index, None, kernel, kernel.nodes, scopes)
-    elif len(kernel.launches) == 1 or any(launch.nodes or launch.source_nodes for launch in kernel.launches):
-        alone = kernel.nodes if len(kernel.launches) == 1 else ()
-        for number, launch in enumerate(kernel.launches):
-            yield _lineage(index, number, kernel, launch.nodes or alone, scopes)
+    launches = kernel.launches
+    if len(launches) == 1:
+        yield _lineage(index, 0, kernel, launches[0].nodes or kernel.nodes, scopes)
+    elif any(launch.nodes or launch.source_nodes for launch in launches):
+        for number, launch in enumerate(launches):
+            yield _lineage(index, number, kernel, launch.nodes, scopes)
     else:  # what all of them compute together is known, and not which computes what
         yield _lineage(index, None, kernel, kernel.nodes, scopes)
 
@@ -118,21 +113,20 @@ def _lineage(index: int, number: int | None, kernel: Kernel, names: Sequence[str
     if scope is None:
         return Lineage(index, number, kernel, (), tuple(names))
     known = kernel.trust if certain else Trust.TEXT
-    traced_nodes = tuple(scopes.traced(scope, name, kernel, known) for name in names if name in scope.nodes)
-    return Lineage(index, number, kernel, traced_nodes, tuple(name for name in names if name not in scope.nodes))
+    nodes = tuple(scopes.traced(scope, name, kernel, known) for name in names if name in scope.nodes)
+    return Lineage(index, number, kernel, nodes, tuple(name for name in names if name not in scope.nodes))
 
 
 def _by_comment(kernel: Kernel, names: Iterable[str], scopes: Scopes) -> Iterator[NodeProvenance]:
-    """What the comment above a launch names: Dynamo nodes, and in a backward nodes of its own graph."""
-    found = scopes.of(kernel)
-    scope = found[0] if found else None
+    """Yield what the comment above a launch names: Dynamo nodes, and in a backward nodes of its own graph."""
+    is_backward = kernel.direction is Direction.BACKWARD
+    scope = next(iter(scopes.of(kernel)), None)
     for name in names:
         origin = scopes.origins.named(kernel.compile_id, name)
-        lowered = scope.nodes.get(name) if scope and kernel.direction is Direction.BACKWARD else None
-        if scope is not None and lowered is not None:
-            traced = scopes.traced(scope, name, kernel, Trust.TEXT)
-            if origin is None or origin in traced.origins:  # otherwise it is one of two, and nobody says which
-                yield traced
+        if is_backward and scope is not None and name in scope.nodes:
+            node = scopes.traced(scope, name, kernel, Trust.TEXT)
+            if origin is None or origin in node.origins:  # otherwise it is one of two, and nobody says which
+                yield node
         elif origin is not None:
-            role = Role.RECOMPUTES if kernel.direction is Direction.BACKWARD else Role.COMPUTES
+            role = Role.RECOMPUTES if is_backward else Role.COMPUTES
             yield NodeProvenance(name, None, "", (origin,), role, Trust.TEXT)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.recording.ids import POST_GRADS
 from compiler_lens.recording.model import AutotuneResult, CompileId, GraphId, Kernel, KernelKind, Node, Recording
@@ -14,7 +15,6 @@ from compiler_lens.recording.model import AutotuneResult, CompileId, GraphId, Ke
 # What autotuning is told of an op's inputs: a bias is as large as the result there, or is left out.
 _COMPARED: Mapping[str, slice] = {"addmm": slice(1, 3), "baddbmm": slice(1, 3), "convolution": slice(0, 2)}
 _EVERY = slice(None)
-_CHOSEN = frozenset((KernelKind.TEMPLATE, KernelKind.EXTERN, KernelKind.FALLBACK))
 _SIZES = re.compile(r"\[([^\]]*)\]")
 
 _Sizes = tuple[str, ...]
@@ -30,7 +30,7 @@ class Tuned:
 
     @classmethod
     def of(cls, recording: Recording) -> Tuned:
-        """Of a recording."""
+        """Return the results of a recording."""
         results: defaultdict[tuple[CompileId, str, _Sizes], list[int]] = defaultdict(list)
         for index, one in enumerate(recording.autotunes):
             sizes = tuple(found[1] if (found := _SIZES.search(text)) else "" for text in one.inputs)
@@ -40,28 +40,29 @@ class Tuned:
         return cls(recording.autotunes, results, nodes)
 
     def result(self, lineages: Iterable[Lineage]) -> AutotuneResult | None:
-        """What was tried for these launches; None where nothing was, or where it may be one of several."""
+        """Return what was tried for these launches; None where nothing was, or where it may be one of several."""
         found = {index for lineage in lineages for index in self._results(lineage)}
         return self.every[found.pop()] if len(found) == 1 else None
 
     def others(self, lineage: Lineage) -> Sequence[int]:
-        """What was tried for a launch of another kind than all that won there, by place in `Recording.autotunes`."""
+        """Return what was tried for a launch of another kind than all that won, by place in `Recording.autotunes`."""
         found = tuple(self._results(lineage))
+        won = {winner.kind is KernelKind.TEMPLATE for index in found if (winner := self.every[index].winner)}
         is_template = lineage.kernel.kind is KernelKind.TEMPLATE
-        winners = [winner for index in found if (winner := self.every[index].winner)]
-        won = [winner.kind is KernelKind.TEMPLATE for winner in winners]
-        return found if won and is_template not in won else ()
+        return found if won == {not is_template} else ()
 
     def _results(self, lineage: Lineage) -> Iterator[int]:
         kernel = lineage.kernel
-        if kernel.kind not in _CHOSEN:  # torch counts a product's node to the kernels round it, too
-            return
+        if is_generated(kernel) and kernel.kind is not KernelKind.TEMPLATE:
+            return  # torch counts a product's node to the kernels round it, too
         nodes = self.nodes.get(kernel.code_id.graph, {})
         for node in (traced.node for traced in lineage.nodes if traced.node):
             op = node.target.removeprefix("torch.ops.aten.").partition(".")[0]
-            inputs = [nodes.get(name) for name in node.inputs][_COMPARED.get(op, _EVERY)]
-            sizes = tuple(", ".join(map(str, one.specs[0].shape)) if one and one.specs else "?" for one in inputs)
-            yield from self.results.get((kernel.compile_id, op, sizes), ())
+            sizes = []
+            for name in node.inputs[_COMPARED.get(op, _EVERY)]:
+                given = nodes.get(name)
+                sizes.append(", ".join(map(str, given.specs[0].shape)) if given and given.specs else "?")
+            yield from self.results.get((kernel.compile_id, op, tuple(sizes)), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Otherwise:
 
 
 def run_otherwise(recording: Recording, lineages: Iterable[Lineage]) -> Mapping[int, Otherwise]:
-    """For each result, by its place in `Recording.autotunes`, the launches of it that are no such kernel as won.
+    """Return for each result, by its place in `Recording.autotunes`, its launches that are no such kernel as won.
 
     With `benchmark_epilogue_fusion` torch (2.11 to 2.15, `MultiTemplateBuffer` in torch/_inductor/ir.py) keeps all
     choices until the scheduler asks what may be fused into them, and then times the fused ones against the winner.
