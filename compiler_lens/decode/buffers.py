@@ -23,7 +23,7 @@ _DTYPES: Mapping[str, str] = {
 
 
 def read_buffers(steps: Sequence[Step], lines: Sequence[str], launch_lines: Collection[int]) -> tuple[Buffer, ...]:
-    """Every buffer, in the order of first assignment; what a kernel called in `launch_lines` returns is one too."""
+    """Return every buffer, in the order of first assignment; what a kernel called in `launch_lines` returns is one."""
     buffers: dict[str, Buffer] = {}
     for statement, device in steps:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
@@ -103,7 +103,7 @@ def _dtype(node: ast.expr) -> str:
 
 
 def _note_checked_spec(call: ast.Call, place: _Place) -> None:
-    # A library kernel's result is allocated out of sight; the assertion behind it tells shape and stride, on 2.15
+    # A library kernel's result is allocated out of sight; the assertion after it says shape and stride, on 2.15
     # (assert_tensor_metadata) also the dtype.
     called = dotted(call.func)
     if called not in ("assert_size_stride", "assert_tensor_metadata"):

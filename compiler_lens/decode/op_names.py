@@ -1,4 +1,4 @@
-"""ATen ops from a fused kernel's name: C++ kernels have no comment that tells them."""
+"""ATen ops from a fused kernel's name: C++ kernels have no comment that names them."""
 
 from __future__ import annotations
 
@@ -133,6 +133,6 @@ _FUSED = re.compile(r"_fused_(.+)_[0-9a-f]+$")
 
 
 def ops_in_kernel_name(name: str) -> tuple[str, ...]:
-    """The ATen ops that a kernel such as `cpp_fused_add_native_layer_norm_view_1` is named after."""
+    """Return the ATen ops that a kernel such as `cpp_fused_add_native_layer_norm_view_1` is named after."""
     fused = _FUSED.search(name)
     return tuple(f"aten.{op}" for op in _OP.findall(fused[1])) if fused else ()

@@ -25,7 +25,7 @@ _AOT_ID_WITHIN = 500
 
 
 def aot_id(code: str) -> str:
-    """Which AOTAutograd graph an output code is for: "0_forward". No two output codes of a process share it."""
+    """Return which AOTAutograd graph an output code is for: "0_forward". No two of a process share it."""
     match = _AOT_ID.search(code, 0, _AOT_ID_WITHIN)
     return match[1].replace("'", "") if match else ""
 
@@ -104,7 +104,7 @@ def _defined_kernel(
 ) -> Kernel:
     nodes = d.origins.nodes
     launches = tuple(call.launch for call in calls)
-    if len(launches) == 1:  # of several, the definition's comment tells of the first only
+    if len(launches) == 1:  # of several, the definition's comment names the first only
         launches = (replace(launches[0], nodes=nodes or launches[0].nodes),)
     return Kernel(
         compile_id,

@@ -70,7 +70,7 @@ def launched_triton(call: Call, kernels: Mapping[str, KernelDefinition]) -> Kern
 
 
 def device_name(kind: str, index: str) -> str:
-    """A device as torch prints it: `cuda:0`, or `cuda` where its index is not known."""
+    """Return a device as torch prints it: `cuda:0`, or `cuda` where its index is not known."""
     return f"{kind}:{index}" if index.isdigit() else kind
 
 

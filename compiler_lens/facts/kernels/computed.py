@@ -1,7 +1,8 @@
 """Which nodes a launch computes, of all that torch counts to it.
 
 Inductor passes origins on: a template is also of what converted its weight, the second half of a split sum also of what
-went into the first. Told apart by what is read; rather too few than too many: what is made of partial sums is left out.
+went into the first. What a launch reads decides, and rather too few than too many: what is made of partial sums is left
+out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _FOLDED = 64  # views of views
 
 
 def computed(graph: Graph, launches: Sequence[Launch]) -> list[frozenset[str]]:
-    """For each launch the nodes whose inputs it reads from memory, or makes itself out of what it reads."""
+    """Return for each launch the nodes whose inputs it reads from memory, or makes itself out of what it reads."""
     scene = _Scene(graph, launches)
     return [frozenset(_computed(launch, scene)) for launch in launches]
 
@@ -39,7 +40,7 @@ class _Scene:
                     self._written[name].append(_of_size(launch.writes, self.nodes[name]))
 
     def is_read(self, name: str, read: frozenset[str]) -> bool:
-        """Whether a launch that reads these buffers has a node's result from memory."""
+        """Return whether a launch that reads these buffers has a node's result from memory."""
         node = self.nodes.get(name)
         if node is not None and node.op == "placeholder":
             return name in read
@@ -47,7 +48,7 @@ class _Scene:
 
 
 def _of_size(writes: Sequence[BufferAccess], node: Node) -> frozenset[str]:
-    """The buffers that may hold a node's result."""
+    """Return the buffers that may hold a node's result."""
     sizes = {spec.bytes for spec in node.specs}
     return frozenset(w.name for w in writes if w.bytes is None or None in sizes or w.bytes in sizes)
 
@@ -57,13 +58,15 @@ def _computed(launch: Launch, scene: _Scene) -> Iterator[str]:
     known: dict[str, bool | None] = {}  # None: made of nothing that is in memory, a constant
     for name in sorted((name for name in launch.nodes if name in scene.nodes), key=scene.order.__getitem__):
         inputs = [_has(one, known, scene, read) for one in scene.nodes[name].inputs]
-        known[name] = False if False in inputs else True if True in inputs else None
+        known[name] = None
+        if inputs.count(None) < len(inputs):
+            known[name] = False not in inputs
         if known[name]:
             yield name
 
 
 def _has(name: str, known: Mapping[str, bool | None], scene: _Scene, read: frozenset[str]) -> bool | None:
-    """Whether a launch has an input: computed by itself, or read."""
+    """Return whether a launch has an input, computed by itself or read; None for what is not in memory."""
     for _ in range(_FOLDED):
         node = scene.nodes.get(name)
         if node is None or not node.specs or node.op == "get_attr":  # a size, or a constant with a name of its own

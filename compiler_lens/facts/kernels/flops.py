@@ -139,18 +139,10 @@ def positional(printed: str) -> list[str]:
 # -- formulas
 
 
-def _product(a: Shape, b: Shape) -> int:
+def _product(call: _Call, first: int = 0) -> int:
     """Return the operations for two stacks of matrices, (…, m, k) and (…, k, n)."""
-    *batch, m, k = a
-    return 2 * prod(batch) * m * k * b[-1]
-
-
-def _mm(call: _Call) -> int:
-    return _product(call.shape(0), call.shape(1))
-
-
-def _addmm(call: _Call) -> int:
-    return _product(call.shape(1), call.shape(2))
+    *batch, m, k = call.shape(first)
+    return 2 * prod(batch) * m * k * call.shape(first + 1)[-1]
 
 
 def _linear(call: _Call) -> int:
@@ -192,18 +184,12 @@ def _attention_backward(call: _Call) -> int:
 
 _TOTAL_FIRST = frozenset(("aten.addmm", "aten.baddbmm"))  # what is added to stands before the factors
 _FORMULAS: Mapping[str, Callable[[_Call], int]] = {
-    "aten.mm": _mm,
-    "aten._int_mm": _mm,
-    "aten._scaled_mm": _mm,
-    "aten.bmm": _mm,
-    "aten.addmm": _addmm,
-    "aten.baddbmm": _addmm,
-    "aten.linear": _linear,
-    "mkldnn._linear_pointwise": _linear,
-    "mkl._mkl_linear": _linear,
-    "onednn.qlinear_pointwise": _linear,
-    "aten.convolution": _convolution,
-    "aten._convolution": _convolution,
+    **dict.fromkeys(("aten.mm", "aten._int_mm", "aten._scaled_mm", "aten.bmm"), _product),
+    **dict.fromkeys(_TOTAL_FIRST, partial(_product, first=1)),
+    **dict.fromkeys(
+        ("aten.linear", "mkldnn._linear_pointwise", "mkl._mkl_linear", "onednn.qlinear_pointwise"), _linear
+    ),
+    **dict.fromkeys(("aten.convolution", "aten._convolution"), _convolution),
     "aten.cudnn_convolution": _convolution_plain,
     "aten.miopen_convolution": _convolution_plain,
     "mkldnn._convolution_pointwise": _convolution_plain,

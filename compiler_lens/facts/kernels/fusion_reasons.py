@@ -121,8 +121,10 @@ _CUTLASS = re.compile(
 
 
 def reason_of(sentence: str) -> Reason:
-    """What a sentence of torch's means."""
+    """Return what a sentence of torch's means."""
     if not sentence:
         return Reason.NOT_TRIED
-    known = next((reason for start, reason in SENTENCES.items() if sentence.startswith(start)), None)
-    return known or (Reason.AFTER_TEMPLATE if _CUTLASS.search(sentence) else Reason.OTHER)
+    for start, reason in SENTENCES.items():
+        if sentence.startswith(start):
+            return reason
+    return Reason.AFTER_TEMPLATE if _CUTLASS.search(sentence) else Reason.OTHER

@@ -39,14 +39,14 @@ _GEMM_BACKENDS = "max_autotune_gemm_backends"
 
 
 def template_of(kernel: Kernel) -> Template | None:
-    """What is known of a library's call; None where nothing is, or where it is no library's."""
+    """Return what is known of a library's call; None where nothing is, or where it is not a library's."""
     if kernel.kind is not KernelKind.EXTERN:
         return None
     return TEMPLATES.get((kernel.device.partition(":")[0], _called(kernel)))
 
 
 def can_try(kernel: Kernel, compilation: Compilation | None, environment: Environment) -> bool:
-    """Whether mode="max-autotune" would try a template in place of a call, and nothing has done so yet."""
+    """Return whether mode="max-autotune" would try a template in place of a call, and nothing has done so yet."""
     if template_of(kernel) is not Template.TRIED or asks_for_tuning(compilation, environment):
         return False
     backends = _setting(_BACKENDS.get(_called(kernel), _GEMM_BACKENDS), compilation, environment)
@@ -54,7 +54,7 @@ def can_try(kernel: Kernel, compilation: Compilation | None, environment: Enviro
 
 
 def asks_for_tuning(compilation: Compilation | None, environment: Environment) -> bool:
-    """Whether templates are tried already."""
+    """Return whether templates are tried already."""
     if compilation is not None and compilation.mode.startswith("max-autotune"):
         return True
     return any(_setting(name, compilation, environment) == "True" for name in ("max_autotune", "max_autotune_gemm"))
@@ -65,6 +65,6 @@ def _called(kernel: Kernel) -> str:
 
 
 def _setting(name: str, compilation: Compilation | None, environment: Environment) -> str:
-    """A setting of Inductor's as text; empty where it is torch's default."""
+    """Return a setting of Inductor's as text; empty where it is torch's default."""
     options = compilation.options if compilation is not None else {}
     return str(options[name]) if name in options else environment.config.get(f"_inductor.config.{name}", "")

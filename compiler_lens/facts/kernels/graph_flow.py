@@ -64,7 +64,7 @@ class Step:
         return (self.node, *self.parts)
 
     def made(self, place: int) -> Node:
-        """One of its nodes: there may be thousands."""
+        """Return one of its nodes: there may be thousands."""
         return self.parts[place - 1] if place else self.node
 
 
@@ -187,7 +187,7 @@ def _number(name: str) -> int | None:
 
 
 def _dynamo_input(node: Node, names: Sequence[str]) -> Value:
-    """`names` are the parameters of the function in a wrapper of torch's, which takes `*args` and `**kwargs`."""
+    """Return an input; `names` are the parameters of a function that torch calls with `*args` and `**kwargs`."""
     held = _HELD.search(node.target)
     if held:
         return Value(node, Role.PARAMETER, held[1])

@@ -75,7 +75,7 @@ def launches_of_steps(calls: Iterable[Call], flow: Flow) -> list[Launched]:
 
 
 def _is_called(kernel: Kernel, target: str) -> bool:
-    """`extern_kernels.bias_addmm` computes addmm, `aten.index_put_` index_put."""
+    """Return whether an op is what a library is called for: `extern_kernels.bias_addmm` computes addmm."""
     if is_generated(kernel) or is_view(target):
         return False
     op = target.split(".")[-2:][0]

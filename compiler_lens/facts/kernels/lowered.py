@@ -104,7 +104,7 @@ class Scopes:
         return Scope(graph.id, subgraph.name, nodes, frozenset(same), exact, fed)
 
     def _fed(self, compile_id: CompileId, nodes: Sequence[Node]) -> Mapping[str, tuple[Origin, ...]]:
-        """For nodes without an origin of their own: those of the nodes that their values go to."""
+        """Return for each node the origins of those that its value goes to."""
         fed: dict[str, dict[int, Origin] | None] = {}  # None: too many
         for node in reversed(nodes):
             if node.op == "output":
@@ -157,7 +157,7 @@ def _with_origins(node: Node, before: Node) -> Node:
 
 
 def _outputs(nodes: Sequence[Node], before: Sequence[Node], earlier: Mapping[str, Node]) -> Mapping[str, Node]:
-    """Return, for what a pass put in place of an output without an origin, that output: it is still the same value."""
+    """Return the outputs that a pass replaced by nodes without an origin: they are still the same values."""
     now, then = ([node for node in each if node.op == "output"] for each in (nodes, before))
     if not now or not then or len(now[0].inputs) != len(then[0].inputs):
         return {}

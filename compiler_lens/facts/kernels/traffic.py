@@ -132,7 +132,7 @@ def _parameters(kernel: Kernel) -> list[tuple[str, str]]:
 
 
 def _library(kernel: Kernel, launch: Launch, scene: _Scene) -> Traffic | None:
-    """What a library reads are its arguments, and what it writes is its result."""
+    """Count the arguments of a library's call as read, and its result as written."""
     names = [a for a in launch.arguments if (a.isidentifier() and a not in {"None", "True", "False"}) or _VIEW.match(a)]
     read = _sum([_size(name, scene) for name in names])
     out = next((a.removeprefix("out=") for a in launch.arguments if a.startswith("out=")), "")
