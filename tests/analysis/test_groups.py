@@ -56,7 +56,7 @@ def test_kernels_that_compute_the_same_are_one_group_and_the_largest_comes_first
     assert [group.op_count for group in groups] == sorted((group.op_count for group in groups), reverse=True)
     assert sum(len(group.kernels) for group in groups) == 78
     assert launch_count(samples.clean().kernels) == 4
-    assert kernel_kinds(samples.clean().kernels) == ((KernelKind.CPP, 3), (KernelKind.EXTERN, 1))
+    assert kernel_kinds(samples.clean().kernels) == ((KernelKind.CPP, "", 3), (KernelKind.EXTERN, "", 1))
 
 
 def asked(*results):

@@ -184,12 +184,18 @@ def _attention_backward(call: _Call) -> int:
 
 _TOTAL_FIRST = frozenset(("aten.addmm", "aten.baddbmm"))  # what is added to stands before the factors
 _FORMULAS: Mapping[str, Callable[[_Call], int]] = {
-    **dict.fromkeys(("aten.mm", "aten._int_mm", "aten._scaled_mm", "aten.bmm"), _product),
-    **dict.fromkeys(_TOTAL_FIRST, partial(_product, first=1)),
-    **dict.fromkeys(
-        ("aten.linear", "mkldnn._linear_pointwise", "mkl._mkl_linear", "onednn.qlinear_pointwise"), _linear
-    ),
-    **dict.fromkeys(("aten.convolution", "aten._convolution"), _convolution),
+    "aten.mm": _product,
+    "aten._int_mm": _product,
+    "aten._scaled_mm": _product,
+    "aten.bmm": _product,
+    "aten.addmm": partial(_product, first=1),
+    "aten.baddbmm": partial(_product, first=1),
+    "aten.linear": _linear,
+    "mkldnn._linear_pointwise": _linear,
+    "mkl._mkl_linear": _linear,
+    "onednn.qlinear_pointwise": _linear,
+    "aten.convolution": _convolution,
+    "aten._convolution": _convolution,
     "aten.cudnn_convolution": _convolution_plain,
     "aten.miopen_convolution": _convolution_plain,
     "mkldnn._convolution_pointwise": _convolution_plain,

@@ -10,7 +10,7 @@ _PARTITION = re.compile(r"def partition_(\d+)\(|partitions\[(\d+)\]\(")
 
 
 def running_order(code: str) -> Callable[[int], tuple[int, int]]:
-    """Return a function of a line that sorts launches: a partition's code stands before, and runs where it is called."""
+    """Return a key that sorts lines of an output code: those of a partition run where it is called, further down."""
     starts: list[tuple[int, int]] = []  # line, partition that begins there; -1: none
     called: dict[int, int] = {}
     for number, line in enumerate(code.split("\n"), 1):
