@@ -1,0 +1,113 @@
+"""FX graphs: their nodes, and what became of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from compiler_lens.recording.ids import CompileId, GraphId, GraphStage
+from compiler_lens.recording.model.lines import SourceLine, Trust
+
+# Bytes per element, by the short dtype names that torch.fx prints.
+DTYPE_BYTES: Mapping[str, float] = {
+    "f64": 8, "f32": 4, "f16": 2, "bf16": 2, "i64": 8, "i32": 4, "i16": 2, "i8": 1, "u8": 1,
+    "u16": 2, "u32": 4, "u64": 8, "b8": 1, "c32": 4, "c64": 8, "c128": 16,
+    "f8e4m3fn": 1, "f8e5m2": 1, "f8e4m3fnuz": 1, "f8e5m2fnuz": 1, "f8e8m0fnu": 1, "f4e2m1fn_x2": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """A tensor's type: `f32[s0, 64][64, 1]cpu`. Symbolic sizes stay symbols, as text."""
+
+    dtype: str
+    shape: tuple[int | str, ...]
+    stride: tuple[int | str, ...] | None = None  # in elements
+    device: str | None = None
+
+    @property
+    def bytes(self) -> int | None:
+        """Size in bytes if dense; None where a size is symbolic or the dtype unknown."""
+        sizes = [size for size in self.shape if isinstance(size, int)]
+        width = DTYPE_BYTES.get(self.dtype)
+        return None if width is None or len(sizes) < len(self.shape) else int(prod(sizes) * width)
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of an FX graph."""
+
+    name: str
+    op: str  # placeholder, get_attr, call_function, call_method, call_module, output
+    target: str  # "torch.nn.functional.layer_norm", "torch.ops.aten.mm.default", a method's name
+    inputs: tuple[str, ...] = ()  # names of the nodes it reads
+    specs: tuple[TensorSpec, ...] = ()  # one for a tensor, several for a tuple, none if unknown
+    source: tuple[SourceLine, ...] = ()  # the user's lines, outermost first, as far as torch tells
+    module: str = ""  # "layers.0.attn", from nn_module_stack
+    module_type: str = ""  # "Attention"
+    origins: tuple[str, ...] = ()  # Dynamo node names it came from; for a backward node, those it differentiates
+    original_aten: str = ""  # the ATen op before decomposition
+    arguments: str = ""  # as printed, positional and by name
+    backward: bool = False  # part of a gradient: its origins are what it differentiates
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    """A graph inside a graph: what a higher-order op runs (cond, flex_attention, a checkpointed block)."""
+
+    name: str  # the attribute that holds it: "wrap_body_0"; within another one "true_graph_0.wrap_body_0"
+    nodes: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTensor:
+    """A value that the forward keeps for the backward."""
+
+    name: str
+    spec: TensorSpec | None
+    is_input: bool  # a parameter or an input: kept alive, but costs no memory of its own
+
+    @property
+    def bytes(self) -> int | None:
+        """Size in bytes, None if unknown."""
+        return self.spec.bytes if self.spec else None
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """One FX graph at one stage. `code` is torch's own printing of it."""
+
+    compile_id: CompileId
+    stage: GraphStage
+    code: str
+    nodes: tuple[Node, ...]
+    ordinal: int = 0  # counts graphs of one stage within one compilation (DDP splits make several)
+    origins: Trust = Trust.UNKNOWN  # how node origins and modules are known
+    saved: tuple[SavedTensor, ...] = ()  # on a forward graph: what it keeps for the backward
+    subgraphs: tuple[Subgraph, ...] = ()  # their nodes are not among `nodes`
+
+    @property
+    def id(self) -> GraphId:
+        """Which graph it is."""
+        return GraphId(self.compile_id, self.stage, self.ordinal)
+
+    @property
+    def ops(self) -> tuple[Node, ...]:
+        """The nodes that compute: neither inputs nor outputs nor attribute reads."""
+        return tuple(n for n in self.nodes if n.op.startswith("call_"))
+
+
+@dataclass(frozen=True, slots=True)
+class Decomposition:
+    """What one op of the user's program became."""
+
+    compile_id: CompileId
+    node: str  # the Dynamo node
+    target: str  # "torch.nn.functional.layer_norm"
+    forward: tuple[str, ...]  # ATen and prims ops, in graph order: "aten.addmm.default"; empty: it vanished
+    backward: tuple[str, ...] = ()
+    trust: Trust = Trust.EXACT

@@ -1,0 +1,39 @@
+"""Lines of the user's program, and how links to them are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.recording.ids import SourcePlace
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLine:
+    """A line of Python. `code` is empty where torch did not give its text."""
+
+    file: str
+    line: int
+    function: str = ""
+    code: str = ""
+
+    @property
+    def place(self) -> SourcePlace:
+        """Where it is."""
+        return SourcePlace(self.file, self.line)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file of Python as it was when it was compiled."""
+
+    file: str
+    text: str
+
+
+class Trust(Enum):
+    """How a link between two things is known."""
+
+    EXACT = "exact"  # live compiler objects told us, in this process or in the one that filled the cache
+    TEXT = "text"  # read from comments and names in torch's own text
+    UNKNOWN = "unknown"

@@ -1,0 +1,145 @@
+"""What Dynamo made of the user's functions: compilations, graph breaks, guards, recompiles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from compiler_lens.recording.ids import CompileId, TorchFunction
+from compiler_lens.recording.model.lines import SourceLine
+
+
+class BreakOutcome(Enum):
+    """What a graph break did to its frame."""
+
+    SPLIT = "split"  # the graph ends here; a resume function goes on behind the break
+    SKIPPED_REST = "skipped_rest"  # compiled up to here, the rest of the function runs eagerly
+    SKIPPED_FRAME = "skipped_frame"  # the whole frame runs eagerly
+
+
+@dataclass(frozen=True, slots=True)
+class BreakCause:
+    """Why, in the graph break registry's own terms."""
+
+    gb_type: str
+    gbid: str | None = None  # "GB0170"
+    explanation: str = ""
+    hints: tuple[str, ...] = ()
+    context: str = ""
+    higher_order_op: str = ""  # "torch.utils.checkpoint.checkpoint", if it broke inside of one
+
+
+@dataclass(frozen=True, slots=True)
+class GraphBreak:
+    """One break event that torch raised."""
+
+    compile_id: CompileId
+    attempt: int
+    causes: tuple[BreakCause, ...]  # the root first; later ones happened while handling the one before
+    reason: str  # torch's sentence before the cause, may be empty
+    user_stack: tuple[SourceLine, ...]  # outermost first
+    location: SourceLine | None  # where torch says it broke
+    outcome: BreakOutcome
+    resume_function: str | None = None
+    text: str = ""  # all that torch said
+
+    @property
+    def root(self) -> BreakCause:
+        """The cause that came first."""
+        return self.causes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition under which compiled code is reused."""
+
+    compile_id: CompileId
+    kind: str  # "TENSOR_MATCH"
+    expression: str
+    source: str = ""  # what is guarded: "L['x']"
+    user_line: SourceLine | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GuardFailure:
+    """One cached entry that did not fit, and why."""
+
+    entry: str  # the compile id of that entry, as torch prints it: "0/0"
+    text: str  # "tensor 'x' size mismatch at index 0. expected 8, actual 4"
+    source: str = ""  # "x"
+    old: str = ""
+    new: str = ""
+    user_stack: tuple[SourceLine, ...] = ()
+    hint: str = ""  # torch's remark on this kind of guard, if it has one
+
+
+@dataclass(frozen=True, slots=True)
+class Recompile:
+    """A frame compiled again because the guards of every entry failed."""
+
+    compile_id: CompileId
+    failures: tuple[GuardFailure, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A size that became symbolic, or a symbol that was pinned to a value."""
+
+    compile_id: CompileId
+    name: str
+    source: str = ""
+    value: str = ""  # the value seen; for a specialisation, the value it was pinned to
+    value_range: str = ""
+    specialized: bool = False
+    reason: str = ""
+    user_stack: tuple[SourceLine, ...] = ()
+
+
+class Outcome(Enum):
+    """How compiling a frame ended."""
+
+    COMPILED = "compiled"
+    EMPTY = "empty"  # nothing to compile: no ops
+    SKIPPED = "skipped"  # Dynamo gave up on the frame: it runs eagerly
+    FAILED = "failed"  # an error reached the user
+    RECOMPILE_LIMIT = "recompile_limit"  # too many recompiles: runs eagerly from here on
+    UNFINISHED = "unfinished"  # the recording ends before the compilation does
+
+
+@dataclass(frozen=True, slots=True)
+class Compilation:
+    """One compiling of one frame."""
+
+    compile_id: CompileId
+    function: str  # code name: "forward"
+    file: str
+    line: int
+    outcome: Outcome
+    reason: str = ""  # why skipped or failed
+    failure: BreakCause | None = None  # a failure under fullgraph=True, in the registry's terms
+    failure_line: SourceLine | None = None
+    attempts: int = 1
+    restart_reasons: tuple[str, ...] = ()
+    stack: tuple[SourceLine, ...] = ()  # who called the frame, outermost first
+    backend: str = ""
+    mode: str = "default"
+    options: Mapping[str, str] = field(default_factory=dict)
+    dynamic: bool | None = None
+    started: float = 0.0  # seconds since the epoch
+    seconds: float | None = None  # wall time, without a lazy backward's
+    backward_seconds: float | None = None  # the lazy backward's
+    guard_count: int | None = None
+    op_count: int | None = None
+    module: str = ""  # the class of the module compiled, if it was one
+    # What the author calls it: for torch's wrapper around a module, the module's forward. None where nobody told.
+    definition: SourceLine | None = None  # file, line of the def, qualified name: "MoE.forward"
+    parameters: tuple[str, ...] = ()  # of that function, without self: what `args[0]` of a wrapper means
+    resumes: str = ""  # for a resume function: the function that it is the rest of
+    metrics: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def torch_function(self) -> TorchFunction:
+        """The code object that was compiled."""
+        return TorchFunction(self.file, self.line, self.function)

@@ -1,0 +1,124 @@
+"""A recording of one process, whole; and what belongs to no graph: caches, spans, the environment, problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.model.graphs import Decomposition, Graph
+from compiler_lens.recording.model.kernels import AutotuneResult, CudagraphOutcome, Kernel, OutputCode, UnfusedPair
+from compiler_lens.recording.model.lines import SourceFile
+from compiler_lens.recording.model.profile import Profile
+from compiler_lens.recording.model.program import Compilation, GraphBreak, Guard, Recompile, Symbol
+
+
+class CacheLayer(Enum):
+    """Which of torch's compile caches."""
+
+    AOT_AUTOGRAD = "AOTAutograd"
+    FX_GRAPH = "FX graph"
+
+
+class CacheResult(Enum):
+    """What a cache answered."""
+
+    HIT = "hit"
+    MISS = "miss"
+    BYPASS = "bypass"
+
+
+@dataclass(frozen=True, slots=True)
+class CacheOutcome:
+    """One question to one cache."""
+
+    compile_id: CompileId
+    layer: CacheLayer
+    result: CacheResult
+    key: str = ""
+    reason: str = ""  # of a bypass
+    seconds_saved: float | None = None
+    bundled: bool = False  # answered from inside an AOTAutograd entry
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of compile time, nested in its parent."""
+
+    compile_id: CompileId | None
+    name: str  # "dynamo", "inductor_compile"; as torch names its timed events
+    start: float  # seconds since the epoch
+    seconds: float
+    thread: int = 0
+    depth: int = 0
+    self_seconds: float = 0.0  # without the time of nested spans
+
+
+THE_END = "the end of the recording"  # what a problem is about where a file was not written, or not read, to its end
+
+
+@dataclass(frozen=True, slots=True)
+class CaptureProblem:
+    """Something that was there and that we could not read."""
+
+    where: str  # the event or the hook
+    message: str
+    compile_id: CompileId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unavailable:
+    """A fact that this torch, or this cache entry, does not offer."""
+
+    fact: str
+    reason: str
+    compile_id: CompileId | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where the recording was made."""
+
+    torch: str = ""
+    python: str = ""
+    triton: str = ""
+    platform: str = ""
+    device: str = ""
+    threads: int | None = None  # that torch computes with on the CPU
+    argv: tuple[str, ...] = ()
+    pid: int | None = None
+    rank: int | None = None
+    started: float = 0.0
+    config: Mapping[str, str] = field(default_factory=dict)  # settings that differ from torch's defaults
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Everything that was recorded of one process."""
+
+    environment: Environment = field(default_factory=Environment)
+    compilations: tuple[Compilation, ...] = ()
+    graph_breaks: tuple[GraphBreak, ...] = ()
+    recompiles: tuple[Recompile, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    symbols: tuple[Symbol, ...] = ()
+    graphs: tuple[Graph, ...] = ()
+    decompositions: tuple[Decomposition, ...] = ()
+    output_codes: tuple[OutputCode, ...] = ()
+    kernels: tuple[Kernel, ...] = ()
+    unfused: tuple[UnfusedPair, ...] = ()
+    profiles: tuple[Profile, ...] = ()
+    autotunes: tuple[AutotuneResult, ...] = ()
+    cudagraphs: tuple[CudagraphOutcome, ...] = ()
+    caches: tuple[CacheOutcome, ...] = ()
+    spans: tuple[Span, ...] = ()
+    sources: tuple[SourceFile, ...] = ()  # the files that frames, graphs and breaks point to
+    problems: tuple[CaptureProblem, ...] = ()
+    unavailable: tuple[Unavailable, ...] = ()
+
+    @property
+    def unfinished(self) -> str:
+        """Why there is no end to it: still being written, cut off, damaged. Empty where there is one."""
+        return next((problem.message for problem in self.problems if problem.where == THE_END), "")
