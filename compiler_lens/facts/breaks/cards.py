@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from compiler_lens.facts.breaks.fallout import Regions, fallout_of, regions
 from compiler_lens.facts.breaks.remedies import Remedy, remedy_for
 from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
 from compiler_lens.facts.breaks.rewrites.arms import arm_at
-from compiler_lens.facts.program.coverage import Coverage, Function, coverage
+from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, coverage, is_disabling
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.model import (
     BreakCause,
@@ -21,7 +21,7 @@ from compiler_lens.recording.model import (
     SourceLine,
 )
 from compiler_lens.recording.own_files import is_machinery
-from compiler_lens.recording.source_text import Excerpt, sources
+from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
 # torch/_dynamo/graph_break_hints.py, the same eight texts in 2.11, 2.13 and 2.15: true of any break, so no advice.
 _GENERIC_HINTS = (
@@ -62,7 +62,7 @@ class BreakCard:
     @property
     def disabled(self) -> bool:
         """Whether somebody asked for it: a call of a function that is kept out of the compiler."""
-        return self.gb_type.endswith("disable()`d function")
+        return is_disabling(self.cause)
 
     @property
     def compile_ids(self) -> tuple[CompileId, ...]:
@@ -81,14 +81,10 @@ class BreakCard:
 
     def frames_that(self, outcome: BreakOutcome) -> int:
         """Return how many frames ended this way."""
-        return len({_frame(event.compile_id) for event in self.events if event.outcome is outcome})
+        return len({event.compile_id.of_frame for event in self.events if event.outcome is outcome})
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
-    file: str
-    line: int
-    gb_type: str
+_Key = tuple[str, int, str]  # file, line, and type of the root
 
 
 def break_cards(
@@ -99,61 +95,58 @@ def break_cards(
     The cards partition the breaks: each is an event of exactly one card. `covered` is its coverage, if known.
     """
     own = own or Ownership()
-    around, known = regions(recording), sources(recording)
-    places = [_place(event, around, own) for event in recording.graph_breaks]
-    keys = [_key(event, place) for event, place in zip(recording.graph_breaks, places, strict=True)]
-    roots = fallout_of(recording.graph_breaks, keys, around, known)
+    events, around, known = recording.graph_breaks, regions(recording), sources(recording)
+    places = [_place(event, around, own) for event in events]
+    keys: list[_Key] = []
+    for event, place in zip(events, places, strict=True):
+        file, line = (place.file, place.line) if place else ("", 0)
+        keys.append((file, line, root_cause(event).gb_type))
+    roots = fallout_of(events, keys, around, known)
     groups: dict[_Key, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
         groups[roots.get(key, key)].append(number)
-    homes = _functions((covered or coverage(recording, own)).functions) if groups else {}
-    cards = []
+    homes: dict[CompileId, Function] = {}
+    for function in (covered or coverage(recording, own)).functions if groups else ():
+        homes |= dict.fromkeys(function.compile_ids, function)
+    cards: list[BreakCard] = []
     for key, numbers in groups.items():
-        direct = [recording.graph_breaks[n] for n in numbers if keys[n] == key]
-        place = next(places[n] for n in numbers if keys[n] == key)
-        events = tuple(recording.graph_breaks[n] for n in numbers)
-        card = _card(place, direct, events, own)
-        broken = {o: _broken((e for e in events if e.outcome is o), homes) for o in BreakOutcome}
-        cards.append(
-            replace(
-                card,
-                parts=sum(function.parts for function in broken[BreakOutcome.SPLIT]),
-                functions={outcome: len(functions) for outcome, functions in broken.items()},
-                excerpt=known.excerpt(key.file, key.line) if place else None,
-                remedy=remedy_for(card.cause, arm_at(known, place) if place else None),
-                rewrite=rewrite(card.cause, known, place) if place else None,
-            )
-        )
+        direct = [number for number in numbers if keys[number] == key]
+        followed = tuple(events[number] for number in numbers)
+        cards.append(_card(places[direct[0]], [events[n] for n in direct], followed, own, known, homes))
     return tuple(sorted(cards, key=_cost, reverse=True))
 
 
-def _card(
+def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     place: SourceLine | None,
     direct: Sequence[GraphBreak],
     events: tuple[GraphBreak, ...],
     own: Ownership,
+    known: Sources,
+    homes: Mapping[CompileId, Function],
 ) -> BreakCard:
+    cause = root_cause(direct[0])
+    inside = Counter(inner for event in direct if (inner := innermost(event)) is not None)
+    broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
+    for event in events:
+        if function := homes.get(event.compile_id):
+            broken[event.outcome][function.name] = function
     return BreakCard(
         place=place,
-        cause=root_cause(direct[0]),
+        cause=cause,
         events=events,
         direct=len(direct),
         own=place is not None and own.owns(place.file),
         chain=_chain(direct[0], place, own),
-        inside=_inside(direct, place),
-        frames=len({_frame(event.compile_id) for event in events}),
-        parts=0,
+        inside=tuple(
+            at for at, _ in inside.most_common() if place is None or (at.file, at.line) != (place.file, place.line)
+        ),
+        frames=len({event.compile_id.of_frame for event in events}),
+        parts=sum(function.parts for function in broken[BreakOutcome.SPLIT].values()),
+        functions={outcome: len(functions) for outcome, functions in broken.items()},
+        excerpt=known.excerpt(place.file, place.line) if place else None,
+        remedy=remedy_for(cause, arm_at(known, place) if place else None),
+        rewrite=rewrite(cause, known, place) if place else None,
     )
-
-
-def _functions(every: Iterable[Function]) -> Mapping[CompileId, Function]:
-    return {compile_id: function for function in every for compile_id in function.compile_ids}
-
-
-def _broken(events: Iterable[GraphBreak], homes: Mapping[CompileId, Function]) -> Sequence[Function]:
-    """The functions whose frames broke, each once."""
-    found = (homes.get(event.compile_id) for event in events)
-    return list({function.name: function for function in found if function}.values())
 
 
 def root_cause(event: GraphBreak) -> BreakCause:
@@ -188,10 +181,6 @@ def _place(event: GraphBreak, around: Regions, own: Ownership) -> SourceLine | N
     return outside[-1] if outside else innermost(event)
 
 
-def _key(event: GraphBreak, place: SourceLine | None) -> _Key:
-    return _Key(place.file if place else "", place.line if place else 0, root_cause(event).gb_type)
-
-
 def _chain(event: GraphBreak, place: SourceLine | None, own: Ownership) -> tuple[SourceLine, ...]:
     """The user's own calls; where the place is a library's, the library's as well."""
     stack = [at for at in event.user_stack if not is_machinery(at.file)]
@@ -199,15 +188,6 @@ def _chain(event: GraphBreak, place: SourceLine | None, own: Ownership) -> tuple
         return tuple(stack)
     stack = stack[: len(stack) - stack[::-1].index(place)]
     return tuple(at for at in stack if own.owns(at.file)) if own.owns(place.file) else tuple(stack)
-
-
-def _inside(events: Iterable[GraphBreak], place: SourceLine | None) -> tuple[SourceLine, ...]:
-    found = Counter(inner for event in events if (inner := innermost(event)) is not None)
-    return tuple(at for at, _ in found.most_common() if place is None or (at.file, at.line) != (place.file, place.line))
-
-
-def _frame(compile_id: CompileId) -> tuple[object, ...]:
-    return compile_id.frame, compile_id.epoch, compile_id.autograd
 
 
 def _cost(card: BreakCard) -> tuple[int, int, int]:

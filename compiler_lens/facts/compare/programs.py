@@ -98,16 +98,16 @@ def _compiled(
     graphs: Mapping[tuple[GraphStage, int], Graph],
     calls: Mapping[tuple[Direction, int], Sequence[tuple[int, int, Kernel]]],
 ) -> Compiled:
-    programs = (
-        Program(compilation.compile_id, direction, ordinal, _lowered(graphs, direction, ordinal), _in_order(called))
-        for (direction, ordinal), called in calls.items()
-    )
-    return Compiled(compilation, _called(compilation), graphs, tuple(programs))
-
-
-def _called(compilation: Compilation) -> str:
+    programs: list[Program] = []
+    for (direction, ordinal), called in calls.items():
+        in_order = sorted(called, key=lambda one: (one[0], one[2].name, one[1]))
+        launches = tuple(Called(k, k.launches[number], number, at) for at, (_, number, k) in enumerate(in_order))
+        graph = _lowered(graphs, direction, ordinal)
+        programs.append(Program(compilation.compile_id, direction, ordinal, graph, launches))
     name = function_name(compilation).name
-    return f"{compilation.module}.{name}" if compilation.module and name == compilation.function else name
+    if compilation.module and name == compilation.function:
+        name = f"{compilation.module}.{name}"
+    return Compiled(compilation, name, graphs, tuple(programs))
 
 
 def _lowered(graphs: Mapping[tuple[GraphStage, int], Graph], direction: Direction, ordinal: int) -> Graph | None:
@@ -117,11 +117,6 @@ def _lowered(graphs: Mapping[tuple[GraphStage, int], Graph], direction: Directio
         aot = GraphStage.AOT_FORWARD if direction is Direction.FORWARD else GraphStage.AOT_INFERENCE
         stages = (GraphStage.POST_GRAD, aot)
     return next((graphs[stage, ordinal] for stage in stages if (stage, ordinal) in graphs), None)
-
-
-def _in_order(called: Sequence[tuple[int, int, Kernel]]) -> tuple[Called, ...]:
-    ordered = sorted(called, key=lambda one: (one[0], one[2].name, one[1]))
-    return tuple(Called(kernel, kernel.launches[number], number, at) for at, (_, number, kernel) in enumerate(ordered))
 
 
 Paired = tuple[list[tuple[Compiled, Compiled]], list[Compiled], list[Compiled]]

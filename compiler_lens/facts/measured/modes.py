@@ -293,17 +293,13 @@ def compiled_of(recording: Recording, steady_since: float = math.inf) -> Compile
     """Return a recording's figures for a row; `steady_since` is when timing began, in seconds since the epoch."""
     ran = (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
     outcomes = recording.cudagraphs
-    skipped = _once(o.reason for o in outcomes if o.state is CudagraphState.SKIPPED)
+    skipped = dict.fromkeys(o.reason for o in outcomes if o.state is CudagraphState.SKIPPED)
     return Compiled(
         graphs=len(recording.output_codes),
         breaks=len(recording.graph_breaks),
         kernels=len(recording.kernels),
         launches=launch_count(recording.kernels),
         captured=len({(o.compile_id, o.direction) for o in outcomes if o.state in ran}),
-        skipped=skipped,
+        skipped=tuple(skipped),
         late=sum(c.started > steady_since for c in recording.compilations),
     )
-
-
-def _once(words: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(words))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.facts.breaks.cards import break_cards, broken_at
@@ -10,8 +9,6 @@ from compiler_lens.facts.program.coverage import coverage
 from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import (
     CaptureProblem,
-    CompileId,
-    GraphBreak,
     GraphStage,
     Outcome,
     Recording,
@@ -116,7 +113,10 @@ def count(recording: Recording) -> Counts:
     """Return the figures of a recording."""
     outcomes = coverage(recording).counts
     captured = [graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO]
-    benign = _benign(recording)
+    causes = [cause for report in recompile_reports(recording) if report.benign for cause in report.causes]
+    benign = {change.recompile.compile_id for cause in causes for change in cause.changes}
+    elsewhere = {broken_at(event) for event in recording.graph_breaks if event.compile_id not in benign}
+    repeated = [e for e in recording.graph_breaks if e.compile_id in benign and broken_at(e) in elsewhere]
     return Counts(
         graphs=len(captured),
         breaks=len(recording.graph_breaks),
@@ -125,21 +125,9 @@ def count(recording: Recording) -> Counts:
         recompiles=len(recording.recompiles),
         seconds=sum(c.seconds or 0.0 for c in recording.compilations),
         benign_graphs=sum(compile_id in benign for compile_id in captured),
-        benign_breaks=_repeated(recording.graph_breaks, benign),
+        benign_breaks=len(repeated),
         benign_recompiles=sum(recompile.compile_id in benign for recompile in recording.recompiles),
     )
-
-
-def _benign(recording: Recording) -> set[CompileId]:
-    """The recompiles with which there is nothing to do."""
-    causes = [cause for report in recompile_reports(recording) if report.benign for cause in report.causes]
-    return {change.recompile.compile_id for cause in causes for change in cause.changes}
-
-
-def _repeated(breaks: Sequence[GraphBreak], benign: Collection[CompileId]) -> int:
-    """Breaks of benign recompiles at lines that break without them, too."""
-    others = {broken_at(event) for event in breaks if event.compile_id not in benign}
-    return sum(event.compile_id in benign and broken_at(event) in others for event in breaks)
 
 
 def breaks_left(recording: Recording) -> tuple[Left, ...]:

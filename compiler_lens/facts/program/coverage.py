@@ -9,6 +9,7 @@ from enum import Enum
 
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.model import (
+    BreakCause,
     BreakOutcome,
     Compilation,
     CompileId,
@@ -23,9 +24,6 @@ from compiler_lens.recording.source_text import Sources, sources
 
 # The frame that torch compiles in place of a module's forward, in torch/_dynamo/external_utils.py (2.11 to 2.15).
 _WRAPPER_FILE = "torch/_dynamo/external_utils.py"
-
-# torch's registry of breaks on calling a function that is kept out of the compiler on purpose.
-_DISABLED = "disable()`d function"
 
 # torch's own words in ConvertFrameAssert.__call__(), 2.11 to 2.15; all that comes out is "an error was suppressed".
 _GENERATOR = "Generators cannot be compiled directly with `torch.compile`."
@@ -196,14 +194,14 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     frames = [_frame(frame_id, tuple(group), broken, graphs) for (frame_id, _), group in groups.items()]
     looked_at = tuple(f for f in frames if not _passed_over(f, own))
     functions = _functions(looked_at, own, sources(recording))
-    disabled = dict.fromkeys(
-        event.user_stack[-1] for event in recording.graph_breaks if event.user_stack and _is_disabling(event)
-    )
+    asked_for = (e for e in recording.graph_breaks if e.user_stack and e.causes and is_disabling(e.causes[0]))
+    disabled = dict.fromkeys(event.user_stack[-1] for event in asked_for)
     return Coverage(looked_at, functions, tuple(f for f in frames if _passed_over(f, own)), tuple(disabled))
 
 
-def _is_disabling(event: GraphBreak) -> bool:
-    return any(cause.gb_type.endswith(_DISABLED) for cause in event.causes[:1])
+def is_disabling(cause: BreakCause) -> bool:
+    """Return whether somebody asked for a break: a call of a function that is kept out of the compiler on purpose."""
+    return cause.gb_type.endswith("disable()`d function")  # as torch's registry has it
 
 
 def _worst(outcomes: set[Outcome]) -> Outcome:
@@ -300,16 +298,12 @@ def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment
     if any(f.outcome is Outcome.RECOMPILE_LIMIT and f.resumes_at is None for f in frames):
         return Treatment.LIMIT
     graphs = _parts(frames)
+    # A frame that breaks before its first op is empty for torch, and runs eagerly from there.
+    if not graphs and (eager or Outcome.SKIPPED in outcomes):
+        return Treatment.EAGER
     if not graphs:
-        return _without_graphs(outcomes, eager)
+        return Treatment.UNFINISHED if Outcome.UNFINISHED in outcomes else Treatment.EMPTY
     if eager:
         return Treatment.PARTLY_EAGER
     is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)
     return Treatment.SPLIT if graphs > 1 or is_cut else Treatment.WHOLE
-
-
-def _without_graphs(outcomes: set[Outcome], eager: tuple[Lines, ...]) -> Treatment:
-    # A frame that breaks before its first op is empty for torch, and runs eagerly from there.
-    if eager or Outcome.SKIPPED in outcomes:
-        return Treatment.EAGER
-    return Treatment.UNFINISHED if Outcome.UNFINISHED in outcomes else Treatment.EMPTY

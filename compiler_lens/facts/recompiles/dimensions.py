@@ -101,16 +101,23 @@ def _dimension(
     names = facts.names.get(last.compile_id, Names())
     told = list(_told(name, guards.get(last.compile_id, ()), names))
     low, high = _bounds(name, last, [text for text, _ in told])
+    conditions: list[Condition] = []
+    for text, guard in told:
+        if not _bounds_of(name, text):
+            line = whole_line(guard.user_line, guard.compile_id, facts) if guard.user_line else None
+            conditions.append(Condition(text, line))
+    ids = dict.fromkeys((*compile_ids, *(symbol.compile_id for symbol in group)))
+    seen = (facts.values.get(one, _NO_GUARDS).values.get(name, "") for one in ids)
     compilation = facts.compilations.get(last.compile_id)
     return Dimension(
         author_name(compilation, facts) if compilation else facts.home(last.compile_id),
         phrase(name, names),
         role(name, facts.values.get(last.compile_id, _NO_GUARDS)),
         tuple(dict.fromkeys(symbol.name for symbol in group)),
-        _seen(name, [*compile_ids, *(s.compile_id for s in group)], facts),
+        tuple(dict.fromkeys(value for value in seen if value)),
         low,
         high,
-        tuple(Condition(text, _line(g, facts)) for text, g in told if not _bounds_of(name, text)),
+        tuple(conditions),
         tuple(dict.fromkeys(line for line in users if line is not None)),
         pins,
     )
@@ -123,11 +130,6 @@ def _told(name: str, guards: Iterable[Guard], names: Names) -> Iterator[tuple[st
         text = readable(guard.expression, names)
         if ".stride(" not in text and word.search(text):
             yield text, guard
-
-
-def _seen(name: str, compile_ids: Iterable[CompileId], facts: Facts) -> tuple[str, ...]:
-    values = (facts.values.get(one, _NO_GUARDS).values.get(name, "") for one in dict.fromkeys(compile_ids))
-    return tuple(dict.fromkeys(value for value in values if value))
 
 
 def _bounds(name: str, symbol: Symbol, texts: Iterable[str]) -> tuple[int | None, int | None]:
@@ -160,7 +162,3 @@ def _conditions(guards: Iterable[Guard], wanted: set[CompileId]) -> Mapping[Comp
         if guard.compile_id in wanted and guard.kind == "LAMBDA_GUARD" and not guard.source:
             found.setdefault(guard.compile_id, []).append(guard)
     return found
-
-
-def _line(guard: Guard, facts: Facts) -> SourceLine | None:
-    return whole_line(guard.user_line, guard.compile_id, facts) if guard.user_line else None
