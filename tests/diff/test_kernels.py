@@ -248,6 +248,20 @@ def test_another_function_of_the_library_is_a_change() -> None:
     assert change_line(change) == "extern_kernels.addmm → extern_kernels.bias_addmm"
 
 
+def test_another_language_is_a_change_of_kind() -> None:
+    def written(language: str, kind: KernelKind) -> Recording:
+        r = made("m:mm", "tem:m")
+        return replace(r, kernels=tuple(replace(k, language=language, kind=kind, source=language) for k in r.kernels))
+
+    for after, kind, said in (
+        ("CUTLASS", KernelKind.TEMPLATE, "Triton → CUTLASS"),
+        ("Toy", KernelKind.OTHER, "template → Toy"),
+    ):
+        (change,) = diff(written("Triton", KernelKind.TEMPLATE), written(after, kind)).kernels
+        assert change.aspects == (Aspect.KIND,)
+        assert [difference(x) for x in change.differences] == [said]
+
+
 def test_time_is_per_call_and_only_above_noise() -> None:
     before = made("a b c", "a", "b", "c", times={"a": (10.0, 1.0), "b": (5.0, 1.0), "c": (7.0, 0.0)})
     after = made("a b c", "a", "tem:b", "c", times={"a": (10.4, 1.0), "b": (2.0, 0.5), "c": (7.0, 0.0)})

@@ -28,7 +28,7 @@ def block(language, start):
     return next(text for text in re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL) if text.startswith(start))
 
 
-CODE, TOY = block("python", "# output code\n"), block("python", "# toy_kernels.py\n")
+CODE, TOY = block("text", "# output code\n"), block("python", "# toy_kernels.py\n")
 CPP = "cpp_fused_add_0 = async_compile.cpp_pybinding(['float*'], r'''\n#include <x>\n''')\n"
 
 

@@ -5,7 +5,16 @@ import pytest
 from compiler_lens.facts.overview.findings import Basis, Severity
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.time.caches import Warmth
-from compiler_lens.recording.model import CudagraphState, Direction, GraphStage, KernelKind, Outcome, Trust
+from compiler_lens.recording.model import (
+    CompileId,
+    CudagraphState,
+    Direction,
+    GraphStage,
+    Kernel,
+    KernelKind,
+    Outcome,
+    Trust,
+)
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
 
@@ -28,6 +37,29 @@ from compiler_lens.views import words
 )
 def test_every_member_of_an_enum_has_a_word(kind, table):
     assert set(table) == set(kind)
+
+
+@pytest.mark.parametrize(
+    ("kind", "language", "shape", "word"),
+    [
+        (KernelKind.TRITON, "Triton", "persistent_reduction", "Triton persistent"),
+        (KernelKind.TEMPLATE, "C++", "template", "template"),
+        (KernelKind.TEMPLATE, "CUTLASS", "template", "CUTLASS template"),
+        (KernelKind.OTHER, "Halide", "", "Halide"),
+        (KernelKind.OTHER, "Toy", "pointwise", "Toy pointwise"),
+        (KernelKind.OTHER, "", "", "other"),
+        (KernelKind.EXTERN, "Toy", "", "Toy extern"),
+    ],
+)
+def test_a_kernel_goes_by_its_language_where_its_kind_does_not_say_it(kind, language, shape, word):
+    kernel = Kernel(CompileId(0, 0), Direction.FORWARD, "k", kind, shape, language=language)
+    assert words.kernel_kind(kernel) == word
+
+
+def test_kernels_are_counted_by_kind_and_language():
+    kinds = [(KernelKind.OTHER, "Halide"), (KernelKind.TRITON, "Triton"), (KernelKind.OTHER, "Toy")]
+    kernels = [Kernel(CompileId(0, 0), Direction.FORWARD, "k", kind, language=name) for kind, name in kinds]
+    assert words.kind_counts([*kernels, kernels[1]]) == "2 Triton, 1 Halide, 1 Toy"
 
 
 @pytest.mark.parametrize(
