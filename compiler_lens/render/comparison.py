@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,8 +65,6 @@ class Diff:
 
     def to_json(self) -> str:
         """All of it for programs."""
-        from compiler_lens.views.diff.json import diff_json
-
         return diff_json(self.result)
 
     def __str__(self) -> str:
@@ -89,6 +88,15 @@ def diff(before: Source, after: Source) -> Diff:
     """
     left, right = _recording(before, "before"), _recording(after, "after")
     return Diff(left, right, diff_recordings(left, right), (_name(before, "BEFORE"), _name(after, "AFTER")))
+
+
+def diff_json(result: RecordingDiff) -> str:
+    """Return what differs, for programs."""
+    from compiler_lens.recording.codec import plain
+    from compiler_lens.views.diff.data import data
+    from compiler_lens.views.json import FORMAT
+
+    return json.dumps({"format": FORMAT, "view": "diff"} | plain(data(result)), indent=1, allow_nan=False)
 
 
 def _recording(source: Source, side: str) -> Recording:

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite
 
 from compiler_lens.views.document import Kind
-from compiler_lens.views.text import flops, microseconds, milliseconds, nbytes, number, percent, seconds, times
+from compiler_lens.views.text import (
+    duration,
+    flops,
+    microseconds,
+    milliseconds,
+    nbytes,
+    number,
+    per_second,
+    percent,
+    seconds,
+    times,
+)
 
 _FORMATS: Mapping[Kind, Callable[[float], str]] = {
     Kind.COUNT: lambda value: number(int(value)),
@@ -13,9 +25,13 @@ _FORMATS: Mapping[Kind, Callable[[float], str]] = {
     Kind.SECONDS: seconds,
     Kind.MILLISECONDS: milliseconds,
     Kind.MICROSECONDS: microseconds,
+    Kind.DURATION: duration,
     Kind.BYTES: nbytes,
     Kind.FLOPS: flops,
     Kind.SHARE: lambda value: percent(value, 1.0),
+    Kind.RATIO: lambda value: f"{value:.2f}",
+    Kind.RATE: per_second,
+    Kind.ERROR: lambda value: f"{value:.1e}" if isfinite(value) else "not finite",
 }
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.facts.measured.modes import Comparison
+from compiler_lens.facts.measured.modes import Comparison, Deviation, Row
 from compiler_lens.facts.measured.what_if import WhatIf
-from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.codec import plain, unpacked
+from compiler_lens.recording.errors import PayloadError, RecordingFileError
 from compiler_lens.recording.model import Profile, Recording
+from compiler_lens.views.json import FORMAT
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,14 +57,12 @@ class WhatIfResult(WhatIf):
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """The trials as a table that ends with what to do."""
-        from compiler_lens.views.console.what_if import what_if_report
+        from compiler_lens.render.console.measured import what_if_report
 
         return what_if_report(self, width=width, color=color)
 
     def to_json(self) -> str:
         """The same for programs."""
-        from compiler_lens.views.console.what_if import what_if_json
-
         return what_if_json(self)
 
     def __str__(self) -> str:
@@ -81,14 +83,12 @@ class Modes(Comparison):
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """The rows as a table, the differences between their kernels, and what to use."""
-        from compiler_lens.views.console.modes import modes_report
+        from compiler_lens.render.console.measured import modes_report
 
         return modes_report(self, width=width, color=color)
 
     def to_json(self) -> str:
         """The same for programs, and for `from_json`."""
-        from compiler_lens.views.modes_file import modes_json
-
         return modes_json(self)
 
     def svg(self, title: str = "") -> str:
@@ -109,12 +109,49 @@ class Modes(Comparison):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What `to_json` wrote; without recordings, their differences as text. Raises `RecordingFileError`."""
-        from compiler_lens.views.modes_file import comparison_of
-
         return cls(**_values(comparison_of(text)))
 
     def __str__(self) -> str:
         return self.report().rstrip("\n")
+
+
+def what_if_json(result: WhatIf) -> str:
+    """Return trials for programs."""
+    from compiler_lens.views.what_if import data
+
+    return _document("what_if", data(result))
+
+
+def modes_json(result: Comparison) -> str:
+    """Return a comparison for programs, and for `comparison_of`."""
+    from compiler_lens.views.modes import data
+
+    return _document("modes", data(result))
+
+
+def _document(view: str, data: Any) -> str:
+    return json.dumps({"format": FORMAT, "view": view} | plain(data), indent=1, allow_nan=False)
+
+
+def comparison_of(text: str) -> Comparison:
+    """Return what `modes_json` wrote, whichever format it had. Raises `RecordingFileError` for any other text."""
+    try:
+        data = json.loads(text)
+        if data["view"] != "modes" or data["format"] not in range(1, FORMAT + 1):
+            raise RecordingFileError(f"this is {data['view']}, format {data['format']}, and not modes, format {FORMAT}")
+        found = unpacked(Comparison, {**data, "rows": [], "diffs_told": data["diffs"]})
+        return replace(found, rows=tuple(map(_row, data["rows"])))
+    except (PayloadError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordingFileError("this is not the JSON of a comparison of modes") from error
+
+
+def _row(data: Mapping[str, Any]) -> Row:
+    row, deviation = unpacked(Row, {**data, "deviation": None}), data["deviation"]
+    if deviation is None:
+        return row
+    # JSON has no infinity
+    known = {name: math.inf if value is None else float(value) for name, value in deviation.items()}
+    return replace(row, deviation=Deviation(**known))
 
 
 def _values(comparison: Comparison) -> dict[str, Any]:

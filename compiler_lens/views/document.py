@@ -40,9 +40,13 @@ class Kind(Enum):
     SECONDS = "seconds"
     MILLISECONDS = "milliseconds"
     MICROSECONDS = "microseconds"
+    DURATION = "duration"  # seconds that were measured: three digits
     BYTES = "bytes"
     FLOPS = "flops"
     SHARE = "share"  # of one: 0.25 is 25 %
+    RATIO = "ratio"  # how many times as much
+    RATE = "rate"  # how many in a second
+    ERROR = "error"  # of one: what differs, by what it should be
     BAR = "bar"  # against the longest in its column; for who reads without colours the number stands beside it
 
     @property

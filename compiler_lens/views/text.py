@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -23,6 +24,7 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 
 # Where a figure of three digits moves on to the next form: what would be rounded up to that counts as there.
 _AS_SECONDS = 0.0995
+_AS_ONE_SECOND = 0.9995
 _AS_TENTHS = 9.995
 _AS_MINUTES = 119.95
 _ONE_MILLISECOND = 0.0005
@@ -90,6 +92,21 @@ def milliseconds(value: float | None) -> str:
 def microseconds(value: float | None) -> str:
     """A time measured in microseconds, with its unit: 8.2 µs, 0.124 ms."""
     return UNKNOWN if value is None else milliseconds(value / 1000)
+
+
+def duration(value: float) -> str:
+    """A measured time, given in seconds, with its unit and three digits: 8.21 µs, 0.124 ms, 12.4 ms, 1.25 s."""
+    if value >= _AS_ONE_SECOND:
+        return seconds(value)
+    return f"{value * 1e6:.3g} µs" if value < 1e-4 else f"{value * 1e3:.3g} ms"  # noqa: PLR2004
+
+
+def per_second(rate: float) -> str:
+    """How many in a second, with three digits: no machine runs so evenly that a fourth means something."""
+    if not rate:
+        return ""
+    decimals = 2 - math.floor(math.log10(rate))
+    return f"{round(rate, decimals):,.{max(decimals, 0)}f}"
 
 
 def flops(count: float) -> str:

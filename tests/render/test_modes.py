@@ -10,9 +10,9 @@ from compiler_lens.facts.measured.modes import Comparison, Compiled, Deviation, 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.chart import Bar, Panel, bar_chart, modes_chart
-from compiler_lens.views.console.modes import modes_report
-from compiler_lens.views.console.modes_tables import duration
-from compiler_lens.views.modes_file import comparison_of, modes_json
+from compiler_lens.render.console.measured import modes_report
+from compiler_lens.render.measured import comparison_of, modes_json
+from compiler_lens.views.text import duration
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _EVIL = "max</text><script>alert('1')</script>&\x1b[31m\u202e\uffff\ufffe"
@@ -87,6 +87,11 @@ def test_json_comes_back_as_it_was() -> None:
 def test_an_infinite_error_survives_json() -> None:
     wrong = row("wrong", 1.0, deviation=Deviation(float("inf"), float("inf")))
     assert comparison_of(modes_json(result(wrong))).row("wrong") == wrong
+
+
+def test_json_of_the_first_format_is_still_read() -> None:
+    data = json.loads(modes_json(result())) | {"format": 1}
+    assert comparison_of(json.dumps(data)) == result()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"view": "modes", "format": 1}', '{"view": "what_if", "format": 1}'])

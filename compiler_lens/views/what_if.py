@@ -1,0 +1,178 @@
+"""What settings of torch.compile do with a program: the trials, what still breaks, and what to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+
+from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
+from compiler_lens.views.document import (
+    At,
+    Block,
+    Cell,
+    Column,
+    Gap,
+    Kind,
+    Line,
+    Section,
+    Span,
+    Table,
+    Tone,
+    line,
+    paragraph,
+    quiet,
+    strong,
+)
+from compiler_lens.views.text import UNKNOWN, number, plural
+
+_LEFT = 3  # places that still break, shown
+_LINES = 3  # of the settings that were not tried
+_NOT_ASKED_FOR = "no "  # how such a reason begins
+
+_COLUMNS = (
+    Column(tone=Tone.GOOD),
+    Column("trial", flexible=True, middle=True),
+    Column("eager", Kind.COUNT, missing=UNKNOWN),
+    Column("breaks", Kind.COUNT, missing=UNKNOWN),
+    Column("recompiles", Kind.COUNT, missing=UNKNOWN),
+    Column("graphs", Kind.COUNT, missing=UNKNOWN),
+    Column("Dynamo", Kind.SECONDS, tone=Tone.QUIET, missing=UNKNOWN),
+)
+_FIGURES: Mapping[str, str] = {
+    "eager_frames": "frames that run eagerly",
+    "breaks": "breaks",
+    "recompiles": "recompiles",
+    "graphs": "graphs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TrialFacts(Trial):
+    """One configuration, tried on the program, and whether it helps."""
+
+    helps: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """What every configuration that could matter does with a program. The first trial is the program as it is."""
+
+    calls: int  # made in each trial
+    best: str | None  # the trial that helps most
+    trials: tuple[TrialFacts, ...]
+    not_tried: tuple[NotTried, ...]
+
+
+def data(result: WhatIf) -> Data:
+    """Return the facts of the trials for programs."""
+    trials = []
+    for trial in result.trials:
+        known = {one.name: getattr(trial, one.name) for one in fields(Trial)}
+        trials.append(TrialFacts(**known, helps=trial.helps))
+    return Data(result.calls, result.best.name if result.best else None, tuple(trials), result.not_tried)
+
+
+def blocks(result: WhatIf) -> tuple[Block, ...]:
+    """Return the trials as a table, what still breaks, and what to do."""
+    if result.is_clean:
+        return line(Span("Nothing to try: ", Tone.GOOD), _clean(result.baseline.after)), *_problems(result)
+    summary = f"{plural(result.calls, 'call')} in each trial; graphs as Dynamo captures them"
+    below = (*_left(result), *_not_tried(result.not_tried), *_problems(result), *_to_do(result))
+    return Section("What if", (_table(result),), summary), Gap(), *below
+
+
+def _clean(counts: Counts | None) -> str:
+    if counts is None or not counts.graphs:
+        return "nothing was compiled, there are no tensor ops"
+    benign = counts.benign_recompiles
+    recompiles = f"{plural(benign, 'recompile')}, as expected" if benign else "no recompiles"
+    return f"{plural(counts.graphs, 'graph')}, no breaks, {recompiles}"
+
+
+def _problems(result: WhatIf) -> Iterator[Block]:
+    """Figures that cannot be trusted must not look as if they could."""
+    found = [problem for trial in result.trials for problem in trial.problems]
+    if found:
+        said = f"{plural(len(found), 'thing')} could not be recorded, figures may be too low: {found[0].message}"
+        yield paragraph(said, tone=Tone.BAD, limit=2)
+
+
+def _table(result: WhatIf) -> Table:
+    best = result.best
+    errors: list[tuple[Block, ...]] = []
+    for trial in result.trials:
+        at = (At(trial.error_line), ": ") if trial.error_line else ()
+        error = paragraph(*at, trial.error, indent=6, tone=Tone.BAD, limit=2)
+        errors.append((error,) if trial.error else ())
+    rows = tuple(_row(trial, is_best=trial is best) for trial in result.trials)
+    return Table(_COLUMNS, rows, beneath=tuple(errors))
+
+
+def _row(trial: Trial, *, is_best: bool) -> tuple[Cell, ...]:
+    figures = (*_FIGURES, "seconds")
+    return (
+        "*" if is_best else None,
+        strong(trial.name) if is_best else trial.name,
+        *(getattr(trial.after, name, None) for name in figures),
+    )
+
+
+def _left(result: WhatIf) -> Iterator[Block]:
+    """Where graphs break even in the best trial; if none helps, also what would break next."""
+    if result.best:
+        yield from _places(f"Still breaks, {result.best.name}:", result.best.left)
+        return
+    known = set(result.baseline.left)
+    yield from _places("Breaks at:", result.baseline.left)
+    for trial in result.trials[1:]:
+        if new := tuple(left for left in trial.left if left not in known):
+            yield from _places(f"{trial.name} only leads to:", new)
+            known |= set(new)
+
+
+def _places(title: str, places: Sequence[Left]) -> Iterator[Block]:
+    if places:
+        yield line(quiet(title))
+    for left in places[:_LEFT]:
+        at = At(left.line, Tone.STRONG) if left.line else strong("an unknown place")
+        yield line(at, f"  {left.gb_type}", indent=2)
+    if len(places) > _LEFT:
+        yield line(quiet(f"… {plural(len(places) - _LEFT, 'more place')}"), indent=2)
+
+
+def _not_tried(not_tried: Iterable[NotTried]) -> Iterator[Block]:
+    reasons: dict[str, list[str]] = {}
+    for one in not_tried:
+        reason = "nothing here asks for them" if one.reason.startswith(_NOT_ASKED_FOR) else one.reason
+        reasons.setdefault(reason, []).append(one.name)
+    if reasons:
+        each = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+        yield paragraph(f"Not tried: {each}", tone=Tone.QUIET, limit=_LINES)
+
+
+def _to_do(result: WhatIf) -> Iterator[Block]:
+    best = result.best
+    if best is None:
+        yield paragraph(_no_help(result))
+        return
+    yield paragraph(f"Price of {best.name}: {best.price}", tone=Tone.QUIET)
+    yield paragraph(f"{_gain(best)}, with", tone=Tone.GOOD)
+    yield from (Line((strong(code),), indent=4, whole=True) for code in best.code)
+
+
+def _gain(trial: Trial) -> str:
+    before, after = trial.before, trial.after
+    if after is None or before is None:
+        return "It compiles"
+    figures = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items()]
+    changed = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
+    return changed[:1].upper() + changed[1:]
+
+
+def _no_help(result: WhatIf) -> str:
+    counts = result.baseline.after
+    if counts is None:
+        return "Nothing that was tried here makes it compile."
+    what = "the breaks need" if counts.breaks else "this needs"
+    head = "Nothing tried here helps" if len(result.trials) > 1 else "No setting could help"
+    return f"{head}: {what} a change in the code. To see what: compile with backend=lens, then lens.report()"
