@@ -12,6 +12,7 @@ from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
 from compiler_lens.facts.breaks.rewrites.arms import arm_at
 from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, coverage, is_disabling
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
+from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -84,7 +85,7 @@ class BreakCard:
         return len({event.compile_id.of_frame for event in self.events if event.outcome is outcome})
 
 
-_Key = tuple[str, int, str]  # file, line, and type of the root
+_Key = tuple[SourcePlace | None, str]  # and the type of the root
 
 
 def break_cards(
@@ -99,8 +100,7 @@ def break_cards(
     places = [_place(event, around, own) for event in events]
     keys: list[_Key] = []
     for event, place in zip(events, places, strict=True):
-        file, line = (place.file, place.line) if place else ("", 0)
-        keys.append((file, line, root_cause(event).gb_type))
+        keys.append((place.place if place else None, root_cause(event).gb_type))
     roots = fallout_of(events, keys, around, known)
     groups: dict[_Key, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
@@ -137,9 +137,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         direct=len(direct),
         own=place is not None and own.owns(place.file),
         chain=_chain(direct[0], place, own),
-        inside=tuple(
-            at for at, _ in inside.most_common() if place is None or (at.file, at.line) != (place.file, place.line)
-        ),
+        inside=tuple(at for at, _ in inside.most_common() if place is None or at.place != place.place),
         frames=len({event.compile_id.of_frame for event in events}),
         parts=sum(function.parts for function in broken[BreakOutcome.SPLIT].values()),
         functions={outcome: len(functions) for outcome, functions in broken.items()},
@@ -164,10 +162,10 @@ def innermost(event: GraphBreak) -> SourceLine | None:
     return event.user_stack[-1] if event.user_stack else event.location
 
 
-def broken_at(event: GraphBreak) -> tuple[str, int] | None:
-    """Return file and line of a break: of the user's innermost line, else of where torch stood; None if not known."""
+def broken_at(event: GraphBreak) -> SourcePlace | None:
+    """Return the place of a break: of the user's innermost line, else of where torch stood; None if not known."""
     at = innermost_own(event.user_stack) or innermost(event)
-    return (at.file, at.line) if at else None
+    return at.place if at else None
 
 
 def _place(event: GraphBreak, around: Regions, own: Ownership) -> SourceLine | None:

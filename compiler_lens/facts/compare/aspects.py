@@ -136,10 +136,12 @@ def _nodes(pair: Matched) -> Iterator[Difference]:
     for name, other in both:
         one, theirs = pair.nodes[0].get(name), pair.nodes[1].get(other)
         if one and theirs:
-            found += [
-                *_node(one, theirs),
-                *(_operands(pair, one, theirs) if len(one.inputs) == len(theirs.inputs) else ()),
-            ]
+            found += _node(one, theirs)
+            # What it is given: a sum over the batch is as large as before, and so is what a library's call writes.
+            inputs = zip(one.inputs, theirs.inputs, strict=True) if len(one.inputs) == len(theirs.inputs) else ()
+            for given, other_given in inputs:
+                if given in pair.nodes[0] and other_given in pair.nodes[1]:
+                    found += _specs(pair.nodes[0][given], pair.nodes[1][other_given])
     swapped = [difference for difference in found if difference.aspect is Aspect.OPS]
     before, after = {difference.before for difference in swapped}, {difference.after for difference in swapped}
     gone = _ops(pair.before, pair.nodes[0], {b for b, _ in both}, pair.elsewhere[0]) - before - after
@@ -165,13 +167,6 @@ def _kin(targets: Collection[str], others: Collection[str]) -> set[str]:
 def _ops(called: Called, nodes: Mapping[str, Node], same: set[str], elsewhere: Collection[str]) -> set[str]:
     own = (nodes[name] for name in called.launch.nodes if name in nodes and name not in same and name not in elsewhere)
     return {node.original_aten or node.target for node in own if is_compute(node)}
-
-
-def _operands(pair: Matched, before: Node, after: Node) -> Iterator[Difference]:
-    """What the node is given: a sum over the batch is as large as before, and so is what a library's call writes."""
-    for ours, theirs in zip(before.inputs, after.inputs, strict=True):
-        if ours in pair.nodes[0] and theirs in pair.nodes[1]:
-            yield from _specs(pair.nodes[0][ours], pair.nodes[1][theirs])
 
 
 def _node(before: Node, after: Node) -> Iterator[Difference]:

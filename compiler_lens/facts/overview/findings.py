@@ -91,7 +91,10 @@ def findings(
     """Return everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if not covered.frames and not recording.graph_breaks:
         return (Finding(Severity.HIGH, NothingSeen()),)
-    failed = [_failed(f, cards) for f in covered.frames if f.outcome is Outcome.FAILED and not _interrupted(f)]
+    frames = [frame for frame in covered.frames if frame.outcome is Outcome.FAILED]
+    # What the user stopped needs no fixing.
+    frames = [frame for frame in frames if not failed_compilation(frame).reason.startswith("KeyboardInterrupt")]
+    failed = [_failed(frame, cards) for frame in frames]
     left = [card for card in cards if all(card is not failure.card for failure in failed)]
     found = [
         *(Finding(Severity.HIGH, failure) for failure in failed),
@@ -110,21 +113,10 @@ def findings(
 
 def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> FrameFailed:
     failure, at = failed_compilation(frame).failure, failed_compilation(frame).failure_line
-    same = (
-        c
-        for c in cards
-        if failure and at and c.place and _where(c.place) == _where(at) and c.gb_type == failure.gb_type
-    )
-    return FrameFailed(frame, next(same, None))
-
-
-def _interrupted(frame: Frame) -> bool:
-    """Whether the user stopped it: nothing to fix."""
-    return failed_compilation(frame).reason.startswith("KeyboardInterrupt")
-
-
-def _where(line: SourceLine) -> tuple[str, int]:
-    return line.file, line.line
+    for card in cards:
+        if failure and at and card.place and card.place.place == at.place and card.gb_type == failure.gb_type:
+            return FrameFailed(frame, card)
+    return FrameFailed(frame)
 
 
 def _card(card: BreakCard) -> Finding:

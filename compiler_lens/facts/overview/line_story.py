@@ -102,6 +102,7 @@ def line_story(recording: Recording, provenance: Provenance, text: str, own: Own
 def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: FileView | None) -> LineStory:
     """Return the story of a place whose file is known."""
     ops = asked.found.direct or asked.found.calls
+    became = {(each.compile_id, each.node): each for each in recording.decompositions}
     matches = provenance.launches_of(ops)
     known = {match.lineage.id for match in matches}
     inside = [match for match in provenance.launches_of(asked.found.calls) if match.lineage.id not in known]
@@ -112,7 +113,7 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
         ops,
         matches,
         tuple(inside),
-        _decompositions(recording, ops),
+        tuple(became[op.compile_id, op.name] for op in ops if (op.compile_id, op.name) in became),
         _shares(matches, asked, ops),
         _fate(recording, ops, matches, facts),
         _unknown(provenance, ops),
@@ -132,16 +133,12 @@ def selected(
     try:
         asked = select_place(provenance, views, selection.place, "line, no module and no kernel")
     except UsageError:
-        if not _names_a_kernel(recording, selection.place):
+        # It may be a kernel's name or a part of one, or of several, which `select_kernels` then says.
+        if not selection.place.strip() or not any(selection.place in kernel.name for kernel in recording.kernels):
             raise
         return lineages_of(recording, provenance, select_kernels(recording, selection.place, None))
     matches = provenance.launches_of(asked.found.every)
     return tuple(match.lineage for match in matches if with_views or not all(traced.is_view for traced in match.nodes))
-
-
-def _names_a_kernel(recording: Recording, text: str) -> bool:
-    """Whether text is a kernel's name or a part of one, or of several, which `select_kernels` then says."""
-    return bool(text.strip()) and any(text in kernel.name for kernel in recording.kernels)
 
 
 def select_place(
@@ -202,11 +199,6 @@ def _code(view: FileView | None, facts: LineFacts | None, number: int, ops: Sequ
         return view.text[number - 1].strip()
     told = (place.code for op in ops for place in op.stack if view and (place.file, place.line) == (view.file, number))
     return (facts.code if facts else "") or next(told, "")
-
-
-def _decompositions(recording: Recording, ops: Iterable[Origin]) -> tuple[Decomposition, ...]:
-    known = {(each.compile_id, each.node): each for each in recording.decompositions}
-    return tuple(known[op.compile_id, op.name] for op in ops if (op.compile_id, op.name) in known)
 
 
 def _shares(matches: Iterable[LaunchMatch], asked: Asked, ops: Iterable[Origin]) -> tuple[tuple[SourceLine, int], ...]:

@@ -232,7 +232,7 @@ def _note_breaks(recording: Recording, own: Ownership, at: Callable[[SourceLine]
             stack = [place for place in around.compiled(event) if not is_machinery(place.file)]
             inner = own.innermost(stack) or (stack[-1] if stack else None)
             for place in stack:
-                if card.place is None or (place.file, place.line) != (card.place.file, card.place.line):
+                if card.place is None or place.place != card.place.place:
                     (at(place).follows if place is inner else at(place).calls_break)[number] = None
     for compilation in recording.compilations:
         # A skipped frame has one too; what that says is on its card.
