@@ -12,7 +12,7 @@ from compiler_lens.decode.kernels import KernelNodes, by_graph
 from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId, Direction, GraphId, LaunchId
-from compiler_lens.recording.model import BufferAccess, Kernel, KernelKind, Launch, UnfusedPair
+from compiler_lens.recording.model import BufferAccess, Kernel, Launch, UnfusedPair
 
 # Nodes of Inductor's scheduler, by their class or that of the IR node, that no kernel computes: memory and views of
 # it, parts of a tuple, calls of a subgraph, numbers and checks on the host.
@@ -140,8 +140,7 @@ def _filled(
         after = min((at.get(op, len(finals)) for op in told[following[0]]), default=-1) if following else len(finals)
         left = [finals[n] for n in range(before + 1, after) if n not in taken]
         # A reduction in two directions is one node, a kernel, and sums of what the kernel left: codegen/simd.py.
-        library = (KernelKind.FALLBACK, KernelKind.EXTERN)
-        launches = run if len(run) == len(left) else [one for one in run if kinds[one.kernel] not in library]
+        launches = run if len(run) == len(left) else [one for one in run if not kinds[one.kernel].is_library]
         if len(launches) == len(left):
             found.update({launch: node.ops for launch, node in zip(launches, left, strict=True)})
     return found

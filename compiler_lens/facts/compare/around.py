@@ -36,7 +36,6 @@ from compiler_lens.recording.model import (
     Environment,
     Graph,
     GraphStage,
-    KernelKind,
     Outcome,
     Recording,
 )
@@ -200,7 +199,7 @@ def _name(choice: AutotuneChoice | None) -> str:
     """What was chosen: a template's name holds a number, and its constants say which it is."""
     if choice is None:
         return ""
-    return choice.name if choice.kind in (KernelKind.EXTERN, KernelKind.FALLBACK) else f"{choice.kind} {choice.detail}"
+    return choice.name if choice.kind.is_library else f"{choice.kind} {choice.detail}"
 
 
 # -- CUDA graphs

@@ -19,7 +19,6 @@ from compiler_lens.facts.compare.source import (
 from compiler_lens.facts.kernels.kernels import unusual_language
 from compiler_lens.recording.model import Kernel, KernelConfig, KernelKind, Node
 
-_LIBRARY = (KernelKind.EXTERN, KernelKind.FALLBACK)
 _WARPS = ("num_warps", "num_stages", "num_ctas", "num_buffers_warp_spec", "num_consumer_groups", "waves_per_eu")
 _NOT_CODE = {Aspect.KIND, Aspect.OPS, Aspect.FUSED, Aspect.SIZES, Aspect.DTYPE, Aspect.REDUCTION, Aspect.TEMPLATE}
 
@@ -112,7 +111,7 @@ def _candidates(kernel: Kernel) -> object:
 
 
 def _kind(before: Kernel, after: Kernel) -> Iterator[Difference]:
-    library = before.kind in _LIBRARY and after.kind in _LIBRARY
+    library = before.kind.is_library and after.kind.is_library
     if before.kind is not after.kind and not library:
         yield Difference(Aspect.KIND, "", _maker(before), _maker(after))
     elif before.language != after.language and not library:
@@ -122,7 +121,7 @@ def _kind(before: Kernel, after: Kernel) -> Iterator[Difference]:
 
 
 def _maker(kernel: Kernel) -> str:
-    if kernel.kind in _LIBRARY:
+    if kernel.kind.is_library:
         return kernel.name
     kind = "" if kernel.language and kernel.kind is KernelKind.OTHER else kernel.kind.value
     return f"{unusual_language(kernel)} {kind}".strip()

@@ -69,7 +69,7 @@ def view_nodes(graphs: Iterable[Graph]) -> Views:
 
 def is_generated(kernel: Kernel) -> bool:
     """Return whether Inductor wrote the kernel, or filled in a template: only such a kernel fuses anything."""
-    return kernel.kind not in {KernelKind.EXTERN, KernelKind.FALLBACK}
+    return not kernel.kind.is_library
 
 
 def kernel_groups(kernels: Iterable[Kernel], views: Views = NO_VIEWS) -> tuple[KernelGroup, ...]:

@@ -67,7 +67,7 @@ _FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
 
 
 def _anchors(kernel: Kernel, known: Mapping[str, Kernel]) -> frozenset[str]:
-    if kernel.kind in {KernelKind.EXTERN, KernelKind.FALLBACK}:
+    if kernel.kind.is_library:
         return frozenset()
     names = {kernel.name, str(kernel.meta.get("compiled_as", kernel.name))}
     for choice in kernel.meta.get("choices", ()):  # of a multi-kernel: one of them runs

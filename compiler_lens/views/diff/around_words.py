@@ -14,7 +14,7 @@ from compiler_lens.facts.compare.model import (
     NodeChange,
     Verdict,
 )
-from compiler_lens.recording.model import AutotuneChoice, CudagraphOutcome, GraphStage, KernelKind
+from compiler_lens.recording.model import AutotuneChoice, CudagraphOutcome, GraphStage
 from compiler_lens.views import words
 from compiler_lens.views.diff.difference_words import CONSTANTS
 from compiler_lens.views.text import plural, times
@@ -120,7 +120,7 @@ def choice(chosen: AutotuneChoice | None) -> str:
     """A winner with what tells it from others."""
     if chosen is None:
         return "not tuned"
-    if chosen.kind in (KernelKind.EXTERN, KernelKind.FALLBACK):
+    if chosen.kind.is_library:
         return chosen.name
     values = dict(part.partition("=")[::2] for part in chosen.detail.split(", "))
     told = [f"{name} {values[name]}" for name in (*CONSTANTS, "num_warps", "num_stages") if name in values]
