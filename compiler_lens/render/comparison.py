@@ -58,7 +58,7 @@ class Diff:
 
         It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
         """
-        from compiler_lens.views.page.diff.page import write_diff
+        from compiler_lens.render.page.diff.page import write_diff
 
         write_diff(self, Path(path), user_paths=user_paths, redact=redact)
         return Path(path)

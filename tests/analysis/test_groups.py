@@ -27,9 +27,9 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.views.json import to_json
 from compiler_lens.views.page.kernels import kernel_details
-from compiler_lens.views.page.matter import PageContext
 
 HIT, MISS, BYPASS = CacheResult.HIT, CacheResult.MISS, CacheResult.BYPASS
 

@@ -15,9 +15,9 @@ from browser import Browser
 import compiler_lens
 from compiler_lens.facts.kernels.kernel_rows import Costs
 from compiler_lens.recording.model import Recording
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.page import report_page
 from compiler_lens.views.page.gains import tiles
-from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import flops, microseconds
 
 STYLE = Path(compiler_lens.__file__).parent / "render" / "page" / "page.css"

@@ -16,9 +16,9 @@ import pytest
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.page import report_page, write_page
 from compiler_lens.render.page.pool import Pool, packed
-from compiler_lens.views.page.matter import PageContext
 
 ALL = sorted(pages.FILES)
 

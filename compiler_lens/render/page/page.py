@@ -9,7 +9,10 @@ from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.document import DocumentPart, document_part
+from compiler_lens.render.page.gallery import gallery
+from compiler_lens.render.page.graphs import graph_data
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
 from compiler_lens.render.page.tables import (
@@ -18,10 +21,7 @@ from compiler_lens.render.page.tables import (
 from compiler_lens.render.picture.style import style_sheet
 from compiler_lens.views import graphs as graphs_view
 from compiler_lens.views import text
-from compiler_lens.views.page.gallery import gallery
-from compiler_lens.views.page.graphs import graph_data
 from compiler_lens.views.page.kernels import kernel_details, kernel_lines, kernel_table
-from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.page.overview import overview
 from compiler_lens.views.page.sources import LEGEND, source_data
 from compiler_lens.views.registry import VIEWS

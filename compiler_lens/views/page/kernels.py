@@ -14,6 +14,7 @@ from compiler_lens.facts.kernels.library_calls import computed_ops
 from compiler_lens.facts.kernels.lineage import Lineage, is_view
 from compiler_lens.facts.kernels.tuned import Tuned
 from compiler_lens.recording.model import Direction, Kernel, SourceLine, Trust
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.ink import Cell, PageLinks, mood, plain
 from compiler_lens.render.page.tables import Block, compile_id_cell, figure, table, tuned_block
 from compiler_lens.views import words
@@ -30,7 +31,6 @@ from compiler_lens.views.console.kernels import (
 from compiler_lens.views.console.lineage import branch_lines, branches, modules_text, unlinked
 from compiler_lens.views.console.profile import profile_head
 from compiler_lens.views.page.gains import Tile, cost_of, gain_cell, tiles
-from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import flops, microseconds, nbytes, number, plural, times
 
 _COLUMNS = (

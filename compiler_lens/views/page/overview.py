@@ -21,6 +21,7 @@ from compiler_lens.facts.overview.evidence import (
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.recompiles.reports import RecompileReport
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.ink import mood, plain
 from compiler_lens.views import words
 from compiler_lens.views.advice import Advice, advice
@@ -29,7 +30,6 @@ from compiler_lens.views.console.screen import figures, setting, verdict
 from compiler_lens.views.console.times import total_words, worker_lines
 from compiler_lens.views.environment import environment_facts
 from compiler_lens.views.frames import WORST_FIRST, treated
-from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import one_line
 
 _KERNELS = 6

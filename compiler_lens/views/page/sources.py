@@ -10,6 +10,7 @@ from compiler_lens.facts.kernels.lineage import LaunchMatch
 from compiler_lens.facts.overview.line_story import Asked, LineStory, story_of
 from compiler_lens.facts.overview.source_view import FileView, LineFacts
 from compiler_lens.recording.model import Direction
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.ink import PageLinks, address, plain
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, why
@@ -22,7 +23,6 @@ from compiler_lens.views.console.line import (
     share_words,
 )
 from compiler_lens.views.console.source import marks_of
-from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.text import microseconds, plural
 
 _LONGEST = 2_000  # characters of a line of source

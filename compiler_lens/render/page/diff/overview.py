@@ -8,13 +8,13 @@ from compiler_lens.facts.compare.model import RecordingDiff, Times
 from compiler_lens.facts.time.caches import cache_summary
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.torch_names import Phase
+from compiler_lens.render.page.diff.context import Both
+from compiler_lens.render.page.diff.kernels import change_hrefs
+from compiler_lens.render.page.diff.views import environment_rows
 from compiler_lens.views import words
 from compiler_lens.views.diff import around_words
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.summary import around, cause, compile_time_words, gap_words, phase_rows, timed_words
-from compiler_lens.views.page.diff.kernels import change_hrefs
-from compiler_lens.views.page.diff.matter import Both
-from compiler_lens.views.page.diff.views import environment_rows
 from compiler_lens.views.text import plural, short_paths
 
 _CHANGES = 8

@@ -8,14 +8,14 @@ from typing import Any
 
 from compiler_lens.facts.compare.model import GraphChange, NodeChange, Verdict
 from compiler_lens.recording.model import CompileId, Graph, GraphStage
+from compiler_lens.render.page.diff.code import compared
+from compiler_lens.render.page.diff.context import Both
 from compiler_lens.render.page.ink import Cell, address
 from compiler_lens.render.page.tables import figure, table
 from compiler_lens.views import words
 from compiler_lens.views.diff import around_words as around
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.environment import environment_facts
-from compiler_lens.views.page.diff.code import compared
-from compiler_lens.views.page.diff.matter import Both
 
 _VERDICTS: Mapping[Verdict, str] = {**told.VERDICTS, Verdict.IDENTICAL: "moved", Verdict.REMOVED: "gone"}
 _COMPARED = 1_500  # lines of a graph's code, where every line may differ by a number

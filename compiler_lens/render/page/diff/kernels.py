@@ -10,6 +10,10 @@ from compiler_lens.facts.compare.model import Case, Difference, LaunchRef, Match
 from compiler_lens.facts.kernels.kernels import fused_op_count
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLine
+from compiler_lens.render.page.diff.code import compared
+from compiler_lens.render.page.diff.context import Both, Half
+from compiler_lens.render.page.diff.pairs import Pair, by_change
+from compiler_lens.render.page.diff.tuning import tried_table
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.render.page.tables import Block, figure, table
 from compiler_lens.views import words
@@ -18,10 +22,6 @@ from compiler_lens.views.console.lineage import modules_text
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.code import SAME_CODE
 from compiler_lens.views.diff.difference_words import ASPECTS, differences
-from compiler_lens.views.page.diff.code import compared
-from compiler_lens.views.page.diff.matter import Both, Half
-from compiler_lens.views.page.diff.pairs import Pair, by_change
-from compiler_lens.views.page.diff.tuning import tried_table
 from compiler_lens.views.text import flops, microseconds, nbytes, plural
 
 _LISTED = 99  # differences of one pair, told

@@ -9,9 +9,9 @@ from typing import Any
 from compiler_lens.facts.graphs.frame_graphs import FrameGraphs, FramePieces
 from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.program.coverage import Function, Treatment
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.ink import PageLinks, address
 from compiler_lens.views.frames import treated
-from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.picture.labels import op_words
 from compiler_lens.views.picture.sheet import piece_words
 from compiler_lens.views.text import times

@@ -8,15 +8,15 @@ from typing import Any
 
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.redact import redacted_diff
+from compiler_lens.render.page.diff.context import Both
+from compiler_lens.render.page.diff.kernels import change_table, changes, pair_details, pair_table
+from compiler_lens.render.page.diff.overview import overview
+from compiler_lens.render.page.diff.tuning import autotune_blocks
+from compiler_lens.render.page.diff.views import graph_views
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.views import Compared
-from compiler_lens.views.page.diff.kernels import change_table, changes, pair_details, pair_table
-from compiler_lens.views.page.diff.matter import Both
-from compiler_lens.views.page.diff.overview import overview
-from compiler_lens.views.page.diff.tuning import autotune_blocks
-from compiler_lens.views.page.diff.views import graph_views
 from compiler_lens.views.text import number, plural
 
 # Views, as the page's script and addresses call them, with their names; in the order of the page's menu.

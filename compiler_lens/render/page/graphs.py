@@ -9,11 +9,11 @@ from typing import Any
 from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.recording.model import CompileId, Graph
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.ink import address
+from compiler_lens.render.page.pictures import Album, stage_key
 from compiler_lens.render.page.pool import Pool
 from compiler_lens.views import words
-from compiler_lens.views.page.matter import PageContext
-from compiler_lens.views.page.pictures import Album, stage_key
 from compiler_lens.views.picture.labels import kept_words, op_words
 
 # How the page's buttons call a stage within its compilation, in their order: a group, and a short name in it.

@@ -14,8 +14,8 @@ from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, Recording
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import Page
+from compiler_lens.render.page.diff.pairs import Pair, pairs_of
 from compiler_lens.render.page.pool import Pool
-from compiler_lens.views.page.diff.pairs import Pair, pairs_of
 
 _WIDE = 100_000  # columns: a browser folds lines itself
 

@@ -15,9 +15,9 @@ from compiler_lens.facts.graphs.level_boxes import Box
 from compiler_lens.facts.graphs.level_tree import Group, GroupId, GroupKind
 from compiler_lens.facts.graphs.levels import Levels, levels
 from compiler_lens.recording.model import Compilation, CompileId, Direction, Graph, GraphStage, Kernel, Recording
+from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.ink import address
 from compiler_lens.render.picture.svg import to_svg
-from compiler_lens.views.page.matter import PageContext
 from compiler_lens.views.picture.picture import picture
 from compiler_lens.views.picture.sheet import TITLES, Panel, Sheet, frame_sheet, level_note, sheet
 from compiler_lens.views.text import clean
