@@ -50,7 +50,7 @@ class Lens(Recorder):
     """
 
     def report(self, *, width: int | None = None, color: bool | None = None, user_paths: UserPaths = ()) -> str:
-        """One screen that says what was compiled, what was not, and what to do next."""
+        """Return one screen that says what was compiled, what was not, and what to do next."""
         from compiler_lens.render.console import report
 
         path = _as_typed(self.path) if self.path and self.path.exists() else "REC"
@@ -69,7 +69,7 @@ class Lens(Recorder):
         return target
 
     def explain(self, *, user_paths: UserPaths = ()) -> Explanation:
-        """What it means so far: coverage, graph breaks by place, recompiles, findings. See `compiler_lens.explain`."""
+        """Return what it means so far: coverage, breaks by place, recompiles, findings. See `compiler_lens.explain`."""
         from compiler_lens.facts.overview.explanation import explain
 
         return explain(self.recording, user_paths=user_paths)
@@ -83,7 +83,7 @@ class Lens(Recorder):
         depth: int | None = None,
         part: int | None = None,
     ) -> Drawing:
-        """A graph as a picture, which a notebook shows; `.save("x.svg")` writes it. See `compiler_lens.draw`."""
+        """Return a graph as a picture, which a notebook shows; `.save("x.svg")` writes it. See `compiler_lens.draw`."""
         from compiler_lens.render.picture.drawing import draw
 
         return draw(self.recording, stage, compile_id, module=module, depth=depth, part=part)

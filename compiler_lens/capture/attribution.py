@@ -55,7 +55,7 @@ class Attribution:
         self._records: weakref.WeakKeyDictionary[Any, FrameRecord] = weakref.WeakKeyDictionary()
 
     def enter(self, sessions: Sessions, facts: Mapping[str, Any]) -> FrameRecord:
-        """A frame enters the compiler on this thread."""
+        """Open the record of a frame that enters the compiler on this thread."""
         if not self.local.frames:
             self.local.outside.pending.clear()
         record = FrameRecord(next(self._runs), sessions, facts)
@@ -63,14 +63,14 @@ class Attribution:
         return record
 
     def outside(self, sessions: Sessions) -> FrameRecord:
-        """The record of what happens in no compilation: the frame's around it, or this thread's own for *sessions*."""
+        """Return the record of what is in no compilation: the frame's around it, or the thread's own, of *sessions*."""
         if self.local.frames:
             return self.local.frames[-1]
         self.local.outside.sessions = sessions
         return self.local.outside
 
     def of(self, context: Any, sessions: Sessions) -> tuple[FrameRecord, bool]:
-        """The record of a compilation, and whether it begins with this.
+        """Return the record of a compilation, and whether it begins with this.
 
         One that no frame leads to (compiled autograd's, export's, one from before we were here) is of *sessions*.
         """
@@ -86,7 +86,7 @@ class Attribution:
         return record, begins
 
     def latest(self, compile_id: str) -> tuple[TorchId, FrameRecord | None]:
-        """The last compilation that torch gave this id."""
+        """Return the last compilation that torch gave this id."""
         return self._latest.get(compile_id, (NO_ID, None))
 
     def forget(self, session: Session) -> None:

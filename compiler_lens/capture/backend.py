@@ -15,7 +15,7 @@ class Delegates:
         self._wrappers: list[tuple[Any, Callable[..., Any]]] = []
 
     def wrapper(self, mode: str | None, options: dict[str, Any] | None, name: str | None) -> Callable[..., Any]:
-        """The wrapper for a mode and options; made at the first use. Raises what torch raises for unknown ones."""
+        """Return the wrapper for a mode and options, made at its first use. Raises what torch raises for others."""
         # torch hands over the user's own dict, who may change it for the next model.
         key = (mode, dict(options) if options else options, name)
         for known, wrapper in self._wrappers:
@@ -26,6 +26,6 @@ class Delegates:
         return wrapper
 
     def reset(self) -> None:
-        """What `torch.compiler.reset()` asks of a backend: forget CUDA graph pools."""
+        """Forget CUDA graph pools, as `torch.compiler.reset()` asks of a backend."""
         for _, wrapper in self._wrappers:
             wrapper.reset()  # type: ignore[attr-defined]

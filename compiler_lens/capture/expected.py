@@ -16,6 +16,7 @@ FACTS: Mapping[str, str] = {
     "aot_forward_graph": "forward graphs",
     "aot_backward_graph": "backward graphs",
     "aot_inference_graph": "inference graphs",
+    "inductor_post_grad_graph": "post-grad graphs",
     "inductor_output_code": "output code, and the kernels in it",
 }
 

@@ -21,6 +21,7 @@ from compiler_lens.capture.torch_api.places import Arguments
 from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.ids import GraphStage
 from compiler_lens.recording.resume_names import plain_function
+from compiler_lens.recording.torch_names import GRAPH_RECORDS
 
 # -- frames
 
@@ -118,17 +119,22 @@ def _receiver_name(frame: Any) -> str:
 
 # -- graphs
 
+_RECORDS = {stage: name for name, stage in GRAPH_RECORDS.items()}
 
-def _note_graph(tap: Tap, stage: GraphStage, graph_module: Any, *, with_stacks: bool = False, **meta: Any) -> None:
+
+def _note_graph(tap: Tap, stage: GraphStage, graph_module: Any, *, is_sent: bool = True, **meta: Any) -> None:
     record = tap.here()
     if not record.sessions:
         return
+    if is_sent:
+        record.expected.add(_RECORDS[stage])
+    with_stacks = stage is GraphStage.DYNAMO
     text = graphs.node_facts(graph_module, with_stacks=with_stacks)
     receiver = {"receiver": record.facts["receiver"]} if "receiver" in record.facts else {}
     event = tap.note("lens.node_facts", {"stage": stage.value, "program": record.program, **receiver, **meta}, text)
     if with_stacks:
         tap.tell_sources(sources.files_named(text))
-    if stage is not GraphStage.DYNAMO:  # Dynamo runs on a warm cache too
+    else:  # Dynamo runs on a warm cache too
         record.pending.append(event)
 
 
@@ -139,30 +145,24 @@ def _hook_inductor_if_there(tap: Tap) -> None:
 
 
 def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
-    tap.expect("dynamo_output_graph")
-    _note_graph(tap, GraphStage.DYNAMO, graph_module, with_stacks=True)
+    _note_graph(tap, GraphStage.DYNAMO, graph_module)
     tap.here().program = graphs.fingerprint(graph_module)
     _hook_inductor_if_there(tap)
 
 
 def _joint_graph(tap: Tap, _result: Any, graph_module: Any, aot_config: Any) -> None:
-    if aotautograd.sends_records(aot_config):
-        tap.expect("aot_joint_graph")
-    _note_graph(tap, GraphStage.AOT_JOINT, graph_module)
+    _note_graph(tap, GraphStage.AOT_JOINT, graph_module, is_sent=aotautograd.sends_records(aot_config))
     _hook_inductor_if_there(tap)
 
 
 def _training_graphs(tap: Tap, _result: Any, forward: Any, backward: Any, aot_config: Any) -> None:
-    if aotautograd.sends_records(aot_config):
-        tap.expect("aot_forward_graph", "aot_backward_graph")
-    _note_graph(tap, GraphStage.AOT_FORWARD, forward)
-    _note_graph(tap, GraphStage.AOT_BACKWARD, backward)
+    is_sent = aotautograd.sends_records(aot_config)
+    _note_graph(tap, GraphStage.AOT_FORWARD, forward, is_sent=is_sent)
+    _note_graph(tap, GraphStage.AOT_BACKWARD, backward, is_sent=is_sent)
 
 
 def _inference_graph(tap: Tap, _result: Any, graph_module: Any, aot_config: Any) -> None:
-    if aotautograd.sends_records(aot_config):
-        tap.expect("aot_inference_graph")
-    _note_graph(tap, GraphStage.AOT_INFERENCE, graph_module)
+    _note_graph(tap, GraphStage.AOT_INFERENCE, graph_module, is_sent=aotautograd.sends_records(aot_config))
     _hook_inductor_if_there(tap)
 
 

@@ -20,6 +20,7 @@ from compiler_lens.capture.torch_api import autotuning, cudagraphs, inductor, sc
 from compiler_lens.capture.torch_api.places import Arguments
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import GraphStage
+from compiler_lens.recording.torch_names import OUTPUT_CODE_RECORD
 
 
 def _kernel_nodes(tap: Tap, node_schedule: Any, kernel_name: str, is_extern: bool) -> None:
@@ -117,7 +118,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
     part = inductor.direction_of(compiled, graph_kwargs)
     # Inductor's own passes ran: the graph is new, else it came from a cache.
     if any(event.meta.get("stage") == GraphStage.POST_GRAD.value for event in pending):
-        tap.expect("inductor_output_code")
+        record.expected.add(OUTPUT_CODE_RECORD)
         tap.notice_missing(record)
         for event in pending:
             if event.name in ("lens.kernel_nodes", "lens.fusion"):

@@ -32,7 +32,7 @@ _WRAPPER = "a module"
 
 
 def phase_words(span: str) -> str | None:
-    """What torch does during a timed span; None for a span that says no more than the one around it."""
+    """Return what torch does during a timed span; None for a span that says no more than the one around it."""
     for ending, words in _ENDINGS:
         if span.endswith(ending):
             return words + span.removesuffix(ending)
@@ -40,7 +40,7 @@ def phase_words(span: str) -> str | None:
 
 
 def frame_label(meta: Mapping[str, Any]) -> str:
-    """A frame, from what `lens.frame_start` tells of it: `step (train.py:41)`."""
+    """Return the label of a frame, from the meta of `lens.frame_start`: `step (train.py:41)`."""
     file = meta.get("file") or ""
     function = meta.get("module") or meta.get("function") or "a function"
     if file.endswith(WRAPPER_FILE):
@@ -50,12 +50,12 @@ def frame_label(meta: Mapping[str, Any]) -> str:
 
 
 def is_torchs_wrapper(label: str) -> bool:
-    """Whether a frame's label says nothing yet."""
+    """Return whether a frame's label says nothing yet."""
     return label == _WRAPPER
 
 
 def caller_label(stack: Iterable[Mapping[str, Any]], files: Mapping[int, str]) -> str | None:
-    """A module, by the user's line that calls it; None if torch's stack does not show one."""
+    """Return the label of a module, by the user's line that calls it; None if torch's stack does not show one."""
     places = ((files.get(frame.get("filename", -1), ""), frame.get("line")) for frame in stack)
     users = [(file, line) for file, line in places if file and "/torch/" not in file]
     return _placed("module", *users[-1]) if users else None

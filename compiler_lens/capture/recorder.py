@@ -65,7 +65,7 @@ class Recorder:
         return self._delegates.wrapper(mode, options, name)(gm, example_inputs, **others)
 
     def reset(self) -> None:
-        """Part of torch's protocol for backends, called by `torch.compiler.reset()`. Does not clear the recording."""
+        """Forget CUDA graph pools, not the recording: torch calls it in `torch.compiler.reset()`."""
         self._delegates.reset()
 
     # -- as a recorder
@@ -153,7 +153,7 @@ def recorded(path: Path | None = None) -> Iterator[Recorder]:
 
 
 def is_anybody_recording() -> bool:
-    """Whether a lens is open in this process."""
+    """Return whether a lens is open in this process."""
     tap = vars(structured_trace.trace_logger()).get(ANCHOR)
     return tap is not None and bool(tap.sessions)
 

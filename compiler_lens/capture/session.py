@@ -45,7 +45,7 @@ class Session:
             self.unwritten.append((where, message))
 
     def is_news(self, skip: Event) -> bool:
-        """Whether a frame's skip was not told yet: torch passes over some frames anew at every call."""
+        """Return whether a frame's skip was not said yet: torch passes over some frames anew at every call."""
         place = f"{skip.meta['file']}:{skip.meta['line']} {skip.meta['function']} {skip.meta['reason']}"
         is_news = place not in self._said
         self._said.add(place)

@@ -24,7 +24,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")
 
 
 def cache_key(compiled: Any) -> str | None:
-    """The key of a compiled graph's entry in the FX graph cache; None where it is in no cache."""
+    """Return the key of a compiled graph's entry in the FX graph cache; None where it is in no cache."""
     key = inductor.fx_cache_key(compiled)
     return key if isinstance(key, str) and _KEY.fullmatch(key) else None
 
@@ -52,7 +52,7 @@ def add(key: str, event: Event) -> None:
 
 
 def read(key: str) -> tuple[Event, ...] | None:
-    """What an earlier run kept; None if it kept nothing, or nothing that we can read."""
+    """Return what an earlier run kept; None if it kept nothing, or nothing that we can read."""
     path = _path(key)
     try:
         events, problems = parse_journal(path.read_bytes(), str(path))

@@ -9,7 +9,7 @@ import re
 import sysconfig
 import time
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 from compiler_lens.capture.torch_api import dynamo
@@ -25,12 +25,12 @@ _DEEPEST = 20  # decorators round one function
 
 
 def files_named(text: str | None) -> set[str]:
-    """The files that stacks in a text go through."""
+    """Return the files that stacks in a text go through."""
     return set(_NAMED.findall(text)) if text else set()
 
 
 def source_event(file: str) -> Event | None:
-    """A file's text as an event; None for torch's own files, the standard library's, and what has no text."""
+    """Return a file's text as an event; None for torch's own files, the standard library's, and what has no text."""
     if not is_kept(file):
         return None
     text = "".join(linecache.getlines(file))
@@ -38,7 +38,7 @@ def source_event(file: str) -> Event | None:
 
 
 def is_kept(file: str) -> bool:
-    """Whether a file may be somebody's model: not torch's, not ours, not the standard library's."""
+    """Return whether a file may be somebody's model: not torch's, not ours, not the standard library's."""
     if not file or file.startswith(("<eval_with_key>", "<frozen", dynamo.torch_folder() + os.sep, _OURS)):
         return False
     inside = file.removeprefix(sysconfig.get_path("stdlib"))
@@ -46,7 +46,7 @@ def is_kept(file: str) -> bool:
 
 
 def definition(frame: Any) -> dict[str, Any]:
-    """What the author calls a frame's function, where it stands, and its parameters; empty for a resume function."""
+    """Return what the author calls a frame's function, its place and parameters; empty for a resume function."""
     code = frame.f_code
     if resumed(code.co_name):
         return {}
@@ -54,13 +54,17 @@ def definition(frame: Any) -> dict[str, Any]:
     name = function.__qualname__ if function is not None else getattr(code, "co_qualname", code.co_name)
     code = function.__code__ if function is not None else code
     place = {"file": code.co_filename, "line": code.co_firstlineno, "name": name.replace("<locals>.", "")}
-    return {"definition": place, "parameters": _parameters(code)}
+    parameters = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    is_method = parameters[:1] in (["self"], ["cls"])
+    return {"definition": place, "parameters": parameters[1:] if is_method else parameters}
 
 
 def _module_forward(frame: Any) -> FunctionType | None:
     """For torch's wrapper around a module, and for decorators around its forward: that forward as it was written."""
     module = dynamo.wrapped_module(frame)
-    chain = _forwards(module if module is not None else _receiver(frame))
+    receiver = module if module is not None else _receiver(frame)
+    # Without running the user's code.
+    chain = decorated(inspect.getattr_static(receiver, "forward", None)) if dynamo.module_class(receiver) else []
     is_forward = module is not None or any(function.__code__ is frame.f_code for function in chain)
     return chain[-1] if chain and is_forward else None
 
@@ -74,15 +78,8 @@ def _receiver(frame: Any) -> Any:
     return rest[0] if isinstance(rest, tuple) and rest else None
 
 
-def _forwards(module: Any) -> list[FunctionType]:
-    """A module's forward and what its decorators wrap, innermost last. Looks it up without running the user's code."""
-    if not dynamo.module_class(module):
-        return []
-    return decorated(inspect.getattr_static(module, "forward", None))
-
-
 def decorated(found: Any) -> list[FunctionType]:
-    """A function and what its decorators wrap, innermost last; empty for any other object, which is asked nothing."""
+    """Return a function and what its decorators wrap, innermost last. Other objects are not asked: nothing."""
     chain: list[FunctionType] = []
     while len(chain) < _DEEPEST:
         if type(found) in _BOUND:
@@ -92,8 +89,3 @@ def decorated(found: Any) -> list[FunctionType]:
         chain.append(found)
         found = vars(found).get("__wrapped__")
     return chain
-
-
-def _parameters(code: CodeType) -> list[str]:
-    names = list(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
-    return names[1:] if names[:1] in (["self"], ["cls"]) else names

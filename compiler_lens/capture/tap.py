@@ -84,7 +84,7 @@ class Tap(TraceHandler):
             self.sessions = (*self.sessions, session)
         before = self.seconds
         for where, step in (
-            ("file names", lambda: session.take(_file_names())),
+            ("file names", lambda: session.take(Event("lens.files", time.time(), meta={"files": _file_names()}))),
             ("trace", self._listen),
             ("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None)),
             ("hooks", lambda: self.install(hooks)),
@@ -156,7 +156,7 @@ class Tap(TraceHandler):
 
     @contextlib.contextmanager
     def alone(self, session: Session) -> Iterator[None]:
-        """What this thread compiles in the block is recorded by this session and by no other."""
+        """Have what this thread compiles in the block recorded by this session and by no other."""
         before, self.local.alone = self.local.alone, session
         try:
             yield
@@ -170,13 +170,13 @@ class Tap(TraceHandler):
         return tuple(s for s in self._hearers() if s is owner or s is self.local.alone or s.everything)
 
     def enter(self, facts: Mapping[str, Any], owner: Session | None) -> FrameRecord:
-        """A frame enters the compiler."""
+        """Note that a frame enters the compiler."""
         self._stay_subscribed()
         self.here()  # the compilation around it, if any, must not take this frame for its own
         return self.attribution.enter(self._recorders(owner), facts)
 
     def leave(self, record: FrameRecord, meta: Mapping[str, Any]) -> None:
-        """A frame leaves the compiler."""
+        """Note that a frame leaves the compiler."""
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
         record.refused = {}
         now = time.time()
@@ -193,10 +193,6 @@ class Tap(TraceHandler):
         self._stay_subscribed()
 
     # -- records that must come
-
-    def expect(self, *names: str) -> None:
-        """Have the compilation under way wait for records that torch sends with what a hook has just seen."""
-        self.here().expected.update(names)
 
     def notice_missing(self, record: FrameRecord) -> None:
         """Say which of the expected records this torch never sends: none has ever come, though we were listening."""
@@ -278,7 +274,7 @@ class Tap(TraceHandler):
         return event
 
     def here(self) -> FrameRecord:
-        """The record of what happens now. Without sessions nobody keeps it, and hooks need not collect it."""
+        """Return the record of what happens now. Without sessions nobody keeps it, and hooks need not collect it."""
         return self._record(dynamo.compile_context())
 
     def _record(self, context: Any) -> FrameRecord:
@@ -308,9 +304,8 @@ class Tap(TraceHandler):
                 session.take(event)
 
 
-def _file_names() -> Event:
-    files = {str(number): name for name, number in structured_trace.interned_files().items()}
-    return Event("lens.files", time.time(), meta={"files": files})
+def _file_names() -> dict[str, str]:
+    return {str(number): name for name, number in structured_trace.interned_files().items()}
 
 
 def _words(error: Exception) -> str:

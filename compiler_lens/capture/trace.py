@@ -40,14 +40,9 @@ class TraceHandler(logging.Handler):
         value = metadata[name]
         if name == "artifact" and isinstance(value, dict):
             name = str(value.get("name"))
-        if name in WANTED or wanted_suffix(name):
+        if name in WANTED or is_bytecode(name):  # bytecode of a resume function has that one's name in its own
             self.sink(name, value, getattr(record, "payload", None))
         return True
-
-
-def wanted_suffix(name: str) -> bool:
-    """Whether it is the bytecode of a resume function: its name carries the function's, so it is in no table."""
-    return is_bytecode(name)
 
 
 class WantedOnly(list[logging.Handler]):
@@ -78,7 +73,7 @@ class WantedOnly(list[logging.Handler]):
             if timed is not None:
                 self._ours.sink(name, timed, None)
             return False
-        return name in WANTED or wanted_suffix(name)
+        return name in WANTED or is_bytecode(name)
 
     def _is_listening(self, handler: logging.Handler) -> bool:
         # A LazyTraceHandler without a folder (no TORCH_TRACE) removes itself at its first record.

@@ -21,5 +21,5 @@ INFERENCE_GRAPH = Place(
 
 
 def sends_records(aot_config: Any) -> bool:
-    """Whether AOTAutograd sends its graphs to the trace: not those of a higher-order op that it compiles apart."""
+    """Return whether AOTAutograd sends its graphs to the trace: not those of a higher-order op compiled apart."""
     return bool(aot_config.enable_log)

@@ -13,7 +13,7 @@ def cudagraph_logger() -> logging.Logger:
 
 
 def are_requested(graph_kwargs: Any) -> bool:
-    """Whether CUDA graphs are asked for; CompiledFxGraph.post_compile() switches that off in place where it skips."""
+    """Return whether CUDA graphs are asked for; CompiledFxGraph.post_compile() withdraws that in place."""
     return bool(graph_kwargs.get("cudagraphs"))
 
 

@@ -187,7 +187,7 @@ def as_written(model: Any) -> tuple[Any, bool | None]:
 
 
 def is_compiled(value: Any) -> bool:
-    """Whether torch.compile made this module or function, or compiled it in place by `Module.compile()`."""
+    """Return whether torch.compile made this module or function, or compiled it in place by `Module.compile()`."""
     import torch
 
     if isinstance(value, torch._dynamo.OptimizedModule):

@@ -79,7 +79,7 @@ def _leaf_names(sources: Iterable[Any]) -> list[str]:
 
 
 def is_backward(graph_module: Any) -> bool:
-    """Whether a graph takes gradients in: AOTAutograd names them tangents_1, tangents_2 …"""
+    """Return whether a graph takes gradients in: AOTAutograd names them tangents_1, tangents_2 …"""
     return any(node.op == "placeholder" and node.name.startswith("tangents_") for node in graph_module.graph.nodes)
 
 

@@ -10,7 +10,7 @@ import torch
 
 
 def is_profiling() -> bool:
-    """Whether a profiler of torch is active: it has one per process."""
+    """Return whether a profiler of torch is active: it has one per process."""
     return bool(torch.autograd._profiler_enabled() or torch.autograd.profiler._is_profiler_enabled)
 
 

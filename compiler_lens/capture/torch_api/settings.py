@@ -117,12 +117,12 @@ def caches_in(folder: Path) -> Iterator[None]:
 
 
 def has_setting(name: str) -> bool:
-    """Whether this torch has a setting of Dynamo."""
+    """Return whether this torch has a setting of Dynamo."""
     return hasattr(_dynamo(), name)
 
 
 def is_set(values: Mapping[str, object]) -> bool:
-    """Whether these settings of Dynamo are in force already."""
+    """Return whether these settings of Dynamo are in force already."""
     return all(_meant(name, value) == getattr(_dynamo(), name) for name, value in values.items())
 
 

@@ -26,14 +26,14 @@ def clean(device: torch.device) -> None:
 
 @contextlib.contextmanager
 def no_active_lens() -> Iterator[None]:
-    """Whatever the block compiles, no lens of the user's hears of it."""
+    """Keep what the block compiles from all lenses of the user."""
     with recorded() if is_anybody_recording() else contextlib.nullcontext():
         yield
 
 
 @contextlib.contextmanager
 def as_is() -> Iterator[None]:
-    """Nothing is compiled, nor does compiled code run: parts of the program that the user compiled run as written."""
+    """Compile nothing in the block, and run what the user compiled as it is written."""
     with torch.compiler.set_stance("force_eager"):
         yield
 

@@ -23,7 +23,7 @@ class Clock:
     seconds: float  # to spend on one phase of one row in one pass
 
     def one(self, call: Callable[[], object]) -> float:
-        """Seconds of one call."""
+        """Return the seconds of one call."""
         self._wait()
         start = time.perf_counter()
         call()
@@ -31,7 +31,7 @@ class Clock:
         return time.perf_counter() - start
 
     def warm(self, call: Callable[[], object], before: Callable[[], object]) -> float:
-        """Seconds of the first calls together."""
+        """Return the seconds of the first calls together."""
         total = 0.0
         for _ in range(WARM_UP):
             before()
@@ -39,7 +39,7 @@ class Clock:
         return total
 
     def many(self, call: Callable[[], object], before: Callable[[], object]) -> tuple[float, ...]:
-        """Seconds of each of as many calls as there is time for. `before` is run before each and not timed."""
+        """Return the seconds of as many calls as there is time for. `before` runs before each and is not timed."""
         found: list[float] = []
         with _collector_off():
             until = time.perf_counter() + self.seconds

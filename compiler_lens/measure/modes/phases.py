@@ -23,7 +23,7 @@ class Phase:
 
 
 def checked(phases: Any) -> tuple[Phase, ...]:
-    """The phases that a user gave. Raises `UsageError` for what cannot be meant."""
+    """Return the phases that a user gave. Raises `UsageError` for what cannot be meant."""
     if isinstance(phases, Phase):
         phases = (phases,)
     made = tuple(phases) if isinstance(phases, Sequence) else ()

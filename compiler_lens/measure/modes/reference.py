@@ -20,13 +20,13 @@ _CHANCE = 0.05  # two runs of a program that draws no random numbers do not diff
 
 
 def kept(result: Any) -> Results:
-    """The floating tensors of a result, as doubles in main memory: a later call may write over the others."""
+    """Return the floating tensors of a result, as doubles in main memory: a later call may write over the others."""
     tensors = [leaf for leaf in leaves(result) if isinstance(leaf, torch.Tensor)]
     return [_double(leaf) for leaf in tensors if leaf.is_floating_point() or leaf.is_complex()]
 
 
 def gradients(tensors: Iterable[torch.Tensor]) -> Results:
-    """The gradients that a backward left, in the tensors' order."""
+    """Return the gradients that a backward left, in the tensors' order."""
     return [_double(t.grad) for t in tensors if t.is_leaf and t.grad is not None]
 
 
@@ -75,7 +75,7 @@ def _wider(value: Any) -> Any:
 
 
 def deviation(results: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> Deviation | None:
-    """How far results are from a reference. None if there is nothing to compare, or it has another form."""
+    """Return how far results are from a reference. None if there is nothing to compare, or it has another form."""
     if not reference or [t.shape for t in results] != [t.shape for t in reference]:
         return None
     pairs = [(a, b) for a, b in zip(results, reference, strict=True) if b.numel()]
@@ -87,7 +87,7 @@ def deviation(results: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]
 
 
 def depends_on_chance(results: Sequence[torch.Tensor], again: Sequence[torch.Tensor]) -> bool:
-    """Whether two runs with different seeds differ by more than rounding."""
+    """Return whether two runs with different seeds differ by more than rounding."""
     found = deviation(results, again)
     return found is not None and not found.relative <= _CHANCE
 

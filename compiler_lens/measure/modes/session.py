@@ -276,7 +276,7 @@ class Session:
 
 
 def file_name(name: str) -> str:
-    """A row's name as that of a file."""
+    """Return a row's name as that of a file."""
     return re.sub(r"[^\w.-]+", "_", name).strip("._") or "row"
 
 

@@ -35,7 +35,7 @@ class Wanted:
         return mode | {name: str(value) for name, value in self.options.items()}
 
     def compile(self, function: Any, dynamic: bool | None) -> Any:
-        """The function as this row runs it."""
+        """Return the function as this row runs it."""
         if self.is_eager:
             return function
         if not self.options:

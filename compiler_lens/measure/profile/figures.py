@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from statistics import fmean, median
 from typing import Any
 
@@ -27,17 +27,24 @@ def measured(recorder: Recorder, run: Run, repeats: int | None) -> Profile:
     device, before = warm_up(recorder, run)
     rounds = repeats or rounds_in_time(run, device)
     timed = timed_calls(run, run.calls * rounds, device)
-    seconds = _by_round(timed.seconds, run.calls)
+    # Of one call, in each round over calls that differ.
+    seconds = [fmean(timed.seconds[at : at + run.calls]) for at in range(0, len(timed.seconds), run.calls)]
     traced_rounds = repeats or fewer(rounds)
     count = run.calls * traced_rounds
     recording = recorder.recording  # once more: it may have gone on compiling
     late = len(recording.compilations) - len(before.compilations)
+
+    def step() -> None:
+        run()
+        if device.type == "cpu":
+            empty_ranges()
+
     with kernels_named(recording.output_codes, recording.kernels) as named:
-        events = traced(_with_empty_ranges(run, device), count, device)
+        events = traced(step, count, device)
     trace = read_trace(events, on_cpu=device.type == "cpu")
     matched = match(trace.ranges, with_keys(recording), recording.kernels)
     _check(trace, matched, device)
-    dtypes = _dtypes_of(recording, matched)
+    dtypes = dtypes_multiplied(recording, {launch.code.compile_id for launch in matched.samples})
     middle, spread = median_and_spread([s * 1e6 for s in seconds])
     launches = launch_times(matched, count, traced_rounds)
     others = other_times((*matched.others, *trace.others), count, traced_rounds)
@@ -55,25 +62,10 @@ def measured(recorder: Recorder, run: Run, repeats: int | None) -> Profile:
         training=run.training,
         notes=(
             *wait_notes(timed, seconds),
-            *_late(late),
-            *_notes(recording, matched, dtypes, named=named),
+            *_notes(recording, matched, dtypes, late=late, named=named),
             *_cost(events, run),
         ),
     )
-
-
-def _by_round(seconds: Sequence[float], calls: int) -> list[float]:
-    """Seconds of one call in each round over calls that differ."""
-    return [fmean(seconds[start : start + calls]) for start in range(0, len(seconds), calls)]
-
-
-def _with_empty_ranges(run: Run, device: torch.device) -> Callable[[], None]:
-    def step() -> None:
-        run()
-        if device.type == "cpu":
-            empty_ranges()
-
-    return step
 
 
 def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
@@ -88,23 +80,18 @@ def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
         )
 
 
-def _dtypes_of(recording: Recording, matched: Matched) -> tuple[str, ...]:
-    """The types whose matrices the graphs that ran multiply."""
-    ran = {launch.code.compile_id for launch in matched.samples}
-    return dtypes_multiplied(recording, ran)
-
-
-def _late(compilations: int) -> Iterator[ProfileNote]:
-    if compilations:
-        yield ProfileNote(Remark.STILL_COMPILING, number=compilations)
-
-
-def _notes(recording: Recording, matched: Matched, dtypes: Iterable[str], *, named: int) -> Iterator[ProfileNote]:
+def _notes(
+    recording: Recording, matched: Matched, dtypes: Iterable[str], *, late: int, named: int
+) -> Iterator[ProfileNote]:
+    if late:
+        yield ProfileNote(Remark.STILL_COMPILING, number=late)
     yield from matched.notes
     yield from product_notes(dtypes)
     if not named and any(k.kind is KernelKind.CPP for k in recording.kernels):
         yield ProfileNote(Remark.NO_CPP_TIMES)
-    if missing := _not_seen(recording, matched):
+    ran = {launch.code for launch in matched.samples}
+    missing = sum(len(k.launches) for k in recording.kernels if k.code_id in ran) - len(matched.samples)
+    if missing:
         yield ProfileNote(Remark.NO_TIME, number=missing)
 
 
@@ -115,9 +102,3 @@ def _cost(events: Iterable[Any], run: Run) -> Iterator[ProfileNote]:
     empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
     if empty:
         yield ProfileNote(Remark.TIMING_COST, number=round(median(empty), 3))
-
-
-def _not_seen(recording: Recording, matched: Matched) -> int:
-    ran = {launch.code for launch in matched.samples}
-    there = [k for k in recording.kernels if k.code_id in ran]
-    return sum(len(k.launches) for k in there) - len(matched.samples)

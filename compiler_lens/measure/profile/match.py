@@ -92,13 +92,13 @@ class _Found:
     notes: dict[ProfileNote, None] = field(default_factory=dict)
 
     def give(self, launch: Planned, items: Sequence[_Item], trust: Trust) -> None:
-        """These items are one run of a launch."""
+        """Count these items as one run of a launch."""
         if items:
             names = tuple(ran.name for item in items for ran in item.ran)
             self.samples[launch.id].append(Sample(sum(item.microseconds for item in items), names, trust))
 
     def leave(self, items: Iterable[_Item]) -> None:
-        """These belong to no launch."""
+        """Keep what belongs to no launch."""
         for item in items:
             if item.op or not item.ran:
                 self.others.append(Op(item.op, item.microseconds))

@@ -86,7 +86,7 @@ def _op_name(kernel: str) -> str:
 
 
 def with_keys(recording: Recording) -> tuple[OutputCode, ...]:
-    """The output codes with the keys of torch's cache; where a code does not know its own, as the cache was asked."""
+    """Return the output codes with the keys of torch's cache; one without its own gets what the cache was asked for."""
     asked: dict[CompileId, list[str]] = defaultdict(list)
     for outcome in recording.caches:
         if outcome.layer is CacheLayer.FX_GRAPH and outcome.key:
@@ -117,7 +117,7 @@ class Plans:
         self._alike: dict[tuple[str, ...], Plan | None] = {}
 
     def of(self, one: Range, names: Iterable[str], note: Callable[[Remark], object]) -> Plan | None:
-        """By its key; else by its kernels, whose names these are."""
+        """Return the plan of a range: by its key, else by its kernels, whose names these are."""
         same = self._by_key.get(one.key, []) if one.key else []
         if len(same) > 1 and one.region:
             same = [plan for plan in same if str(plan.code.compile_id).partition("@")[0] == one.region] or same

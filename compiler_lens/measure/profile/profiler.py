@@ -138,7 +138,7 @@ def kernels_named(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Ite
 
 
 def empty_ranges() -> None:
-    """Ranges without content: what they take in the profile, each launch seems to take longer."""
+    """Open ranges without content: what they take in the profile, each launch seems to take longer."""
     for _ in range(_EMPTY_RANGES):
         with profiler.named_range(EMPTY):
             pass

@@ -42,7 +42,7 @@ class Run:
         step.run(step.function)
 
     def error_without_compiling(self) -> Exception | None:
-        """What the first call raises as it is written: that says more than what torch makes of it."""
+        """Return what the first call raises as it is written: that says more than what torch makes of it."""
         first = self._steps[0]
         try:
             with torch.compiler.set_stance("force_eager"):
@@ -86,11 +86,11 @@ def _device(recording: Recording, run: Run) -> torch.device:
 
 
 def rounds_in_time(run: Run, device: torch.device) -> int:
-    """How often there is time to make all calls."""
+    """Return how often there is time to make all calls."""
     once = max(min(sum(seconds_of(run, run.calls, device)) for _ in range(_ESTIMATES)), 1e-6)
     return min(max(round(_SECONDS / once), _FEWEST), _MOST_OF_A_CPU if device.type == "cpu" else _MOST)
 
 
 def fewer(rounds: int) -> int:
-    """How many of them the profiler sees: each leaves a thousand events."""
+    """Return how many of them the profiler sees: each leaves a thousand events."""
     return min(rounds, _MOST)

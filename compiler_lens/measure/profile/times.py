@@ -13,7 +13,7 @@ from compiler_lens.recording.model import LaunchTime, OtherTime, Trust
 
 
 def launch_times(matched: Matched, calls: int, rounds: int = 0) -> tuple[LaunchTime, ...]:
-    """How long each launch takes; those that took most first. The calls are so many rounds over different ones."""
+    """Return how long each launch takes, the longest first. The calls are so many rounds over different ones."""
     times = [_launch_time(launch, samples, calls, rounds or calls) for launch, samples in matched.samples.items()]
     return tuple(sorted(times, key=lambda time: -time.microseconds * time.runs))
 
@@ -33,7 +33,7 @@ def _launch_time(launch: LaunchId, samples: Sequence[Sample], calls: int, rounds
 
 
 def other_times(others: Iterable[Op], calls: int, rounds: int = 0) -> tuple[OtherTime, ...]:
-    """What belongs to no launch, by name; what took most first."""
+    """Return what belongs to no launch, by name; what took most first."""
     total: dict[str, list[float]] = defaultdict(list)
     for op in others:
         total[op.name].append(op.microseconds)
@@ -54,7 +54,7 @@ def _typical(values: Sequence[float], rounds: int) -> float:
 
 
 def median_and_spread(values: Sequence[float]) -> tuple[float, float]:
-    """The median, and how far the quartiles are apart."""
+    """Return the median, and how far the quartiles are apart."""
     if len(values) < 2:  # noqa: PLR2004
         return (values[0], 0.0) if values else (0.0, 0.0)
     first, _, third = quantiles(values, n=4, method="inclusive")

@@ -56,7 +56,7 @@ class Trace:
 
 
 def read_trace(events: Iterable[Raw], *, on_cpu: bool = False) -> Trace:
-    """The calls of compiled graphs in a trace. With `on_cpu`, ops of the CPU outside of them count as work."""
+    """Return the calls of compiled graphs in a trace. With `on_cpu`, ops of the CPU outside of them count as work."""
     complete = [event for event in events if event.get("ph") == "X"]
     device = sorted((e for e in complete if e.get("cat") in _DEVICE), key=lambda e: float(e["ts"]))
     hosts = _hosts(e for e in complete if e.get("cat") not in _DEVICE)
@@ -102,7 +102,7 @@ class _Hosts:
     by_id: dict[Any, _Host] = field(default_factory=dict)
 
     def of(self, event: Raw) -> _Host:
-        """The place that a device's event was launched from."""
+        """Return the place that a device's event was launched from."""
         arguments = event.get("args", {})
         found = self.by_correlation.get(arguments.get("correlation"))
         return found or self.by_id.get(arguments.get("External id")) or _Host()

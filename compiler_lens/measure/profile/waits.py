@@ -49,7 +49,7 @@ def timed_calls(step: Step, calls: int, device: torch.device) -> Timed:
 
 
 def wait_notes(timed: Timed, rounds: Sequence[float]) -> Iterator[ProfileNote]:
-    """What speaks against such times; `rounds`: of the same work each."""
+    """Give what speaks against such times; `rounds`: of the same work each."""
     if timed.is_held_up:
         yield ProfileNote(Remark.KEPT_WAITING, number=round(timed.share, 3))
     if timed.shares and _is_uneven(rounds):

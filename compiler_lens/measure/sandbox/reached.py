@@ -42,7 +42,7 @@ _MISSING = object()
 
 
 def reached(roots: Iterable[Any]) -> list[Any]:
-    """Every value that holds state, once; the roots themselves first."""
+    """Return every value that holds state, once; the roots themselves first."""
     seen: dict[int, Any] = {}
     todo: deque[Any] = deque(roots)
     while todo:
@@ -55,7 +55,7 @@ def reached(roots: Iterable[Any]) -> list[Any]:
 
 
 def children(value: Any) -> Iterator[Any]:
-    """The values that one value holds."""
+    """Give the values that one value holds."""
     if isinstance(value, type):
         yield from _of_class(value)
     elif isinstance(value, Mapping):
@@ -77,7 +77,7 @@ def children(value: Any) -> Iterator[Any]:
 
 
 def contents(cell: CellType) -> Iterator[Any]:
-    """What a variable of a closure holds, if it has a value yet."""
+    """Give what a variable of a closure holds, if it has a value yet."""
     with contextlib.suppress(ValueError):
         yield cell.cell_contents
 

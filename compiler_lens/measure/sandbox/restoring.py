@@ -30,7 +30,7 @@ class Kept:
 
 @contextlib.contextmanager
 def restoring_state(*roots: Any) -> Iterator[Kept]:
-    """With nothing changed when the block ends: what can be reached from the roots, torch's settings and its counts."""
+    """Put back after the block what can be reached from the roots, torch's settings and its counts."""
     with kept_settings() as settings:
         state = State(*roots, *dynamo.counts())
 
@@ -46,7 +46,7 @@ def restoring_state(*roots: Any) -> Iterator[Kept]:
 
 @contextlib.contextmanager
 def code_caches_apart() -> Iterator[None]:
-    """Without compiled code of before, and none is left: it would count for torch's limit of recompiles.
+    """Run the block without compiled code of before, and leave none: it would count for torch's limit of recompiles.
 
     Within `restoring_state`: torch forgets with its code which sizes vary, and that is put back there.
     """

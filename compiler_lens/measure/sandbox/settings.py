@@ -33,7 +33,7 @@ def kept_settings() -> Iterator[Callable[[], None]]:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Without torch's own warnings, and without what the program prints: it would come once a trial."""
+    """Silence torch's own warnings and what the program prints: it would come once a trial."""
     loggers = [logging.getLogger(name) for name in dynamo.LOGGERS]
     levels = [logger.level for logger in loggers]
     try:

@@ -124,7 +124,7 @@ CHANGES = (
 
 
 def wanted(recording: Recording, marks: Change | None) -> tuple[Change, ...]:
-    """The changes that could do something about this recording's breaks and recompiles, in the table's order."""
+    """Return the changes that could do something about this recording's breaks and recompiles, in the table's order."""
     told = _told(recording)
     found = {change.name for change in CHANGES if change.asked_by and change.asked_by in told}
     if any(len({(b.compile_id.frame, b.compile_id.epoch) for b in card.events}) > 1 for card in break_cards(recording)):
