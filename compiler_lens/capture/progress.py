@@ -111,8 +111,8 @@ class Progress:
                 self._start(now)
         else:
             self._works.pop(ident, None)
-            if self._is_shown and not self._works:
-                self._wake.set()  # erase at once: the program is about to go on printing
+            if self._thread is not None and not self._works:
+                self._wake.set()  # erase at once, also what is just being drawn: the program goes on printing
 
     def _note_fact(self, event: Event) -> None:
         if GRAPH_RECORDS.get(event.name) is GraphStage.DYNAMO:
