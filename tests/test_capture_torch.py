@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import compiler_lens  # noqa: E402
 from compiler_lens.capture import trace  # noqa: E402
-from compiler_lens.capture.torch_api import settings  # noqa: E402
+from compiler_lens.capture.torch_api import autotuning, settings  # noqa: E402
 
 MODES = ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
@@ -159,3 +160,34 @@ def test_a_module_is_called_as_its_author_calls_it(
     assert [n.module for g in lens.recording.graphs for n in g.nodes if "linear" in n.target] == paths
     if isinstance(function, torch.nn.Module):
         assert {c.module for c in lens.recording.compilations} == {type(function).__name__}
+
+
+def test_timings_of_triton_configs_name_the_fastest_and_the_end_of_the_descent() -> None:
+    def launcher(warps: int, **facts: int) -> SimpleNamespace:
+        config = SimpleNamespace(kwargs={"XBLOCK": 64}, num_warps=warps, num_stages=1)
+        return SimpleNamespace(config=config, **facts)
+
+    slow, fast = launcher(4, n_regs=32, n_spills=0, shared=8), launcher(8)
+    tuner = SimpleNamespace(inductor_meta={}, fn=lambda: None, is_backward=True, compile_id="1/0")
+    tuner.fn.__name__ = "triton_poi_fused_add_0"
+
+    timings = {_Key(slow): 0.5, _Key(fast): 0.25}
+    meta = autotuning.triton_configs(tuner, timings)
+
+    assert (meta["kernel"], meta["backward"]) == ("triton_poi_fused_add_0", True)
+    assert [(row["milliseconds"], row["chosen"], row["registers"]) for row in meta["configs"]] == [
+        (0.5, False, 32),
+        (0.25, True, None),
+    ]
+    assert meta["configs"][0]["values"] == {"XBLOCK": 64, "num_warps": 4, "num_stages": 1}
+    (row,) = autotuning.descent_config(tuner, fast)["configs"]
+    assert (row["chosen"], row["milliseconds"]) == (True, None)
+    assert autotuning.compile_id_of(tuner) == "1/0"
+    assert autotuning.triton_configs(tuner, {})["configs"] == []
+
+
+class _Key:
+    """A launcher, which torch has as a key."""
+
+    def __init__(self, launcher: SimpleNamespace) -> None:
+        vars(self).update(vars(launcher))
