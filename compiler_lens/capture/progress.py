@@ -218,16 +218,12 @@ class Progress:
         return True
 
 
-def _is_dumb(stream: TextIO) -> bool:
-    from rich.console import Console
-
-    return Console(file=stream).is_dumb_terminal
-
-
 def _terminal(stream: TextIO) -> int:
     """The descriptor of a terminal that understands cursor movements."""
+    from rich.console import Console
+
     try:
-        return stream.fileno() if stream.isatty() and not _is_dumb(stream) else _NONE
+        return stream.fileno() if stream.isatty() and not Console(file=stream).is_dumb_terminal else _NONE
     except (OSError, ValueError, AttributeError):
         return _NONE
 

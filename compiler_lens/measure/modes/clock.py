@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -47,6 +48,14 @@ class Clock:
                 before()
                 found.append(self.one(call))
         return tuple(found)
+
+    @property
+    def device_name(self) -> str:
+        """What the device is called; of a CPU, how many cores it has."""
+        if self.device.type == "cpu":
+            return f"CPU, {os.cpu_count()} cores"
+        module: Any = torch.get_device_module(self.device)
+        return str(module.get_device_name(self.device)) if hasattr(module, "get_device_name") else self.device.type
 
     def _wait(self) -> None:
         if self.device.type != "cpu":

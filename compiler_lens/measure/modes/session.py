@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 import random
 import re
 import time
@@ -111,7 +110,7 @@ class Session:
         return Comparison(
             rows=tuple(self._rows.values()),
             phases=tuple(phase.name for phase in self._work.phases),
-            device=_device_name(self._bench.clock.device),
+            device=self._bench.clock.device_name,
             torch=str(torch.__version__),
             training=self._work.training,
             reference=self._reference,
@@ -224,13 +223,14 @@ class Session:
 
     def _with(self, row: Row, attempt: _Attempt, *, is_cold: bool) -> Row:
         known = [timing.passes for timing in row.timings] or [()] * len(self._work.phases)
+        peaks = [peak for peak in (row.peak_bytes, attempt.peak) if peak is not None]
         row = replace(
             row,
             timings=tuple(
                 Timing(phase.name, (*before, times), phase.tokens)
                 for phase, before, times in zip(self._work.phases, known, attempt.times, strict=True)
             ),
-            peak_bytes=_larger(row.peak_bytes, attempt.peak),
+            peak_bytes=max(peaks, default=None),
         )
         if not is_cold:
             return replace(row, warm_seconds=attempt.compile_seconds)
@@ -285,15 +285,3 @@ def _silent() -> Iterator[None]:
     """Without what the program and autotuning print: it would come with every call."""
     with quiet(), contextlib.redirect_stderr(io.StringIO()):
         yield
-
-
-def _larger(one: int | None, other: int | None) -> int | None:
-    known = [value for value in (one, other) if value is not None]
-    return max(known, default=None)
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cpu":
-        return f"CPU, {os.cpu_count()} cores"
-    module: Any = torch.get_device_module(device)
-    return str(module.get_device_name(device)) if hasattr(module, "get_device_name") else str(device.type)

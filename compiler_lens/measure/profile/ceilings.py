@@ -7,6 +7,7 @@ import math
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -99,13 +100,10 @@ def _copy_rate(device: torch.device) -> float | None:
         with contextlib.suppress(torch.OutOfMemoryError):
             there = torch.zeros(size // 4, dtype=torch.float32, device=device)
             here = torch.empty_like(there)
-            rates += [2 * size / _best(step, device) for step in _copies(here, there)]
+            # The device's own way to copy, and a kernel.
+            steps = partial(here.copy_, there), partial(torch.add, there, 1, out=here)
+            rates += [2 * size / _best(step, device) for step in steps]
     return max(rates, default=None)
-
-
-def _copies(here: torch.Tensor, there: torch.Tensor) -> Iterator[Step]:
-    yield lambda: here.copy_(there)
-    yield lambda: torch.add(there, 1, out=here)  # a kernel, where the other is the device's own way to copy
 
 
 def _product_rate(device: torch.device, dtype: torch.dtype) -> float | None:

@@ -62,8 +62,11 @@ def measured(recorder: Recorder, run: Run, repeats: int | None) -> Profile:
         training=run.training,
         notes=(
             *wait_notes(timed, seconds),
-            *_notes(recording, matched, dtypes, late=late, named=named),
-            *_cost(events, run),
+            *([ProfileNote(Remark.STILL_COMPILING, number=late)] if late else ()),
+            *matched.notes,
+            *product_notes(dtypes),
+            *_notes(recording, matched, named=named),
+            *_costs(events, training=run.training),
         ),
     )
 
@@ -80,13 +83,8 @@ def _check(trace: Trace, matched: Matched, device: torch.device) -> None:
         )
 
 
-def _notes(
-    recording: Recording, matched: Matched, dtypes: Iterable[str], *, late: int, named: int
-) -> Iterator[ProfileNote]:
-    if late:
-        yield ProfileNote(Remark.STILL_COMPILING, number=late)
-    yield from matched.notes
-    yield from product_notes(dtypes)
+def _notes(recording: Recording, matched: Matched, *, named: int) -> Iterator[ProfileNote]:
+    """What was not seen."""
     if not named and any(k.kind is KernelKind.CPP for k in recording.kernels):
         yield ProfileNote(Remark.NO_CPP_TIMES)
     ran = {launch.code for launch in matched.samples}
@@ -95,9 +93,9 @@ def _notes(
         yield ProfileNote(Remark.NO_TIME, number=missing)
 
 
-def _cost(events: Iterable[Any], run: Run) -> Iterator[ProfileNote]:
+def _costs(events: Iterable[Any], *, training: bool) -> Iterator[ProfileNote]:
     """What measuring adds to what is measured."""
-    if run.training:
+    if training:
         yield ProfileNote(Remark.LOSS_ADDED)
     empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
     if empty:

@@ -6,10 +6,11 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.measure.profile.trace import Range
-from compiler_lens.recording.ids import CodeId, CompileId, Direction, LaunchId
+from compiler_lens.recording.ids import CodeId, CompileId, LaunchId
 from compiler_lens.recording.model import (
     CacheLayer,
     Kernel,
@@ -39,28 +40,17 @@ class Plan:
     names: Counter[str]
 
 
-def _plans(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> list[Plan]:
-    own: dict[CodeId, list[Kernel]] = defaultdict(list)
-    for kernel in kernels:
-        own[kernel.code_id].append(kernel)
-    return [_plan(code, own.get(code.id, ())) for code in codes]
-
-
 def _plan(code: OutputCode, kernels: Sequence[Kernel]) -> Plan:
     place = running_order(code.code)
     known = {kernel.name: kernel for kernel in kernels}
-    placed = [
-        (place(launch.line), _launch(kernel, index, known))
-        for kernel in kernels
-        for index, launch in enumerate(kernel.launches)
-    ]
+    placed: list[tuple[Any, Planned]] = []
+    for kernel in kernels:
+        anchors, op = _anchors(kernel, known), _op_name(kernel.name)
+        on_host = kernel.device.partition(":")[0] == "cpu"
+        for index, launch in enumerate(kernel.launches):
+            placed.append((place(launch.line), Planned(kernel.launch_id(index), anchors, op, on_host)))
     launches = tuple(launch for _, launch in sorted(placed, key=lambda pair: pair[0]))
     return Plan(code, launches, Counter(name for launch in launches for name in launch.anchors or (launch.op,)))
-
-
-def _launch(kernel: Kernel, index: int, known: Mapping[str, Kernel]) -> Planned:
-    on_host = kernel.device.partition(":")[0] == "cpu"
-    return Planned(kernel.launch_id(index), _anchors(kernel, known), _op_name(kernel.name), on_host)
 
 
 _FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
@@ -98,22 +88,21 @@ def with_keys(recording: Recording) -> tuple[OutputCode, ...]:
     for compile_id, codes in by_id.items():
         if len(asked[compile_id]) == len(codes):  # both in the order of compiling
             keys.update({code.id: key for code, key in zip(codes, asked[compile_id], strict=True)})
-    return tuple(_with_key(code, code.key or keys.get(code.id, "")) for code in recording.output_codes)
-
-
-def _with_key(code: OutputCode, key: str) -> OutputCode:
-    return code if code.key == key else replace(code, key=key)
+    found = [(code, code.key or keys.get(code.id, "")) for code in recording.output_codes]
+    return tuple(code if code.key == key else replace(code, key=key) for code, key in found)
 
 
 class Plans:
     """The plans of a recording, and which of them a range follows."""
 
     def __init__(self, codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> None:
-        plans = _plans(codes, kernels)
+        own: dict[CodeId, list[Kernel]] = defaultdict(list)
+        for kernel in kernels:
+            own[kernel.code_id].append(kernel)
+        self._all = [_plan(code, own.get(code.id, ())) for code in codes]
         self._by_key: dict[str, list[Plan]] = defaultdict(list)
-        for plan in plans:
+        for plan in self._all:
             self._by_key[plan.code.key].append(plan)
-        self._all = plans
         self._alike: dict[tuple[str, ...], Plan | None] = {}
 
     def of(self, one: Range, names: Iterable[str], note: Callable[[Remark], object]) -> Plan | None:
@@ -123,7 +112,7 @@ class Plans:
             same = [plan for plan in same if str(plan.code.compile_id).partition("@")[0] == one.region] or same
         if not same:
             return self._likely(tuple(names), note)
-        if len({_where(plan) for plan in same}) > 1:
+        if len({(str(plan.code.compile_id), plan.code.direction) for plan in same}) > 1:
             note(Remark.SAME_CODE)
         return same[-1]
 
@@ -133,10 +122,6 @@ class Plans:
         likely = self._alike[names]
         note(Remark.UNKNOWN_GRAPH if likely is None else Remark.BY_NAMES)
         return likely
-
-
-def _where(plan: Plan) -> tuple[str, Direction]:
-    return str(plan.code.compile_id), plan.code.direction
 
 
 def _most_alike(names: Counter[str], plans: Iterable[Plan]) -> Plan | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -140,12 +140,10 @@ def _walk(events: Sequence[Raw], found: _Hosts) -> None:
             found.by_id[arguments.get("External id")] = opened.host
             stack.append(opened)
         else:
-            found.by_correlation[arguments["correlation"]] = _launcher(event, stack[-1].host)
-
-
-def _launcher(event: Raw, host: _Host) -> _Host:
-    # A recorded graph of launches is one call of the driver, whatever op it is in.
-    return _Host(host.range, outer=host.outer) if "GraphLaunch" in str(event["name"]) else host
+            host = stack[-1].host
+            # A recorded graph of launches is one call of the driver, whatever op it is in.
+            is_replay = "GraphLaunch" in str(event["name"])
+            found.by_correlation[arguments["correlation"]] = _Host(host.range, outer=host.outer) if is_replay else host
 
 
 def _opened(event: Raw, around: _Open, found: _Hosts) -> _Open:
@@ -170,17 +168,8 @@ def _opened(event: Raw, around: _Open, found: _Hosts) -> _Open:
 
 def _union(spans: Iterable[tuple[float, float]]) -> float:
     """The time that at least one of these covers."""
-    return sum(end - start for start, end in _merged(sorted(spans)))
-
-
-def _merged(spans: Iterable[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    current: tuple[float, float] | None = None
-    for start, end in spans:
-        if current and start <= current[1]:
-            current = current[0], max(current[1], end)
-        else:
-            if current:
-                yield current
-            current = start, end
-    if current:
-        yield current
+    total, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total

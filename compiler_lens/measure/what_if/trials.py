@@ -15,7 +15,11 @@ from compiler_lens.measure.what_if.marks import marks
 from compiler_lens.measure.what_if.trial import Observed, observe, obstacle, warm_up
 from compiler_lens.recording.errors import UsageError
 
+_ORDER = [change.name for change in CHANGES]
 _MOST = 16  # trials: each compiles the whole program
+
+# Three ways to one thing: together they are no more than the first.
+_TWINS = ("dynamic=True", MARKS.name, "assume_static_by_default", "specialize_int", "specialize_float")
 
 _Chosen = tuple[Change, ...]
 
@@ -46,7 +50,8 @@ class _Session:
         if any(change in (SCALARS, SIZES) for change in first):
             self._follow(self._possible((SCALARS, SIZES)))
         helped = tuple(change for change in first if self._done[frozenset((change.name,))].helps)
-        self._follow(_without_twins(helped))
+        twins = [change for change in helped if change.name in _TWINS]
+        self._follow(tuple(change for change in helped if change not in twins[1:]))
         return WhatIf((baseline, *list(self._done.values())[1:]), self._not_tried(), len(self._program.calls))
 
     def _follow(self, chosen: _Chosen) -> None:
@@ -57,7 +62,7 @@ class _Session:
         known = {change.name for change in self._wanted[frozenset()]}
         for change in self._possible(self._wanted[_names(chosen)]):
             if change.name not in known and change not in chosen and change.asked_by:
-                self._follow(_in_order((*chosen, change)))
+                self._follow(tuple(sorted((*chosen, change), key=lambda one: _ORDER.index(one.name))))
 
     def _try(self, chosen: _Chosen) -> Trial:
         try:
@@ -115,17 +120,3 @@ def _trial(chosen: _Chosen, observed: Observed, before: Any) -> Trial:
 
 def _names(chosen: _Chosen) -> frozenset[str]:
     return frozenset(change.name for change in chosen)
-
-
-def _in_order(chosen: _Chosen) -> _Chosen:
-    order = [change.name for change in CHANGES]
-    return tuple(sorted(chosen, key=lambda change: order.index(change.name)))
-
-
-# Three ways to one thing: together they are no more than the first.
-_TWINS = ("dynamic=True", MARKS.name, "assume_static_by_default", "specialize_int", "specialize_float")
-
-
-def _without_twins(helped: _Chosen) -> _Chosen:
-    twins = [change for change in helped if change.name in _TWINS]
-    return tuple(change for change in helped if change not in twins[1:])
