@@ -30,7 +30,7 @@ class Profiled:
     path: str = ""  # of the recording, if it is in a file
 
     def report(self, part: str = "", *, width: int | None = None, color: bool | None = None) -> str:
-        """The call, then every kernel with what it could gain; and what to do.
+        """Return the call, then every kernel with what it could gain; and what to do.
 
         `part`: only the kernels of a line, `model.py:41`, of a module, `layers.3.attn`, or of that name. Raises
         `UsageError` where there is none.
@@ -40,7 +40,7 @@ class Profiled:
         return profile_report(self.recording, width=width, color=color, path=self.path, part=part)
 
     def to_json(self, part: str = "") -> str:
-        """The same for programs."""
+        """Return the same for programs."""
         from compiler_lens.facts.program.select import EVERYTHING, select_launches
         from compiler_lens.views.json import to_json
 
@@ -56,13 +56,13 @@ class WhatIfResult(WhatIf):
     __slots__ = ()
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
-        """The trials as a table that ends with what to do."""
+        """Return the trials as a table that ends with what to do."""
         from compiler_lens.render.console.measured import what_if_report
 
         return what_if_report(self, width=width, color=color)
 
     def to_json(self) -> str:
-        """The same for programs."""
+        """Return the same for programs."""
         return what_if_json(self)
 
     def __str__(self) -> str:
@@ -82,17 +82,17 @@ class Modes(Comparison):
         return cls(**_values(found), recordings=recordings, diffs=diffs)
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
-        """The rows as a table, the differences between their kernels, and what to use."""
+        """Return the rows as a table, the differences between their kernels, and what to use."""
         from compiler_lens.render.console.measured import modes_report
 
         return modes_report(self, width=width, color=color)
 
     def to_json(self) -> str:
-        """The same for programs, and for `from_json`."""
+        """Return the same for programs, and for `from_json`."""
         return modes_json(self)
 
     def svg(self, title: str = "") -> str:
-        """A bar chart of the times."""
+        """Return a bar chart of the times."""
         from compiler_lens.render.chart import modes_chart
 
         return modes_chart(self, title)
@@ -108,7 +108,7 @@ class Modes(Comparison):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote; without recordings, their differences as text. Raises `RecordingFileError`."""
+        """Return what `to_json` wrote; without recordings, their differences as text. Raises `RecordingFileError`."""
         return cls(**_values(comparison_of(text)))
 
     def __str__(self) -> str:
