@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin, Role
-from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.ids import CompileId, SourcePlace
 from compiler_lens.recording.model import SourceLine, Trust
 from compiler_lens.views import words
 from compiler_lens.views.document import At, Branch, Part, Tone, code, quiet, strong
@@ -131,20 +131,19 @@ _Modules = dict[str, dict[tuple[Role, str], _Work]]  # by modules, then by what 
 
 def branches(lineages: Iterable[Lineage]) -> tuple[Branch, ...]:
     """Return from line to module to torch op to ATen op to node what launches do; for layers that are alike once."""
-    places: dict[tuple[str, int], SourceLine] = {}
-    found: dict[tuple[str, int], _Modules] = {}
+    lines: dict[SourcePlace, SourceLine] = {}
+    found: dict[SourcePlace, _Modules] = {}
     for lineage in lineages:
         for node in lineage.nodes:
             for origin in node.origins:
                 at = origin.line or SourceLine("", 0)
-                key = (at.file, at.line)
-                places.setdefault(key, at)
-                modules = found.setdefault(key, {}).setdefault(_NUMBER.sub("*", origin.module), {})
+                lines.setdefault(at.place, at)
+                modules = found.setdefault(at.place, {}).setdefault(_NUMBER.sub("*", origin.module), {})
                 work = modules.setdefault((node.role, words.op_name(origin.target)), _Work())
                 work.origins[origin.number] = origin
                 if node.node is not None:
                     work.nodes[words.op_name(node.node.original_aten or node.node.target)][node.name] = None
-    return tuple(_line_branch(places[key], modules) for key, modules in found.items())
+    return tuple(_line_branch(lines[place], modules) for place, modules in found.items())
 
 
 def _line_branch(at: SourceLine, modules: _Modules) -> Branch:

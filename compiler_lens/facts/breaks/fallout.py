@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from compiler_lens.facts.program.coverage import resumed_line
+from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import BreakOutcome, Compilation, CompileId, GraphBreak, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery
 from compiler_lens.recording.resume_names import plain_function
@@ -195,26 +196,27 @@ def _derived(groups: Mapping[Key, Sequence[GraphBreak]], known: Sources) -> Mapp
     """Groups that only ask for a row number, in a loop over those that another group's line brought out."""
     made: dict[tuple[str, Definition], dict[int, Key]] = defaultdict(dict)
     for key, events in groups.items():
-        for file, line in _lines_of(events) if _type(events[0]).startswith(_OF_ROWS) else ():
-            if around := known.function_at(file, line):
-                made[file, around].setdefault(line, key)
+        for at in _places_of(events) if _type(events[0]).startswith(_OF_ROWS) else ():
+            if around := known.function_at(at.file, at.line):
+                made[at.file, around].setdefault(at.line, key)
     found: dict[Key, Key] = {}
     for key, events in groups.items() if made else ():
         if not _type(events[0]).startswith(_ON_A_VALUE):
             continue
-        asking = _lines_of(events)
-        file, line = asking[0] if asking else ("", 0)
-        around = known.function_at(file, line)
-        for start, root in made.get((file, around), {}).items() if around else ():
-            if around and set(asking) <= {(file, n) for n in known.lines_on_rows(file, around, start)}:
+        asking = _places_of(events)
+        first = asking[0] if asking else SourcePlace("", 0)
+        around = known.function_at(first.file, first.line)
+        for start, root in made.get((first.file, around), {}).items() if around else ():
+            rows = known.lines_on_rows(first.file, around, start) if around else ()
+            if all(at.file == first.file and at.line in rows for at in asking):
                 found[key] = root
     return found
 
 
-def _lines_of(events: Iterable[GraphBreak]) -> list[tuple[str, int]]:
+def _places_of(events: Iterable[GraphBreak]) -> list[SourcePlace]:
     """Where breaks happened, be it in a library."""
     inner = (next((at for at in reversed(e.user_stack) if not is_machinery(at.file)), None) for e in events)
-    return [(at.file, at.line) for at in dict.fromkeys(inner) if at]
+    return [at.place for at in dict.fromkeys(inner) if at]
 
 
 def _type(event: GraphBreak) -> str:
