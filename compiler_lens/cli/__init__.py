@@ -62,7 +62,7 @@ def _told(error: Exception, args: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import diff, graph, modes, profile, redact, report, run, show, source, what_if
+    from compiler_lens.cli import diff, graph, modes, profile, redact, report, run, schema, show, source, what_if
 
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     commands: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
         metavar="COMMAND", required=True, parser_class=MixedParser
     )
-    for command in (run, show, report, source, graph, diff, redact, what_if, profile, modes):
+    for command in (run, show, report, source, graph, diff, redact, what_if, profile, modes, schema):
         command.add_parser(commands)
     for added in commands.choices.values():
         added.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)

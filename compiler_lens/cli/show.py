@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from compiler_lens.cli.output import add_look, check_width, printed
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.views.registry import REPORT, VIEWS, Asks, view_named
+from compiler_lens.views.registry import REPORT, VIEWS, Asks, checked_view, view_named
 
 if TYPE_CHECKING:
     from compiler_lens.facts.program.select import Selection
@@ -100,15 +100,7 @@ def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
 
 def _check(args: argparse.Namespace) -> None:
     """Say at once what is wrong with the command; reading a large recording takes a moment."""
-    view = view_named(args.view)
-    if args.view != REPORT and view is None:
-        from compiler_lens.facts.program.select import nearest
-
-        names = [view.name for view in VIEWS]
-        meant = nearest(args.view, names)
-        hint = f" Did you mean {meant}?" if meant else ""
-        raise UsageError(f"no view {args.view!r}.{hint} There are {', '.join(names)}")
-    asks = view.asks if view else Asks.NOTHING
+    asks = Asks.NOTHING if args.view == REPORT else checked_view(args.view).asks
     if asks is Asks.KERNEL and len(args.what) != 1:
         raise UsageError("which kernel? compiler-lens show REC kernel NAME, and `kernels` lists the names")
     if len(args.what) > asks.most:
@@ -131,9 +123,9 @@ def _text(args: argparse.Namespace) -> str:
         recording, name = redacted(recording, Ownership.of(tuple(args.user_path or ())).owns), "REC"
     selection = _selection(recording, args)
     if args.json:
-        from compiler_lens.views.json import to_json
+        from compiler_lens.render.json import view_json
 
-        return to_json(recording, args.view, selection) + "\n"
+        return view_json(recording, args.view, selection) + "\n"
     from compiler_lens.render.console import report, view
     from compiler_lens.render.console.open_page import page_for
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from math import isfinite
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from compiler_lens.recording.errors import PayloadError
@@ -31,37 +31,57 @@ _UNIONS = (Union, UnionType)
 # -- writing
 
 
-def plain(value: Any) -> Any:
-    """Return *value* as what JSON has, every field of every dataclass in it. What is none of the above is its `str`."""
-    return _plain(value, _all_fields)
+@dataclass(frozen=True, slots=True)
+class Instead:
+    """What is written instead of the values of a type."""
+
+    kind: Any  # the type that is written, which a schema describes
+    make: Callable[[Any], Any]
+
+
+Substitutes = Mapping[Any, Instead]  # by type
+
+
+def plain(value: Any, substitutes: Substitutes = MappingProxyType({})) -> Any:
+    """Return *value* as what JSON has, every field of every dataclass in it. What is none of the above is its `str`.
+
+    Args:
+        value: what to write.
+        substitutes: what to write instead of the values of some dataclasses.
+    """
+    return _plain(value, _all_fields, substitutes)
 
 
 def packed(value: Any) -> Any:
     """Return *value* as `plain` does, without the fields that have their default: what `unpacked` reads back."""
-    return _plain(value, _telling_fields)
+    return _plain(value, _telling_fields, {})
 
 
-def _plain(value: Any, chosen: Callable[[Any], Mapping[str, Any]]) -> Any:  # noqa: PLR0911 -- one for each kind
+def _plain(  # noqa: C901, PLR0911 -- one for each kind
+    value: Any, chosen: Callable[[Any], Mapping[str, Any]], substitutes: Substitutes
+) -> Any:
     kind = type(value)
     if kind is str or value is None or kind is int or kind is bool:
         return value
     if kind is float:
         return value if isfinite(value) else None
     if kind is tuple or kind is list:
-        return [_plain(item, chosen) for item in value]
+        return [_plain(item, chosen, substitutes) for item in value]
     if isinstance(value, Enum):
         return value.value
     if hasattr(kind, "__dataclass_fields__"):
+        if kind in substitutes:
+            return _plain(substitutes[kind].make(value), chosen, substitutes)
         if hasattr(kind, "parse"):
             return str(value)
-        return {name: _plain(item, chosen) for name, item in chosen(value).items()}
+        return {name: _plain(item, chosen, substitutes) for name, item in chosen(value).items()}
     if isinstance(value, Mapping):
-        return {str(_plain(key, chosen)): _plain(item, chosen) for key, item in value.items()}
+        return {str(_plain(key, chosen, substitutes)): _plain(item, chosen, substitutes) for key, item in value.items()}
     if isinstance(value, AbstractSet):
-        return sorted((_plain(item, chosen) for item in value), key=repr)
+        return sorted((_plain(item, chosen, substitutes) for item in value), key=repr)
     if isinstance(value, (str, int)):  # of a class of its own
         return value
-    return [_plain(item, chosen) for item in value] if isinstance(value, Sequence) else str(value)
+    return [_plain(item, chosen, substitutes) for item in value] if isinstance(value, Sequence) else str(value)
 
 
 def _all_fields(value: Any) -> Mapping[str, Any]:
@@ -250,68 +270,73 @@ def _hints(kind: type) -> Mapping[str, Any]:
 # -- describing
 
 
-def schema_of(kind: Any) -> Schema:
+def schema_of(kind: Any, substitutes: Substitutes = MappingProxyType({})) -> Schema:
     """Return the JSON Schema (draft 2020-12) of what `plain` writes of values of type *kind*.
 
     Dataclasses and enums stand under `$defs` by their name, described by the first paragraph of their docstring;
     `Annotated[T, "…"]` describes a field. Raises `ValueError` where two types share a name.
     """
-    definitions: dict[str, tuple[Any, Schema]] = {}
-    root = _schema(kind, definitions)
-    return {"$schema": DIALECT, **root, "$defs": {name: schema for name, (_, schema) in sorted(definitions.items())}}
+    made = _Definitions(substitutes)
+    root = made.schema(kind)
+    definitions = {name: schema for name, (_, schema) in sorted(made.known.items())}
+    return {"$schema": DIALECT, **root, "$defs": definitions}
 
 
 _SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
-def _schema(hint: Any, definitions: dict[str, tuple[Any, Schema]]) -> Schema:  # noqa: PLR0911 -- one for each kind
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin is Annotated:
-        words = [word for word in arguments[1:] if isinstance(word, str)]
-        return {**_schema(arguments[0], definitions), **({"description": " ".join(words)} if words else {})}
-    if hint is Any or hint is object:
-        return {}
-    if hint is None or hint in _SCALARS:
-        return {"type": _SCALARS[hint or NoneType]}
-    if origin is Literal:
-        return {"enum": list(arguments)}
-    if origin in _UNIONS:
-        return _any_of([_schema(argument, definitions) for argument in arguments])
-    if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Enum)):
-        return _named(hint, definitions)
-    if not isinstance(origin, type):
-        raise TypeError(f"no schema for {hint!r}")
-    if issubclass(origin, Mapping):
-        return {"type": "object", "additionalProperties": _schema(arguments[1], definitions)}
-    if origin is tuple and Ellipsis not in arguments:
-        items = [_schema(argument, definitions) for argument in arguments]
-        return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-    return {"type": "array", "items": _schema(arguments[0], definitions)}
+@dataclass(frozen=True, slots=True)
+class _Definitions:
+    substitutes: Substitutes
+    known: dict[str, tuple[Any, Schema]] = field(default_factory=dict)
+
+    def schema(self, hint: Any) -> Schema:  # noqa: PLR0911 -- one for each kind of hint
+        origin, arguments = get_origin(hint), get_args(hint)
+        if origin is Annotated:
+            words = [word for word in arguments[1:] if isinstance(word, str)]
+            return {**self.schema(arguments[0]), **({"description": " ".join(words)} if words else {})}
+        if hint is Any or hint is object:
+            return {}
+        if hint is None or hint in _SCALARS:
+            return {"type": _SCALARS[hint or NoneType]}
+        if origin is Literal:
+            return {"enum": list(arguments)}
+        if origin in _UNIONS:
+            return _any_of([self.schema(argument) for argument in arguments])
+        if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Enum)):
+            return self._named(hint)
+        if not isinstance(origin, type):
+            raise TypeError(f"no schema for {hint!r}")
+        if issubclass(origin, Mapping):
+            return {"type": "object", "additionalProperties": self.schema(arguments[1])}
+        if origin is tuple and Ellipsis not in arguments:
+            items = [self.schema(argument) for argument in arguments]
+            return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
+        return {"type": "array", "items": self.schema(arguments[0])}
+
+    def _named(self, hint: Any) -> Schema:
+        kind = self.substitutes[hint].kind if hint in self.substitutes else hint
+        name = kind.__name__
+        known = self.known.get(name)
+        if known is None:
+            self.known[name] = (kind, {})  # first of all: a type may hold others of its own
+            self.known[name] = (kind, self._definition(kind))
+        elif known[0] is not kind:
+            raise ValueError(f"two types are called {name}: {known[0].__module__} and {kind.__module__}")
+        return {"$ref": f"#/$defs/{name}"}
+
+    def _definition(self, kind: Any) -> Schema:
+        words = {"description": " ".join((kind.__doc__ or "").partition("\n\n")[0].split())}
+        if issubclass(kind, Enum):
+            return {**words, "enum": [member.value for member in kind]}
+        if hasattr(kind, "parse"):
+            return {**words, "type": "string"}
+        hints = _hints(kind)
+        properties = {each.name: self.schema(hints[each.name]) for each in fields(kind)}
+        return {**words, "type": "object", "properties": properties, "required": list(properties)}
 
 
 def _any_of(members: Sequence[Schema]) -> Schema:
     if all(set(member) == {"type"} for member in members):
         return {"type": [member["type"] for member in members]}
     return {"anyOf": list(members)}
-
-
-def _named(kind: type, definitions: dict[str, tuple[Any, Schema]]) -> Schema:
-    name = kind.__name__
-    known = definitions.get(name)
-    if known is None:
-        definitions[name] = (kind, {})  # first of all: a type may hold others of its own
-        definitions[name] = (kind, _definition(kind, definitions))
-    elif known[0] is not kind:
-        raise ValueError(f"two types are called {name}: {known[0].__module__} and {kind.__module__}")
-    return {"$ref": f"#/$defs/{name}"}
-
-
-def _definition(kind: Any, definitions: dict[str, tuple[Any, Schema]]) -> Schema:
-    words = {"description": " ".join((kind.__doc__ or "").partition("\n\n")[0].split())}
-    if issubclass(kind, Enum):
-        return {**words, "enum": [member.value for member in kind]}
-    if hasattr(kind, "parse"):
-        return {**words, "type": "string"}
-    hints = _hints(kind)
-    properties = {each.name: _schema(hints[each.name], definitions) for each in fields(kind)}
-    return {**words, "type": "object", "properties": properties, "required": list(properties)}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
+
+from compiler_lens.recording.model import Recording
 
 # Files that nobody who uses torch.compile wrote: installed packages, the standard library, a source checkout of torch,
 # code that torch generated, code without a file. `<stdin>` and `<ipython-input-3-…>` are the user's.
@@ -31,3 +34,19 @@ def is_machinery(file: str) -> bool:
 def slashed(path: str) -> str:
     """Return a path with slashes, without one at its end."""
     return path.replace("\\", "/").rstrip("/")
+
+
+def program_root(recording: Recording) -> str:
+    """Return the folder of the program that was recorded, with a slash at its end; empty where it is not known.
+
+    That is the folder of its script; without one, what the user's own files have in common.
+    """
+    files = sorted({slashed(one.file) for one in recording.compilations if is_own(one.file) and one.file[:1] == "/"})
+    script = slashed(recording.environment.argv[0]) if recording.environment.argv else ""
+    if script.startswith("/"):
+        return script.rpartition("/")[0] + "/"
+    if script:
+        found = next((file for file in files if file.endswith(f"/{script}")), "")
+        if found:
+            return found.removesuffix(script)
+    return posixpath.commonpath([posixpath.dirname(file) for file in files]).rstrip("/") + "/" if files else ""

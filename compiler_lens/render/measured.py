@@ -42,9 +42,9 @@ class Profiled:
     def to_json(self, part: str = "") -> str:
         """Return the same for programs."""
         from compiler_lens.facts.program.select import EVERYTHING, select_launches
-        from compiler_lens.views.json import to_json
+        from compiler_lens.render.json import view_json
 
-        return to_json(self.recording, "profile", select_launches(self.recording, part) if part else EVERYTHING)
+        return view_json(self.recording, "profile", select_launches(self.recording, part) if part else EVERYTHING)
 
     def __str__(self) -> str:
         return self.report().rstrip("\n")

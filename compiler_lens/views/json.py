@@ -32,22 +32,15 @@ from compiler_lens.views.caches import cache_counts
 from compiler_lens.views.frames import coverage_data
 from compiler_lens.views.profile_data import profile_data
 from compiler_lens.views.recompiles import report_facts
-from compiler_lens.views.registry import view_named
+from compiler_lens.views.registry import FORMAT
 from compiler_lens.views.times import phase_seconds
-
-# 1: the first.
-FORMAT = 1
 
 Data = dict[str, Any]
 
 
 def to_json(recording: Recording, view: str = "report", selection: Selection = EVERYTHING) -> str:
     """One view of a recording as a JSON document, in ASCII."""
-    found = view_named(view)
-    if view in _VIEWS or found is None:  # not a Document yet
-        data = {"format": FORMAT, "view": view} | _VIEWS[view](recording, selection)
-    else:
-        data = {"format": FORMAT, "view": view} | plain(found.document(recording, selection).data)
+    data = {"format": FORMAT, "view": view} | _VIEWS[view](recording, selection)
     return json.dumps(plain(data), indent=1, allow_nan=False)
 
 

@@ -7,11 +7,13 @@ the module `compiler_lens.views.NAME`, and the type of its facts for programs is
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.facts.program.select import EVERYTHING, Selection, nearest
+from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
 from compiler_lens.views.document import Document
 
@@ -52,6 +54,13 @@ class View:
         return made
 
     @property
+    def is_document(self) -> bool:
+        """Whether it is made by a module of its own."""
+        return importlib.util.find_spec(f"compiler_lens.views.{self.name}") is not None and hasattr(
+            self._module(), "Data"
+        )
+
+    @property
     def data(self) -> type:
         """The type of the view's facts for programs."""
         return self._module().Data  # type: ignore[no-any-return]
@@ -61,6 +70,9 @@ class View:
 
 
 REPORT = "report"
+
+# Of the JSON documents. 1: the first. 2: one shape for every place; "direction" for "part"; a rule for every finding.
+FORMAT = 2
 
 # In the order of the help and of the page's menu.
 VIEWS: tuple[View, ...] = (
@@ -112,3 +124,14 @@ VIEWS: tuple[View, ...] = (
 def view_named(name: str) -> View | None:
     """Return the view of a name, None if there is none."""
     return next((view for view in VIEWS if view.name == name), None)
+
+
+def checked_view(name: str) -> View:
+    """Return the view of a name. Raises `UsageError`, with what there is instead, if there is none."""
+    found = view_named(name)
+    if found is None:
+        names = [view.name for view in VIEWS]
+        meant = nearest(name, names)
+        hint = f" Did you mean {meant}?" if meant else ""
+        raise UsageError(f"no view {name!r}.{hint} There are {', '.join(names)}")
+    return found

@@ -27,8 +27,8 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.json import view_json
 from compiler_lens.render.page.context import PageContext
-from compiler_lens.views.json import to_json
 from compiler_lens.views.page.kernels import kernel_details
 
 HIT, MISS, BYPASS = CacheResult.HIT, CacheResult.MISS, CacheResult.BYPASS
@@ -115,12 +115,12 @@ def test_a_kernel_has_as_many_ops_wherever_they_are_counted(name):
     told_of = {
         "report": {k.name: group.op_count for group in matter.summary.kernels for k in group.kernels},
         "kernels": {k.name: row.group.op_count for row in kernel_rows(lineages, costs) for k in row.group.kernels},
-        "JSON": {row["name"]: row["ops"] for row in json.loads(to_json(told, "kernels"))["kernels"]},
+        "JSON": {row["name"]: row["ops"] for row in json.loads(view_json(told, "kernels"))["kernels"]},
         "kernel": {k.name: _ops(view(told, "kernel", page, Selection(kernel=k.name))) for k in told.kernels},
         "page": {one["name"]: _ops(one["computes"]) for one in kernel_details(matter)},
     }
     if told.profiles:
-        rows = json.loads(to_json(told, "profile"))["profile"]["kernels"]
+        rows = json.loads(view_json(told, "profile"))["profile"]["kernels"]
         told_of["profile"] = {name: row["ops"] for row in rows for name in row["names"]}
     counts = told_of["report"]
     assert told_of == dict.fromkeys(told_of, counts)

@@ -28,10 +28,10 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.json import view_json
 from compiler_lens.views import fusion_words
 from compiler_lens.views.console import kernels
 from compiler_lens.views.console.fusion import neighbour_lines
-from compiler_lens.views.json import to_json
 from compiler_lens.views.text import times
 
 ID = CompileId(0, 0)
@@ -145,7 +145,7 @@ def test_without_the_hooks_word_it_says_so():
 
 
 def test_json_has_every_pair():
-    (code,) = json.loads(to_json(layered(), "fusion"))["codes"]
+    (code,) = json.loads(view_json(layered(), "fusion"))["codes"]
     assert [(cause["reason"], cause["library"], cause["bytes"], len(cause["pairs"])) for cause in code["causes"]] == [
         ("too many ops", None, 36 << 20, 12),
         ("library", "matrix product", 12 << 20, 12),
@@ -190,7 +190,7 @@ def test_bytes_of_sizes_that_vary_are_said_to_be_of_one_call(size):
     recording = replace(recording, graphs=(graph,))
     text = view(recording, "fusion", page_for(recording, width=120), EVERYTHING)
     assert ("sizes vary here: bytes are those of the call that it was compiled in" in text) is (size == "s0")
-    assert json.loads(to_json(recording, "fusion"))["codes"][0]["symbolic"] is (size == "s0")
+    assert json.loads(view_json(recording, "fusion"))["codes"][0]["symbolic"] is (size == "s0")
 
 
 def test_a_kernel_of_many_compilations_is_looked_up_among_the_pairs_once(monkeypatch):

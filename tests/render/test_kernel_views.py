@@ -30,9 +30,9 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.json import view_json
 from compiler_lens.views import words
 from compiler_lens.views.console.lineage import folded_modules
-from compiler_lens.views.json import to_json
 from compiler_lens.views.text import microseconds
 
 DATA = Path(__file__).parent.parent / "gpu/data"
@@ -51,7 +51,7 @@ def shown(recording: Recording, name: str, *, width: int = 100, **selection: str
 
 
 def data(recording: Recording, name: str, **selection: str) -> dict:
-    return json.loads(to_json(recording, name, Selection(**selection)))
+    return json.loads(view_json(recording, name, Selection(**selection)))
 
 
 def layers(count: int = 12, name: str = "/home/user/app/net.py", code: str = "return self.proj(x)") -> Recording:

@@ -18,9 +18,9 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, OtherTime, ProfileNote, Recording, Remark
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.json import view_json
 from compiler_lens.views.console.profile import profile_report
 from compiler_lens.views.console.profile_table import kernel_label
-from compiler_lens.views.json import to_json
 from compiler_lens.views.profile_words import note_words
 
 GPU = Path(__file__).parent.parent / "gpu" / "data"
@@ -117,9 +117,9 @@ def test_times_that_are_not_usable_show_no_gains_and_no_advice(change: dict[str,
         assert reason in told
         assert [word for word in ("could gain", "bound by", "reduce-overhead") if word in told] == []
         assert all(len(line) <= width for line in shown if "compiler-lens show" not in line)
-    data = json.loads(to_json(broken, "profile"))["profile"]
+    data = json.loads(view_json(broken, "profile"))["profile"]
     assert (data["is_usable"], data["advice"]) == (False, ["measure_again"])
-    assert json.loads(to_json(found, "profile"))["profile"]["doubts"] == []
+    assert json.loads(view_json(found, "profile"))["profile"]["doubts"] == []
 
 
 def test_a_ceiling_that_was_measured_too_low_is_said() -> None:
@@ -134,7 +134,7 @@ def test_a_ceiling_that_was_measured_too_low_is_said() -> None:
 
 def test_json_has_every_launch() -> None:
     found = recording("gpt-reduce-overhead")
-    data = json.loads(to_json(found, "profile"))["profile"]
+    data = json.loads(view_json(found, "profile"))["profile"]
     rows = [row for kernel in data["kernels"] for row in kernel["launches"]]
     assert len(rows) == len(found.profiles[-1].launches)
     assert all(row["device_kernels"] == [row["kernel"]] for row in rows if row["kernel"].startswith("triton_"))
@@ -148,13 +148,13 @@ def test_json_has_every_launch() -> None:
 def test_a_selection_is_of_kernels() -> None:
     found = recording("gpt-default")
     nothing = Selection(ids=frozenset({CompileId(9, 9)}))
-    assert not json.loads(to_json(found, "profile", nothing))["profile"]["kernels"]
-    assert json.loads(to_json(found, "profile", EVERYTHING))["profile"]["kernels"]
+    assert not json.loads(view_json(found, "profile", nothing))["profile"]["kernels"]
+    assert json.loads(view_json(found, "profile", EVERYTHING))["profile"]["kernels"]
 
 
 def row_names(found: Recording, place: str) -> dict[str, int]:
     """The kernels of a part of a profile, with how many of their launches are in it."""
-    data = json.loads(to_json(found, "profile", Selection(place=place)))["profile"]
+    data = json.loads(view_json(found, "profile", Selection(place=place)))["profile"]
     return {row["names"][0]: len(row["launches"]) for row in data["kernels"]}
 
 
@@ -216,7 +216,7 @@ def test_a_kernel_gains_nothing_from_times_that_are_not_usable() -> None:
         ):
             shown = view(view_of, name, page, part)
             assert ("times of this profile are not usable" in shown) is not whole
-            assert name == "line" or json.loads(to_json(view_of, name, part))["times_are_usable"] is whole
+            assert name == "line" or json.loads(view_json(view_of, name, part))["times_are_usable"] is whole
     told = view(broken, "kernel", page, Selection(kernel="gelu_view_8"))
     assert re.search(r"\n  takes [\d.]+ µs a call, in 1 run\n", told)
 
@@ -224,7 +224,7 @@ def test_a_kernel_gains_nothing_from_times_that_are_not_usable() -> None:
 def test_without_a_profile_it_says_how_to_make_one() -> None:
     found = replace(recording("gpt-default"), profiles=())
     assert "compiler-lens profile FILE:FACTORY" in "\n".join(lines(found))
-    assert json.loads(to_json(found, "profile"))["profile"] is None
+    assert json.loads(view_json(found, "profile"))["profile"] is None
 
 
 def test_every_remark_has_words_in_the_table_and_in_json() -> None:
@@ -232,7 +232,7 @@ def test_every_remark_has_words_in_the_table_and_in_json() -> None:
     told = tuple(ProfileNote(remark, "some_name", 2, 3) for remark in Remark)
     profile = replace(found.profiles[-1], notes=told)
     shown = " ".join(" ".join(lines(replace(found, profiles=(profile,)), 200)).split())
-    data = json.loads(to_json(replace(found, profiles=(profile,)), "profile"))["profile"]["notes"]
+    data = json.loads(view_json(replace(found, profiles=(profile,)), "profile"))["profile"]["notes"]
     assert [note["remark"] for note in data] == [remark.value for remark in Remark]
     assert all(note["words"] in shown and "{" not in note["words"] for note in data)
     assert "some_name ran 2 times in a call of its graph, whose code has 3 launches" in shown

@@ -11,7 +11,7 @@ from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.model import Graph, GraphStage, Node, Outcome, Recording, SourceFile, SourceLine
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.views.json import to_json
+from compiler_lens.render.json import view_json
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")
 BODY = [
@@ -195,7 +195,7 @@ def test_any_line_fits_the_page_and_is_harmless(line, color, width):
         for one in text.splitlines():
             assert one.isprintable()
             assert len(one) <= width or "compiler-lens show" in one
-    to_json(made, "source")
+    view_json(made, "source")
 
 
 def test_colours_change_nothing_but_colours():
@@ -217,14 +217,14 @@ def test_ids_stand_at_the_right_edge_whatever_the_width_of_characters():
 def test_json_has_the_same_lines_with_their_facts():
     import json
 
-    data = json.loads(to_json(recording(), "source"))
+    data = json.loads(view_json(recording(), "source"))
     (file,) = data["files"]
     assert (file["file"], file["own"], file["has_text"], file["breaks"]) == (samples.MODEL, True, True, 1)
     lines = {one["line"]: one for one in file["lines"]}
     assert lines[13]["graphs"] == ["0/0"]
     assert lines[13]["code"] == "        x = x + 1"
     assert (lines[14]["cards"], lines[47]["uncompiled"]) == ([1], "eager")
-    asked = json.loads(to_json(recording(), "source", Selection(file="model.py:14")))
+    asked = json.loads(view_json(recording(), "source", Selection(file="model.py:14")))
     assert (asked["line"], len(asked["files"])) == (14, 1)
 
 

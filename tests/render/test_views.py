@@ -25,8 +25,8 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
-from compiler_lens.views.json import FORMAT, to_json
-from compiler_lens.views.registry import VIEWS
+from compiler_lens.render.json import view_json
+from compiler_lens.views.registry import FORMAT, VIEWS
 from compiler_lens.views.text import one_line
 
 WHOLE = [one.name for one in VIEWS if one.name != "kernel"]
@@ -263,7 +263,7 @@ def test_the_time_that_a_cache_saved_is_an_estimate_for_each_hit_and_never_a_sum
     assert "est. saved" in text.splitlines()[1]
     assert re.search(r"AOTAutograd +hit +k +3\.50? s\n", text)
     assert "these times do not add up" in " ".join(text.split())
-    assert "6.5" not in text + to_json(Recording(caches=hits), "caches")
+    assert "6.5" not in text + view_json(Recording(caches=hits), "caches")
     without = replace(samples.empty(), caches=(replace(hits[0], seconds_saved=None),))
     assert "add up" not in " ".join(shown(without, "caches").split())
 
@@ -279,23 +279,23 @@ def test_a_compile_id_narrows_every_view():
 @pytest.mark.parametrize("make", [samples.clean, samples.broken, samples.empty, samples.hostile])
 @pytest.mark.parametrize("selection", [EVERYTHING, FIRST])
 def test_every_view_is_json_that_names_its_format(name, make, selection):
-    text = to_json(make(), name, selection)
+    text = view_json(make(), name, selection)
     document = json.loads(text)
     assert (document["format"], document["view"]) == (FORMAT, name)
     assert text.isascii()
 
 
 def test_json_keeps_every_raw_break():
-    document = json.loads(to_json(samples.many(100), "breaks"))
+    document = json.loads(view_json(samples.many(100), "breaks"))
     assert document["count"] == sum(len(card["events"]) for card in document["cards"]) == 100
 
 
 def test_json_has_the_facts_that_the_screen_folds():
-    kernel = json.loads(to_json(samples.clean(), "kernel", Selection(kernel="cpp_fused_add_mul_1")))["kernels"][0]
+    kernel = json.loads(view_json(samples.clean(), "kernel", Selection(kernel="cpp_fused_add_mul_1")))["kernels"][0]
     assert kernel["kind"] == KernelKind.CPP.value
     assert kernel["compile_id"] == "0/0"
     assert kernel["launches"][0]["arguments"] == ["arg0_1", "buf0"]
-    report = json.loads(to_json(samples.broken()))
+    report = json.loads(view_json(samples.broken()))
     assert report["coverage"]["counts"] == {"compiled": 4, "skipped": 1, "recompile_limit": 1, "failed": 1, "empty": 1}
     assert [finding["kind"] for finding in report["findings"]][:2] == ["FrameFailed", "BreakCard"]
 

@@ -1,0 +1,89 @@
+"""A view's facts as JSON, and the JSON Schema that says what stands there: a public interface.
+
+Each document is an object with "format", "view" and the fields of the view's `Data`. An enum is its value, a compile id
+its text, a place in a file a `Place`; a number that JSON cannot write is null.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from compiler_lens.facts.program.coverage import FunctionName
+from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.recording.codec import DIALECT, Instead, Schema, Substitutes, plain, schema_of
+from compiler_lens.recording.ids import SourcePlace
+from compiler_lens.recording.model import Recording, SourceLine
+from compiler_lens.recording.own_files import program_root
+from compiler_lens.views.registry import FORMAT, REPORT, checked_view
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A place in a file of Python. Lines count from 1, columns from 0 in characters; null where torch did not say."""
+
+    file: str  # below the program's folder relative to it
+    line: int
+    end_line: int | None
+    column: int | None
+    end_column: int | None
+    function: str
+    code: str  # the text of the line; empty where it is not known
+
+
+def view_json(recording: Recording, name: str = REPORT, selection: Selection = EVERYTHING) -> str:
+    """Return one view of a recording as a document."""
+    from compiler_lens.views.json import _VIEWS, to_json
+
+    if name in _VIEWS:  # not a Document yet
+        return to_json(recording, name, selection)
+    return document_json(name, checked_view(name).document(recording, selection).data, recording)
+
+
+def document_json(view: str, data: Any, recording: Recording | None = None) -> str:
+    """Return a document, in ASCII.
+
+    Args:
+        view: its name.
+        data: the facts, a frozen dataclass.
+        recording: whose program's folder paths are relative to; None leaves paths as they are.
+    """
+    root = program_root(recording) if recording else ""
+    document = {"format": FORMAT, "view": view} | plain(data, _substitutes(root))
+    return json.dumps(document, indent=1, allow_nan=False)
+
+
+def view_schema(view: str, kind: Any) -> Schema:
+    """Return the JSON Schema of the documents of a view whose facts are of type *kind*."""
+    facts = schema_of(kind, _substitutes(""))
+    head = {"format": {"const": FORMAT}, "view": {"const": view}}
+    named = {"$id": f"compiler_lens/{FORMAT}/{view}", "type": "object", "properties": head, "required": list(head)}
+    return {"$schema": DIALECT, **named, **facts}
+
+
+def any_schema(schemas: list[Schema]) -> Schema:
+    """Return the JSON Schema of the documents of any of these views."""
+    names = [schema["$id"] for schema in schemas]
+    any_of = [{"$ref": f"/{name}"} for name in names]
+    return {"$schema": DIALECT, "anyOf": any_of, "$defs": dict(zip(names, schemas, strict=True))}
+
+
+def _substitutes(root: str) -> Substitutes:
+    def file(path: str) -> str:
+        return path.removeprefix(root) if root else path
+
+    def line(at: SourceLine) -> Place:
+        return Place(file(at.file), at.line, None, None, None, at.function, at.code)
+
+    def place(at: SourcePlace) -> Place:
+        return Place(file(at.file), at.line, at.end_line, at.column, at.end_column, at.function, "")
+
+    def function(name: FunctionName) -> Place:
+        return Place(file(name.file), name.line, None, None, None, name.name, "")
+
+    return {
+        SourceLine: Instead(Place, line),
+        SourcePlace: Instead(Place, place),
+        FunctionName: Instead(Place, function),
+    }
