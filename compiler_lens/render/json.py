@@ -7,6 +7,7 @@ its text, a place in a file a `Place`; a number that JSON cannot write is null.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,14 +59,14 @@ def view_schema(view: str, kind: Any) -> Schema:
     """Return the JSON Schema of the documents of a view whose facts are of type *kind*."""
     facts = schema_of(kind, _substitutes(""))
     head = {"format": {"const": FORMAT}, "view": {"const": view}}
-    named = {"$id": f"compiler_lens/{FORMAT}/{view}", "type": "object", "properties": head, "required": list(head)}
+    named = {"$id": f"urn:compiler_lens:{FORMAT}:{view}", "type": "object", "properties": head, "required": list(head)}
     return {"$schema": DIALECT, **named, **facts}
 
 
-def any_schema(schemas: list[Schema]) -> Schema:
+def any_schema(schemas: Sequence[Schema]) -> Schema:
     """Return the JSON Schema of the documents of any of these views."""
     names = [schema["$id"] for schema in schemas]
-    any_of = [{"$ref": f"/{name}"} for name in names]
+    any_of = [{"$ref": name} for name in names]
     return {"$schema": DIALECT, "anyOf": any_of, "$defs": dict(zip(names, schemas, strict=True))}
 
 
