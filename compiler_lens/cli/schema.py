@@ -27,7 +27,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("view", metavar="VIEW", nargs="?", help="a view of `show`, or report")
+    parser.add_argument("view", metavar="VIEW", nargs="?", help="a view of `show`, or diff, modes, what_if")
     parser.set_defaults(run=run)
 
 
@@ -40,8 +40,7 @@ def _text(name: str | None) -> str:
     import json
 
     from compiler_lens.render.json import any_schema, view_schema
-    from compiler_lens.views.registry import VIEWS, checked_view
+    from compiler_lens.views.registry import documented
 
-    views = [checked_view(name)] if name else [view for view in VIEWS if view.is_document]
-    schemas = [view_schema(view.name, view.data) for view in views]
+    schemas = [view_schema(*view) for view in documented(name)]
     return json.dumps(schemas[0] if name else any_schema(schemas), indent=1) + "\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,11 +91,10 @@ def diff(before: Source, after: Source) -> Diff:
 
 def diff_json(result: RecordingDiff) -> str:
     """Return what differs, for programs."""
-    from compiler_lens.recording.codec import plain
+    from compiler_lens.render.json import document_json
     from compiler_lens.views.diff.data import data
-    from compiler_lens.views.json import FORMAT
 
-    return json.dumps({"format": FORMAT, "view": "diff"} | plain(data(result)), indent=1, allow_nan=False)
+    return document_json("diff", data(result))
 
 
 def _recording(source: Source, side: str) -> Recording:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from compiler_lens.facts.measured.modes import Comparison, Deviation, Row
 from compiler_lens.facts.measured.what_if import WhatIf
-from compiler_lens.recording.codec import plain, unpacked
+from compiler_lens.recording.codec import unpacked
 from compiler_lens.recording.errors import PayloadError, RecordingFileError
 from compiler_lens.recording.model import Profile, Recording
-from compiler_lens.views.json import FORMAT
+from compiler_lens.render.json import document_json
+from compiler_lens.views.registry import FORMAT
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -119,18 +120,14 @@ def what_if_json(result: WhatIf) -> str:
     """Return trials for programs."""
     from compiler_lens.views.what_if import data
 
-    return _document("what_if", data(result))
+    return document_json("what_if", data(result))
 
 
 def modes_json(result: Comparison) -> str:
     """Return a comparison for programs, and for `comparison_of`."""
     from compiler_lens.views.modes import data
 
-    return _document("modes", data(result))
-
-
-def _document(view: str, data: Any) -> str:
-    return json.dumps({"format": FORMAT, "view": view} | plain(data), indent=1, allow_nan=False)
+    return document_json("modes", data(result))
 
 
 def comparison_of(text: str) -> Comparison:

@@ -135,3 +135,25 @@ def checked_view(name: str) -> View:
         hint = f" Did you mean {meant}?" if meant else ""
         raise UsageError(f"no view {name!r}.{hint} There are {', '.join(names)}")
     return found
+
+
+# What other commands print as JSON: its name, and where the type of its facts stands.
+_OTHERS = (
+    ("diff", "compiler_lens.views.diff.data"),
+    ("modes", "compiler_lens.views.modes"),
+    ("what_if", "compiler_lens.views.what_if"),
+)
+
+
+def documented(name: str | None = None) -> list[tuple[str, Any]]:
+    """Return the name of what is printed as JSON and the type of its facts; all there is, where no name is given.
+
+    Raises `UsageError` for a name that is none of them.
+    """
+    others = [(other, module) for other, module in _OTHERS if name in {None, other}]
+    views = [view for view in VIEWS if view.is_document] if name is None else []
+    if name is not None and not others:
+        views = [checked_view(name)]
+    return [(view.name, view.data) for view in views] + [
+        (other, importlib.import_module(module).Data) for other, module in others
+    ]

@@ -15,7 +15,7 @@ from compiler_lens.cli import main
 from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.json import any_schema, view_json, view_schema
-from compiler_lens.views.registry import FORMAT, VIEWS, Asks
+from compiler_lens.views.registry import FORMAT, VIEWS, Asks, documented
 
 TESTS = Path(__file__).parent.parent
 PORTED = [view for view in VIEWS if view.is_document]  # the others become Documents
@@ -97,7 +97,10 @@ def test_the_command_prints_the_schema_of_one_view_or_of_all(capsys: pytest.Capt
     )
     assert main(["schema"]) == 0
     every = json.loads(capsys.readouterr().out)
-    assert every == any_schema([view_schema(view.name, view.data) for view in PORTED])
+    assert every == any_schema([view_schema(*view) for view in documented()])
+    assert {"urn:compiler_lens:2:diff", "urn:compiler_lens:2:modes", "urn:compiler_lens:2:what_if"} <= every[
+        "$defs"
+    ].keys()
     validator = Draft202012Validator(every)
     document = json.loads(view_json(sample_recordings.broken(), "caches"))
     assert validator.is_valid(document)
@@ -107,3 +110,11 @@ def test_the_command_prints_the_schema_of_one_view_or_of_all(capsys: pytest.Capt
 def test_a_view_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["schema", "gards"]) == 2
     assert "no view 'gards'. Did you mean guards?" in capsys.readouterr().err
+
+
+def test_a_diff_is_as_its_schema_says() -> None:
+    data = TESTS / "diff" / "data"
+    validator = Draft202012Validator(view_schema(*documented("diff")[0]))
+    for after in ("op", "shape", "dtype", "inference", "twin", "max-autotune"):
+        text = compiler_lens.diff(data / "base.clens.gz", data / f"{after}.clens.gz").to_json()
+        assert [error.message[:200] for error in validator.iter_errors(json.loads(text))] == []
