@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, coverage
 from compiler_lens.facts.recompiles.argument_names import Names, is_wrapper, names_of, readable
@@ -31,8 +30,6 @@ from compiler_lens.recording.source_text import Sources, sources
 _ENTRY = re.compile(r"(\d+)/(\d+)\Z")
 _COMPARED = 16  # of the entries that did not fit, the newest so many are compared with each other
 _UNSEEN = EntryValues()
-_Told = tuple[GuardFailure, Failed, CompileId]  # a failure, understood, and the entry that it is of
-_T = TypeVar("_T")
 
 # torch checks these before any guard of the function's own: an entry that failed on another guard has passed them.
 _CHECKED_FIRST = frozenset((
@@ -95,6 +92,31 @@ class Decided:
     failed: Failed
 
 
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A cache entry that did not fit: its failed guard, and what it was made for."""
+
+    made_by: CompileId
+    failure: GuardFailure
+    failed: Failed
+    values: EntryValues
+
+    def is_of_the_class(self, other: _Entry, now: EntryValues) -> bool:
+        """Return whether this one is for values of the class that came, where another is not.
+
+        One for a list is not close to None while there is one for None.
+        """
+        failed = other.failed
+        is_asked = failed.cause in OF_CLASS and self.failed.key != failed.key
+        return is_asked and self.values.of_one_class(failed.subject, now)
+
+    def fulfils(self, other: _Entry) -> bool:
+        """Return whether this one takes the value for which another one failed."""
+        key, new = other.failed.key, other.failed.new
+        takes = key in self.values.varying or bool(new and self.values.values.get(key) == new)
+        return takes and self.failed.key != key
+
+
 def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covered: Coverage | None = None) -> Facts:
     """Return everything that `decide` and the reports look up; names and values also of some other compilations."""
     homes, frame_homes = _homes(covered or coverage(recording))
@@ -102,11 +124,14 @@ def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covere
     epochs = _epochs(recording)
     wanted = {r.compile_id for r in recording.recompiles} | set(also)
     wanted |= {epochs.entry(r, f) for r in recording.recompiles for f in r.failures}
-    breaks = _by_id(recording.graph_breaks, lambda b: b.compile_id)
-    texts = sources(recording)
-    dynamo = (g for g in recording.graphs if g.stage is GraphStage.DYNAMO)
-    graphs = _by_id(dynamo, lambda g: g.compile_id)
-    facts = Facts(texts, compilations, homes, frame_homes, breaks, graphs, epochs)
+    breaks: dict[CompileId, list[GraphBreak]] = defaultdict(list)
+    for event in recording.graph_breaks:
+        breaks[event.compile_id].append(event)
+    graphs: dict[CompileId, list[Graph]] = defaultdict(list)
+    for graph in recording.graphs:
+        if graph.stage is GraphStage.DYNAMO:
+            graphs[graph.compile_id].append(graph)
+    facts = Facts(sources(recording), compilations, homes, frame_homes, breaks, graphs, epochs)
     names = _names(wanted, facts)
     values = entry_values(recording, frozenset(wanted), lambda i, text: readable(text, names[i]))
     return replace(facts, names=names, values=values)
@@ -119,21 +144,21 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     those that are left the newest, since older ones were outgrown before.
     """
     newest = sorted(recompile.failures, key=_number, reverse=True)[:_COMPARED]
-    if not newest:
-        return Decided(recompile, None, Failed(CauseClass.OTHER, "", ""))
     now, names = facts.values.get(recompile.compile_id, _UNSEEN), facts.names.get(recompile.compile_id, Names())
-    told: list[_Told] = []
+    found: list[_Entry] = []
     for failure in newest:
-        entry = facts.epochs.entry(recompile, failure)
-        told.append((failure, understand(failure, names, facts.values.get(entry, _UNSEEN), now), entry))
+        made_by = facts.epochs.entry(recompile, failure)
+        values = facts.values.get(made_by, _UNSEEN)
+        found.append(_Entry(made_by, failure, understand(failure, names, values, now), values))
+    if not found:
+        return Decided(recompile, None, Failed(CauseClass.OTHER, "", ""))
     home = facts.home(recompile.compile_id)
-    told = [one for one in told if facts.home(one[2]) == home] or told  # modules share the frame of torch's wrapper
-    left = [one for one in told if one[1].cause not in _CHECKED_FIRST] or told
-    left = _of_the_same_classes(left, now, facts)
-    values = [(failed.key, facts.values.get(entry, _UNSEEN)) for _, failed, entry in left]
-    closest = (one for one in left if not any(key != one[1].key and _passes(v, one[1]) for key, v in values))
-    failure, failed, _ = next(closest, left[0])
-    return Decided(recompile, failure, failed)
+    found = [one for one in found if facts.home(one.made_by) == home] or found  # modules share torch's wrapper's frame
+    found = [one for one in found if one.failed.cause not in _CHECKED_FIRST] or found
+    found = [one for one in found if not any(other.is_of_the_class(one, now) for other in found)] or found
+    closest = (one for one in found if not any(other.fulfils(one) for other in found))
+    one = next(closest, found[0])
+    return Decided(recompile, one.failure, one.failed)
 
 
 def author_name(compilation: Compilation, facts: Facts) -> FunctionName:
@@ -168,22 +193,6 @@ def _number(failure: GuardFailure) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (-1, -1)
 
 
-def _of_the_same_classes(told: list[_Told], now: EntryValues, facts: Facts) -> list[_Told]:
-    """Entries for values of the classes that came: one for a list is not close to None while another is for None."""
-    entries = [(failed.key, facts.values.get(entry, _UNSEEN)) for _, failed, entry in told]
-
-    def is_outdone(failed: Failed) -> bool:
-        subject = failed.subject
-        others = (values for key, values in entries if key != failed.key)
-        return failed.cause in OF_CLASS and any(values.of_one_class(subject, now) for values in others)
-
-    return [one for one in told if not is_outdone(one[1])] or told
-
-
-def _passes(values: EntryValues, failed: Failed) -> bool:
-    return failed.key in values.varying or bool(failed.new and values.values.get(failed.key) == failed.new)
-
-
 def _homes(covered: Coverage) -> tuple[dict[CompileId, FunctionName], dict[CompileId, FunctionName]]:
     members = [(f.name, frame) for f in covered.functions for frame in f.frames]
     homes: dict[CompileId, FunctionName] = {}
@@ -208,13 +217,6 @@ def _epochs(recording: Recording) -> CompileEpoch:
         if places.setdefault(one, place) == place:
             ids[one.frame, one.recompile, one.autograd].append(one)
     return CompileEpoch(places, ids)
-
-
-def _by_id(items: Iterable[_T], compile_id: Callable[[_T], CompileId]) -> Mapping[CompileId, Sequence[_T]]:
-    found: dict[CompileId, list[_T]] = defaultdict(list)
-    for item in items:
-        found[compile_id(item)].append(item)
-    return found
 
 
 def _names(wanted: Iterable[CompileId], facts: Facts) -> Mapping[CompileId, Names]:
