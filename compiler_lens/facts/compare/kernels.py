@@ -13,9 +13,10 @@ from compiler_lens.facts.compare.graphs import Aligner
 from compiler_lens.facts.compare.model import Aspect, Case, Difference, LaunchRef, MatchMethod, Times, Verdict
 from compiler_lens.facts.compare.programs import Called, Program
 from compiler_lens.facts.compare.source import call
+from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import KernelKind, LaunchTime, Node, Recording
 
-Timed = Mapping[tuple[object, ...], LaunchTime]
+Timed = Mapping[LaunchId, LaunchTime]
 Group = tuple[tuple[int, ...], tuple[int, ...]]  # positions of launches that are each other
 _Key = Callable[[int, int], Hashable]  # of side and position of a launch; None: it has no key
 
@@ -313,7 +314,7 @@ def _ref(one: Called) -> LaunchRef:
 def timed_launches(recording: Recording) -> Timed:
     """Return the times of a recording's launches in its last profile: one call's, as those of the call itself."""
     launches = recording.profiles[-1].launches if recording.profiles else ()
-    return {(t.compile_id, t.direction, t.ordinal, t.kernel, t.launch): t for t in launches}
+    return {time.id: time for time in launches}
 
 
 def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed, Timed]) -> Times | None:
@@ -321,7 +322,7 @@ def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed
     if not (timed[0] and timed[1]):
         return None
     sides = [
-        [found for one in launches if (found := known.get(_timed_as(one)))]
+        [found for one in launches if (found := known.get(one.kernel.launch_id(one.number)))]
         for launches, known in zip((before, after), timed, strict=True)
     ]
     if [len(side) for side in sides] != [len(before), len(after)]:
@@ -329,8 +330,3 @@ def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed
     sums = [sum(t.microseconds * t.runs for t in side) for side in sides]
     spreads = [sum((t.spread * t.runs) ** 2 for t in side) ** 0.5 for side in sides]
     return Times(*sums, *spreads)
-
-
-def _timed_as(one: Called) -> tuple[object, ...]:
-    kernel = one.kernel
-    return kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, one.number

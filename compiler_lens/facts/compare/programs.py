@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.program.coverage import function_name
+from compiler_lens.recording.ids import LOWERED, TRACED, CodeId
 from compiler_lens.recording.model import (
     Compilation,
     CompileId,
@@ -41,9 +42,7 @@ class Called:
 class Program:
     """What Inductor made of one graph."""
 
-    compile_id: CompileId
-    direction: Direction
-    ordinal: int
+    id: CodeId
     graph: Graph | None  # the one that it lowered
     launches: tuple[Called, ...]
 
@@ -60,63 +59,52 @@ class Compiled:
     @property
     def ops(self) -> tuple[str, ...]:
         """The ops by which it is recognised."""
-        stages = (stage for stage in _TELLING if (stage, 0) in self.graphs)
-        stage = next(stages, None)
-        return tuple(node.target for node in self.graphs[stage, 0].ops) if stage else ()
+        graph = self._recognised_by()
+        return tuple(node.target for node in graph.ops) if graph else ()
 
     @property
     def shapes(self) -> tuple[str, ...]:
         """The shapes and dtypes of what it is given and of what it computes."""
-        stage = next((stage for stage in _TELLING if (stage, 0) in self.graphs), None)
-        return tuple(str(spec) for node in self.graphs[stage, 0].nodes for spec in node.specs) if stage else ()
+        graph = self._recognised_by()
+        return tuple(str(spec) for node in graph.nodes for spec in node.specs) if graph else ()
+
+    def _recognised_by(self) -> Graph | None:
+        return next((self.graphs[stage, 0] for stage in _TELLING if (stage, 0) in self.graphs), None)
 
 
 def compiled(recording: Recording) -> list[Compiled]:
     """Return the compilations of a recording with what belongs to them, in order."""
-    graphs: _Graphs = defaultdict(dict)
+    graphs: defaultdict[CompileId, _Graphs] = defaultdict(dict)
     for graph in recording.graphs:
         graphs[graph.compile_id][graph.stage, graph.ordinal] = graph
-    calls: _Calls = defaultdict(lambda: defaultdict(list))
+    kernels: defaultdict[CompileId, _Kernels] = defaultdict(dict)
     for code in recording.output_codes:
-        _ = calls[code.compile_id][code.direction, code.ordinal]
+        kernels[code.compile_id].setdefault(code.id, [])
     for kernel in recording.kernels:
-        calls[kernel.compile_id][kernel.direction, kernel.ordinal] += [
-            (launch.line, number, kernel) for number, launch in enumerate(kernel.launches)
-        ]
+        kernels[kernel.compile_id].setdefault(kernel.code_id, []).append(kernel)
     # Frames that Dynamo skipped share the id that stands for none.
-    made = [_compiled(c, graphs.pop(c.compile_id, {}), calls.pop(c.compile_id, {})) for c in recording.compilations]
-    strays = (Compilation(i, "?", "", 0, Outcome.UNFINISHED) for i in dict.fromkeys((*graphs, *calls)))
-    return [*made, *(_compiled(c, graphs.get(c.compile_id, {}), calls.get(c.compile_id, {})) for c in strays)]
+    made = [_compiled(c, graphs.pop(c.compile_id, {}), kernels.pop(c.compile_id, {})) for c in recording.compilations]
+    strays = (Compilation(i, "?", "", 0, Outcome.UNFINISHED) for i in dict.fromkeys((*graphs, *kernels)))
+    return [*made, *(_compiled(c, graphs.get(c.compile_id, {}), kernels.get(c.compile_id, {})) for c in strays)]
 
 
-_Graphs = defaultdict[CompileId, dict[tuple[GraphStage, int], Graph]]
-_Calls = defaultdict[CompileId, defaultdict[tuple[Direction, int], list[tuple[int, int, Kernel]]]]
+_Graphs = dict[tuple[GraphStage, int], Graph]
+_Kernels = dict[CodeId, list[Kernel]]
 
 
-def _compiled(
-    compilation: Compilation,
-    graphs: Mapping[tuple[GraphStage, int], Graph],
-    calls: Mapping[tuple[Direction, int], Sequence[tuple[int, int, Kernel]]],
-) -> Compiled:
+def _compiled(compilation: Compilation, graphs: _Graphs, kernels: _Kernels) -> Compiled:
     programs: list[Program] = []
-    for (direction, ordinal), called in calls.items():
-        in_order = sorted(called, key=lambda one: (one[0], one[2].name, one[1]))
-        launches = tuple(Called(k, k.launches[number], number, at) for at, (_, number, k) in enumerate(in_order))
-        graph = _lowered(graphs, direction, ordinal)
-        programs.append(Program(compilation.compile_id, direction, ordinal, graph, launches))
+    for code, members in kernels.items():
+        calls = [(launch.line, k.name, number, k) for k in members for number, launch in enumerate(k.launches)]
+        calls.sort(key=lambda call: call[:3])
+        launches = tuple(Called(k, k.launches[number], number, at) for at, (_, _, number, k) in enumerate(calls))
+        stages = LOWERED[code.direction], TRACED[code.direction]
+        graph = next((graphs[stage, code.ordinal] for stage in stages if (stage, code.ordinal) in graphs), None)
+        programs.append(Program(code, graph, launches))
     name = function_name(compilation).name
     if compilation.module and name == compilation.function:
         name = f"{compilation.module}.{name}"
     return Compiled(compilation, name, graphs, tuple(programs))
-
-
-def _lowered(graphs: Mapping[tuple[GraphStage, int], Graph], direction: Direction, ordinal: int) -> Graph | None:
-    if direction is Direction.BACKWARD:
-        stages = (GraphStage.POST_GRAD_BACKWARD, GraphStage.AOT_BACKWARD)
-    else:
-        aot = GraphStage.AOT_FORWARD if direction is Direction.FORWARD else GraphStage.AOT_INFERENCE
-        stages = (GraphStage.POST_GRAD, aot)
-    return next((graphs[stage, ordinal] for stage in stages if (stage, ordinal) in graphs), None)
 
 
 Paired = tuple[list[tuple[Compiled, Compiled]], list[Compiled], list[Compiled]]
@@ -184,4 +172,4 @@ def pair_programs(before: Compiled | None, after: Compiled | None) -> list[tuple
 
 
 def _slot(program: Program) -> tuple[bool, int]:
-    return program.direction is Direction.BACKWARD, program.ordinal
+    return program.id.direction is Direction.BACKWARD, program.id.ordinal
