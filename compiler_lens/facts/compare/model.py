@@ -7,6 +7,7 @@ from enum import Enum
 
 from compiler_lens.facts.kernels.tuned import Otherwise
 from compiler_lens.facts.time.phases import PhaseTimes
+from compiler_lens.recording.ids import CodeId, KernelId
 from compiler_lens.recording.model import (
     AutotuneChoice,
     CompileId,
@@ -83,6 +84,11 @@ class LaunchRef:
     launch: int  # which of the kernel's launches
     position: int  # among all launches of the output code
     ops: tuple[str, ...] = ()  # targets of what it computes: "torch.ops.aten.mm.default"
+
+    @property
+    def kernel_id(self) -> KernelId:
+        """The kernel that it is a launch of."""
+        return KernelId(CodeId(self.compile_id, self.direction, self.ordinal), self.kernel)
 
 
 @dataclass(frozen=True, slots=True)

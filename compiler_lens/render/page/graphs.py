@@ -11,7 +11,7 @@ from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.recording.model import CompileId, Graph
 from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.ink import address
-from compiler_lens.render.page.pictures import Album, stage_key
+from compiler_lens.render.page.pictures import Album, Shown, stage_key
 from compiler_lens.render.page.pool import Pool
 from compiler_lens.views import words
 from compiler_lens.views.picture.labels import kept_words, op_words
@@ -50,6 +50,11 @@ def graph_data(matter: PageContext) -> list[dict[str, Any]]:
     found, pictures = [], _drawn(matter, graphs)
     for each in {c.compile_id: c for c in recording.compilations}.values():
         name = function_name(each)
+        levels, more = pictures[each.compile_id]
+        own = [
+            _graph(graph, pool) | {"levels": shown}
+            for graph, shown in zip(graphs[each.compile_id], levels, strict=True)
+        ]
         found.append(
             {
                 "id": str(each.compile_id),
@@ -57,27 +62,19 @@ def graph_data(matter: PageContext) -> list[dict[str, Any]]:
                 "function": name.name,
                 "at": ink.at(name) if name.file else "",
                 "href": ink.href(name) if name.file else "",
-                "stages": _named(
-                    *(
-                        _graph(graph, pool) | {"levels": pictures.get(id(graph), [])}
-                        for graph in graphs[each.compile_id]
-                    ),
-                    *pictures.get(str(each.compile_id), ()),
-                    *codes[each.compile_id],
-                ),
+                "stages": _named(*own, *more, *codes[each.compile_id]),
             }
         )
     return found
 
 
-def _drawn(matter: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]) -> dict[Any, Any]:
-    """Pictures, by graph and by compilation. Where there is not room for all, the first of each frame come first."""
-    found: dict[Any, Any] = {}
+def _drawn(
+    matter: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]
+) -> dict[CompileId, tuple[list[Shown], list[dict[str, Any]]]]:
+    """Pictures by compilation. Where there is not room for all, the first of each frame come first."""
     album = Album.of(matter, graphs)
-    for compile_id in sorted(dict.fromkeys(c.compile_id for c in matter.recording.compilations), key=_again):
-        shown, found[str(compile_id)] = album.of_compilation(compile_id)
-        found.update(zip(map(id, graphs[compile_id]), shown, strict=True))
-    return found
+    ids = sorted(dict.fromkeys(c.compile_id for c in matter.recording.compilations), key=_again)
+    return {compile_id: album.of_compilation(compile_id) for compile_id in ids}
 
 
 def _named(*stages: dict[str, Any]) -> list[dict[str, Any]]:

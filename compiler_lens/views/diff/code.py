@@ -69,5 +69,4 @@ def side_code(side: Sequence[LaunchRef], kernel_of: Callable[[LaunchRef], Kernel
 
 
 def _kernel(one: LaunchRef, recording: Recording) -> Kernel | None:
-    where = one.compile_id, one.direction, one.ordinal, one.kernel
-    return next((k for k in recording.kernels if (k.compile_id, k.direction, k.ordinal, k.name) == where), None)
+    return next((kernel for kernel in recording.kernels if kernel.id == one.kernel_id), None)

@@ -78,6 +78,11 @@ def verdict(change: KernelChange) -> str:
     return "other configuration" if is_configuration(change) else VERDICTS[change.verdict]
 
 
+def identical(*, is_retuned: bool) -> str:
+    """Return what became of launches that do not differ."""
+    return f"{VERDICTS[Verdict.IDENTICAL]}, timed anew" if is_retuned else VERDICTS[Verdict.IDENTICAL]
+
+
 def _counted(change: KernelChange) -> Verdict:
     return Verdict.IDENTICAL if is_configuration(change) else change.verdict
 

@@ -11,15 +11,14 @@ from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.tuned import Tuned
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
-from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, Recording
+from compiler_lens.recording.ids import KernelId
+from compiler_lens.recording.model import Kernel, Launch, Recording
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.page.diff.pairs import Pair, pairs_of
 from compiler_lens.render.page.pool import Pool
 
 _WIDE = 100_000  # columns: a browser folds lines itself
-
-_Place = tuple[CompileId, Direction, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,19 +29,17 @@ class Half:
     provenance: Provenance
     costs: Costs
     tuned: Tuned
-    places: Mapping[_Place, int]  # of each kernel in the recording
+    places: Mapping[KernelId, int]  # of each kernel in the recording
 
     @classmethod
     def of(cls, recording: Recording, own: Ownership) -> Half:
         """Of a recording."""
-        places = {
-            (k.compile_id, k.direction, k.ordinal, k.name): n for n, k in reversed([*enumerate(recording.kernels)])
-        }
+        places = {kernel.id: place for place, kernel in reversed([*enumerate(recording.kernels)])}
         return cls(recording, Provenance.of(recording, own), Costs.of(recording), Tuned.of(recording), places)
 
     def kernel(self, one: LaunchRef) -> Kernel | None:
         """The kernel that a launch is of."""
-        place = self.places.get((one.compile_id, one.direction, one.ordinal, one.kernel))
+        place = self.places.get(one.kernel_id)
         return None if place is None else self.recording.kernels[place]
 
     def launch(self, one: LaunchRef) -> Launch | None:
@@ -52,8 +49,7 @@ class Half:
 
     def lineages(self, launches: Sequence[LaunchRef]) -> tuple[Lineage, ...]:
         """Where some launches of one kernel come from."""
-        one = launches[0]
-        place = self.places.get((one.compile_id, one.direction, one.ordinal, one.kernel))
+        place = self.places.get(launches[0].kernel_id)
         of_kernel = () if place is None else self.provenance.of_kernel(place)
         if of_kernel and of_kernel[0].launch is None:
             return of_kernel

@@ -162,7 +162,7 @@ class _One:
 def _kernels(side: Iterable[LaunchRef], half: Half) -> list[_One]:
     grouped: dict[object, list[LaunchRef]] = {}
     for one in side:
-        grouped.setdefault((one.compile_id, one.direction, one.ordinal, one.kernel), []).append(one)
+        grouped.setdefault(one.kernel_id, []).append(one)
     found = []
     for launches in grouped.values():
         kernel = half.kernel(launches[0])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from compiler_lens.facts.compare.model import Case, LaunchRef, MatchMethod, RecordingDiff, Times, Verdict
+from compiler_lens.facts.compare.model import Case, LaunchRef, MatchMethod, RecordingDiff, Times
 from compiler_lens.facts.compare.model import sum_times as summed
 from compiler_lens.recording.model import Kernel
 from compiler_lens.render.page.ink import address
@@ -56,13 +56,12 @@ class _Draft:
 def pairs_of(diff: RecordingDiff, before: KernelOf, after: KernelOf) -> tuple[Pair, ...]:
     """Every pair of a diff: what differs in the order of its changes, then what is identical."""
     drafts: dict[Hashable, _Draft] = {}
-    retuned = {id(case) for case in diff.retuned}
     codes = _Codes(before), _Codes(after)
-    for change, verdict, method, case in _cases(diff):
+    for change, verdict, method, is_retuned, case in _cases(diff):
         code = codes[0].of(case.before), codes[1].of(case.after)
-        key = (change, _kernels(case.before), _kernels(case.after), case.differences, code)
-        draft = drafts.setdefault(key, _Draft(change, verdict, method, code, id(case) in retuned))
-        draft.cases.append(case)
+        kernels = [tuple(one.kernel_id for one in side) for side in (case.before, case.after)]
+        key = (change, *kernels, case.differences, code)
+        drafts.setdefault(key, _Draft(change, verdict, method, code, is_retuned)).cases.append(case)
     taken: set[str] = set()
     return tuple(one.done(_address(one.cases[0], taken)) for one in drafts.values())
 
@@ -76,18 +75,20 @@ def by_change(pairs: Sequence[Pair], count: int) -> list[list[Pair]]:
     return found
 
 
-def _cases(diff: RecordingDiff) -> Iterator[tuple[int | None, str, MatchMethod | None, Case]]:
+def _cases(diff: RecordingDiff) -> Iterator[tuple[int | None, str, MatchMethod | None, bool, Case]]:
+    """Every case: of which change, what became of it, how that is known, and whether it was only timed anew."""
     for number, change in enumerate(diff.kernels):
         verdict = told.verdict(change)
-        yield from ((number, verdict, change.method, case) for case in change.cases)
-    retuned = {id(case) for case in diff.retuned}
+        yield from ((number, verdict, change.method, False, case) for case in change.cases)
+    retuned = {_launch(case) for case in diff.retuned}
     for case in diff.identical:
-        verdict = told.VERDICTS[Verdict.IDENTICAL]
-        yield None, f"{verdict}, timed anew" if id(case) in retuned else verdict, MatchMethod.SOURCE, case
+        is_retuned = _launch(case) in retuned
+        yield None, told.identical(is_retuned=is_retuned), MatchMethod.SOURCE, is_retuned, case
 
 
-def _kernels(side: Sequence[LaunchRef]) -> Hashable:
-    return tuple((one.compile_id, one.direction, one.ordinal, one.kernel) for one in side)
+def _launch(case: Case) -> Hashable:
+    """What an identical case is known by: its launch before."""
+    return case.before[0].kernel_id, case.before[0].launch
 
 
 @dataclass(slots=True)
@@ -98,14 +99,10 @@ class _Codes:
     known: dict[Hashable, tuple[str, ...]] = field(default_factory=dict)
 
     def of(self, side: Sequence[LaunchRef]) -> tuple[str, ...]:
-        key = tuple((*_place(one), one.launch if "." in one.kernel else 0) for one in side)
+        key = tuple((one.kernel_id, one.launch if "." in one.kernel else 0) for one in side)
         if key not in self.known:
             self.known[key] = tuple(side_code(side, self.kernel_of))
         return self.known[key]
-
-
-def _place(one: LaunchRef) -> tuple[Hashable, ...]:
-    return one.compile_id, one.direction, one.ordinal, one.kernel
 
 
 def _address(case: Case, taken: set[str]) -> str:
