@@ -13,12 +13,9 @@ from compiler_lens.facts.kernels.tuned import Tuned
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.ids import KernelId
 from compiler_lens.recording.model import Kernel, Launch, Recording
-from compiler_lens.render.console.open_page import page_for
-from compiler_lens.render.console.page import Page
+from compiler_lens.render.names import FileNames
 from compiler_lens.render.page.diff.pairs import Pair, pairs_of
 from compiler_lens.render.page.pool import Pool
-
-_WIDE = 100_000  # columns: a browser folds lines itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +61,7 @@ class Both:
     diff: RecordingDiff
     before: Half
     after: Half
-    page: Page  # that of the console, as wide as can be: names are the same there
+    files: FileNames
     names: tuple[str, str]  # of the two, for the reader
     pairs: tuple[Pair, ...]
     pool: Pool = field(default_factory=Pool)
@@ -76,9 +73,8 @@ class Both:
         """Of two recordings."""
         own = Ownership.of(user_paths)
         left, right = Half.of(before, own), Half.of(after, own)
-        pages = [page_for(recording, width=_WIDE, color=False) for recording in (before, after)]
-        page = Page(_WIDE, names=pages[0].names.joined(pages[1].names))
-        return cls(diff, left, right, page, names, pairs_of(diff, left.kernel, right.kernel))
+        files = FileNames.of(before).joined(FileNames.of(after))
+        return cls(diff, left, right, files, names, pairs_of(diff, left.kernel, right.kernel))
 
     @property
     def halves(self) -> tuple[Half, Half]:

@@ -237,7 +237,7 @@ def _lines(kernels: Sequence[Sequence[_One]], both: Both) -> list[list[str]]:
     sides = [_texts(listed) for listed in kernels]
     found = []
     for key in dict.fromkeys((*sides[0], *sides[1])):
-        places = [both.page.at(side[key]) if key in side else "" for side in sides]
+        places = [both.files.at(side[key]) if key in side else "" for side in sides]
         mark = "=" if all(places) else "-" if places[0] else "+"
         found.append([mark, " → ".join(dict.fromkeys(filter(None, places))), key[1][:400]])
     return found

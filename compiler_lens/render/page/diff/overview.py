@@ -27,7 +27,7 @@ def overview(both: Both) -> dict[str, Any]:
         "d": d,
         "told": told,
         "around_words": around_words,
-        "page": both.page,
+        "files": both.files,
         "names": [short_paths(both.names)[name] for name in both.names],
         "verdict": told.kernels_line(d),
         "gaps": gap_words(d),

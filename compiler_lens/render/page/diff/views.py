@@ -62,7 +62,7 @@ def _node(node: NodeChange, both: Both) -> Sequence[Cell]:
         around.node_change(node),
         figure(f"{node.times:,}", node.times) if node.times > 1 else "",
         around.node_modules(node),
-        both.page.at(node.line) if node.line else "",
+        both.files.at(node.line) if node.line else "",
     )
 
 
