@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from compiler_lens.decode.inductor_languages import INDUCTOR_LANGUAGES
 from compiler_lens.decode.installed_languages import Installed
@@ -41,18 +41,35 @@ def read_calls(
 ) -> tuple[KernelCall, ...]:
     """Return all launches among these steps, in their order."""
     reader = _Reader(lines, kernels, wrapped_externs(tree), installed)
-    calls: list[KernelCall] = []
+    found: list[tuple[int, str, KernelLanguage, KernelLaunch]] = []
     for statement, device in steps:
         if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Call):
-            found = reader.launched(statement.value)
-            if found is not None:
-                language, line, read = found
-                launch = Launch(line, read.arguments, grid=read.grid)
-                calls.append(KernelCall(read.kernel, language, launch, device))
-    return _with_origins(calls, lines)
+            launched = reader.launched(statement.value)
+            if launched is not None:
+                found.append((statement.value.lineno, device, *launched))
+    above = _origin_comments(lines, {line for line, *_ in found})
+    calls: list[KernelCall] = []
+    for line, device, language, read in found:
+        comments = (above[line],) if line in above else comments_above(lines, line)
+        of = language.origins(comments, "")
+        launch = Launch(line, read.arguments, of.nodes, read.grid, of.source_nodes, of.aten)
+        calls.append(KernelCall(read.kernel, language, launch, device))
+    return tuple(calls)
 
 
-_Found = tuple[KernelLanguage, int, KernelLaunch]  # with the line of the call
+def _origin_comments(lines: Sequence[str], launched: Collection[int]) -> Mapping[int, str]:
+    # Inductor's comment stands above its launch, maybe with `stream0 = ...` between; C++ kernels and scatters have
+    # none. Those of kernel definitions are not indented, and kernel sources hold none.
+    comments = [(n, line.lstrip()) for n, line in enumerate(lines, 1) if line[:1] == " " and "Original ATen: [" in line]
+    waiting = list(reversed(comments))
+    above: dict[int, str] = {}
+    for line in sorted(launched):
+        while waiting and waiting[-1][0] < line:
+            above[line] = waiting.pop()[1]
+    return above
+
+
+_Launched = tuple[KernelLanguage, KernelLaunch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,71 +79,51 @@ class _Reader:
     functions: Mapping[str, str]  # of the file
     installed: Installed
 
-    def launched(self, call: ast.Call) -> _Found | None:
+    def launched(self, call: ast.Call) -> _Launched | None:
+        """Return the launch that a call is, and the language that knows it; None where it is not one."""
         function = dotted(call.func)
         function = self.functions.get(function) or function
         head = function.partition(".")[0]
         if head in self.kernels:
-            language = self.kernels[head].language
-            launch = language.launch(self._text(function, call), self.kernels)
-            return None if launch is None else (language, call.lineno, launch)
-        for language in INDUCTOR_LANGUAGES:
-            if language.libraries and function.startswith(language.libraries):
-                return language, call.lineno, self._by_function(function, call)
-        if "." in function and head != "torch":
-            for language in INDUCTOR_LANGUAGES:
-                work = _tensor_method(call, language.methods) if language.methods else None
-                if work is not None:
-                    name, receiver, inner = work
-                    launch = self._by_function(name, inner)
-                    arguments = (source_text(receiver, self.lines), *launch.arguments)
-                    return language, inner.lineno, replace(launch, arguments=arguments)
-        if head in _BOOKKEEPING or head in self.functions or head.startswith("empty_strided"):
-            return None
-        return self._launched_by_others(function, call)
-
-    def _launched_by_others(self, function: str, call: ast.Call) -> _Found | None:
+            return self._of_defined(self.kernels[head].language, function, call)
+        ours = self._of_library(INDUCTOR_LANGUAGES, function, call)
+        if ours or head in _BOOKKEEPING or head in self.functions or head.startswith("empty_strided"):
+            return ours
         for language in self.installed():
-            if language.libraries and function.startswith(language.libraries):
-                return language, call.lineno, self._by_function(function, call)
-            launch = language.launch(self._text(function, call), self.kernels)
-            if launch is not None and launch.kernel in self.kernels:
-                return language, call.lineno, launch
+            found = self._of_library((language,), function, call) or self._of_defined(language, function, call)
+            if found is not None:
+                return found
         return None
+
+    def _of_library(self, languages: Iterable[KernelLanguage], function: str, call: ast.Call) -> _Launched | None:
+        for language in languages:
+            if language.libraries and function.startswith(language.libraries):
+                return language, KernelLaunch(function, self._arguments(call))
+            work = _tensor_method(call, language.methods) if language.methods else None
+            if work is not None and not function.startswith("torch."):
+                method, inner = work
+                receiver = source_text(method.value, self.lines)
+                return language, KernelLaunch(f"Tensor.{method.attr}", (receiver, *self._arguments(inner)))
+        return None
+
+    def _of_defined(self, language: KernelLanguage, function: str, call: ast.Call) -> _Launched | None:
+        launch = language.launch(self._text(function, call), self.kernels)
+        return (language, launch) if launch is not None and launch.kernel in self.kernels else None
+
+    def _arguments(self, call: ast.Call) -> tuple[str, ...]:
+        return launched_by_name(self._text("", call), self.kernels).arguments
 
     def _text(self, function: str, call: ast.Call) -> Call:
         keywords = {str(k.arg): source_text(k.value, self.lines) for k in call.keywords}
         return Call(function, tuple(source_text(a, self.lines) for a in call.args), keywords)
 
-    def _by_function(self, function: str, call: ast.Call) -> KernelLaunch:
-        return replace(launched_by_name(self._text(function, call), self.kernels), kernel=function)
 
-
-def _tensor_method(call: ast.Call, methods: Collection[str]) -> tuple[str, ast.expr, ast.Call] | None:
-    """Return the first of these methods in a chain of calls: its name, what it is called of, and the call."""
+def _tensor_method(call: ast.Call, methods: Collection[str]) -> tuple[ast.Attribute, ast.Call] | None:
+    """Return the first of these methods that a chain of calls calls."""
     found = None
     node: ast.expr = call
     while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in methods:
-            found = f"Tensor.{node.func.attr}", node.func.value, node
+            found = node.func, node
         node = node.func.value
     return found
-
-
-def _with_origins(calls: Sequence[KernelCall], lines: Sequence[str]) -> tuple[KernelCall, ...]:
-    # Inductor's comment stands above its launch, maybe with `stream0 = ...` between; C++ kernels and scatters have
-    # none. Those of kernel definitions are not indented, and kernel sources hold none.
-    numbered = [(n, line) for n, line in enumerate(lines, 1) if line[:1] == " " and "Original ATen: [" in line]
-    waiting = list(reversed(numbered))
-    above: dict[int, str] = {}
-    for line in sorted({call.launch.line for call in calls}):
-        while waiting and waiting[-1][0] < line:
-            above[line] = waiting.pop()[1]
-    made = []
-    for call in calls:
-        comment = above.get(call.launch.line)
-        comments = comments_above(lines, call.launch.line) if comment is None else (comment.lstrip(),)
-        found = call.language.origins(comments, "")
-        launch = replace(call.launch, aten=found.aten, source_nodes=found.source_nodes, nodes=found.nodes)
-        made.append(replace(call, launch=launch))
-    return tuple(made)

@@ -6,7 +6,7 @@ import re
 
 # get_fused_kernel_name() in torch/_inductor/utils.py joins op names by "_", and op names hold "_" themselves. These are
 # those that do, of all that Inductor has a lowering or a decomposition for on 2.11, 2.13 and 2.15.
-_COMPOUND = """
+_NAMES = """
 _adaptive_avg_pool2d _adaptive_avg_pool2d_backward _adaptive_avg_pool3d _adaptive_avg_pool3d_backward _add_batch_dim
 _addmm_activation _amp_update_scale _assert_async _assert_scalar _assert_tensor_metadata
 _batch_norm_impl_index_backward _batch_norm_no_update _batch_norm_with_update _batch_norm_with_update_functional
@@ -125,14 +125,27 @@ upsample_nearest3d upsample_trilinear3d upsample_trilinear3d_backward value_sele
 view_as_complex view_copy view_of xor_sum zeros_like
 """
 
-_LONGEST_FIRST = sorted(_COMPOUND.split(), key=len, reverse=True)
-_LEADING = "|".join(name for name in _LONGEST_FIRST if name.startswith("_"))
-# "add_copy__sin" is copy_ and sin, "add__softmax" is add and _softmax.
-_OP = re.compile(f"((?:{'|'.join(_LONGEST_FIRST)}|[^_]+)(?:_(?=_|$)(?!(?:{_LEADING})(?:_|$)))?)(?:_|$)")
+_COMPOUND = frozenset(_NAMES.split())
 _FUSED = re.compile(r"_fused_(.+)_[0-9a-f]+$")
 
 
 def ops_in_kernel_name(name: str) -> tuple[str, ...]:
     """Return the ATen ops that a kernel such as `cpp_fused_add_native_layer_norm_view_1` is named after."""
     fused = _FUSED.search(name)
-    return tuple(f"aten.{op}" for op in _OP.findall(fused[1])) if fused else ()
+    text, at = (fused[1] if fused else ""), 0
+    ops: list[str] = []
+    while at < len(text):
+        end = _end(text, at)
+        if end > at:
+            # "add_copy__sin" is copy_ and sin, "add__softmax" is add and _softmax.
+            if text[end : end + 2] in {"_", "__"} and text[end + 1 : _end(text, end + 1)] not in _COMPOUND:
+                end += 1
+            ops.append(f"aten.{text[at:end]}")
+        at = end + 1
+    return tuple(ops)
+
+
+def _end(text: str, at: int) -> int:
+    """Return where the op that begins at a place ends: the longest of those above, or else one word."""
+    ends = [end for end in range(at, len(text) + 1) if text[end : end + 1] in {"_", ""}]
+    return next((end for end in reversed(ends) if text[at:end] in _COMPOUND), ends[0])
