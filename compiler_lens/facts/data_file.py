@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 def read_data(file: Path) -> dict[str, Any]:
     """Return the contents of a TOML file. Raise TOMLDecodeError, with line and column, where it is not TOML."""
+    # Late: a recording without breaks and recompiles needs no advice.
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
     data: dict[str, Any] = tomllib.loads(file.read_text("utf-8"))
     return data

@@ -201,14 +201,14 @@ def _derived(groups: Mapping[Key, Sequence[GraphBreak]], known: Sources) -> Mapp
                 made[at.file, around].setdefault(at.line, key)
     found: dict[Key, Key] = {}
     for key, events in groups.items() if made else ():
-        if not _type(events[0]).startswith(_ON_A_VALUE):
+        asking = _places_of(events) if _type(events[0]).startswith(_ON_A_VALUE) else []
+        file = asking[0].file if asking else ""
+        around = known.function_at(file, asking[0].line) if asking else None
+        if around is None:
             continue
-        asking = _places_of(events)
-        first = asking[0] if asking else SourcePlace("", 0)
-        around = known.function_at(first.file, first.line)
-        for start, root in made.get((first.file, around), {}).items() if around else ():
-            rows = known.lines_on_rows(first.file, around, start) if around else ()
-            if all(at.file == first.file and at.line in rows for at in asking):
+        for start, root in made.get((file, around), {}).items():
+            rows = known.lines_on_rows(file, around, start)
+            if all(at.file == file and at.line in rows for at in asking):
                 found[key] = root
     return found
 
