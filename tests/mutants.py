@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import ast
 import random
+import re
 import shlex
 import shutil
 import subprocess
@@ -195,49 +196,40 @@ def changed_files(revision: str | None) -> list[str]:
     return sorted({name for name in listed if name.endswith(".py") and (ROOT / name).exists()})
 
 
-def copy_of_project(target: Path) -> Path:
-    """Copy what git would keep, without compiled files: a mutant must not meet those of the sources."""
+def copy_of_project(target: Path, python: str) -> Path:
+    """Copy what git would keep, and compile it: Python sees by a file's time and size when it is a mutant."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, encoding="utf-8").stdout.splitlines()
     for name in listed:
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
+    subprocess.run([python, "-m", "compileall", "-q", str(target / PACKAGE)], check=True)
     return target
 
 
-def test_command(python: str, tests: Iterable[str], root: Path) -> str:
-    """Return the shell command that runs tests in a copy of the project."""
-    words = [
-        "env",
-        f"--chdir={root}",
-        f"PYTHONPATH={root}",
-        python,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        *tests,
-    ]
-    return shlex.join(words)
+def test_command(python: str, root: Path, words: Iterable[str]) -> list[str]:
+    """Return the command that runs tests in a copy of the project."""
+    pytest = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    return ["env", f"--chdir={root}", f"PYTHONPATH={root}", *pytest, *words]
 
 
-def check_baseline(python: str, mutants: Iterable[Mutant], root: Path) -> None:
-    """Leave with a message where tests fail already without a mutant."""
-    for tests in sorted({nearest_tests(mutant.file) for mutant in mutants}):
-        ran = subprocess.run(
-            shlex.split(test_command(python, tests, root)), capture_output=True, encoding="utf-8", check=False
-        )
-        if ran.returncode:
-            sys.exit(f"these fail already without a mutant: {shlex.join(tests)}\n{ran.stdout[-3000:]}")
+def failing_before(python: str, root: Path, tests: Iterable[str]) -> list[str]:
+    """Return the tests that fail already without a mutant: no sign of anything."""
+    command = test_command(python, root, ["-rfE", "--no-header", *tests])
+    ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    found = re.findall(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", ran.stdout, re.MULTILINE)
+    if ran.returncode and not found:
+        sys.exit(f"these do not run: {shlex.join(command)}\n{ran.stdout[-2000:]}")
+    for name in found:
+        print(f"fails already without a mutant: {name}", flush=True)
+    return found
 
 
-def tried(mutant: Mutant, python: str, root: Path) -> WorkResult:
+def tried(mutant: Mutant, python: str, root: Path, left_out: Iterable[str]) -> WorkResult:
     """Run the nearest tests on a mutant in a copy of the project."""
-    command = test_command(python, nearest_tests(mutant.file), root)
-    return mutate_and_test([mutant.spec(root)], command, PATIENCE)
+    words = ["-x", *nearest_tests(mutant.file), *(f"--deselect={name}" for name in left_out)]
+    return mutate_and_test([mutant.spec(root)], shlex.join(test_command(python, root, words)), PATIENCE)
 
 
 def survivors(mutants: list[Mutant], python: str, jobs: int) -> Iterator[tuple[Mutant, str]]:
@@ -245,17 +237,25 @@ def survivors(mutants: list[Mutant], python: str, jobs: int) -> Iterator[tuple[M
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         copies: SimpleQueue[Path] = SimpleQueue()
         for number in range(jobs):
-            copies.put(copy_of_project(Path(folder, str(number))))
-        check_baseline(python, mutants, Path(folder, "0"))
+            copies.put(copy_of_project(Path(folder, str(number)), python))
 
         def attempt(mutant: Mutant) -> WorkResult:
             root = copies.get()
             try:
-                return tried(mutant, python, root)
+                return tried(mutant, python, root, failing[nearest_tests(mutant.file)])
             finally:
                 copies.put(root)
 
+        def before(tests: tuple[str, ...]) -> list[str]:
+            root = copies.get()
+            try:
+                return failing_before(python, root, tests)
+            finally:
+                copies.put(root)
+
+        groups = sorted({nearest_tests(mutant.file) for mutant in mutants})
         with ThreadPoolExecutor(jobs) as pool:
+            failing = dict(zip(groups, pool.map(before, groups), strict=True))
             for mutant, result in zip(mutants, pool.map(attempt, mutants), strict=True):
                 print(f"{mutant.file}:{mutant.line} {mutant.operator}: {result.test_outcome.value}", flush=True)
                 if result.test_outcome is not TestOutcome.KILLED:
