@@ -24,7 +24,7 @@ start here:
   compiler-lens diff old.clens new.clens      what the compiler did differently
   compiler-lens what-if model.py:make         which setting of torch.compile would help
   compiler-lens modes model.py:make           which mode of torch.compile is fastest
-  compiler-lens profile model.py:make         how long each kernel takes, and what it could gain
+  compiler-lens profile model.py:make         how long each kernel takes, and its possible saving
 
 Or in Python: lens = compiler_lens.Lens(); torch.compile(model, backend=lens);
 call the model; print(lens.report()).

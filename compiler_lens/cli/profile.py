@@ -16,8 +16,8 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.journal import is_journal
 
 _DESCRIPTION = """\
-Compile a model, call it, and time every kernel on the device: what each could gain, measured against the least time
-that this very device needs for as many bytes and operations."""
+Compile a model, call it, and time every kernel on the device: the possible saving of each, measured against the least
+time that this very device needs for as many bytes and operations."""
 
 _EPILOG = (
     CONTRACT

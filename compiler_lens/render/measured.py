@@ -31,12 +31,12 @@ class Profiled:
     path: str = ""  # of the recording, if it is in a file
 
     def report(self, part: str = "", *, width: int | None = None, color: bool | None = None) -> str:
-        """Return the call, then every kernel with what it could gain; and what to do.
+        """Return the call, then every kernel with its possible saving; and what to do.
 
         `part`: only the kernels of a line, `model.py:41`, of a module, `layers.3.attn`, or of that name. Raises
         `UsageError` where there is none.
         """
-        from compiler_lens.views.console.profile import profile_report
+        from compiler_lens.render.console import profile_report
 
         return profile_report(self.recording, width=width, color=color, path=self.path, part=part)
 

@@ -9,8 +9,8 @@ In texts, backticks mark code. All texts may come from somebody else: renderers 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
@@ -43,6 +43,9 @@ class Kind(Enum):
     DURATION = "duration"  # seconds that were measured: three digits
     BYTES = "bytes"
     FLOPS = "flops"
+    BYTE_RATE = "bytes per second"
+    FLOP_RATE = "floating-point operations per second"
+    RUNS = "runs"  # how often in a call: whole, unless calls differ
     SHARE = "share"  # of one: 0.25 is 25 %
     RATIO = "ratio"  # how many times as much
     RATE = "rate"  # how many in a second
@@ -95,6 +98,7 @@ class Places:
 
     places: tuple[Located, ...]
     most: int = 3
+    narrow: int = 3  # of them where there is little room
     tone: Tone = Tone.PLAIN
 
 
@@ -149,11 +153,24 @@ class Figure:
     value: float | None
     kind: Kind
     tone: Tone = Tone.PLAIN
+    about: bool = False  # not known for sure
 
 
 Part = str | Span | At | Places | File | Compiled | KernelName | ToView | Web | Figure
 Parts = tuple[Part, ...]
-Cell = Part | Parts | float | None  # a number is written as its column's kind says; None is an empty cell
+Text = Part | Parts | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """What stands in a cell, and what stands beneath it where there is room."""
+
+    upper: Text
+    beneath: Text
+    found_by: str = ""  # what else readers find it by
+
+
+Cell = Text | float | Stacked  # a number is written as its column's kind says; None is an empty cell
 
 
 # -- blocks
@@ -213,6 +230,9 @@ class Column:
     choice: bool = False  # has few values: readers may choose one
     headless: bool = False  # its name is left out where the cells speak for themselves
     missing: str = ""  # what stands where a figure is not known
+    beneath: str = ""  # the name of what stands beneath in its cells
+    short: str = ""  # its name where there is little room
+    room: int = 0  # columns of the terminal from which on there is room for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +293,74 @@ class Listing:
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """A sign beside a line of source."""
+
+    sign: str
+    tone: Tone
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineNote:
+    """What is to be said below a line of source."""
+
+    mark: Mark
+    column: int  # of the marks, from 0
+    head: ToView
+    between: str  # of the head and the words
+    words: str | Span
+    limit: int = 1  # lines
+
+
+@dataclass(frozen=True, slots=True)
+class KernelPart:
+    """A kernel that works for a line, and how much of it does."""
+
+    index: int  # in `Recording.kernels`
+    backward: bool
+    launches: str  # how many of its launches; empty where it has one
+    share: str  # of their ops
+    microseconds: float | None  # in one call
+
+
+@dataclass(frozen=True, slots=True)
+class SourceStory:
+    """What stands beside a line that a reader chooses."""
+
+    above: tuple[Block, ...]
+    kernels: tuple[KernelPart, ...]  # the slowest first
+    below: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRow:
+    """A line of source of which something is known."""
+
+    code: str  # where the file's text is not known
+    marks: tuple[Mark | None, ...]
+    ids: tuple[CompileId, ...]  # of the graphs that it is in
+    tone: Tone
+    notes: tuple[LineNote, ...]
+    story: SourceStory | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Annotated:
+    """A file line by line, with marks beside its lines and notes below them."""
+
+    file: str
+    summary: str
+    text: tuple[str, ...]  # every line; empty: not known
+    rows: Mapping[int, SourceRow]
+    legend: tuple[Mark, ...]  # all marks that there are
+    bounds: tuple[int, int] = (0, 0)  # the first and the last line of what was asked for; 0: none of it is known
+    shown: tuple[int, ...] = ()  # those lines of it that stand there where there is little room
+    names: Mapping[int, str] = field(default_factory=dict)  # of functions, by their first lines
+    breaks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """Two texts line by line, of which one stands for the other."""
 
@@ -295,6 +383,29 @@ class Tree:
 
     branches: tuple[Branch, ...]
     indent: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A figure that matters, with a word on it."""
+
+    label: str
+    value: Part
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tiles:
+    """Figures side by side."""
+
+    tiles: tuple[Tile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """What is said before a table, set apart from it."""
+
+    blocks: tuple[Block, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +478,11 @@ Block = (
     | Excerpt
     | Change
     | Listing
+    | Annotated
     | Comparison
     | Tree
+    | Tiles
+    | Lead
     | Card
     | Fold
     | Timeline

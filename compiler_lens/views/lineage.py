@@ -129,8 +129,11 @@ class _Work:
 _Modules = dict[str, dict[tuple[Role, str], _Work]]  # by modules, then by what is done for which op
 
 
-def branches(lineages: Iterable[Lineage]) -> tuple[Branch, ...]:
-    """Return from line to module to torch op to ATen op to node what launches do; for layers that are alike once."""
+def branches(lineages: Iterable[Lineage]) -> tuple[tuple[Branch, ...], int]:
+    """Return from line to module to torch op to ATen op to node what launches do; for layers that are alike once.
+
+    With it comes how many are alike in the first such place; 0 where none are.
+    """
     lines: dict[SourcePlace, SourceLine] = {}
     found: dict[SourcePlace, _Modules] = {}
     for lineage in lineages:
@@ -143,7 +146,9 @@ def branches(lineages: Iterable[Lineage]) -> tuple[Branch, ...]:
                 work.origins[origin.number] = origin
                 if node.node is not None:
                     work.nodes[words.op_name(node.node.original_aten or node.node.target)][node.name] = None
-    return tuple(_line_branch(lines[place], modules) for place, modules in found.items())
+    counts = (len(work.origins) for each in found.values() for listed in each.values() for work in listed.values())
+    alike = next((count for count in counts if count > 1), 0)
+    return tuple(_line_branch(lines[place], modules) for place, modules in found.items()), alike
 
 
 def _line_branch(at: SourceLine, modules: _Modules) -> Branch:

@@ -18,6 +18,9 @@ BOUNDS: Mapping[Bound, str] = {
     Bound.UNKNOWN: UNKNOWN,
 }
 
+# What is said of the time of kernels that nothing is known to bound.
+NO_BOUND: Mapping[Bound, str] = {Bound.NEITHER: "neither compute- nor memory-bound", Bound.UNKNOWN: ""}
+
 TO_DO: Mapping[Advice, str] = {
     Advice.REDUCE_OVERHEAD: (
         'The device waits for launches: mode="reduce-overhead" replays them without the CPU. '
@@ -48,7 +51,7 @@ DOUBTS: Mapping[Doubt, str] = {
 UNUSABLE = "times of this profile are not usable: see `profile`"
 CEILING_TOO_LOW = (
     "A kernel computes faster than this device can, as measured: that ceiling was measured on a busy machine, and "
-    "what kernels could gain is more than is shown"
+    "possible savings are larger than shown"
 )
 
 _REMARKS: Mapping[Remark, str] = {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -51,6 +52,11 @@ class View:
         Raises `UsageError` where the recording has nothing of that name.
         """
         made: Document = self._module().document(recording, selection)
+        return made
+
+    def documents(self, recording: Recording, selection: Selection = EVERYTHING) -> Iterator[Document]:
+        """Return a document for each thing that the view can be asked about, in the recording's order."""
+        made: Iterator[Document] = self._module().documents(recording, selection)
         return made
 
     @property

@@ -110,12 +110,27 @@ def per_second(rate: float) -> str:
 
 
 def flops(count: float) -> str:
-    """So many floating-point operations: 512 FLOP, 17.2 GFLOP."""
-    for unit in ("FLOP", "kFLOP", "MFLOP", "GFLOP"):
+    """Return a count of floating-point operations with its unit: 512 FLOPs, 17.2 GFLOPs."""
+    for unit in ("FLOPs", "kFLOPs", "MFLOPs", "GFLOPs"):
         if count < _KILO:
             return f"{count:.3g} {unit}"
         count /= _KILO
-    return f"{count:,.3g} TFLOP"
+    return f"{count:,.3g} TFLOPs"
+
+
+def rate(value: float | None, unit: str) -> str:
+    """Return bytes or operations per second, three digits: 1.23 TB/s."""
+    if value is None:
+        return UNKNOWN
+    for prefix, size in (("T", 1e12), ("G", 1e9)):
+        if value >= size:
+            return f"{value / size:.3g} {prefix}{unit}"
+    return f"{value / 1e6:.3g} M{unit}"
+
+
+def how_often(value: float) -> str:
+    """Return how often something happens in a call: whole, unless calls differ."""
+    return f"{value:,.0f}" if abs(value - round(value)) < 0.005 else f"{value:,.2f}"  # noqa: PLR2004
 
 
 def nbytes(value: float | None) -> str:

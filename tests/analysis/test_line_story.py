@@ -192,7 +192,7 @@ def test_kernels_of_a_module_are_those_of_its_launches_alone():
 def test_measured_kernels_come_by_time_and_the_others_by_ops():
     recording, provenance = gpt()
     rows = kernel_rows(provenance.lineages, Costs.of(recording))
-    times = [row.microseconds or 0 for row in rows]
+    times = [row.facts.microseconds or 0 for row in rows]
     assert times == sorted(times, reverse=True)
     assert times[0] > 0
     profile = recording.profiles[-1]

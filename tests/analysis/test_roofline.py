@@ -1,4 +1,4 @@
-"""What a kernel's time is spent on, what it could gain, and what to do."""
+"""What a kernel's time is spent on, its possible saving, and what to do."""
 
 from dataclasses import replace
 

@@ -72,12 +72,12 @@ def test_every_kernel_is_there(name: str) -> None:
     assert [one["name"] for one in data["kernel"]] == [kernel.name for kernel in recording.kernels]
     keys = [one["key"] for one in data["kernel"]]
     assert len(set(keys)) == len(keys)
-    (table,) = data["kernels"]
-    assert sorted(row[0][2] for row in pages.rows(table)) == sorted(f"#/kernel/{key}" for key in keys)
+    rows = [row for table in data.get("kernels", []) for row in pages.rows(table)]
+    assert sorted(row[0][2] for row in rows) == sorted(f"#/kernel/{key}" for key in keys)
     for kernel, one in zip(recording.kernels, data["kernel"], strict=True):
         if kernel.source:
-            pack, place = one["source"]
-            assert data[f"texts-{pack}"][place] == kernel.source
+            pack, place = re.findall(r'data-text="(\d+)-(\d+)"', one["html"])[-1]
+            assert data[f"texts-{pack}"][int(place)] == kernel.source
 
 
 @pytest.mark.parametrize("name", ALL)

@@ -27,11 +27,10 @@ from compiler_lens.recording.model import (
     UnfusedPair,
 )
 from compiler_lens.render.console import view
+from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.json import view_json
-from compiler_lens.views import fusion_words
-from compiler_lens.views.console import kernels
-from compiler_lens.views.console.fusion import neighbour_lines
+from compiler_lens.views import fusion, fusion_words, kernel
 from compiler_lens.views.text import times
 
 ID = CompileId(0, 0)
@@ -162,14 +161,16 @@ def test_json_has_every_pair():
 def test_a_kernels_neighbours_say_on_which_side_they_are():
     recording = layered()
     page = page_for(recording, width=120)
-    lines = [line.plain for line in neighbour_lines(neighbours(recording, [1])[1], 1, page)]
+    blocks = fusion.neighbours(neighbours(recording, [1])[1], 1, folds_nothing=False)
+    lines = [line.plain for line in block_lines(blocks, page)]
     assert [" ".join(line.split()) for line in lines[1:]] == [
         "one kernel would have too many ops",
         "3.0 MiB after it triton_red_fused_norm_0",
         "one is a library's matrix product",
         "1.0 MiB before it extern_kernels.mm",
     ]
-    assert neighbour_lines(neighbours(Recording(kernels=recording.kernels), [1])[1], 1, page) == []
+    alone = neighbours(Recording(kernels=recording.kernels), [1])[1]
+    assert fusion.neighbours(alone, 1, folds_nothing=False) == ()
 
 
 def test_bytes_that_are_not_known_are_not_none():
@@ -200,7 +201,7 @@ def test_a_kernel_of_many_compilations_is_looked_up_among_the_pairs_once(monkeyp
         kernels=tuple(replace(kernel, compile_id=each) for each in ids for kernel in layers.kernels),
         unfused=tuple(replace(pair, compile_id=each) for each in ids for pair in layers.unfused),
     )
-    monkeypatch.setattr(kernels, "neighbours", lambda *args: asked.append(args) or neighbours(*args))
+    monkeypatch.setattr(kernel, "neighbours", lambda *args: asked.append(args) or neighbours(*args))
     text = view(recording, "kernel", page_for(recording, width=120), Selection(kernel="triton_poi_fused_gelu_0"))
     assert text.count("not fused with") == len(ids)
     assert len(asked) == 1

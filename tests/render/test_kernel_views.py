@@ -32,7 +32,7 @@ from compiler_lens.render.console import view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.json import view_json
 from compiler_lens.views import words
-from compiler_lens.views.console.lineage import folded_modules
+from compiler_lens.views.lineage import folded_modules
 from compiler_lens.views.text import microseconds
 
 DATA = Path(__file__).parent.parent / "gpu/data"
@@ -113,7 +113,7 @@ def test_kernels_come_with_lines_modules_memory_and_time():
     text = shown(gpt(), "kernels")
     assert f"of the {microseconds(gpt().profiles[-1].busy_microseconds)} that the device works in a call" in text
     first = text.split("\n  extern_kernels.mm\n")[1].split("\n")
-    assert first[0] == f"      [0/0] backward  {took('mm')}, extern, 1 op, 8 launches, 76.0 MiB, 25.8 GFLOP"
+    assert first[0] == f"      [0/0] backward  {took('mm')}, extern, 1 op, 8 launches, 76.0 MiB, 25.8 GFLOPs"
     assert first[1].startswith("      models.py:22, 24, 25 of net.down, net.up +2  mm")
 
 

@@ -16,11 +16,10 @@ from compiler_lens.facts.overview.source_view import source_view
 from compiler_lens.facts.program.select import EVERYTHING, Selection, kernel_name, short_name
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, OtherTime, ProfileNote, Recording, Remark
-from compiler_lens.render.console import view
+from compiler_lens.render.console import profile_report, view
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.json import view_json
-from compiler_lens.views.console.profile import profile_report
-from compiler_lens.views.console.profile_table import kernel_label
+from compiler_lens.views.profile import kernel_label
 from compiler_lens.views.profile_words import note_words
 
 GPU = Path(__file__).parent.parent / "gpu" / "data"
@@ -115,7 +114,7 @@ def test_times_that_are_not_usable_show_no_gains_and_no_advice(change: dict[str,
         told = " ".join(" ".join(shown).split())
         assert told.startswith("These times are not usable: measure again on a quiet machine"), "that comes first"
         assert reason in told
-        assert [word for word in ("could gain", "bound by", "reduce-overhead") if word in told] == []
+        assert [word for word in ("possible saving", "bound by", "reduce-overhead") if word in told] == []
         assert all(len(line) <= width for line in shown if "compiler-lens show" not in line)
     data = json.loads(view_json(broken, "profile"))["profile"]
     assert (data["is_usable"], data["advice"]) == (False, ["measure_again"])
@@ -128,7 +127,7 @@ def test_a_ceiling_that_was_measured_too_low_is_said() -> None:
     low = replace(last, ceilings=replace(last.ceilings, flops_per_second={"bf16": 1e14}))
     told = " ".join(" ".join(lines(replace(found, profiles=(low,)))).split())
     assert "that ceiling was measured on a busy machine" in told
-    assert "could gain" in told
+    assert "possible saving" in told
     assert "busy machine" not in " ".join(lines(found))
 
 
@@ -139,7 +138,7 @@ def test_json_has_every_launch() -> None:
     assert len(rows) == len(found.profiles[-1].launches)
     assert all(row["device_kernels"] == [row["kernel"]] for row in rows if row["kernel"].startswith("triton_"))
     assert any("nvjet" in name for row in rows for name in row["device_kernels"])
-    assert {row["pass"] for row in rows} == {"forward", "backward"}
+    assert {row["direction"] for row in rows} == {"forward", "backward"}
     assert sum(row["microseconds"] * row["runs"] for row in rows) == pytest.approx(data["kernel_microseconds"])
     assert data["ceilings"]["flops_per_second"]["bf16"] > 1e14
     assert "host" in data["advice"]

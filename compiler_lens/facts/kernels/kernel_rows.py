@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from compiler_lens.facts.kernels.flops import Work, launch_work
-from compiler_lens.facts.kernels.kernels import KernelGroup, Views, is_generated, kernel_groups, view_nodes
+from compiler_lens.facts.kernels.kernels import (
+    KernelGroup,
+    Views,
+    fused_op_count,
+    is_generated,
+    kernel_groups,
+    view_nodes,
+)
 from compiler_lens.facts.kernels.launch_costs import LaunchCost, launch_costs
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
 from compiler_lens.recording.ids import KernelId, LaunchId
-from compiler_lens.recording.model import Kernel, Recording, Trust
+from compiler_lens.recording.model import Kernel, Recording, SourceLine, Trust
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +66,40 @@ class Costs:
         return sum(known) if known else None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KernelFacts(Kernel):
+    """A kernel, and what is known of those of its launches that were asked for."""
+
+    ops: int  # that one launch computes
+    microseconds: float | None  # in one call of the model, measured
+    traffic: Traffic | None  # that the launches read and write, each once
+    flops: int | None  # of the matrix products among them
+    lines: tuple[SourceLine, ...]  # of the user's that they work for
+    modules: tuple[str, ...]
+
+    @classmethod
+    def of(cls, lineages: Sequence[Lineage], costs: Costs) -> KernelFacts:
+        """Return what is known of launches; where they are of several kernels, these compute the same."""
+        kernel = lineages[0].kernel
+        lines = {(at.file, at.line): at for one in lineages for at in one.lines}
+        return cls(
+            **{name: getattr(kernel, name) for name in Kernel.__dataclass_fields__},
+            ops=fused_op_count(kernel, costs.views),
+            microseconds=costs.microseconds(lineages),
+            traffic=costs.traffic(lineages),
+            flops=costs.flops(lineages),
+            lines=tuple(lines.values()),
+            modules=tuple(dict.fromkeys(module for one in lineages for module in one.modules)),
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class KernelRow:
     """Kernels that compute the same, with the launches that were asked for."""
 
     group: KernelGroup
     lineages: tuple[Lineage, ...]
-    traffic: Traffic | None  # that they read and write, each once
-    flops: int | None
-    microseconds: float | None  # in one call, measured
+    facts: KernelFacts  # of the first kernel, and of the launches of all
 
     @property
     def launches(self) -> int:
@@ -75,18 +107,34 @@ class KernelRow:
         return sum(1 if one.launch is not None else len(one.kernel.launches) for one in self.lineages)
 
 
-def kernel_rows(lineages: Iterable[Lineage], costs: Costs) -> tuple[KernelRow, ...]:
-    """Return the kernels of some launches: by time where that was measured, else the one that fuses most first."""
+def kernel_rows(lineages: Iterable[Lineage], costs: Costs, *, folded: bool = True) -> tuple[KernelRow, ...]:
+    """Return the kernels of some launches: by time where that was measured, else the one that fuses most first.
+
+    Unless `folded`, each kernel has a row of its own, beside those that compute the same where times are equal.
+    """
     own = {members[0].kernel.id: members for members in by_kernel(lineages)}
     rows = []
     for group in kernel_groups((members[0].kernel for members in own.values()), costs.views):
         meant = tuple(lineage for kernel in group.kernels for lineage in own[kernel.id])
-        rows.append(KernelRow(group, meant, costs.traffic(meant), costs.flops(meant), costs.microseconds(meant)))
-    return tuple(sorted(rows, key=_rank))
+        rows.append(KernelRow(group, meant, KernelFacts.of(meant, costs)))
+    rows.sort(key=_rank)
+    if folded:
+        return tuple(rows)
+    each = [
+        KernelRow(replace(row.group, kernels=(own[0].kernel,)), own, KernelFacts.of(own, costs))
+        for row in rows
+        for own in by_kernel(row.lineages)
+    ]
+    return tuple(sorted(each, key=lambda row: -(row.facts.microseconds or 0.0)))
 
 
 def _rank(row: KernelRow) -> tuple[float, bool, int, str]:
-    return -(row.microseconds or 0.0), not is_generated(row.group.first), -row.group.op_count, row.group.first.name
+    return (
+        -(row.facts.microseconds or 0.0),
+        not is_generated(row.group.first),
+        -row.group.op_count,
+        row.group.first.name,
+    )
 
 
 def by_kernel(lineages: Iterable[Lineage]) -> tuple[tuple[Lineage, ...], ...]:

@@ -58,7 +58,7 @@ class GroupCost:
 
     @property
     def worst(self) -> LaunchCost:
-        """The launch that could gain most."""
+        """The launch with the largest possible saving."""
         return max(self.launches, key=lambda cost: (cost.above, cost.total))
 
     @property

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from compiler_lens.facts.program.ownership import UserPaths
     from compiler_lens.render.console.page import Page
 
-__all__ = ["html_fragment", "report", "view"]
+__all__ = ["html_fragment", "profile_report", "report", "view"]
 
 
 def _import_rich() -> None:
@@ -58,6 +58,24 @@ def view(recording: Recording, name: str, page: Page, selection: Selection = EVE
     if name in VIEWS or found is None:  # not a Document yet
         return render(VIEWS[name](recording, selection, page), page)
     return render(document_lines(found.document(recording, selection), page), page)
+
+
+def profile_report(
+    recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "", part: str = ""
+) -> str:
+    """Return the last profile of a recording as text, or a part of it by name.
+
+    `path` is where it can be asked for more, if it is in a file. Raises `UsageError` where there is no such part.
+    """
+    from compiler_lens.facts.program.select import select_launches
+    from compiler_lens.render.console.document import document_lines
+    from compiler_lens.render.console.open_page import page_for
+    from compiler_lens.render.console.page import render
+    from compiler_lens.views.profile import document
+
+    page = page_for(recording, width=width, color=color, path=path)
+    selection = select_launches(recording, part) if part else EVERYTHING
+    return render(document_lines(document(recording, selection, kept=bool(path)), page), page)
 
 
 def html_fragment(recording: Recording) -> str:

@@ -15,7 +15,7 @@ from compiler_lens.render.console.page import (
     DIM,
     GOOD,
     PLACE,
-    WARN,
+    STYLES,
     Page,
     command,
     one_line_kept,
@@ -23,8 +23,10 @@ from compiler_lens.render.console.page import (
     title,
 )
 from compiler_lens.render.console.page import paragraph as folded
+from compiler_lens.render.console.source import source_lines
 from compiler_lens.render.figures import written
 from compiler_lens.views.document import (
+    Annotated,
     Aside,
     At,
     Block,
@@ -45,6 +47,7 @@ from compiler_lens.views.document import (
     Gap,
     KernelName,
     Kind,
+    Lead,
     Line,
     Listing,
     Paragraph,
@@ -54,7 +57,9 @@ from compiler_lens.views.document import (
     Quoted,
     Section,
     Span,
+    Stacked,
     Table,
+    Tiles,
     Timeline,
     Tone,
     ToView,
@@ -63,21 +68,12 @@ from compiler_lens.views.document import (
 )
 from compiler_lens.views.text import clean, plural
 
-STYLES = {
-    Tone.PLAIN: "",
-    Tone.STRONG: PLACE,
-    Tone.QUIET: DIM,
-    Tone.CODE: CODE,
-    Tone.GOOD: GOOD,
-    Tone.WARN: WARN,
-    Tone.BAD: BAD,
-    Tone.DO: GOOD,
-}
 _TREE_STEP = 2
 _FOLD_STEP = 2
 _BAR = 24  # columns
 _LONGEST = 4_000  # characters of a text
 _LONGEST_SOURCE = 200  # of a line of source
+_ROOMY = 100  # columns
 
 
 def document_lines(document: Document, page: Page) -> list[Text]:
@@ -120,10 +116,17 @@ def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0
             return _change(block)
         case Listing():
             return code_lines(block.code, page, block.language)
+        case Annotated():
+            return source_lines(block, page)
         case Comparison():
             return comparison_lines(block, page.width)
         case Tree():
             return _branches(block.branches, block.indent, page)
+        case Tiles():
+            tiles = ((one.label, text_of((one.value,), page), one.note) for one in block.tiles)
+            return columns.table([columns.Column(), columns.Column(), columns.Column()], list(tiles), page.width)
+        case Lead():
+            return block_lines(block.blocks, page)
         case Card():
             number = f"{block.number}. " if block.number and block.is_counted else ""
             head = Text.assemble((number, DIM), text_of((*block.head, *block.note), page), no_wrap=True)
@@ -170,16 +173,17 @@ def _words(part: Part, page: Page) -> str:  # noqa: C901, PLR0911 -- one for eac
         case Web(address=address):
             return address
         case Figure(value=value, kind=kind):
-            return written(value, kind)
+            return ("~" if part.about else "") + written(value, kind)
 
 
 def _places(part: Places, page: Page) -> str:
+    most = part.most if page.width >= _ROOMY else part.narrow
     told: list[str] = []
     last = ""
-    for at in part.places[: part.most]:
+    for at in part.places[:most]:
         told.append(str(at.line) if at.file == last else page.name(at))
         last = at.file
-    more = len(part.places) - part.most
+    more = len(part.places) - most
     return ", ".join(told) + (f" +{more:,}" if more > 0 else "")
 
 
@@ -191,17 +195,16 @@ def _line(block: Line, page: Page) -> Text:
 
 
 def _table(block: Table, page: Page) -> list[Text]:
+    there = [(number, one) for number, one in enumerate(block.columns) if page.width >= one.room]
     looks = [
-        columns.Column(_heading(one), one.kind.is_right, one.flexible, STYLES[one.tone], one.middle)
-        for one in block.columns
+        columns.Column(_heading(one, page), one.kind.is_right, one.flexible, STYLES[one.tone], one.middle)
+        for _, one in there
     ]
-    longest = [
-        _longest(block, number) if column.kind is Kind.BAR else 0.0 for number, column in enumerate(block.columns)
+    longest = {number: _longest(block, number) for number, column in there if column.kind is Kind.BAR}
+    shown = [
+        [_cell(row[number], column, page, longest.get(number, 0.0)) for number, column in there]
+        for row in block.rows[: block.most or None]
     ]
-    shown = []
-    for row in block.rows[: block.most or None]:
-        cells = zip(row, block.columns, longest, strict=True)
-        shown.append([_cell(value, column, page, most) for value, column, most in cells])
     lines = columns.table(looks, shown, page.width, block.indent) if shown else []
     if block.beneath:
         heads, lines = lines, lines[: len(lines) - len(shown)]
@@ -218,12 +221,15 @@ def _longest(block: Table, number: int) -> float:
     return max((value for row in block.rows if isinstance(value := row[number], (int, float))), default=0.0)
 
 
-def _heading(column: Column) -> str:
+def _heading(column: Column, page: Page) -> str:
     is_said = column.headless or column.kind in {Kind.TIMES, Kind.BAR}  # its cells say it
-    return "" if is_said else column.name
+    name = column.short if column.short and page.width < _ROOMY else column.name
+    return "" if is_said else name
 
 
 def _cell(value: Cell, column: Column, page: Page, longest: float) -> str | Text:
+    if isinstance(value, Stacked):
+        value = value.upper
     if value is None or isinstance(value, str):
         return value or (column.missing if column.kind.is_figure else "")
     if isinstance(value, (int, float)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.cells import set_cell_size
@@ -12,11 +12,22 @@ from rich.console import Console
 from rich.text import Text
 
 from compiler_lens.render.names import FileNames
-from compiler_lens.views.document import Located
+from compiler_lens.views.document import Located, Tone
 from compiler_lens.views.text import clean, one_line
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"
 TITLE, PLACE, CODE, DIM = "bold", "bold", "cyan", "dim"
+
+STYLES: Mapping[Tone, str] = {
+    Tone.PLAIN: "",
+    Tone.STRONG: PLACE,
+    Tone.QUIET: DIM,
+    Tone.CODE: CODE,
+    Tone.GOOD: GOOD,
+    Tone.WARN: WARN,
+    Tone.BAD: BAD,
+    Tone.DO: GOOD,
+}
 
 Part = str | tuple[str, str] | Text  # text, text with a style, or text that is clean and styled already
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, kernel_rows
-from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.source_view import FileView, source_view
 from compiler_lens.facts.overview.summary import Summary, summarize
@@ -45,18 +43,6 @@ class PageContext:
             views,
             provenance,
             costs,
-            _rows(recording, provenance, costs),
+            kernel_rows(provenance.lineages, costs, folded=False),
             PageLinks.of(recording, views, path),
         )
-
-
-def _rows(recording: Recording, provenance: Provenance, costs: Costs) -> tuple[KernelRow, ...]:
-    found = []
-    for row in kernel_rows(provenance.lineages, costs):
-        each: defaultdict[int, list[Lineage]] = defaultdict(list)
-        for lineage in row.lineages:
-            each[lineage.index].append(lineage)
-        for index, own in each.items():
-            group = replace(row.group, kernels=(recording.kernels[index],))
-            found.append(KernelRow(group, tuple(own), costs.traffic(own), costs.flops(own), costs.microseconds(own)))
-    return tuple(sorted(found, key=lambda row: -(row.microseconds or 0.0)))

@@ -10,7 +10,9 @@ from markupsafe import Markup, escape
 
 from compiler_lens.render.figures import written
 from compiler_lens.render.page.ink import PageLinks
+from compiler_lens.render.page.pool import Pool
 from compiler_lens.views.document import (
+    Annotated,
     Aside,
     At,
     Block,
@@ -31,6 +33,7 @@ from compiler_lens.views.document import (
     Gap,
     KernelName,
     Kind,
+    Lead,
     Line,
     Listing,
     Paragraph,
@@ -40,7 +43,9 @@ from compiler_lens.views.document import (
     Quoted,
     Section,
     Span,
+    Stacked,
     Table,
+    Tiles,
     Timeline,
     Tone,
     ToView,
@@ -71,21 +76,28 @@ def document_part(view: str, title: str, document: Document, links: PageLinks) -
     return DocumentPart(title, document.count, html, tuple(writer.tables))
 
 
+def drawn_part(view: str, document: Document, links: PageLinks, pool: Pool) -> dict[str, Any]:
+    """Return a document for the script, which draws it when it is first looked at; code goes to the pool of texts."""
+    writer = _Writer(view, links, pool)
+    return {"html": writer.blocks(document.blocks), "tables": writer.tables}
+
+
 @dataclass(slots=True)
 class _Writer:
     view: str
     links: PageLinks
+    pool: Pool | None = None  # where code goes that the script shows
     tables: list[dict[str, Any]] = field(default_factory=list)
 
     def top(self, title: str, blocks: Sequence[Block]) -> Iterable[Markup]:
         for block in blocks:
             if isinstance(block, Section) and block.title == title:  # which stands above it already
                 yield Markup('<p class="figures"><span>{}</span></p>\n').format(clean(block.summary))
-                yield self._blocks(block.blocks)
+                yield self.blocks(block.blocks)
             else:
                 yield self._block(block)
 
-    def _blocks(self, blocks: Sequence[Block]) -> Markup:
+    def blocks(self, blocks: Sequence[Block]) -> Markup:
         return _joined(self._block(block) for block in blocks)
 
     def _block(self, block: Block) -> Markup:  # noqa: C901, PLR0911, PLR0912 -- one for each type of block
@@ -101,7 +113,7 @@ class _Writer:
             case Table():
                 return self._standing(block) if block.beneath or block.is_short else self._table(block)
             case Fields():
-                rows = ((row.label, self._blocks(row.blocks)) for row in block.fields)
+                rows = ((row.label, self.blocks(row.blocks)) for row in block.fields)
                 return Markup("<dl>\n{}</dl>\n").format(
                     _joined(Markup("<dt>{}</dt><dd>{}</dd>\n").format(*row) for row in rows)
                 )
@@ -110,7 +122,9 @@ class _Writer:
             case Change():
                 return _change(block)
             case Listing():
-                return Markup('<pre class="code">{}</pre>\n').format(clean(block.code))
+                return self._listing(block)
+            case Annotated():
+                return Markup()  # the script draws files: render/page/source.py has what it reads
             case Comparison():
                 both = (
                     Markup('<pre class="code">{}</pre>').format("\n".join(side)) for side in (block.before, block.after)
@@ -118,33 +132,47 @@ class _Writer:
                 return _joined(both)
             case Tree():
                 return self._branches(block.branches)
+            case Tiles():
+                tiles = ((one.label, self._part(one.value), _note(one.note)) for one in block.tiles)
+                made = (Markup("<div><dt>{}</dt><dd>{}{}</dd></div>\n").format(*one) for one in tiles)
+                return Markup('<dl class="tiles">\n{}</dl>\n').format(_joined(made)) if block.tiles else Markup()
+            case Lead():
+                return Markup('<div class="lead">\n{}</div>\n').format(self.blocks(block.blocks))
             case Card():
                 return self._card(block)
             case Aside():
                 return Markup("<details><summary>{}</summary>\n{}</details>\n").format(
-                    block.title, self._blocks(block.blocks)
+                    block.title, self.blocks(block.blocks)
                 )
             case Fold():
                 head = Markup('<summary>{} <span class="quiet">{}</span></summary>\n').format(
                     self._parts(block.head), clean(block.summary)
                 )
-                return Markup("<details>{}{}</details>\n").format(head, self._blocks(block.blocks))
+                return Markup("<details>{}{}</details>\n").format(head, self.blocks(block.blocks))
             case Timeline():
                 self.tables.append({"strip": timeline_data(block)})
                 return self._drawn("strip later", "compilations in order")
             case Section():
                 summary = Markup(' <span class="quiet">{}</span>').format(clean(block.summary)) if block.summary else ""
                 head = Markup("<h2>{}{}</h2>\n").format(block.title, summary) if block.title else Markup()
-                return head + self._blocks(block.blocks)
+                return head + self.blocks(block.blocks)
 
     def _card(self, card: Card) -> Markup:
         counted = Markup('<span class="quiet">{}.</span> ').format(card.number) if card.is_counted else Markup()
         note = Markup(' <span class="chip">{}</span>').format(self._parts(card.note)) if card.note else Markup()
-        inside = self._parts(card.head) + note, self._blocks(card.blocks)
+        inside = self._parts(card.head) + note, self.blocks(card.blocks)
         if not card.number:
             return Markup('<div class="chapter">\n<p class="head">{}</p>\n{}</div>\n').format(*inside)
         return Markup('<article class="card" id="{}-{}">\n<h2>{}{}</h2>\n{}</article>\n').format(
             self.view, card.number, counted, *inside
+        )
+
+    def _listing(self, block: Listing) -> Markup:
+        if self.pool is None:
+            return Markup('<pre class="code">{}</pre>\n').format(clean(block.code))
+        pack, place = self.pool.add(block.code)
+        return Markup('<div class="later" data-text="{}-{}" data-language="{}"></div>\n').format(
+            pack, place, block.language
         )
 
     def _branches(self, branches: Sequence[Branch]) -> Markup:
@@ -191,7 +219,7 @@ class _Writer:
             case Web(title=title, address=address):
                 return clean(title), address
             case Figure(value=value, kind=kind):
-                return written(value, kind), ""
+                return ("~" if part.about else "") + written(value, kind), ""
             case Span(text=text):
                 return clean(text), ""
             case str():
@@ -226,13 +254,15 @@ class _Writer:
         for number, row in enumerate(table.rows):
             cells = (self._standing_cell(row[i], table.columns[i]) for i in used)
             rows.append(Markup("<tr>{}</tr>\n").format(_joined(cells)))
-            beneath = self._blocks(table.beneath[number]) if table.beneath else ""
+            beneath = self.blocks(table.beneath[number]) if table.beneath else ""
             if beneath:
                 rows.append(Markup('<tr class="under"><td colspan="{}">{}</td></tr>\n').format(len(used), beneath))
         kind = "small" if table.is_short else "list"
         return Markup('<table class="{}">\n{}<tbody>\n{}</tbody></table>\n').format(kind, head, _joined(rows))
 
     def _standing_cell(self, value: Cell, column: Column) -> Markup:
+        if isinstance(value, Stacked):
+            value = value.upper
         if value is None or isinstance(value, (int, float)):
             shown = escape(written(value, column.kind))
         else:
@@ -249,11 +279,14 @@ class _Writer:
             places: dict[Any, int] = {}
             rows = [places.setdefault(self._cell(row[number], column), len(places)) for row in table.rows]
             if any(cell != "" for cell in places):
-                made.append({"name": _sign(column) + column.name, "cells": list(places), "rows": rows})
+                name = f"{column.name}\n{column.beneath}".rstrip()
+                made.append({"name": _sign(column) + name, "cells": list(places), "rows": rows})
         return {"table": table.title, "note": "", "size": len(table.rows), "columns": made}
 
-    def _cell(self, value: Cell, column: Column) -> Any:
-        """Text; or text, what it is sorted by, and where it leads to."""
+    def _cell(self, value: Cell, column: Column) -> Any:  # noqa: PLR0911 -- one for each type of cell
+        """Text; or text, what it is sorted by, and where it leads to; then what stands beneath, and the like of it."""
+        if isinstance(value, Stacked):
+            return self._stacked(value, column)
         if value is None or isinstance(value, str):
             return clean(value or column.missing)
         if isinstance(value, (int, float)):
@@ -269,6 +302,18 @@ class _Writer:
             return "".join(text for text, _ in told), None, address
         text, address = self._told(value)
         return (text, None, address) if address else text
+
+    def _stacked(self, value: Stacked, column: Column) -> Any:
+        upper, beneath = self._cell(value.upper, column), self._cell(value.beneath, _PLAIN)
+        if not beneath and not value.found_by:
+            return upper
+        text, *more = upper if isinstance(upper, tuple) else (upper,)
+        rank, address = (*more, None, None)[:2]
+        under, under_rank = beneath[:2] if isinstance(beneath, tuple) else (beneath, None)
+        return text, rank, address, under, clean(value.found_by) or under, under_rank
+
+
+_PLAIN = Column()
 
 
 def _sign(column: Column) -> str:
@@ -292,6 +337,10 @@ def timeline_data(timeline: Timeline) -> dict[str, Any]:
 
 
 _LINKS: dict[type, str] = {At: "place", Compiled: "id", KernelName: "name mono", ToView: "to"}
+
+
+def _note(note: str) -> Markup:
+    return Markup('<span class="quiet">{}</span>').format(clean(note)) if note else Markup()
 
 
 def _link(told: tuple[str, str]) -> Markup:

@@ -10,7 +10,8 @@ from urllib.parse import quote
 from rich.text import Text
 
 from compiler_lens.facts.overview.source_view import FileView
-from compiler_lens.recording.model import CompileId, Kernel, Recording
+from compiler_lens.recording.ids import CompileId, KernelId
+from compiler_lens.recording.model import Kernel, Recording
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import BAD, GOOD, WARN, Page
 from compiler_lens.render.names import FileNames
@@ -32,7 +33,7 @@ class PageLinks:
     names: FileNames
     page: Page  # that of the console, as wide as can be: names are the same there
     files: Mapping[str, str]  # the files of the source view, each by its address
-    kernels: Mapping[int, str]  # by id: the address of each kernel
+    kernels: Mapping[KernelId, str]  # the address of each kernel
     addresses: tuple[str, ...]  # of the kernels, in the order of `Recording.kernels`
 
     @classmethod
@@ -41,7 +42,7 @@ class PageLinks:
         page = page_for(recording, width=_WIDE, color=False, path=path)
         kernels = _kernel_addresses(recording.kernels)
         files = {view.file: clean(name) for view, name in zip(views, _short(views), strict=True)}
-        return cls(page.names, page, files, kernels, tuple(kernels[id(kernel)] for kernel in recording.kernels))
+        return cls(page.names, page, files, kernels, tuple(kernels[kernel.id] for kernel in recording.kernels))
 
     def at(self, place: Located) -> str:
         """`model.py:41`."""
@@ -55,7 +56,7 @@ class PageLinks:
 
     def kernel(self, kernel: Kernel) -> str:
         """The kernel's own view."""
-        return f"#/kernel/{self.kernels[id(kernel)]}"
+        return f"#/kernel/{self.kernels[kernel.id]}"
 
     def kernel_at(self, index: int) -> str:
         """The view of a kernel, by its place in the recording."""
@@ -92,14 +93,14 @@ def _short(views: Sequence[FileView]) -> list[str]:
     return [short[view.file] for view in views]
 
 
-def _kernel_addresses(kernels: Iterable[Kernel]) -> Mapping[int, str]:
+def _kernel_addresses(kernels: Iterable[Kernel]) -> Mapping[KernelId, str]:
     """`0_0/triton_poi_fused_add_3`; where forward and backward have one of that name, the second says so."""
     taken: set[str] = set()
-    found: dict[int, str] = {}
+    found: dict[KernelId, str] = {}
     for kernel in kernels:
         base = f"{address(kernel.compile_id)}/{quote(clean(kernel.name), safe='')}"
         ways = (base, f"{base}/{kernel.direction.value}", f"{base}/{kernel.direction.value}/{kernel.ordinal}")
         free = next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")
         taken.add(free)
-        found[id(kernel)] = free
+        found[kernel.id] = free
     return found

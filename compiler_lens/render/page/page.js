@@ -196,7 +196,7 @@
     const tools = block.size > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
     grow();
     const lead = block.lead && block.lead.length ? make("div", { class: "lead" }, block.lead.map(([told, mood]) => make("p", { class: mood || null }, ticks(told)))) : null;
-    return make("div", {}, untitled ? make("p", { class: "figures" }, block.note) : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), lead, tools,
+    return make("div", {}, untitled ? (block.note ? make("p", { class: "figures" }, block.note) : "") : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), lead, tools,
       fitting(make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
   }
   // A table scrolls in a box of its own; where it has room, its head stays in sight instead.
@@ -218,13 +218,16 @@
     grow();
     return [list, more];
   }
-  // Tables of a view that stands in the page already: made when it is first looked at.
-  async function fillTables(view) {
-    for (const holder of view.querySelectorAll(".later[data-table]")) {
+  // What we wrote ourselves, in which nothing of the recording is more than text.
+  const drawn = (html) => [...new DOMParser().parseFromString(html, "text/html").body.children].map((one) => document.adoptNode(one));
+  // What a view has besides its text: tables and code, made when they are first looked at.
+  async function fillTables(view, tables) {
+    for (const holder of view.querySelectorAll(".later")) {
       const folded = holder.closest("details:not([open])");
-      if (folded) { folded.addEventListener("toggle", () => fillTables(folded), { once: true }); continue; }
-      const block = (await data(holder.dataset.of))[Number(holder.dataset.table)];
+      if (folded && view.contains(folded)) { folded.addEventListener("toggle", () => fillTables(folded, tables), { once: true }); continue; }
       holder.classList.remove("later");
+      if (holder.dataset.text) { holder.replaceWith(listing(await text(holder.dataset.text.split("-")), holder.dataset.language)); continue; }
+      const block = (tables || (await data(holder.dataset.of)))[Number(holder.dataset.table)];
       holder.replaceChildren(...(block.strip ? strip(block.strip) : [table(block, true)]));
     }
   }
@@ -283,7 +286,7 @@
   const CHUNK = 100, HEIGHT_OF_ROW = 19.4, IDS = 2;
   const split = (rest) => rest.match(/^(.*?)(?::(\d+))?$/).slice(1);
   async function source(rest) {
-    const { files, legend } = await data("source");
+    const files = await data("source");
     const [wanted, number] = split(rest);
     const [asked] = files.find(([name]) => name === wanted) || files[0] || [];
     const file = await thing("file", (name) => name === asked);
@@ -358,9 +361,8 @@
         });
         return row;
       };
-      return [make("h2", {}, `${file.name}:${n}`), facts.ops.map((told) => make("p", {}, told)), facts.fate ? make("p", {}, facts.fate) : null, inGraphs(n, facts),
-        part("forward", 0), part("backward", 1), facts.inside.map((told) => make("p", { class: "quiet" }, told)),
-        facts.shares.length ? [make("h2", {}, "in the same launches"), make("ul", {}, facts.shares.map(([told, to, count, code]) => make("li", {}, link(told, to, "place"), " ", make("span", { class: "quiet" }, count), " ", make("code", {}, code))))] : null].flat(Infinity).filter(Boolean);
+      return [make("h2", {}, `${file.name}:${n}`), drawn(facts.above), inGraphs(n, facts),
+        part("forward", 0), part("backward", 1), drawn(facts.below)].flat(Infinity).filter(Boolean);
     }
     // Of one compilation the stages with nodes that are for the line, and the others by number.
     function inGraphs(n, facts) {
@@ -395,8 +397,8 @@
     here.start = () => select(line, true); // once it is in the page
     return [make("h1", {}, file.name), make("p", { class: "figures" }, make("span", {}, file.counts)),
       files.length > 1 ? make("ul", { class: "files" }, files.slice(0, 60).map(([name, breaks]) => make("li", {}, make("a", { href: `#/source/${encodeURI(name)}`, "aria-current": name === file.name ? "page" : null }, name), breaks ? make("span", { class: "bad" }, ` ${breaks}`) : null))) : null,
-      make("ul", { class: "legend" }, legend.filter(([mark]) => used.has(mark)).map(([mark, told]) => make("li", {}, make("b", { class: MARKS[mark] }, mark), told))),
-      lines ? null : make("p", { class: "quiet" }, "its text is not in the recording: these are the lines that torch told"),
+      make("ul", { class: "legend" }, file.legend.filter(([mark]) => used.has(mark)).map(([mark, told]) => make("li", {}, make("b", { class: MARKS[mark] }, mark), told))),
+      lines ? null : make("p", { class: "quiet" }, "its text is not in the recording: these are the lines that torch gave"),
       make("div", { class: "source" }, shown, panel)];
   }
   const PLAIN = ["dynamo", "joint", "forward", "inference", "backward", "post_grad", "post_grad_backward"];
@@ -412,19 +414,11 @@
   async function kernel(rest) {
     const one = (await thing("kernel", (key) => key === rest)) || (await thing("kernel", (key) => decodeURIComponent(key) === decodeURIComponent(rest)));
     if (!one) return [make("p", {}, "No such kernel in this recording.")];
-    const code = await text(one.source), inGraph = await kernelInGraph(one.key, one.name, one.backward);
-    return [make("p", { class: "setting" }, make("a", { href: "#/kernels" }, "Kernels")), make("h1", { class: "mono" }, one.name),
-      make("p", { class: "figures" }, make("span", {}, one.where), make("a", { href: one.graph }, "its graphs"), inGraph ? make("a", { href: inGraph }, "in the graph") : null),
-      one.tiles.length ? make("dl", { class: "tiles" }, one.tiles.map(([told, figure, more]) => make("div", {}, make("dt", {}, told), make("dd", {}, figure, more ? make("span", { class: "quiet" }, more) : null)))) : null,
-      one.doubtful.map((told) => make("p", { class: "warn" }, told)),
-      one.memory.map((told) => make("p", { class: "quiet" }, told)),
-      make("h2", {}, "From your lines", make("span", { class: "quiet" }, one.computes, one.alike)),
-      make("div", { class: "tree" }, one.tree.map((branch) => make("div", {}, make("p", { class: "at" }, link(branch.at, branch.href, "place"), "  ", make("code", {}, branch.code)),
-        branch.lines.map(([depth, told]) => make("p", { class: `in${Math.max(1, Math.min(depth + 1, 2))}` }, told))))),
-      one.aten.length ? make("p", {}, make("code", {}, one.aten.join(", "))) : null, one.lost ? make("p", { class: "quiet" }, one.lost) : null,
-      blocks([one.launches, one.apart]),
-      one.tuned ? make("details", {}, make("summary", {}, `autotuning of ${one.tuned.table}: ${one.tuned.note}`), table({ ...one.tuned, note: "" }, true)) : null, blocks([one.configs]),
-      make("h2", {}, "Source"), code ? listing(code, one.language) : make("p", { class: "quiet" }, "no source: a library has it")];
+    const shown = make("div", {}, drawn(one.html));
+    const inGraph = await kernelInGraph(one.key, one.name, one.backward);
+    if (inGraph) shown.firstElementChild.append(" · ", link("in the graph", inGraph));
+    await fillTables(shown, one.tables);
+    return [make("p", { class: "setting" }, make("a", { href: "#/kernels" }, "Kernels")), make("h1", { class: "mono" }, one.name), shown];
   }
 
   // -- graphs
@@ -591,7 +585,7 @@
 
   // -- views and addresses
   const tabular = (name, title) => async () => { const listed = await data(name); const same = listed[0] && listed[0].table === title; return [make("h1", {}, title), ...(same ? [table(listed[0], true), ...blocks(listed.slice(1))] : blocks(listed))]; };
-  const ownViews = { source, kernel, graphs, kernels: tabular("kernels", "Kernels") };
+  const ownViews = { source, kernel, graphs };
   // The page of two recordings has views of its own, in a script before this one.
   const VIEWS = typeof otherViews === "function" ? otherViews({ make, draw, link, ticks, data, thing, text, highlightedLines, listing, table, sliced, blocks }) : ownViews;
   const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };

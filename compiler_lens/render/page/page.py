@@ -4,33 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.ids import Direction
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
 from compiler_lens.render.page.context import PageContext
-from compiler_lens.render.page.document import DocumentPart, document_part
+from compiler_lens.render.page.document import DocumentPart, document_part, drawn_part
 from compiler_lens.render.page.gallery import gallery
 from compiler_lens.render.page.graphs import graph_data
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, write
+from compiler_lens.render.page.source import source_files
 from compiler_lens.render.page.tables import (
     strip,
 )
 from compiler_lens.render.picture.style import style_sheet
 from compiler_lens.views import graphs as graphs_view
 from compiler_lens.views import text
-from compiler_lens.views.page.kernels import kernel_details, kernel_lines, kernel_table
+from compiler_lens.views.document import Document
 from compiler_lens.views.page.overview import overview
-from compiler_lens.views.page.sources import LEGEND, source_data
 from compiler_lens.views.registry import VIEWS
+
+_BY_NAME = {view.name: view for view in VIEWS}
 
 # Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
 _VIEWS: Mapping[str, str] = {
     "overview": "Overview",
     "source": "Source",
-    "kernels": "Kernels",
     "graphs": "Graphs",
 }
 
@@ -78,7 +81,6 @@ def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
     counts: dict[str, int | None] = {
         "overview": None,
         "source": len(matter.views),
-        "kernels": len(recording.kernels),
         "graphs": (summary.graphs or None) if recording.compilations else 0,
     }
     menu = [
@@ -97,18 +99,42 @@ def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
     recording, ink = matter.recording, matter.ink
     yield "main", packed({"search": _found(matter)})
     yield "strip", packed(strip(recording))
-    files = source_data(matter)
-    yield "source", packed({"legend": list(LEGEND.items()), "files": [[one["name"], one["breaks"]] for one in files]})
+    files = source_files(_whole("source", matter), ink, matter.pool)
+    yield "source", packed([[one["name"], one["breaks"]] for one in files])
     yield from shelved("file", ((one["name"], one) for one in files))
-    yield "kernels", packed([kernel_table(matter)])
-    yield "lines", packed(kernel_lines(matter))
-    yield from shelved("kernel", ((one["key"], one) for one in kernel_details(matter)))
+    yield "lines", packed(_kernel_lines(matter))
+    yield from shelved("kernel", _kernels(matter))
     graphs = graph_data(matter)
     yield from shelved("graph", ((one["key"], one) for one in graphs))
     yield "gallery", packed(gallery(matter, graphs))
     compilations = graphs_view.document(recording, Selection(folds_nothing=True))
     yield "graphs", packed(document_part("graphs", "Compilations", compilations, ink).tables)
     yield from matter.pool.parts()
+
+
+def _whole(view: str, matter: PageContext) -> Document:
+    selection = Selection(user_paths=matter.user_paths, folds_nothing=True)
+    return _BY_NAME[view].document(matter.recording, selection)
+
+
+def _kernel_lines(matter: PageContext) -> list[list[Any]]:
+    """Each kernel's address, name and lines, in the order of `Recording.kernels`: all that the source view asks for."""
+    files, found = matter.ink.files, []
+    for index, kernel in enumerate(matter.recording.kernels):
+        places = {at.place: at for one in matter.provenance.of_kernel(index) for at in one.lines}
+        lines = [(files[at.file], at.line) for at in places.values() if at.file in files]
+        found.append([matter.ink.kernels[kernel.id], kernel.name, lines])
+    return found
+
+
+def _kernels(matter: PageContext) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each kernel's own view, by its address."""
+    selection = Selection(user_paths=matter.user_paths, folds_nothing=True)
+    documents = _BY_NAME["kernel"].documents(matter.recording, selection)
+    for kernel, document in zip(matter.recording.kernels, documents, strict=True):
+        key, backward = matter.ink.kernels[kernel.id], kernel.direction is Direction.BACKWARD
+        drawn = drawn_part("kernel", document, matter.ink, matter.pool)
+        yield key, {"key": key, "name": kernel.name, "backward": backward, **drawn}
 
 
 def _found(matter: PageContext) -> list[list[str]]:

@@ -9,7 +9,8 @@ from typing import Any
 from compiler_lens.facts.compare.model import Case, Difference, LaunchRef, MatchMethod, Times
 from compiler_lens.facts.kernels.kernels import fused_op_count
 from compiler_lens.facts.kernels.lineage import Lineage
-from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLine
+from compiler_lens.facts.kernels.traffic import Traffic
+from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLine, Trust
 from compiler_lens.render.page.diff.code import compared
 from compiler_lens.render.page.diff.context import Both, Half
 from compiler_lens.render.page.diff.pairs import Pair, by_change
@@ -17,12 +18,11 @@ from compiler_lens.render.page.diff.tuning import tried_table
 from compiler_lens.render.page.ink import Cell
 from compiler_lens.render.page.tables import Block, figure, table
 from compiler_lens.views import words
-from compiler_lens.views.console.kernels import config_rows, moved
-from compiler_lens.views.console.lineage import modules_text
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.code import SAME_CODE
 from compiler_lens.views.diff.difference_words import ASPECTS, differences
-from compiler_lens.views.text import flops, microseconds, nbytes, plural
+from compiler_lens.views.lineage import modules_text
+from compiler_lens.views.text import flops, microseconds, milliseconds, nbytes, number, plural
 
 _LISTED = 99  # differences of one pair, told
 _SIDES = ("before", "after")
@@ -206,7 +206,7 @@ def _of(one: _One) -> dict[str, str]:
         "takes in one call": microseconds(took) if took is not None else "",
         f"reads{each}": _memory(launch.reads) if launch else "",
         f"writes{each}": _memory(launch.writes) if launch else "",
-        "moves in all": moved(costs.traffic(one.lineages)) if several else "",
+        "moves in all": _moved(costs.traffic(one.lineages)) if several else "",
         "multiplies": flops(count) if count else "",
         "config": ", ".join(f"{name}={value}" for name, value in sorted(chosen.values.items())) if chosen else "",
         "grid": launch.grid if launch else "",
@@ -269,6 +269,10 @@ def _modules(case: Case, both: Both) -> str:
     return modules_text(module for one in side for each in half.lineages([one]) for module in each.modules)
 
 
+def _moved(traffic: Traffic | None) -> str:
+    return f"{'' if traffic.trust is Trust.EXACT else '~'}{nbytes(traffic.bytes)}" if traffic else ""
+
+
 def _tuned(kernels: Sequence[Sequence[_One]]) -> Block | None:
     """What autotuning tried for the op of the pair."""
     results = [next((r for one in side if (r := one.half.tuned.result(one.lineages))), None) for side in kernels]
@@ -276,7 +280,17 @@ def _tuned(kernels: Sequence[Sequence[_One]]) -> Block | None:
 
 
 def _configs(one: _One) -> Block | None:
-    rows = config_rows(one.kernel)
+    rows = [
+        (
+            ", ".join(f"{name}={value}" for name, value in config.values.items()),
+            "" if config.milliseconds is None else milliseconds(config.milliseconds),
+            "" if config.registers is None else number(config.registers),
+            "" if config.spills is None else number(config.spills),
+            "" if config.shared_bytes is None else nbytes(config.shared_bytes),
+            "chosen" if config.chosen else "",
+        )
+        for config in one.kernel.configs
+    ]
     columns = ("`config", "#time", "#registers", "#spills", "#shared memory", "chosen")
     if len(rows) == 1 and not any(rows[0][1:5]):
         return None

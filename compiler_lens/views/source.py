@@ -1,0 +1,303 @@
+"""The user's files, line by line, with a gutter: what is compiled, where it breaks, what runs eagerly."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.lineage import LaunchMatch
+from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.line_story import Asked, LineStory, story_of
+from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
+from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.ids import CompileId, Direction, SourcePlace
+from compiler_lens.recording.model import Recording, SourceLine
+from compiler_lens.views import line as line_view
+from compiler_lens.views import words
+from compiler_lens.views.advice import changed, why
+from compiler_lens.views.document import (
+    Annotated,
+    At,
+    Block,
+    Column,
+    Command,
+    Document,
+    File,
+    Gap,
+    KernelPart,
+    Kind,
+    Line,
+    LineNote,
+    Mark,
+    Section,
+    SourceRow,
+    SourceStory,
+    Table,
+    Tone,
+    ToView,
+    code,
+    line,
+    paragraph,
+    quiet,
+)
+from compiler_lens.views.text import plural
+
+_AROUND = 12  # lines shown on each side of the one asked for
+_QUIET = 14  # lines in a row that nothing happened in, inside of a function that was seen
+_CONTEXT = 3
+_TABLE = 12  # files in the list
+_SHARES = 12
+
+COMPILED = Mark("+", Tone.GOOD, "compiled, in the graphs on the right")
+EAGER = Mark("-", Tone.WARN, "runs eagerly")
+BOTH = Mark("~", Tone.WARN, "partly compiled, partly eager")
+FAILED = Mark("x", Tone.BAD, "failed to compile")
+BREAK = Mark("!", Tone.BAD, "graph break")
+CALLS = Mark("|", Tone.WARN, "calls what breaks")
+GUARD = Mark("g", Tone.CODE, "recompiled for this")
+_LEGEND = (COMPILED, EAGER, BOTH, FAILED, BREAK, CALLS, GUARD)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenFunction:
+    """A function that the compiler looked at."""
+
+    name: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class LineFate:
+    """What happened to one line."""
+
+    line: int
+    code: str
+    graphs: tuple[CompileId, ...]
+    calls: tuple[CompileId, ...]
+    cards: tuple[int, ...]
+    follows: tuple[int, ...]
+    calls_break: tuple[int, ...]
+    failures: tuple[str, ...]
+    uncompiled: Treatment | None
+    guards: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileFate:
+    """A file, and every line of it that something is known of."""
+
+    file: str
+    own: bool
+    has_text: bool
+    breaks: int
+    functions: tuple[SeenFunction, ...]
+    lines: tuple[LineFate, ...]
+
+    @classmethod
+    def of(cls, view: FileView) -> FileFate:
+        """Return the data of a file."""
+        functions = tuple(SeenFunction(each.name, each.first, each.last) for each in view.seen)
+        lines = tuple(_line_fate(view, facts) for facts in view.facts.values())
+        return cls(view.file, view.own, bool(view.text), view.breaks, functions, lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Files line by line."""
+
+    line: int | None  # that was asked for
+    files: tuple[FileFate, ...]
+
+
+def document(recording: Recording, selection: Selection) -> Document:
+    """Return the file that was asked for; else the most broken one, and a list of the others."""
+    views = source_view(recording, Ownership.of(selection.user_paths))
+    if selection.folds_nothing:
+        return _whole(recording, selection, views)
+    number = None
+    if selection.file:
+        view, number = select_file(views, selection.file)
+        kernels = _kernels(recording, view.file, number, selection) if number else ()
+        return Document((*_file(view, number), *kernels), Data(number, (FileFate.of(view),)))
+    data = Data(None, tuple(FileFate.of(view) for view in views if view.facts))
+    happened = [view for view in views if view.breaks or view.compiled_lines or view.uncompiled_lines]
+    chosen = [view for view in happened if view.own] or [view for view in happened if view.cards]
+    if not chosen:
+        none = line("No line of your files was compiled, and none broke a graph.")
+        return Document((none, *(_list(happened, " of libraries") if happened else ())), data)
+    listed = () if len(chosen) == 1 else (*_list(chosen), Gap())
+    return Document((*listed, *_file(chosen[0])), data)
+
+
+def _line_fate(view: FileView, facts: LineFacts) -> LineFate:
+    return LineFate(
+        facts.number,
+        view.text[facts.number - 1] if facts.number <= len(view.text) else facts.code,
+        facts.graphs,
+        facts.calls,
+        tuple(card.number for card in facts.cards),
+        facts.follows,
+        facts.calls_break,
+        facts.failures,
+        facts.uncompiled,
+        tuple(cause.subject for cause in facts.guards),
+    )
+
+
+def _kernels(recording: Recording, file: str, number: int, selection: Selection) -> tuple[Block, ...]:
+    """How many kernels work for the line that was asked for."""
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    matches = provenance.launches_of(provenance.at_line(file, number).every)
+    kernels = {match.lineage.index: match.lineage.kernel for match in matches}.values()
+    counts = Counter(words.PASSES[kernel.direction] for kernel in kernels)
+    if not counts:
+        return ()
+    told = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items(), reverse=True))
+    return Gap(), Command(f"its kernels ({told}): ", ("line ", At(SourcePlace(file, number))))
+
+
+def _list(views: Sequence[FileView], whose: str = "") -> tuple[Block, ...]:
+    columns = (
+        Column("file", tone=Tone.STRONG, flexible=True, middle=True),
+        Column("breaks", Kind.COUNT),
+        Column("lines compiled", Kind.COUNT),
+        Column("not compiled", Kind.COUNT),
+    )
+    rows = tuple(
+        (File(view.file), view.breaks or None, view.compiled_lines or None, view.uncompiled_lines or None)
+        for view in views
+    )
+    summary = f"{plural(len(views), 'file')}{whose}, worst first"
+    return Section("Source", (Table(columns, rows, most=_TABLE),), summary), Command("one of them: ", "source FILE")
+
+
+# -- one file
+
+
+def _summary(view: FileView) -> str:
+    """Return how much of a file broke, how much is compiled and how much is not."""
+    if not view.facts:
+        return "nothing happened in it"
+    broken = f"{plural(view.breaks, 'graph break')} at {plural(len(view.cards), 'line')}" if view.cards else ""
+    not_compiled = f"{view.uncompiled_lines:,} not" if view.uncompiled_lines else ""
+    return ", ".join(filter(None, (broken, f"{plural(view.compiled_lines, 'line')} compiled", not_compiled)))
+
+
+def _file(view: FileView, number: int | None = None) -> tuple[Block, ...]:
+    """One file, and what to ask for next."""
+    every = _numbers(view)
+    shown = [n for n in every if number is None or abs(n - number) <= _AROUND]
+    kept = _kept(view, shown) if number is None and view.text and shown else shown
+    rows = {n: _row(view.facts[n]) for n in shown if n in view.facts}
+    names = {each.line: each.name for each in view.seen if "." in each.name}
+    bounds = (shown[0], shown[-1]) if shown else (0, 0)
+    drawn = Annotated(view.file, _summary(view), view.text, rows, _LEGEND, bounds, tuple(kept), names)
+    if not shown:
+        known = f"it has {plural(len(every), 'line')}" if view.text else "nothing is known of the lines there"
+        return drawn, line(f"No line {number}: {known}." if number else "No line of it is known.", indent=2)
+    broken = any(view.facts[n].cards or view.facts[n].follows or view.facts[n].calls_break for n in rows)
+    more = (Gap(), Command("what to change, break by break: ", "breaks")) if broken else ()
+    return (drawn, *more)
+
+
+def _numbers(view: FileView) -> range | list[int]:
+    if not view.text:
+        return list(view.facts)
+    return range(1, max(len(view.text) - (not view.text[-1]), *view.facts, 0) + 1)
+
+
+def _kept(view: FileView, shown: Sequence[int]) -> Iterator[int]:
+    """The functions that were seen, without their long quiet stretches, and every line of which something is known."""
+    seen = {number for each in view.seen for number in range(each.line, each.last + 1)}
+    loud = [shown[0] - 1, *(n for n in shown if n in view.facts or n not in seen), shown[-1] + 1]
+    for before, after in pairwise(loud):
+        quiet_stretch = after - before > _QUIET
+        for number in range(before + 1, after):
+            if not quiet_stretch or number - before <= _CONTEXT or after - number <= _CONTEXT:
+                yield number
+        if after in view.facts:
+            yield after
+
+
+def _row(facts: LineFacts, *, whole: bool = False) -> SourceRow:
+    tone = Tone.STRONG if facts.cards else Tone.WARN if facts.uncompiled else Tone.PLAIN
+    return SourceRow(facts.code, _marks(facts), facts.compiled, tone, tuple(_notes(facts, whole=whole)))
+
+
+def _marks(facts: LineFacts) -> tuple[Mark | None, ...]:
+    """Three columns: compiled or not, broken, guarded."""
+    if facts.uncompiled is Treatment.FAILED:
+        state: Mark | None = FAILED
+    elif facts.uncompiled:
+        state = BOTH if facts.compiled else EAGER
+    else:
+        state = COMPILED if facts.compiled else None
+    broken = BREAK if facts.cards or facts.follows else CALLS if facts.calls_break else None
+    return state, broken, GUARD if facts.guards else None
+
+
+def _notes(facts: LineFacts, *, whole: bool) -> Iterator[LineNote]:
+    """Below a line: what breaks there and what for it was recompiled."""
+    for each in facts.cards:
+        head = ToView(f"break {each.number}", "breaks", each.number, Tone.BAD)
+        yield LineNote(BREAK, 1, head, ": ", why(each.card), limit=2)
+    for number in facts.follows:
+        yield LineNote(BREAK, 1, ToView("follows", "breaks", number, Tone.WARN), " ", quiet(f"from break {number}"))
+    for number in facts.calls_break:
+        head = ToView(f"break {number}", "breaks", number, Tone.WARN)
+        yield LineNote(CALLS, 1, head, " ", quiet("is in what is called here"))
+    for failure in facts.failures:
+        yield LineNote(FAILED, 0, ToView("failed here", "frames", tone=Tone.BAD), ": ", failure)
+    for cause in facts.guards:
+        head = ToView("recompiled" if whole else "", "recompiles", tone=Tone.CODE)
+        yield LineNote(GUARD, 2, head, ": " if whole else "", quiet(changed(cause)))
+
+
+# -- every file, with the kernels of each line
+
+
+def _whole(recording: Recording, selection: Selection, views: Sequence[FileView]) -> Document:
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    costs = Costs.of(recording)
+    happened = [view for view in views if view.facts]
+    legend = (replace(COMPILED, words="compiled, in the graphs beside it"), *_LEGEND[1:])
+    files = []
+    for view in happened:
+        rows = {}
+        for number, facts in view.facts.items():
+            asked = Asked(view.file, number, "", provenance.at_line(view.file, number))
+            story = story_of(recording, provenance, asked, view)
+            rows[number] = replace(_row(facts, whole=True), story=_story(story, costs))
+        files.append(Annotated(view.file, _summary(view), view.text, rows, legend, breaks=view.breaks))
+    return Document(tuple(files), Data(None, tuple(map(FileFate.of, happened))), count=len(happened))
+
+
+def _story(story: LineStory, costs: Costs) -> SourceStory:
+    """What became of a line: its ops, its kernels, and what else is in those."""
+    above: list[Block] = [*line_view.ops(story)]
+    if words.FATES[story.fate]:
+        above.append(paragraph(words.FATES[story.fate]))
+    found = line_view.by_kernel(story.launches)
+    kernels = sorted((_kernel(members, costs) for members in found), key=lambda one: -(one.microseconds or 0.0))
+    inside = line_view.inside(story)
+    below: list[Block] = [inside] if inside else []
+    if story.shares:
+        below.append(Section("in the same launches", tuple(_share(at, count) for at, count in story.shares[:_SHARES])))
+    return SourceStory(tuple(above), tuple(kernels), tuple(below))
+
+
+def _share(at: SourceLine, count: int) -> Line:
+    return line(At(at, Tone.STRONG), quiet(f"  {plural(count, 'launch', 'launches')}  "), code(at.code.strip()))
+
+
+def _kernel(members: Sequence[LaunchMatch], costs: Costs) -> KernelPart:
+    lineage = members[0].lineage
+    backward = lineage.kernel.direction is Direction.BACKWARD
+    launches, share = line_view.launches_words(members), line_view.share_words(members)
+    return KernelPart(lineage.index, backward, launches, share, line_view.took(members, costs))
