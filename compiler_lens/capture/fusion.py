@@ -14,7 +14,9 @@ from typing import Any
 from compiler_lens.capture.torch_api.scheduler import FusedNode, Sizes, fused_node, real_names
 
 Pair = tuple[int, int]  # of positions in the scheduler's order, the smaller first
-Told = Mapping[tuple[str, str], tuple[str, tuple[Any, ...]]]  # what WhyNoFuse said, by the two names, the latest last
+Refused = Mapping[
+    tuple[str, str], tuple[str, tuple[Any, ...]]
+]  # what WhyNoFuse said, by the two names, the latest last
 
 # In torch/_inductor/scheduler.py, of a pair that was tried the wrong way round: no word on the pair.
 _WRONG_WAY = "node1 must go before node2"
@@ -22,7 +24,7 @@ _END_OF_OP = re.compile(r"op\d+(?=_|$)")
 _REASON_LIMIT = 300
 
 
-def describe(nodes: Sequence[Any], told: Told, outputs: Iterable[str]) -> dict[str, Any]:
+def describe(nodes: Sequence[Any], refused: Refused, outputs: Iterable[str]) -> dict[str, Any]:
     """Return the meta of a `lens.fusion` event: a scheduler's nodes, and pairs that share memory and stayed apart."""
     finals = [fused_node(node) for node in nodes]
     _move_outputs(finals)
@@ -30,7 +32,7 @@ def describe(nodes: Sequence[Any], told: Told, outputs: Iterable[str]) -> dict[s
     names = real_names(nodes)
     return {
         "nodes": [[f.ops, f.kind, _rows(f.reads, names), _rows(f.writes, names)] for f in finals],
-        "refusals": _refusals(finals, told, frozenset(outputs), names),
+        "refusals": _refusals(finals, refused, frozenset(outputs), names),
     }
 
 
@@ -71,12 +73,15 @@ def _move_parts(finals: Sequence[FusedNode]) -> None:
 # -- neighbours that were left apart
 
 
-def _refusals(finals: Sequence[FusedNode], told: Told, outputs: frozenset[str], names: Mapping[str, str]) -> list[Any]:
-    said = _last_words(finals, told)
+def _refusals(
+    finals: Sequence[FusedNode], refused: Refused, outputs: frozenset[str], names: Mapping[str, str]
+) -> list[Any]:
+    said = _last_words(finals, refused)
     readers = _readers(finals)
-    pairs = {**dict.fromkeys(_producers_and_consumers(finals, readers)), **dict.fromkeys(_neighbours(readers, finals))}
+    pairs = {pair for pair in said if all(finals[n].has_kernel for n in pair)}
+    pairs.update(_producers_and_consumers(finals, readers), _neighbours(readers, finals))
     rows = []
-    for pair in sorted({*pairs, *(pair for pair in said if all(finals[n].has_kernel for n in pair))}):
+    for pair in sorted(pairs):
         first, second = (finals[n] for n in pair)
         shared = _shared(first, second, lambda name: name not in outputs and len(readers[name]) == 1)
         if shared:
@@ -84,13 +89,13 @@ def _refusals(finals: Sequence[FusedNode], told: Told, outputs: frozenset[str], 
     return rows
 
 
-def _last_words(finals: Sequence[FusedNode], told: Told) -> dict[Pair, str]:
+def _last_words(finals: Sequence[FusedNode], refused: Refused) -> dict[Pair, str]:
     """torch's reason for each pair: the last on the two as they ended, else the last on what became a part of them."""
     at = {op: number for number, final in enumerate(finals) for op in final.ops}
     whole = {"_".join(final.ops) for final in finals}
     words: dict[Pair, str] = {}
     certain: set[Pair] = set()
-    for (first, second), (reason, arguments) in told.items():
+    for (first, second), (reason, arguments) in refused.items():
         one, other = sorted((at.get(_first_op(first, at), -1), at.get(_first_op(second, at), -1)))
         is_certain = first in whole and second in whole
         if one in (-1, other) or reason == _WRONG_WAY or ((one, other) in certain and not is_certain):

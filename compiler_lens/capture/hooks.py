@@ -133,7 +133,7 @@ def _note_graph(tap: Tap, stage: GraphStage, graph_module: Any, *, is_sent: bool
     receiver = {"receiver": record.facts["receiver"]} if "receiver" in record.facts else {}
     event = tap.note("lens.node_facts", {"stage": stage.value, "program": record.program, **receiver, **meta}, text)
     if with_stacks:
-        tap.tell_sources(sources.files_named(text))
+        tap.keep_sources(sources.files_named(text))
     else:  # Dynamo runs on a warm cache too
         record.pending.append(event)
 

@@ -28,12 +28,12 @@ def _kernel_nodes(tap: Tap, node_schedule: Any, kernel_name: str, is_extern: boo
     if graph is None or not tap.here().sessions:
         return
     names = inductor.kernel_origins(node_schedule, is_extern)
-    told = _told_of(tap.here(), graph, "lens.kernel_nodes", {"kernels": [], "ops": []})
-    told["kernels"].append([kernel_name, names])
-    told["ops"].append(inductor.kernel_ops(node_schedule, is_extern))
+    found = _pending(tap.here(), graph, "lens.kernel_nodes", {"kernels": [], "ops": []})
+    found["kernels"].append([kernel_name, names])
+    found["ops"].append(inductor.kernel_ops(node_schedule, is_extern))
 
 
-def _told_of(record: FrameRecord, graph: Any, name: str, empty: dict[str, Any]) -> Mapping[str, Any]:
+def _pending(record: FrameRecord, graph: Any, name: str, empty: dict[str, Any]) -> Mapping[str, Any]:
     """What is known of the graph being generated: one pending event, grown in place until the graph is done."""
     for event in record.pending:
         if event.name == name:
@@ -56,9 +56,9 @@ def _fused(tap: Tap, _result: Any, nodes: Any) -> None:
     refused, record.refused = record.refused, {}
     if graph is None or not record.sessions:
         return
-    told = _told_of(record, graph, "lens.fusion", {"nodes": [], "refusals": []})
+    found = _pending(record, graph, "lens.fusion", {"nodes": [], "refusals": []})
     for key, rows in fusion.describe(nodes, refused, graph.get_output_names()).items():
-        told[key].extend(rows)  # a subgraph has a scheduler of its own
+        found[key].extend(rows)  # a subgraph has a scheduler of its own
 
 
 def _choices(tap: Tap, *values: Any) -> None:

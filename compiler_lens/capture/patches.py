@@ -78,7 +78,7 @@ def observe_before(name: str, observer: Callable[..., None]) -> Make:
 def as_if_it_were(hooked: Function, original: Function) -> Function:
     """Give a hook the place of what it wraps, for those who read the stack.
 
-    torch cuts a user's stack at the frame of torch/_dynamo/convert_frame.py, told by its file's name (filter_stack()
+    torch cuts a user's stack at the frame of torch/_dynamo/convert_frame.py, known by its file's name (filter_stack()
     in torch/_dynamo/exc.py, log_dynamo_start() there): a frame of ours before it would be taken for the user's.
     """
     code = original.__code__

@@ -57,7 +57,7 @@ class Session:
             self.is_described = True
             self.take(Event("lens.environment", time.time(), meta=describe()))
 
-    def tell_sources(self, files: Iterable[str]) -> None:
+    def keep_sources(self, files: Iterable[str]) -> None:
         """Keep the text of files that were not kept yet."""
         for file in sorted(set(files) - self._files):
             self._files.add(file)

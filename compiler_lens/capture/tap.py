@@ -50,10 +50,10 @@ class _SkipFilter(logging.Filter):
         self._tap.note("lens.cudagraph_skip", {"message": message})
 
 
-# Told with the user's stack, as text.
+# Sent with the user's stack, as text.
 STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
 
-# Told when code is generated, and not again when the graph comes from a cache.
+# Sent when code is generated, and not again when the graph comes from a cache.
 KEPT_BESIDE_CACHE = frozenset(("triton_kernel_info",))
 
 
@@ -211,13 +211,13 @@ class Tap(TraceHandler):
         try:
             step()
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is ours and not the user's
-            self._tell(where, error)
+            self._keep_error(where, error)
         finally:
             if is_outermost:
                 local.is_ours = False
                 self.seconds += time.perf_counter() - start - (local.import_seconds - imports)
 
-    def _tell(self, where: str, error: Exception) -> None:
+    def _keep_error(self, where: str, error: Exception) -> None:
         if isinstance(error, _StrictError):
             raise error
         message = type(error).__name__
@@ -243,7 +243,7 @@ class Tap(TraceHandler):
                 meta, text = cache_answer(meta, text)
             event = self.note(name, meta, text)
             if name in STACKED:
-                self.tell_sources(files_named(text))
+                self.keep_sources(files_named(text))
             if name in KEPT_BESIDE_CACHE:
                 self.here().pending.append(event)
 
@@ -255,15 +255,15 @@ class Tap(TraceHandler):
         if context is not None:
             run, torch_id, attempt = record.run, dynamo.torch_id(context), context.attempt
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
-        # Interned file names are told once a process, whoever compiles; nobody knows whose CUDA graph runs.
+        # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
         is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
         self._give(self.sessions if is_process_wide else record.sessions, event)
         return event
 
-    def tell_sources(self, files: Iterable[str]) -> None:
+    def keep_sources(self, files: Iterable[str]) -> None:
         """Keep the text of files that the compilation under way points to."""
         for session in self.here().sessions:
-            session.tell_sources(files)
+            session.keep_sources(files)
 
     def note_later(self, name: str, meta: Mapping[str, Any], compile_id: str) -> Event:
         """Record something that happens at run time, for the compilation that torch names as its origin."""
@@ -290,7 +290,7 @@ class Tap(TraceHandler):
             self._give(record.sessions, event)
             defined = record.facts.get("definition") or {}
             for session in record.sessions:
-                session.tell_sources({record.facts.get("file", ""), defined.get("file", "")})
+                session.keep_sources({record.facts.get("file", ""), defined.get("file", "")})
         return record
 
     def _all_seeing(self) -> tuple[Session, ...]:

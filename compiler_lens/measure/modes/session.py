@@ -88,7 +88,7 @@ class Session:
         self._reference = ""
         self._notes: list[str] = []
         self._orders: list[tuple[str, ...]] = []
-        self._rows = {one.name: Row(one.name, one.told) for one in wanted}
+        self._rows = {one.name: Row(one.name, one.as_text) for one in wanted}
         self._recordings: dict[str, Recording] = {}
 
     def result(self, passes: int, each: Callable[[Compared, str], object]) -> Compared:

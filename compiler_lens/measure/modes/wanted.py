@@ -29,7 +29,7 @@ class Wanted:
         return self.name == EAGER
 
     @property
-    def told(self) -> dict[str, str]:
+    def as_text(self) -> dict[str, str]:
         """The arguments of torch.compile that are not its defaults, as text."""
         mode = {"mode": self.mode} if self.mode else {}
         return mode | {name: str(value) for name, value in self.options.items()}

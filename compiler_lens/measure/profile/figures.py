@@ -49,12 +49,12 @@ def measured(recorder: Recorder, run: Run, repeats: int | None) -> Profile:
     launches = launch_times(matched, count, traced_rounds)
     others = other_times((*matched.others, *trace.others), count, traced_rounds)
     # A call that was held up counts in the first only.
-    told = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
+    seen = sum(t.microseconds * t.runs for t in launches) + sum(t.microseconds for t in others)
     return Profile(
         calls=run.calls * rounds,
         microseconds=middle,
         spread=spread,
-        busy_microseconds=min(trace.busy_microseconds / count, told),
+        busy_microseconds=min(trace.busy_microseconds / count, seen),
         launches=launches,
         others=others,
         ceilings=measure_ceilings(device, dtypes),

@@ -38,7 +38,7 @@ class Timed:
 
 
 def timed_calls(step: Step, calls: int, device: torch.device) -> Timed:
-    """So many calls one right behind the other; on a CPU that others keep busy, the quietest of three rounds."""
+    """So many calls one right after the other; on a CPU that others keep busy, the quietest of three rounds."""
     if device.type != "cpu":
         return Timed(seconds_of(step, calls, device))
     rounds = [_watched(step, calls)]

@@ -46,7 +46,7 @@ SCALARS = _setting(
 )
 SIZES = _setting(
     "capture_dynamic_output_shape_ops",
-    "results of nonzero(), masks and the like get sizes unknown at compile time: code behind them may fail to compile",
+    "results of nonzero(), masks and the like get sizes unknown at compile time: code after them may fail to compile",
     "no break at nonzero() or a mask",
     asked_by="capture_dynamic_output_shape_ops",
 )
@@ -125,8 +125,8 @@ CHANGES = (
 
 def wanted(recording: Recording, marks: Change | None) -> tuple[Change, ...]:
     """Return the changes that could do something about this recording's breaks and recompiles, in the table's order."""
-    told = _told(recording)
-    found = {change.name for change in CHANGES if change.asked_by and change.asked_by in told}
+    said = _said(recording)
+    found = {change.name for change in CHANGES if change.asked_by and change.asked_by in said}
     if any(len({(b.compile_id.frame, b.compile_id.epoch) for b in card.events}) > 1 for card in break_cards(recording)):
         found.add(NESTED.name)  # one line breaks several frames
     if _varies(recording):
@@ -137,7 +137,7 @@ def wanted(recording: Recording, marks: Change | None) -> tuple[Change, ...]:
     return tuple(marks if change is MARKS and marks else change for change in chosen)
 
 
-def _told(recording: Recording) -> str:
+def _said(recording: Recording) -> str:
     """All that torch said about breaks and recompiles."""
     broken = [f"{b.text}\n{b.reason}\n" + "\n".join(f"{c.explanation} {c.hints}" for c in b.causes)
               for b in recording.graph_breaks]  # fmt: skip
