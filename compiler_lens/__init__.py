@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from compiler_lens.lens import Lens, compare_modes, named_lens, profile, what_if
     from compiler_lens.measure.modes.phases import Phase
     from compiler_lens.recording.model import Recording
-    from compiler_lens.render.comparison import Diff, diff
-    from compiler_lens.render.measured import Modes
     from compiler_lens.render.picture.drawing import Drawing, draw
+    from compiler_lens.render.results.comparison import Diff, diff
+    from compiler_lens.render.results.measured import Modes
 
 __all__ = [
     "CaptureError",
@@ -51,8 +51,8 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
-    "Diff": "compiler_lens.render.comparison",
-    "diff": "compiler_lens.render.comparison",
+    "Diff": "compiler_lens.render.results.comparison",
+    "diff": "compiler_lens.render.results.comparison",
     "Explanation": "compiler_lens.facts.overview.explanation",
     "Drawing": "compiler_lens.render.picture.drawing",
     "draw": "compiler_lens.render.picture.drawing",
@@ -62,7 +62,7 @@ _WHERE = {
     "load": "compiler_lens.decode.recording_file",
     "named_lens": "compiler_lens.lens",
     "profile": "compiler_lens.lens",
-    "Modes": "compiler_lens.render.measured",
+    "Modes": "compiler_lens.render.results.measured",
     "Phase": "compiler_lens.measure.modes.phases",
     "compare_modes": "compiler_lens.lens",
     "what_if": "compiler_lens.lens",

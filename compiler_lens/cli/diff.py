@@ -11,7 +11,7 @@ from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.views.diff.views import SUMMARY, VIEWS, diff_view
 
 if TYPE_CHECKING:
-    from compiler_lens.render.comparison import Diff
+    from compiler_lens.render.results.comparison import Diff
 
 _DIFFERS = 1  # the exit status that --exit-code asks for, as git's
 
@@ -74,7 +74,7 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _diff(args: argparse.Namespace) -> Diff:
-    from compiler_lens.render.comparison import diff
+    from compiler_lens.render.results.comparison import diff
 
     for path in (args.before, args.after):
         if not Path(path).exists():

@@ -84,7 +84,7 @@ def _write_report(args: argparse.Namespace, target: Path) -> None:
 
 
 def _write_diff(args: argparse.Namespace, target: Path) -> None:
-    from compiler_lens.render.comparison import diff
+    from compiler_lens.render.results.comparison import diff
 
     if args.after.endswith((".html", ".htm")) and not Path(args.after).exists():
         raise UsageError(f"{args.after} is no recording. To write it: -o {args.after}")

@@ -146,8 +146,8 @@ def checked_view(name: str) -> View:
 # What other commands print as JSON: its name, and where the type of its facts stands.
 _OTHERS = (
     ("diff", "compiler_lens.views.diff.data"),
-    ("modes", "compiler_lens.views.modes"),
-    ("what_if", "compiler_lens.views.what_if"),
+    ("modes", "compiler_lens.views.measured.modes"),
+    ("what_if", "compiler_lens.views.measured.what_if"),
 )
 
 

@@ -25,7 +25,7 @@ from compiler_lens.recording.model import (
     Recording,
     TensorSpec,
 )
-from compiler_lens.render.comparison import diff_json
+from compiler_lens.render.results.comparison import diff_json
 from compiler_lens.views.diff.difference_words import difference
 from compiler_lens.views.diff.summary import call_words
 from compiler_lens.views.diff.words import change_line

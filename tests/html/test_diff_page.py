@@ -23,12 +23,12 @@ import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.facts.compare.model import Times
 from compiler_lens.recording.model import Recording
-from compiler_lens.render.comparison import Diff
 from compiler_lens.render.page.diff import code
 from compiler_lens.render.page.diff.code import compared, stretches
 from compiler_lens.render.page.diff.context import Both
 from compiler_lens.render.page.diff.kernels import time_cells
 from compiler_lens.render.page.diff.page import diff_page
+from compiler_lens.render.results.comparison import Diff
 from compiler_lens.views.diff import around_words
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.summary import around, compile_time_words, timed_words

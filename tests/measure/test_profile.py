@@ -23,7 +23,7 @@ from compiler_lens.measure.program import Program
 from compiler_lens.measure.sandbox.restoring import restoring_state
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Ceilings, Direction, KernelKind, ProfileNote, Recording, Remark, Trust
-from compiler_lens.render.measured import Profiled
+from compiler_lens.render.results.measured import Profiled
 
 Write = Callable[[str], Path]
 CPU = torch.device("cpu")

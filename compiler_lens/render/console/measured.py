@@ -12,8 +12,8 @@ from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.open_page import terminal_width, wants_color
 from compiler_lens.render.console.page import MIN_WIDTH, Page, render
 from compiler_lens.render.names import FileNames
-from compiler_lens.views import modes, what_if
 from compiler_lens.views.document import Block
+from compiler_lens.views.measured import modes, what_if
 from compiler_lens.views.text import short_paths
 
 

@@ -118,14 +118,14 @@ class Modes(Comparison):
 
 def what_if_json(result: WhatIf) -> str:
     """Return trials for programs."""
-    from compiler_lens.views.what_if import data
+    from compiler_lens.views.measured.what_if import data
 
     return document_json("what_if", data(result))
 
 
 def modes_json(result: Comparison) -> str:
     """Return a comparison for programs, and for `comparison_of`."""
-    from compiler_lens.views.modes import data
+    from compiler_lens.views.measured.modes import data
 
     return document_json("modes", data(result))
 
