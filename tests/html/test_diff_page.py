@@ -157,7 +157,7 @@ def test_it_says_what_the_console_says(name: str) -> None:
     for each in d.settings:
         assert each.name in text
     listed = [text for pair in data["kernel"] for text in (pair["verdict"], pair["method"])]
-    assert set(listed) <= {*told.VERDICTS.values(), "other configuration", "identical, timed anew", *told.METHODS.values(), ""}  # fmt: skip
+    assert set(listed) <= {*told.VERDICTS.values(), "other configuration", "identical, autotuned differently", *told.METHODS.values(), ""}  # fmt: skip
 
 
 def test_what_the_author_changed_stands_before_the_kernels_that_follow_from_it() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from compiler_lens.facts.compare.model import AutotuneChange, BreakChange, NodeChange, RecordingDiff, Verdict, sum_times
+from compiler_lens.facts.compare.model import AutotuneChange, BreakChange, NodeChange, Verdict, sum_times
 from compiler_lens.views import words
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.around_words import break_verdict, choice, frame_line, node_change, node_modules
 from compiler_lens.views.diff.summary import phase_rows
+from compiler_lens.views.diff.views import Asked
 from compiler_lens.views.document import (
     At,
     Block,
@@ -30,8 +31,9 @@ _ARROW = "→"
 _NODES = {Verdict.ADDED: Tone.GOOD, Verdict.REMOVED: Tone.BAD}
 
 
-def graphs(d: RecordingDiff) -> tuple[Block, ...]:
+def graphs(asked: Asked) -> tuple[Block, ...]:
     """Return the ops that were added, went, moved or changed, for each graph."""
+    d = asked.diff
     blocks: list[Block] = []
     for change in d.graphs:
         ids = " ".join(dict.fromkeys(f"[{i}]" for i in (change.before, change.after)))
@@ -49,8 +51,9 @@ def _node(node: NodeChange) -> Paragraph:
     return paragraph(Span(node_change(node) + many, _NODES.get(node.verdict, Tone.PLAIN)), *where, indent=4)
 
 
-def breaks(d: RecordingDiff) -> tuple[Block, ...]:
+def breaks(asked: Asked) -> tuple[Block, ...]:
     """Return graph breaks that were fixed or are new; recompiles; frames."""
+    d = asked.diff
     found = tuple(block for change in d.breaks for block in _break(change))
     columns = (
         Column("function"),
@@ -75,8 +78,9 @@ def _break(change: BreakChange) -> tuple[Block, ...]:
     return (head, line(code(source), indent=8)) if source else (head,)
 
 
-def autotune(d: RecordingDiff) -> tuple[Block, ...]:
+def autotune(asked: Asked) -> tuple[Block, ...]:
     """Return the ops for which another choice won."""
+    d = asked.diff
     found = tuple(block for change in d.autotunes for block in _tuned(change))
     return (Section("Autotuning", found, "" if found else "the same winners on both sides"),)
 
@@ -92,8 +96,9 @@ def _tuned(change: AutotuneChange) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def compile_times(d: RecordingDiff) -> tuple[Block, ...]:
+def compile_times(asked: Asked) -> tuple[Block, ...]:
     """Return compile time by phase; kernel times, where both sides were profiled."""
+    d = asked.diff
     rows = [(words.PHASES[phase], before, after) for phase, (before, after) in phase_rows(d)]
     rows.append(("total", d.before.phases.total, d.after.phases.total))
     columns = (Column(), Column("before", Kind.SECONDS), Column("after", Kind.SECONDS))
@@ -107,8 +112,9 @@ def compile_times(d: RecordingDiff) -> tuple[Block, ...]:
     return compiling, Section("Kernels in one call", tuple(blocks), spent)
 
 
-def environment(d: RecordingDiff) -> tuple[Block, ...]:
+def environment(asked: Asked) -> tuple[Block, ...]:
     """Return the versions and settings that differ."""
+    d = asked.diff
     rows = tuple((one.name, one.before or "-", one.after or "-") for one in d.settings)
     columns = (Column(tone=Tone.STRONG), Column("before", flexible=True), Column("after", flexible=True))
     return (Section("Settings", (Table(columns, rows),), "" if rows else "no difference"),)

@@ -10,33 +10,34 @@ from compiler_lens.facts.program.select import kernel_name
 from compiler_lens.recording.model import Kernel, Recording
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.difference_words import differences
+from compiler_lens.views.diff.views import Asked, Compared
 from compiler_lens.views.document import Block, Comparison, Listing, Section, Tone, line, paragraph, quiet, strong
 from compiler_lens.views.text import clean, plural
 
 SAME_CODE = "the same code, names and numbers aside"
 
 
-def codes(d: RecordingDiff, before: Recording, after: Recording) -> tuple[Block, ...]:
+def codes(asked: Asked) -> tuple[Block, ...]:
     """Return the code of every change, of its first case; another configuration is not another code."""
-    changes = [change for change in d.kernels if not told.is_configuration(change)]
+    changes = [change for change in asked.diff.kernels if not told.is_configuration(change)]
     counted = plural(len(changes), "change") if changes else "no kernel's code differs"
-    cases = (Section("", _case(change.verdict, change.first, before, after)) for change in changes)
+    cases = (Section("", _case(change.verdict, change.first, asked.compared)) for change in changes)
     return (Section("Code", tuple(cases), counted),)
 
 
-def kernel(d: RecordingDiff, before: Recording, after: Recording, name: str) -> tuple[Block, ...]:
+def kernel(asked: Asked) -> tuple[Block, ...]:
     """Return both sources of a kernel of either side.
 
     Raises `UsageError` where neither side has a kernel of that name.
     """
-    cases = [*_cases(d)]
+    cases = [*_cases(asked.diff)]
     names = dict.fromkeys(one.kernel for _, case in cases for one in (*case.before, *case.after))
-    meant = kernel_name(name, names, "on either side")
+    meant = kernel_name(asked.name, names, "on either side")
     found: dict[tuple[Verdict, tuple[str, ...]], Block] = {}
     for verdict, case in cases:
         own = tuple(one.kernel for one in (*case.before, *case.after))
         if meant in own and (verdict, own) not in found:  # each pair of kernels once
-            found[verdict, own] = Section("", _case(verdict, case, before, after))
+            found[verdict, own] = Section("", _case(verdict, case, asked.compared))
     return tuple(found.values())
 
 
@@ -45,13 +46,13 @@ def _cases(d: RecordingDiff) -> Iterator[tuple[Verdict, Case]]:
     yield from ((Verdict.IDENTICAL, case) for case in d.identical)
 
 
-def _case(verdict: Verdict, case: Case, before: Recording, after: Recording) -> tuple[Block, ...]:
+def _case(verdict: Verdict, case: Case, both: Compared) -> tuple[Block, ...]:
     values = differences(case.differences, 99)
     in_what = f": {values}" if values else ""
     text = f"{told.case_names(case)}, {told.VERDICTS[verdict]}{in_what}{told.microseconds(case.times)}"
     name = line(strong(told.names(case)), whole=True)
-    left = side_code(case.before, lambda one: _kernel(one, before))
-    right = side_code(case.after, lambda one: _kernel(one, after))
+    left = side_code(case.before, lambda one: _kernel(one, both.before))
+    right = side_code(case.after, lambda one: _kernel(one, both.after))
     head: tuple[Block, ...] = (name, paragraph(text, indent=2, tone=Tone.QUIET))
     if left == right:
         return *head, line(quiet(SAME_CODE), indent=2), Listing("\n".join(left), language="")

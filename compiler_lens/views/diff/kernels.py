@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from compiler_lens.facts.compare.model import Case, KernelChange, RecordingDiff
+from compiler_lens.facts.compare.model import Case, KernelChange
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.difference_words import differences
+from compiler_lens.views.diff.views import Asked
 from compiler_lens.views.document import Block, Command, Section, Tone, line, paragraph, quiet
 from compiler_lens.views.text import plural
 
 _CASES = 12  # of one change, listed
 
 
-def kernels(d: RecordingDiff) -> tuple[Block, ...]:
+def kernels(asked: Asked) -> tuple[Block, ...]:
     """Return every change of a kernel; then what was only timed anew."""
+    d = asked.diff
     blocks: list[Block] = [paragraph(told.kernels_line(d), tone=Tone.STRONG)]
     blocks += [Section("", _change(change)) for change in d.kernels]
     if d.retuned:

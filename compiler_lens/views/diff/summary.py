@@ -9,7 +9,8 @@ from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.around_words import autotune_line, cudagraph_line, frame_line, graph_lines, is_cause
-from compiler_lens.views.document import Block, Tone, line, paragraph, quiet, strong
+from compiler_lens.views.diff.views import Asked
+from compiler_lens.views.document import Block, Command, Tone, line, paragraph, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
 from compiler_lens.views.text import plural, seconds
 
@@ -19,6 +20,17 @@ _NAME = 44  # columns for a kernel's name
 _PHASES = 3
 _ARROW = "→"
 _SAME_TIME = 0.05  # seconds: phases that differ by less are left out
+
+
+def whole(asked: Asked) -> tuple[Block, ...]:
+    """Return the summary, and the views that have more."""
+    d = asked.diff
+    more = ["kernels", "code"] if d.kernels else []
+    more += [view for view, found in (("graphs", d.graphs), ("breaks", d.breaks), ("autotune", d.autotunes)) if found]
+    if not more and d.is_empty:
+        return summary(d, asked.room)
+    others = ", ".join([*more, "times", "environment"])
+    return *summary(d, asked.room), Command(f"more ({others}): ", more[0] if more else "times", indent=0)
 
 
 def summary(d: RecordingDiff, room: int) -> tuple[Block, ...]:

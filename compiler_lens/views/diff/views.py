@@ -1,20 +1,19 @@
-"""The views of a diff: what each answers, and the function that makes it."""
+"""The views of a diff: what each answers, and the function that makes it, loaded when it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from compiler_lens.facts.compare.model import RecordingDiff
 from compiler_lens.facts.program.select import nearest
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Recording
-from compiler_lens.views.diff.around import autotune, breaks, compile_times, environment, graphs
-from compiler_lens.views.diff.code import codes, kernel
-from compiler_lens.views.diff.kernels import kernels
-from compiler_lens.views.diff.summary import summary
-from compiler_lens.views.document import Block, Command
+
+if TYPE_CHECKING:
+    from compiler_lens.facts.compare.model import RecordingDiff
+    from compiler_lens.recording.model import Recording
+    from compiler_lens.views.document import Block
 
 SUMMARY = "summary"
 
@@ -41,43 +40,36 @@ class Asked:
     name: str  # of a kernel
     room: int  # columns for a kernel's name
 
-
-def _summary(asked: Asked) -> tuple[Block, ...]:
-    d = asked.compared.result
-    more = ["kernels", "code"] if d.kernels else []
-    more += [view for view, found in (("graphs", d.graphs), ("breaks", d.breaks), ("autotune", d.autotunes)) if found]
-    if not more and d.is_empty:
-        return summary(d, asked.room)
-    others = ", ".join([*more, "times", "environment"])
-    return *summary(d, asked.room), Command(f"more ({others}): ", more[0] if more else "times", indent=0)
+    @property
+    def diff(self) -> RecordingDiff:
+        """What differs."""
+        return self.compared.result
 
 
 @dataclass(frozen=True, slots=True)
 class DiffView:
     """One way to look at a diff."""
 
-    answers: str  # empty: not listed in the help
-    blocks: Callable[[Asked], tuple[Block, ...]]
+    function: str  # in a module beside this one: "around.graphs"
+    answers: str = ""  # empty: not listed in the help
+
+    def blocks(self, asked: Asked) -> tuple[Block, ...]:
+        """Return what the view says. Raises `UsageError` where it is asked about a kernel that is not there."""
+        module, _, name = self.function.partition(".")
+        made: tuple[Block, ...] = getattr(importlib.import_module(f"compiler_lens.views.diff.{module}"), name)(asked)
+        return made
 
 
 VIEWS: Mapping[str, DiffView] = {
-    SUMMARY: DiffView("", _summary),
-    "kernels": DiffView(
-        "every change of a kernel, and how it was matched", lambda asked: kernels(asked.compared.result)
-    ),
-    "kernel": DiffView(
-        "one kernel by NAME, of either side: both sources",
-        lambda asked: kernel(asked.compared.result, asked.compared.before, asked.compared.after, asked.name),
-    ),
-    "code": DiffView("", lambda asked: codes(asked.compared.result, asked.compared.before, asked.compared.after)),
-    "graphs": DiffView("ops added, gone, moved, changed, for each graph", lambda asked: graphs(asked.compared.result)),
-    "breaks": DiffView("graph breaks fixed and new; recompiles, frames", lambda asked: breaks(asked.compared.result)),
-    "autotune": DiffView("ops for which another choice won", lambda asked: autotune(asked.compared.result)),
-    "times": DiffView(
-        "compile time by phase; kernel times, where both sides were profiled",
-        lambda asked: compile_times(asked.compared.result),
-    ),
-    "environment": DiffView("versions and settings that differ", lambda asked: environment(asked.compared.result)),
+    SUMMARY: DiffView("summary.whole"),
+    "kernels": DiffView("kernels.kernels", "every change of a kernel, and how it was matched"),
+    "kernel": DiffView("code.kernel", "one kernel by NAME, of either side: both sources"),
+    "code": DiffView("code.codes"),
+    "graphs": DiffView("around.graphs", "ops added, gone, moved, changed, for each graph"),
+    "breaks": DiffView("around.breaks", "graph breaks fixed and new; recompiles, frames"),
+    "autotune": DiffView("around.autotune", "ops for which another choice won"),
+    "times": DiffView("around.compile_times", "compile time by phase; kernel times, where both sides were profiled"),
+    "environment": DiffView("around.environment", "versions and settings that differ"),
 }
 
 

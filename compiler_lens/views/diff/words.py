@@ -57,7 +57,9 @@ def kernels_line(d: RecordingDiff) -> str:
         if not d.before.launches:
             return "No kernel differs: neither side has one"
         kernels = f"{plural(d.before.kernels, 'kernel')}, {plural(len(d.identical), 'launch', 'launches')}"
-        return f"No kernel differs: {kernels}, all identical{_retuned(d)}"
+        if d.retuned:
+            return f"Same kernels{_retuned(d)}: {kernels}"
+        return f"No kernel differs: {kernels}, all identical"
     told = ", ".join(f"{n:,} {what}" for what, n in launch_counts(d))
     return f"Kernel launches {d.before.launches:,} {_ARROW} {d.after.launches:,}: {told}{_retuned(d)}"
 
@@ -80,7 +82,7 @@ def verdict(change: KernelChange) -> str:
 
 def identical(*, is_retuned: bool) -> str:
     """Return what became of launches that do not differ."""
-    return f"{VERDICTS[Verdict.IDENTICAL]}, timed anew" if is_retuned else VERDICTS[Verdict.IDENTICAL]
+    return f"{VERDICTS[Verdict.IDENTICAL]}, autotuned differently" if is_retuned else VERDICTS[Verdict.IDENTICAL]
 
 
 def _counted(change: KernelChange) -> Verdict:
@@ -88,11 +90,11 @@ def _counted(change: KernelChange) -> Verdict:
 
 
 def _retuned(d: RecordingDiff) -> str:
-    return f" ({len(d.retuned):,} timed anew, with another configuration)" if d.retuned else ""
+    return f"; {len(d.retuned):,} autotuned differently" if d.retuned else ""
 
 
 def retuned_line(d: RecordingDiff) -> str:
-    """What `timed anew` means."""
+    """Return what `autotuned differently` means."""
     many = plural(len(d.retuned), "identical launch", "identical launches")
     return f"{many} run with another configuration: of the same candidates, timing chose another one"
 

@@ -109,6 +109,6 @@ def _kernels(both: Both) -> dict[str, Any]:
         "line": told.kernels_line(d),
         "changes": change_table(both) if len(differing) > len(d.kernels) else None,
         "pairs": pair_table("Kernels that differ", differing) if differing else None,
-        "retuned": [told.retuned_line(d), pair_table("Timed anew", retuned)] if retuned else None,
+        "retuned": [told.retuned_line(d), pair_table("Autotuned differently", retuned)] if retuned else None,
         "same": [f"{many} identical", pair_table("Identical", same)] if same else None,
     }
