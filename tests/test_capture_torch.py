@@ -1,12 +1,14 @@
 """What capture asks of torch directly: modes, cache keys, the table of wanted events."""
 
 import json
+from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from compiler_lens.decode.fold import READERS, WANTED
+from compiler_lens.decode.inductor_languages import INDUCTOR_LANGUAGES
 
 torch = pytest.importorskip("torch")
 
@@ -29,6 +31,16 @@ def test_every_event_that_is_wanted_is_read_and_the_other_way_round() -> None:
     ours_or_from_logs = {name for name in READERS if name.startswith("lens.") or name == "torch_version"}
 
     assert WANTED - {"str"} == set(READERS) - ours_or_from_logs
+
+
+def test_every_kernel_that_this_torch_compiles_is_of_a_language() -> None:
+    from torch._inductor.async_compile import AsyncCompile
+
+    public = {name: one for name, one in vars(AsyncCompile).items() if callable(one) and not name.startswith("_")}
+    makers = {f"async_compile.{name}" for name, one in public.items() if "source_code" in signature(one).parameters}
+    known = {maker for language in INDUCTOR_LANGUAGES for maker in language.makers}
+    assert "async_compile.triton" in makers
+    assert makers <= known
 
 
 def test_a_cache_answer_keeps_everything_in_two_parts() -> None:

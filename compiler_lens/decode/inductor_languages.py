@@ -83,14 +83,14 @@ _TENSOR_WORK = frozenset(
     ("copy_", "zero_", "fill_", "clone", "sum", "prod", "amin", "amax", "any", "all", "mean", "argmin", "argmax")
 )
 _TRITON, _CPP = ("async_compile.triton",), ("async_compile.cpp", "async_compile.cpp_pybinding")
-_T = KernelKind.TEMPLATE
+_TEMPLATE = KernelKind.TEMPLATE
 _OR_NAME, _OR_OP = _comments_or(ops_in_kernel_name), _comments_or(_op_called)  # C++ kernels have no comment
 
 # The makers are the methods of AsyncCompile in torch/_inductor/async_compile.py. Of several languages with one maker
 # those that say what a source holds come first.
 INDUCTOR_LANGUAGES: tuple[KernelLanguage, ...] = (
     KernelLanguage(
-        "Triton", _T, _TRITON, "@triton_heuristics.template(",
+        "Triton", _TEMPLATE, _TRITON, "@triton_heuristics.template(",
         read=read_triton, launch=launched_triton, origins=_OR_NAME,
     ),
     KernelLanguage(
@@ -107,26 +107,26 @@ INDUCTOR_LANGUAGES: tuple[KernelLanguage, ...] = (
     ),
     # CppTemplate.header() in codegen/cpp_template.py includes it, no other C++ kernel does
     KernelLanguage(
-        "C++", _T, _CPP, "#include <c10/util/Unroll.h>", lexer="cpp", read=_read_cpp_template, origins=_OR_NAME
+        "C++", _TEMPLATE, _CPP, "#include <c10/util/Unroll.h>", lexer="cpp", read=_read_cpp_template, origins=_OR_NAME
     ),
     KernelLanguage("C++", KernelKind.CPP, _CPP, lexer="cpp", read=_read_cpp, origins=_OR_NAME),
     # `cuda` on 2.11; `cutlass`, `cuda` or `xpu` from 2.13 on
     KernelLanguage(
-        "CUTLASS", _T, ("async_compile.cutlass", "async_compile.cuda", "async_compile.xpu"), lexer="cpp",
+        "CUTLASS", _TEMPLATE, ("async_compile.cutlass", "async_compile.cuda", "async_compile.xpu"), lexer="cpp",
         read=_read_template, launch=_launched_pointers, origins=_OR_NAME,
     ),
     KernelLanguage(
-        "Composable Kernel", _T, ("async_compile.rocm",), lexer="cpp",
+        "Composable Kernel", _TEMPLATE, ("async_compile.rocm",), lexer="cpp",
         read=_read_template, launch=_launched_pointers, origins=_OR_NAME,
     ),
-    KernelLanguage("CuteDSL", _T, ("async_compile.cutedsl",), read=_read_template, origins=_OR_NAME),
-    KernelLanguage("FlyDSL", _T, ("async_compile.flydsl",), read=_read_template, origins=_OR_NAME),
+    KernelLanguage("CuteDSL", _TEMPLATE, ("async_compile.cutedsl",), read=_read_template, origins=_OR_NAME),
+    KernelLanguage("FlyDSL", _TEMPLATE, ("async_compile.flydsl",), read=_read_template, origins=_OR_NAME),
     KernelLanguage(
-        "NVIDIA Universal GEMM", _T, ("async_compile.nv_universal_gemm",), read=_read_template, origins=_OR_NAME
+        "NVIDIA Universal GEMM", _TEMPLATE, ("async_compile.nv_universal_gemm",), read=_read_template, origins=_OR_NAME
     ),
     KernelLanguage("Pallas", makers=("async_compile.pallas",), read=_read_other),
     KernelLanguage("Halide", makers=("async_compile.halide",), read=_read_other, launch=_launched_pointers),
-    # codegen/metal_flex_attention_template.py, and on 2.11 codegen/mps.py, define theirs without AsyncCompile
+    # codegen/metal_flex_attention_template.py defines its own without AsyncCompile, as codegen/mps.py did before 2.13
     KernelLanguage(
         "Metal", makers=("async_compile.metal", "compile_mps_shader"), lexer="cpp",
         read=_read_metal, launch=_launched_metal,

@@ -77,7 +77,7 @@ def no_facts(_text: KernelText) -> KernelFacts:
 def launched_by_name(call: Call, _kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:
     """Read a call of a kernel by its name: `k.run(...)` as for Triton, `k.k(...)` as for CUTLASS, `k(...)` as for C++.
 
-    The stream is no argument of the kernel's own.
+    The stream is not one of the kernel's arguments.
     """
     keywords = [f"{name}={value}" for name, value in call.keywords.items() if name != "stream"]
     return KernelLaunch(call.function.partition(".")[0], (*call.arguments, *keywords))

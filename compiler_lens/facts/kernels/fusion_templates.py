@@ -21,7 +21,7 @@ class Template(Enum):
 
 
 # By type of device, and by the last part of the name that is called. A CPU's bmm and baddbmm have a template for some
-# dtypes and layouts, which no recording tells.
+# dtypes and layouts, which no recording has.
 TEMPLATES: Mapping[tuple[str, str], Template] = {
     ("cuda", "mm"): Template.TRIED,
     ("cuda", "addmm"): Template.TRIED,

@@ -28,7 +28,7 @@ class Role(Enum):
     SIZE = "size"  # a number, no tensor
 
 
-# What stands in the box that reads or makes it, and is no box of its own.
+# What stands in the box that reads or makes it, and has no box of its own.
 HELD = (Role.PARAMETER, Role.SIZE)
 
 

@@ -76,7 +76,7 @@ def kernel_groups(kernels: Iterable[Kernel], views: Views = NO_VIEWS) -> tuple[K
     """Return all kernels, those that compute the same in one group; the one that fuses most first."""
     groups: dict[tuple[object, ...], list[Kernel]] = {}
     for kernel in kernels:
-        # An extern kernel without known nodes has nothing but its name to be told apart by.
+        # An extern kernel without known nodes differs from others by its name alone.
         what = (fused_op_count(kernel, views), kernel.aten) if kernel.aten or kernel.nodes else kernel.name
         groups.setdefault((kernel.kind, kernel.shape, kernel.direction, what), []).append(kernel)
     made: list[KernelGroup] = []

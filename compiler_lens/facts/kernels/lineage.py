@@ -67,14 +67,16 @@ class Lineage:
     """One launch and all that its nodes come from."""
 
     index: int  # of the kernel in `Recording.kernels`
-    launch: int | None  # which of its launches, from 0; None: the kernel's, whose launches nobody told apart
+    launch: (
+        int | None
+    )  # which of its launches, from 0; None: the kernel's, where it is not known which launch computes what
     kernel: Kernel
     nodes: tuple[NodeProvenance, ...]
     lost: tuple[str, ...] = ()  # nodes that it is said to compute and that its graph does not show
 
     @property
     def id(self) -> LaunchId | KernelId:
-        """Which launch it is; of which kernel, where nobody told its launches apart."""
+        """Which launch it is; of which kernel, where launches are not known one by one."""
         return self.kernel.id if self.launch is None else self.kernel.launch_id(self.launch)
 
     @property
@@ -100,12 +102,12 @@ class Lineage:
 
     @property
     def lines(self) -> tuple[SourceLine, ...]:
-        """The user's lines behind it, in the order of its nodes."""
+        """The user's lines that it is for, in the order of its nodes."""
         return tuple({o.line.place: o.line for o in self.origins if o.line}.values())
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The modules behind it."""
+        """The modules that it is for."""
         return tuple(dict.fromkeys(o.module for o in self.origins if o.module))
 
 

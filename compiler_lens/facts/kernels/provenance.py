@@ -48,7 +48,7 @@ class Provenance:
         return cls(tuple(lineages), tuple(origins.all), tuple(starts), by_origin, origins.lines, modules)
 
     def of_kernel(self, index: int) -> tuple[Lineage, ...]:
-        """Return the launches of the kernel at this place of `Recording.kernels`, in order; one if not told apart."""
+        """Return the launches of a kernel, by its place in `Recording.kernels`; one for all if no more is known."""
         return self.lineages[self._starts[index] : self._starts[index + 1]]
 
     def at_line(self, file: str, number: int) -> OriginsAt:

@@ -1,4 +1,4 @@
-"""How many bytes a launch moves: as the scheduler told, else as its arguments in the output code let one see."""
+"""How many bytes a launch moves: as the scheduler counted, or as its arguments in the output code show."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def launch_traffic(recording: Recording) -> dict[LaunchId, Traffic]:
         if own not in scenes:
             scenes[own] = _scene(codes.get(own), graphs.get(own.graph))
         for index, launch in enumerate(kernel.launches):
-            traffic = _told(launch, scenes[own]) or _seen(kernel, launch, scenes[own])
+            traffic = _counted(launch, scenes[own]) or _seen(kernel, launch, scenes[own])
             if traffic is not None:
                 found[kernel.launch_id(index)] = traffic
     return found
@@ -69,7 +69,7 @@ def _scene(code: OutputCode | None, graph: Graph | None) -> _Scene:
     return _Scene(specs, {node.name: node for node in nodes})
 
 
-def _told(launch: Launch, scene: _Scene) -> Traffic | None:
+def _counted(launch: Launch, scene: _Scene) -> Traffic | None:
     accesses = (*launch.reads, *launch.writes)
     for access in accesses:
         # The scheduler counts a symbolic size as it was when it compiled: other calls have other sizes.

@@ -12,7 +12,7 @@ from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.recording.ids import POST_GRADS
 from compiler_lens.recording.model import AutotuneResult, CompileId, GraphId, Kernel, KernelKind, Node, Recording
 
-# What autotuning is told of an op's inputs: a bias is as large as the result there, or is left out.
+# Which of an op's inputs autotuning compares: a bias is as large as the result there, or is left out.
 _COMPARED: Mapping[str, slice] = {"addmm": slice(1, 3), "baddbmm": slice(1, 3), "convolution": slice(0, 2)}
 _EVERY = slice(None)
 _SIZES = re.compile(r"\[([^\]]*)\]")
