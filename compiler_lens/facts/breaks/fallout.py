@@ -51,7 +51,9 @@ class Regions:
         wanted = (frame.file, plain_function(frame.function))
         found = [i for i, at in enumerate(event.user_stack) if _call(at) == wanted]
         expected = len(frame.stack) - 1
-        return expected if expected in found else found[-1] if found else None
+        if expected in found:
+            return expected
+        return found[-1] if found else None
 
     def resumes_at(self, event: GraphBreak) -> int:
         """Return the line after which the frame begins: 0 but for a resume function."""

@@ -50,9 +50,8 @@ def _launches(before: Recording, after: Recording, paired: Paired, known: DiffCa
     both += [(one, None) for one in left]
     both += [(None, one) for one in right]
     timed = timed_launches(before), timed_launches(after)
-    return [
-        found
-        for compilations in both
-        for programs in pair_programs(*compilations)
-        for found in match(ProgramPair.of(programs, timed, known))
-    ]
+    found: list[MatchResult] = []
+    for compilations in both:
+        for programs in pair_programs(*compilations):
+            found += match(ProgramPair.of(programs, timed, known))
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -33,7 +33,6 @@ from compiler_lens.recording.model import (
     CudagraphOutcome,
     CudagraphState,
     Direction,
-    Environment,
     Graph,
     GraphStage,
     Outcome,
@@ -80,25 +79,21 @@ def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[
         *((one, None) for one in left),
         *((None, one) for one in right),
     ]
-    groups: dict[tuple[str, Outcome | None, Outcome | None], list[tuple[Compiled | None, Compiled | None]]] = {}
+    changes: dict[tuple[str, Outcome | None, Outcome | None], FrameChange] = {}
     for both in found:
         function = next(one.function for one in both if one)
         old, new = (one.compilation.outcome if one else None for one in both)
-        groups.setdefault((function, old, new), []).append(both)
-    changes = [
-        FrameChange(function, _ids(b for b, _ in group), _ids(a for _, a in group), old, new)
-        for (function, old, new), group in groups.items()
-    ]
-    return tuple(sorted(changes, key=_frame_weight))
+        before_ids, after_ids = ((one.compilation.compile_id,) if one else () for one in both)
+        known = changes.setdefault((function, old, new), FrameChange(function, (), (), old, new))
+        changes[function, old, new] = replace(
+            known, before=(*known.before, *before_ids), after=(*known.after, *after_ids)
+        )
+    return tuple(sorted(changes.values(), key=_frame_weight))
 
 
 def _frame_weight(change: FrameChange) -> tuple[str, int, list[str]]:
     outcomes = sorted(map(str, (change.outcome_before, change.outcome_after)))
     return change.function, -len(change.before or change.after), outcomes
-
-
-def _ids(side: Iterable[Compiled | None]) -> tuple[CompileId, ...]:
-    return tuple(one.compilation.compile_id for one in side if one)
 
 
 # -- graph breaks
@@ -263,14 +258,14 @@ def _inputs(graph: Graph) -> dict[str, str]:
 
 def setting_changes(before: Recording, after: Recording) -> tuple[SettingChange, ...]:
     """Return what the compiler was asked for, and where it ran, as far as both sides say and that differs."""
-    sides = (_asked(before), _asked(after)), (_environment(before.environment), _environment(after.environment))
-    return tuple(
-        SettingChange(name, left.get(name, ""), right.get(name, ""))
-        for left, right in sides
-        if left and right
-        for name in sorted({*left, *right}, key=_telling)
-        if left.get(name, "") != right.get(name, "") and (name != "threads" or name in left.keys() & right.keys())
-    )
+    changes: list[SettingChange] = []
+    for facts in (_asked, _environment):
+        left, right = facts(before), facts(after)
+        for name in sorted({*left, *right}, key=_telling) if left and right else ():
+            one, other = left.get(name, ""), right.get(name, "")
+            if one != other and (name != "threads" or (one and other)):
+                changes.append(SettingChange(name, one, other))
+    return tuple(changes)
 
 
 # What is named first; then packages, then torch's settings, which have a dot in their names.
@@ -293,7 +288,8 @@ def _asked(recording: Recording) -> dict[str, str]:
     return {name: ", ".join(sorted(value)) for name, value in values.items() if value}
 
 
-def _environment(environment: Environment) -> dict[str, str]:
+def _environment(recording: Recording) -> dict[str, str]:
+    environment = recording.environment
     if not environment.torch:
         return {}
     facts = {name: getattr(environment, name) for name in ("torch", "triton", "device", "python", "platform")}

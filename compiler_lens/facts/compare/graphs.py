@@ -112,10 +112,9 @@ class Aligner:
 
 def _arguments(node: Node) -> str:
     """What a node is given besides other nodes."""
-    inputs = set(node.inputs)
-    kept = (
-        _WORD.sub(lambda found: "%" if found[0] in inputs else found[0], node.arguments) if inputs else node.arguments
-    )
+    inputs, kept = set(node.inputs), node.arguments
+    if inputs:
+        kept = _WORD.sub(lambda found: "%" if found[0] in inputs else found[0], kept)
     return _NUMBERED.sub("", kept) if "_" in kept else kept
 
 

@@ -150,13 +150,10 @@ def _unplaced(
 
 def _explained(two: ProgramPair, groups: Sequence[Group]) -> frozenset[int]:
     """The nodes of launches that are matched."""
-    return frozenset(
-        node
-        for group in groups
-        for side, members in enumerate(group)
-        for at in members
-        for node in two.origins[side][at]
-    )
+    nodes: set[int] = set()
+    for before, after in groups:
+        nodes.update(*(two.origins[0][at] for at in before), *(two.origins[1][at] for at in after))
+    return frozenset(nodes)
 
 
 def _overlaps(
@@ -227,10 +224,12 @@ def _judged(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...])
         return MatchResult(Verdict.REMOVED if before else Verdict.ADDED, None, case)
     if len(before) == len(after) == 1:
         return _compared(two, before[0], after[0], case)
-    verdict = Verdict.SPLIT if len(before) == 1 else Verdict.MERGED if len(after) == 1 else Verdict.REGROUPED
-    if verdict is Verdict.REGROUPED:
-        case = replace(case, differences=_moved(two, befores, afters))
-    return MatchResult(verdict, MatchMethod.OVERLAP, case)
+    if len(before) == 1:
+        return MatchResult(Verdict.SPLIT, MatchMethod.OVERLAP, case)
+    if len(after) == 1:
+        return MatchResult(Verdict.MERGED, MatchMethod.OVERLAP, case)
+    case = replace(case, differences=_moved(two, befores, afters))
+    return MatchResult(Verdict.REGROUPED, MatchMethod.OVERLAP, case)
 
 
 def _moved(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:

@@ -302,10 +302,8 @@ class RecordingDiff:
         """Of each side's launches those that `kernel_times` counts, and all."""
         cases = [*self.identical, *(case for change in self.kernels for case in change.cases)]
         timed = [case for case in cases if case.times]
-        before, after = (
-            (sum(len(getattr(case, side)) for case in timed), sum(len(getattr(case, side)) for case in cases))
-            for side in ("before", "after")
-        )
+        before = sum(len(case.before) for case in timed), sum(len(case.before) for case in cases)
+        after = sum(len(case.after) for case in timed), sum(len(case.after) for case in cases)
         return before, after
 
     @property

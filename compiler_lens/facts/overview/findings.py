@@ -127,7 +127,9 @@ def _card(card: BreakCard) -> Finding:
 
 
 def _report(report: RecompileReport) -> Finding:
-    severity = Severity.HIGH if report.limit else Severity.INFO if report.benign else Severity.MEDIUM
+    severity = Severity.INFO if report.benign else Severity.MEDIUM
+    if report.limit:
+        severity = Severity.HIGH
     return Finding(severity, report, report.seconds, Basis.MEASURED)
 
 

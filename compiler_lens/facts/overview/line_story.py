@@ -223,7 +223,9 @@ def _fate(recording: Recording, ops: Sequence[Origin], matches: Iterable[LaunchM
         return Fate.UNSEEN
     if facts.failures or facts.uncompiled is Treatment.FAILED:
         return Fate.FAILED
-    return Fate.BREAKS if facts.cards else Fate.EAGER if facts.uncompiled else Fate.UNSEEN
+    if facts.cards:
+        return Fate.BREAKS
+    return Fate.EAGER if facts.uncompiled else Fate.UNSEEN
 
 
 def _unknown(provenance: Provenance, ops: Iterable[Origin]) -> tuple[Kernel, ...]:
@@ -238,13 +240,11 @@ def _without_kernel(recording: Recording, ops: Sequence[Origin]) -> Fate:
     if not any(kernel.compile_id in ids for kernel in recording.kernels):
         return Fate.NO_KERNELS
     names = {(op.compile_id, op.name) for op in ops}
-    left = [
-        node.target
-        for graph in recording.graphs
-        if graph.compile_id in ids and graph.stage in POST_GRADS
-        for node in graph.ops
-        if any((graph.compile_id, name) in names for name in node.origins)
-    ]
+    left: list[str] = []
+    for graph in recording.graphs:
+        if graph.compile_id in ids and graph.stage in POST_GRADS:
+            origins = ((node.target, ((graph.compile_id, name) for name in node.origins)) for node in graph.ops)
+            left += [target for target, made_of in origins if not names.isdisjoint(made_of)]
     if not left and all(op.name for op in ops):
         return Fate.FOLDED
     return Fate.VIEWS if left and all(map(is_view, left)) else Fate.UNNAMED

@@ -208,7 +208,9 @@ def _note_graphs(graphs: Iterable[Graph], own: Ownership, at: Callable[[SourceLi
     # The user's own files count as one: of a stack, only the innermost line of theirs is where the op is.
     @cache
     def kind(file: str) -> str | None:
-        return "" if own.owns(file) else None if is_machinery(file) else file
+        if own.owns(file):
+            return ""
+        return None if is_machinery(file) else file
 
     for graph in graphs:
         if graph.stage is not GraphStage.DYNAMO:

@@ -42,7 +42,9 @@ class Summary:
     def seconds(self) -> float | None:
         """Compile seconds in all: from torch's timed events, or without them the sum over compilations."""
         known = [row.seconds for row in self.rows if row.seconds is not None]
-        return self.phases.total if self.phases.timed else sum(known) if known else None
+        if self.phases.timed:
+            return self.phases.total
+        return sum(known) if known else None
 
 
 def summarize(recording: Recording, user_paths: UserPaths = ()) -> Summary:

@@ -139,12 +139,15 @@ def _keys(tensor: str, failure: GuardFailure) -> Failed:
 # -- sentences of torch's
 
 
-def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: PLR0911 -- one for each sentence
+def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C901, PLR0911 -- one for each sentence
     text = failure.text
     name = readable(failure.source, names)
     if text.startswith(_STATE):
-        cause = _C.GRAD_MODE if name == "grad_mode" else _C.AUTOCAST if "autocast" in name else _C.OTHER_GLOBAL_STATE
-        subject = "autocast" if cause is _C.AUTOCAST else name.replace("_", " ")
+        cause, subject = _C.OTHER_GLOBAL_STATE, name.replace("_", " ")
+        if name == "grad_mode":
+            cause = _C.GRAD_MODE
+        elif "autocast" in name:
+            cause, subject = _C.AUTOCAST, "autocast"
         return Failed(cause, subject, f"global {name}", failure.old, failure.new)
     if text.startswith("expected type of "):
         cause = _C.BOOL_OR_NONE if "NoneType" in failure.old + failure.new else _C.TENSOR_TYPE

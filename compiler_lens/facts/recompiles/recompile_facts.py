@@ -166,8 +166,8 @@ def author_name(compilation: Compilation, facts: Facts) -> FunctionName:
     home = facts.home(compilation.compile_id)
     told = compilation.definition
     if is_wrapper(compilation):
-        name = told.function if told else f"{home.name}.forward" if compilation.module else home.name
-        return replace(home, name=name)
+        name = f"{home.name}.forward" if compilation.module else home.name
+        return replace(home, name=told.function if told else name)
     if told:
         return FunctionName(told.function, told.file, told.line)
     defined = facts.texts.function_at(compilation.file, compilation.line)

@@ -205,7 +205,9 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
     found = _OF_TENSOR.match(decided.failed.subject)
     guarded = facts.values.get(entry, EntryValues()).lines.get(found["tensor"] if found else decided.failed.subject)
     stack = decided.failure.user_stack
-    at = innermost_own(stack) if len(stack) > 1 else (stack[0] if stack else guarded)
+    at = stack[0] if stack else guarded
+    if len(stack) > 1:
+        at = innermost_own(stack)
     own = whole_line(at, entry, facts) if at else None
     return own or _first_use(decided.failure.source, facts.graphs.get(entry, ()))
 

@@ -36,16 +36,17 @@ def cache_summary(recording: Recording) -> CacheSummary:
         by_id.setdefault(outcome.compile_id, []).append(outcome)
     warm = sum(_is_warm(outcomes) for outcomes in by_id.values())
     results = Counter((o.layer, o.result) for o in recording.caches)
-    return CacheSummary(_warmth(warm, len(by_id)), warm, len(by_id), results)
+    warmth = Warmth.PARTLY
+    if not by_id:
+        warmth = Warmth.UNKNOWN
+    elif not warm:
+        warmth = Warmth.COLD
+    elif warm == len(by_id):
+        warmth = Warmth.WARM
+    return CacheSummary(warmth, warm, len(by_id), results)
 
 
 def _is_warm(outcomes: list[CacheOutcome]) -> bool:
     """An AOTAutograd hit brings everything; without one, all of the FX graphs must have been found."""
     results = {layer: {o.result for o in outcomes if o.layer is layer} for layer in CacheLayer}
     return CacheResult.HIT in results[CacheLayer.AOT_AUTOGRAD] or results[CacheLayer.FX_GRAPH] == {CacheResult.HIT}
-
-
-def _warmth(warm: int, asked: int) -> Warmth:
-    if not asked:
-        return Warmth.UNKNOWN
-    return Warmth.COLD if not warm else Warmth.WARM if warm == asked else Warmth.PARTLY

@@ -59,7 +59,9 @@ def _number_of(site: Site, call: ast.expr) -> ast.expr | None:
         case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
             return tensor
         case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
-            return _number_of(site, inner) if called(inner) == "item" else inner if site.is_tensor(inner) else None
+            if called(inner) == "item":
+                return _number_of(site, inner)
+            return inner if site.is_tensor(inner) else None
     return None
 
 
