@@ -7,7 +7,7 @@ import pytest
 from two_recordings import cpu, edited
 
 from compiler_lens.facts.compare import diff
-from compiler_lens.facts.compare.align import align, gaps, moved
+from compiler_lens.facts.compare.align import align, gaps, kth, moved
 
 
 def test_an_insertion_leaves_all_else_in_place() -> None:
@@ -87,3 +87,21 @@ def test_a_module_that_was_renamed_leaves_a_graph_as_it_is() -> None:
 
     assert d.is_empty
     assert len(d.identical) == d.before.launches
+
+
+def test_the_kth_of_each_key_is_paired_with_the_kth_and_the_rest_is_left_in_order() -> None:
+    pairs, left, right = kth("abacx", "aabbz", str, str)
+    assert pairs == [("a", "a"), ("b", "b"), ("a", "a")]
+    assert (left, right) == (["c", "x"], ["b", "z"])
+
+
+def test_what_has_no_key_is_paired_with_nothing() -> None:
+    def key(item: int) -> int | None:
+        return item or None
+
+    assert kth([0, 1, 0], [0, 1], key, key) == ([(1, 1)], [0, 0], [0])
+
+
+def test_each_side_has_a_key_of_its_own() -> None:
+    pairs, left, right = kth([1, 2, 3], [10, 30, 50], lambda item: item * 10, lambda item: item)
+    assert (pairs, left, right) == ([(1, 10), (3, 30)], [2], [50])
