@@ -75,7 +75,7 @@ def _arms(node: ast.AST) -> Iterator[Iterable[ast.AST]]:
     elif isinstance(node, ast.Assert):
         yield [node.msg] if node.msg else []
     elif isinstance(node, _COMPREHENSIONS):
-        yield [*([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]), *node.generators[1:]]
+        yield _again(node)
 
 
 def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -96,13 +96,12 @@ def lines_on_rows(function: ast.AST, number: int) -> frozenset[int]:
     `rows = mask.nonzero()` and then, in `for row in rows`, `if row == last`: without the first there is no second.
     """
     made = [n for n in ast.walk(function) if isinstance(n, ast.Assign) and n.lineno <= number <= (n.end_lineno or 0)]
-    rows = {name for n in made if _makes_rows(n.value) for target in n.targets for name in _targets(target)}
+    rows: set[str] = set()
+    for node in made:
+        if any(_called(n) in _ROW_NUMBERS for n in ast.walk(node.value) if isinstance(n, ast.Call)):
+            rows.update(name for target in node.targets for name in _targets(target))
     later = [n for n in ast.walk(function) if isinstance(n, ast.For) and n.lineno > number] if rows else []
     return frozenset(line for loop in later for line in _asking(loop.body, _names_over(loop.target, loop.iter, rows)))
-
-
-def _makes_rows(value: ast.expr) -> bool:
-    return any(_called(n) in _ROW_NUMBERS for n in ast.walk(value) if isinstance(n, ast.Call))
 
 
 def _called(call: ast.Call) -> str:

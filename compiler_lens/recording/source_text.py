@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.source_flow import Arms, arms, is_generator, lines_on_rows, repeated
@@ -43,48 +43,51 @@ class Sources:
     texts: Mapping[str, str] = field(default_factory=dict)
 
     def has(self, file: str) -> bool:
-        """Whether the file's text is known."""
+        """Return whether the file's text is known."""
         return file in self.texts
 
     def line(self, file: str, number: int) -> str:
-        """One line without its end; empty where it is not known."""
-        lines = _lines(self.texts.get(file, ""))
+        """Return one line without its end; empty where it is not known."""
+        lines = self._read(file).lines
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
     def excerpt(self, file: str, number: int, around: int = 3) -> Excerpt | None:
-        """A line with the lines around it; None where the file is not known or is shorter."""
-        lines = _lines(self.texts.get(file, ""))
+        """Return a line with the lines around it; None where the file is not known or is shorter."""
+        lines = self._read(file).lines
         if not 0 < number <= len(lines):
             return None
         first = max(number - around, 1)
         return Excerpt(first, lines[first - 1 : number + around])
 
     def literals(self, file: str) -> tuple[str, ...]:
-        """Every string that is written in a file, each once."""
-        return _literals(self.texts.get(file, ""))
+        """Return every string that is written in a file, each once."""
+        return self._read(file).literals
 
     def definitions(self, file: str) -> tuple[Definition, ...]:
-        """Every function of a file, outer ones before those inside of them; empty if it is not Python that we know."""
-        return _definitions(self.texts.get(file, ""))
+        """Return every function of a file, outer ones before those inside; none if it is not Python that we know."""
+        return self._read(file).definitions
 
     def function_at(self, file: str, number: int) -> Definition | None:
-        """The innermost function around a line."""
-        stretches = _stretches(self.texts.get(file, ""))
+        """Return the innermost function around a line."""
+        stretches = self._read(file).stretches
         at = bisect_right(stretches, number, key=lambda stretch: stretch[0]) - 1
         return stretches[at][1] if at >= 0 else None
 
     def repeats(self, file: str, number: int) -> bool:
-        """Whether one call may run a line several times; so, where the file is not known."""
-        text = self.texts.get(file, "")
-        return not text or number in _repeated(text)
+        """Return whether one call may run a line several times; so, where the file is not known."""
+        return not self.texts.get(file) or number in self._read(file).repeated
 
     def arms(self, file: str, number: int) -> Arms | None:
-        """The branches, loop bodies and handlers around a line; None where the file is not known."""
-        return _arms(self.texts[file]).get(number) if file in self.texts else None
+        """Return the branches, loop bodies and handlers around a line; None where the file is not known."""
+        return self._read(file).arms.get(number) if file in self.texts else None
 
     def lines_on_rows(self, file: str, function: Definition, number: int) -> frozenset[int]:
-        """The lines that only ask for the value of a row number, in a loop over those that a line made."""
-        return _lines_on_rows(self.texts.get(file, ""), function.first, number)
+        """Return the lines that only ask for the value of a row number, in a loop over those that a line made."""
+        found = self._read(file).functions.get(function.first)
+        return lines_on_rows(found, number) if found else frozenset()
+
+    def _read(self, file: str) -> _Read:
+        return _read(self.texts.get(file, ""))
 
 
 def sources(recording: Recording) -> Sources:
@@ -92,79 +95,76 @@ def sources(recording: Recording) -> Sources:
     return Sources({source.file: source.text for source in recording.sources})
 
 
-@lru_cache(maxsize=64)
-def _lines(text: str) -> tuple[str, ...]:
-    # As Python counts lines: not str.splitlines, which also ends a line at a form feed.
-    return tuple(text[:_LONGEST].replace("\r\n", "\n").replace("\r", "\n").split("\n"))
+class _Read:
+    """What is read from one text, each when it is first asked for."""
 
+    def __init__(self, text: str) -> None:
+        self.text = text
 
-@lru_cache(maxsize=64)
-def _literals(text: str) -> tuple[str, ...]:
-    tree = _parsed(text)
-    if tree is None:
-        return tuple(dict.fromkeys(found[2] for found in _QUOTED.finditer(text)))
-    strings = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
-    return tuple(dict.fromkeys(strings))
+    @cached_property
+    def lines(self) -> tuple[str, ...]:
+        # As Python counts lines: not str.splitlines, which also ends a line at a form feed.
+        return tuple(self.text[:_LONGEST].replace("\r\n", "\n").replace("\r", "\n").split("\n"))
 
+    def _tree(self) -> ast.Module | None:
+        """Parsed anew each time: it takes far more memory than what is read from it."""
+        if not self.text or len(self.text) > _LONGEST:
+            return None
+        try:
+            return ast.parse(self.text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # another Python's syntax, a cell with magics
+            return None
 
-@lru_cache(maxsize=64)
-def _definitions(text: str) -> tuple[Definition, ...]:
-    tree = _parsed(text)
-    return tuple(_defined(tree)) if tree else ()
+    @cached_property
+    def literals(self) -> tuple[str, ...]:
+        tree = self._tree()
+        if tree is None:
+            return tuple(dict.fromkeys(found[2] for found in _QUOTED.finditer(self.text)))
+        constants = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+        return tuple(dict.fromkeys(value for value in constants if isinstance(value, str)))
 
+    @cached_property
+    def definitions(self) -> tuple[Definition, ...]:
+        tree = self._tree()
+        return tuple(_defined(tree)) if tree else ()
 
-@lru_cache(maxsize=64)
-def _stretches(text: str) -> tuple[tuple[int, Definition | None], ...]:
-    """From which line on one is in which function."""
-    edges: list[tuple[int, Definition | None]] = []
-    around: list[Definition] = []
+    @cached_property
+    def functions(self) -> Mapping[int, ast.AST]:
+        tree = self._tree()
+        nodes = ast.walk(tree) if tree else ()
+        return {n.lineno: n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
 
-    def leave() -> None:
-        left = around.pop()
-        edges.append((left.last + 1, around[-1] if around else None))
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        tree = self._tree()
+        return repeated(tree) if tree else frozenset(range(1, len(self.lines) + 1))
 
-    for function in sorted(_definitions(text), key=lambda d: (d.line, -d.last)):
-        while around and around[-1].last < function.line:
+    @cached_property
+    def arms(self) -> Mapping[int, Arms]:
+        tree = self._tree()
+        return arms(tree) if tree else {}
+
+    @cached_property
+    def stretches(self) -> tuple[tuple[int, Definition | None], ...]:
+        """From which line on one is in which function."""
+        edges: list[tuple[int, Definition | None]] = []
+        around: list[Definition] = []
+
+        def leave() -> None:
+            left = around.pop()
+            edges.append((left.last + 1, around[-1] if around else None))
+
+        for function in sorted(self.definitions, key=lambda d: (d.line, -d.last)):
+            while around and around[-1].last < function.line:
+                leave()
+            around.append(function)
+            edges.append((function.line, function))
+        while around:
             leave()
-        around.append(function)
-        edges.append((function.line, function))
-    while around:
-        leave()
-    return tuple(edges)
+        return tuple(edges)
 
 
-@lru_cache(maxsize=64)
-def _repeated(text: str) -> frozenset[int]:
-    tree = _parsed(text)
-    return repeated(tree) if tree else frozenset(range(1, len(_lines(text)) + 1))
-
-
-@lru_cache(maxsize=64)
-def _arms(text: str) -> Mapping[int, Arms]:
-    tree = _parsed(text)
-    return arms(tree) if tree else {}
-
-
-@lru_cache(maxsize=256)
-def _lines_on_rows(text: str, first: int, number: int) -> frozenset[int]:
-    function = _functions(text).get(first)
-    return lines_on_rows(function, number) if function else frozenset()
-
-
-@lru_cache(maxsize=64)
-def _functions(text: str) -> Mapping[int, ast.AST]:
-    tree = _parsed(text)
-    nodes = ast.walk(tree) if tree else ()
-    return {n.lineno: n for n in nodes if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))}
-
-
-def _parsed(text: str) -> ast.Module | None:
-    if not text or len(text) > _LONGEST:
-        return None
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # another Python's syntax, a cell with magics
-        return None
+_read = lru_cache(maxsize=64)(_Read)
 
 
 def _defined(tree: ast.Module) -> Iterator[Definition]:
@@ -173,17 +173,13 @@ def _defined(tree: ast.Module) -> Iterator[Definition]:
     while left:
         node, outer = left.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            name = outer + node.name
+            named = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+            own = named[1:] if named[:1] in (["self"], ["cls"]) else named
+            parameters = (*own, *(a.arg for a in node.args.kwonlyargs))
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             last = node.end_lineno or node.lineno
-            yield Definition(name, start, node.lineno, last, _parameters(node.args), is_generator(node))
-            outer = f"{name}."
+            yield Definition(outer + node.name, start, node.lineno, last, parameters, is_generator(node))
+            outer = f"{outer}{node.name}."
         elif isinstance(node, ast.ClassDef):
             outer = f"{outer}{node.name}."
         left += [(child, outer) for child in reversed(list(ast.iter_child_nodes(node)))]
-
-
-def _parameters(arguments: ast.arguments) -> tuple[str, ...]:
-    named = [a.arg for a in (*arguments.posonlyargs, *arguments.args)]
-    first = 1 if named[:1] in (["self"], ["cls"]) else 0
-    return tuple(named[first:] + [a.arg for a in arguments.kwonlyargs])
