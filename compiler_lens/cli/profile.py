@@ -110,4 +110,4 @@ def _check_output(path: str | None) -> None:
     check_can_be_written(path)
     there = Path(path) if path else None
     if there and there.is_file() and there.stat().st_size and not is_journal(there):
-        raise UsageError(f"{path} is there and is no recording: name another file with -o")
+        raise UsageError(f"{path} is there and is not a recording: name another file with -o")

@@ -87,7 +87,7 @@ def _write_diff(args: argparse.Namespace, target: Path) -> None:
     from compiler_lens.render.results.comparison import diff
 
     if args.after.endswith((".html", ".htm")) and not Path(args.after).exists():
-        raise UsageError(f"{args.after} is no recording. To write it: -o {args.after}")
+        raise UsageError(f"{args.after} is not a recording. To write it: -o {args.after}")
     diff(args.recording, args.after).html(target, user_paths=tuple(args.user_path or ()), redact=args.redact)
 
 

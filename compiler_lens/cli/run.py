@@ -111,7 +111,7 @@ def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:
     if wanted is None or target.is_dir():
         return _unused(target, _stem(script, is_module=is_module) + rank)
     if target.is_file() and target.stat().st_size and not is_journal(target):
-        raise UsageError(f"{target} is there and is no recording: name another file with -o")
+        raise UsageError(f"{target} is there and is not a recording: name another file with -o")
     return target.with_name(f"{target.stem}{rank}{target.suffix}") if rank else target
 
 

@@ -15,7 +15,7 @@ _BUNDLED = "_bundled"
 
 
 def read_cache(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[CacheOutcome, ...]:
-    """One question to one cache. The layer and the answer are in the event's name, the rest is JSON."""
+    """Read one question to one cache. The layer and the answer are in the event's name, the rest is JSON."""
     layer, _, answer = event.name.partition("_cache_")
     try:
         values = json.loads(event.text or "")

@@ -26,7 +26,7 @@ from compiler_lens.recording.resume_names import bytecode_of, resume_name, resum
 from compiler_lens.recording.torch_names import BACKWARD_SPAN
 
 # Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
-# for every node, and stacks that `dynamo_start` and `dynamo_error` tell better.
+# for every node, and stacks that `dynamo_start` and `dynamo_error` have in full.
 _BLOBS = frozenset(
     (
         "dynamo_config",

@@ -31,7 +31,7 @@ def read_cudagraph(
         direction, state = Direction(meta["part"]) if meta.get("part") else None, CudagraphState(meta["state"])
         reason, partitions = str(meta.get("reason") or ""), int(meta.get("partitions") or 0)
     outcome = _outcome(compile_id, direction, state, reason, partitions)
-    if direction is None or "key" not in meta:  # recordings of before the key was told have none
+    if direction is None or "key" not in meta:  # older recordings have none
         return (outcome,)
     return outcome, CodeKey(compile_id, direction, str(meta["key"]))
 
@@ -39,7 +39,7 @@ def read_cudagraph(
 def read_cudagraph_skip(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[CudagraphOutcome, ...]:
     """Read `lens.cudagraph_skip`: what Inductor logs when it skips a CUDA graph.
 
-    While it compiles the hook on the compiled graph tells the same; at run time nobody knows the compilation.
+    While it compiles the hook on the compiled graph says the same; at run time the compilation is not known.
     """
     if compile_id.frame is not None:
         return ()
@@ -49,7 +49,7 @@ def read_cudagraph_skip(event: Event, compile_id: CompileId, _files: Mapping[int
 def cudagraph_from_metrics(
     values: Mapping[str, Any], compile_id: CompileId, direction: Direction | None = None
 ) -> tuple[CudagraphOutcome, ...]:
-    """Return the outcome that `compilation_metrics` tells of: a skip and its reason, or nothing."""
+    """Return the outcome that `compilation_metrics` reports: a skip and its reason, or nothing."""
     reason = values.get("cudagraph_skip_reason")
     return (_outcome(compile_id, direction, CudagraphState.SKIPPED, str(reason), 0),) if reason else ()
 

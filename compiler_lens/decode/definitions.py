@@ -1,4 +1,4 @@
-"""What the author calls each compiled function: from our hook, from the source, or from the function it goes on."""
+"""What the author calls each compiled function: by our hook, by the source, or by the function that it resumes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from compiler_lens.recording.source_text import Sources
 
 
 def name_definitions(compilations: Sequence[Compilation], files: Iterable[SourceFile]) -> tuple[Compilation, ...]:
-    """The compilations with `definition` and `parameters`, as far as anybody knows them."""
+    """Return the compilations with `definition` and `parameters`, as far as anybody knows them."""
     texts = Sources({source.file: source.text for source in files})
     named = [c if c.definition else _from_source(c, texts) for c in compilations]
     known: dict[tuple[str, str], list[Compilation]] = {}

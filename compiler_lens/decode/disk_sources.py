@@ -19,7 +19,7 @@ _OTHER = "some files were changed since this log was written, or are not on this
 
 
 def with_disk_sources(recording: Recording) -> Recording:
-    """The recording with the text of its files, of those that are on this machine and agree with every known line."""
+    """Return the recording with the text of those files that are on this machine and agree with every known line."""
     lines: dict[str, list[SourceLine]] = defaultdict(list)
     for at in _lines(recording):
         lines[at.file].append(at)

@@ -23,7 +23,7 @@ def read_recording(event: Event, _compile_id: CompileId, _files: Mapping[int, st
 
 
 def read_environment(event: Event, _compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Environment, ...]:
-    """Read `lens.environment`; what a later version also tells is passed over."""
+    """Read `lens.environment`; what a later version adds is passed over."""
     return (unpacked(Environment, {**event.meta, "started": event.at}),)
 
 

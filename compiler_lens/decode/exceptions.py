@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _HEAD = "Traceback (most recent call last):\n"
 # What Python writes between the tracebacks of an exception and of one that came of it. A message can hold a
-# traceback too (of a worker process), but not behind one of these sentences.
+# traceback too (of a worker process), but not after one of these sentences.
 _CHAINED = re.compile(
     r"\n\n(?:During handling of the above exception, another exception occurred|"
     r"The above exception was the direct cause of the following exception):\n\n" + re.escape(_HEAD)
@@ -28,7 +28,7 @@ class RaisedException:
 
 
 def read_exception(text: str) -> RaisedException | None:
-    """The last exception of a traceback, the one that was raised in the end; None if there is no traceback."""
+    """Read the last exception of a traceback, the one that was raised in the end; None if there is no traceback."""
     text = text.rstrip()
     begin = text.find(_HEAD)
     if begin < 0:

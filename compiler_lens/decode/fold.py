@@ -105,7 +105,7 @@ WANTED = frozenset(name for name in (*READERS, *_FILE_NAMES) if not name.startsw
 
 
 def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, strict: bool = False) -> Recording:
-    """Return the recording that a sequence of events tells of.
+    """Return the recording that a sequence of events makes.
 
     What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
     """
@@ -147,7 +147,7 @@ def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, st
 
 
 def _cudagraph_outcomes(found: _Found) -> list[CudagraphOutcome]:
-    """What our hook saw, and where it saw nothing (a log of torch's own) what torch's metrics tell."""
+    """What our hook saw, and where it saw nothing (a log of torch's own) what torch's metrics say."""
     seen = found.of(CudagraphOutcome)
     known = {outcome.compile_id for outcome in seen}
     metrics = [m for m in found.of(compilations.Metrics) if m.compile_id not in known]

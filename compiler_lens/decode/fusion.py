@@ -114,7 +114,7 @@ def _ops_told(kernels: Iterable[Kernel], calls: KernelNodes) -> dict[LaunchId, O
     found: dict[LaunchId, Ops] = {}
     for kernel in kernels:
         listed = lists.get(kernel.name, [])
-        if len(kernel.launches) == 1 and listed:  # a combo kernel hears of its parts one by one
+        if len(kernel.launches) == 1 and listed:  # of a combo kernel the hook gets the parts one by one
             found[kernel.launch_id(0)] = tuple(dict.fromkeys(op for ops in listed for op in ops))
         elif len(listed) == len(kernel.launches):  # both are in the order of code generation
             found.update({kernel.launch_id(n): ops for n, ops in enumerate(listed)})
@@ -124,7 +124,7 @@ def _ops_told(kernels: Iterable[Kernel], calls: KernelNodes) -> dict[LaunchId, O
 def _filled(
     kernels: Sequence[Kernel], told: dict[LaunchId, Ops], finals: Sequence[FinalNode]
 ) -> Mapping[LaunchId, Ops]:
-    """What no hook hears of (a copy between devices, a scatter), by its place among what was told."""
+    """What no hook sees (a copy between devices, a scatter), by its place among what was seen."""
     at = {op: number for number, node in enumerate(finals) for op in node.ops}
     kinds = {kernel.name: kernel.kind for kernel in kernels}
     lines = [(launch.line, kernel.launch_id(n)) for kernel in kernels for n, launch in enumerate(kernel.launches)]

@@ -51,7 +51,7 @@ Expression = tuple[str, str, str]  # op, target, arguments
 
 
 def read_expression(text: str, known: Container[str]) -> Expression:
-    """What a node computes; `known` are the nodes so far, which tell `x.view(2)` from `torch.relu(x)`."""
+    """Read what a node computes; `known` are the nodes so far, to know `x.view(2)` from `torch.relu(x)`."""
     head = _HEAD.match(text)
     if head is None:
         return _operation(text)
@@ -123,7 +123,7 @@ def _marks(text: str) -> Iterator[tuple[int, str, int, int]]:
 
 
 def split_commas(text: str) -> list[str]:
-    """The parts between the commas that are inside no bracket and no string."""
+    """Return the parts between the commas that are inside no bracket and no string."""
     parts, begin = [], 0
     for depth, mark, start, end in _marks(text):
         if depth == 0 and mark == ",":
@@ -133,17 +133,17 @@ def split_commas(text: str) -> list[str]:
 
 
 def is_closed(text: str) -> bool:
-    """Whether every bracket that it opens is closed."""
+    """Return whether every bracket that it opens is closed."""
     return all(depth <= 0 for depth, *_ in deque(_marks(text), maxlen=1))
 
 
 def names_in(text: str, known: Container[str]) -> tuple[str, ...]:
-    """The nodes that an argument list mentions, in order; neither keywords nor attributes nor words in strings."""
+    """Return the nodes that an argument list names, in order; no keywords, no attributes, no words in strings."""
     return tuple(dict.fromkeys([name for name in _NAMES.findall(text) if name in known]))
 
 
 def read_specs(annotation: str) -> tuple[TensorSpec, ...]:
-    """`f32[s0, 64][64, 1]cpu`, alone or in a subclass's brackets. Empty for `Sym(s0)` and anything else."""
+    """Read `f32[s0, 64][64, 1]cpu`, alone or in a subclass's brackets. Empty for `Sym(s0)` and anything else."""
     match = _SPEC.search(annotation)
     if match is None or annotation.startswith("Sym("):
         return ()

@@ -34,13 +34,13 @@ _SKIP = re.compile(
 )
 
 # format_error_msg_verbose() in torch/_dynamo/exc.py, sent by unimplemented_with_warning() just before it raises the
-# break that log_graph_break() tells again.
+# break that log_graph_break() reports again.
 _BACKEND = re.compile(r"(?P<reason>WON'T CONVERT (?P<function>\S+) (?P<file>.*) line (?P<line>\d+))\n")
 _PROCESSED = "The above exception occurred while processing the following code"
 
 
 def read_graph_break(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[GraphBreak, ...]:
-    """One break, in the words of whichever part of torch told of it."""
+    """Return one break, in the words of whichever part of torch reported it."""
     text = event.text or ""
     for shape, read in _SHAPES:
         if found := shape.match(text):
@@ -101,7 +101,7 @@ _SHAPES = ((_TRACING, _told_by_tracing), (_SKIP, _told_by_skip), (_BACKEND, _tol
 
 
 def _split_traceback(text: str) -> tuple[str, RaisedException | None]:
-    """The user's stack, and the exception of torch's own traceback behind it."""
+    """The user's stack, and the exception of torch's own traceback after it."""
     found = _TORCH_TRACEBACK.search(text)
     return (text[: found.start()], read_exception(text[found.start() :])) if found else (text, None)
 
@@ -116,7 +116,7 @@ def _location(file: str, line: int, stack: Sequence[SourceLine]) -> SourceLine:
 
 
 def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Failure, ...]:
-    """The exception that ended a compilation: an error for the user, or a frame that Dynamo gives up on."""
+    """Read the exception that ended a compilation: an error for the user, or a frame that Dynamo gives up on."""
     text = event.text or ""
     raised = read_exception(text)
     if raised is None:

@@ -65,7 +65,7 @@ Placeholder = tuple[str, tuple[TensorSpec, ...], str]  # target, specs, default
 
 
 def read_graph(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[GraphText, ...]:
-    """A graph as torch printed it: its nodes, and those of the graphs inside it."""
+    """Read a graph as torch printed it: its nodes, and those of the graphs inside it."""
     code = event.text or ""
     modules = list(_modules(code))
     if not modules:
@@ -166,7 +166,7 @@ class _Body:
         self.sources: dict[str, tuple[SourceLine, ...]] = {}
 
     def read(self, body: str) -> tuple[Node, ...]:
-        """All nodes: placeholders first."""
+        """Return all nodes: placeholders first."""
         for comment, statement, assigns in _statements(body):
             text = _without_deletes(statement)
             if assigns:

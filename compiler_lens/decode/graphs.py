@@ -31,7 +31,7 @@ Staged = tuple[GraphStage, GraphText, Facts | None]
 def join_graphs(
     texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Mapping[CompileId, Sequence[Direction]]
 ) -> tuple[Graph, ...]:
-    """The graphs of all compilations, in the order of `texts`.
+    """Return the graphs of all compilations, in the order of `texts`.
 
     `passes` are those of each compilation's output codes, in order: torch sends a post-grad graph before its
     output code, and does not say of which pass it is.
@@ -144,7 +144,7 @@ def _saved(forward: Nodes, backward: Nodes) -> tuple[SavedTensor, ...]:
 
 
 def decompositions(graphs: Sequence[Graph]) -> tuple[Decomposition, ...]:
-    """What became of each op of the user's programs, as far as the nodes' origins are known."""
+    """Return what became of each op of the user's programs, as far as the nodes' origins are known."""
     by_compilation: dict[CompileId, list[Graph]] = defaultdict(list)
     for graph in graphs:
         by_compilation[graph.compile_id].append(graph)
@@ -199,5 +199,5 @@ def _became(graphs: Sequence[Graph], *, backward: bool) -> dict[str, list[str]]:
 
 
 def _shared(graphs: Sequence[Graph]) -> frozenset[str]:
-    """Dynamo nodes that share their line with others: the line does not tell which of them an op came from."""
+    """Dynamo nodes that share their line with others: the line does not say which of them an op came from."""
     return frozenset(o for graph in graphs for node in graph.ops if len(node.origins) > 1 for o in node.origins)

@@ -22,7 +22,7 @@ _TORCHS_OWN = "_dynamo/"
 
 
 def read_guards(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Guard, ...]:
-    """Every leaf of the guard tree, with what it guards and the user's line that asked for it."""
+    """Read every leaf of the guard tree, with what it guards and the user's line that asked for it."""
     text = event.text or ""
     if not text.lstrip("\n").startswith(_HEAD):
         raise PayloadError(f"{event.name}: not a guard tree: {text[:80]!r}")

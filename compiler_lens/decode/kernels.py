@@ -1,4 +1,4 @@
-"""Kernels read from output codes, joined with what our hooks heard of them; output codes, numbered."""
+"""Kernels read from output codes, joined with what our hooks saw of them; output codes, numbered."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _program(of: _OfProgram) -> GraphId:
 
 
 def by_graph(kernels: Iterable[Kernel], facts: Iterable[Fact]) -> dict[GraphId, Fact]:
-    """Return what our hook told of each output code, by the graph of the code.
+    """Return what our hook saw of each output code, by the graph of the code.
 
     Both are in the same order; so it is known where there is one fact for each code.
     """
@@ -130,7 +130,7 @@ def join_kernels(
     return with_tunings(joined, tunings)
 
 
-# Which name our hook hears (on 2.11, 2.13 and 2.15 alike):
+# Which name our hook gets (on 2.11, 2.13 and 2.15 alike):
 # - triton and C++: codegen_comment() in codegen/triton.py and codegen/cpp.py passes what define_kernel() returned, the
 #   final name; CUTLASS, CuteDSL, NVGEMM likewise. A multi-kernel goes by its own name (codegen/simd.py), so the kernels
 #   that it chooses from have no entry.
@@ -138,7 +138,7 @@ def join_kernels(
 #   "torch.ops.aten.topk.default". A user's Triton kernel passes its numbered name.
 # - nothing for mix-order reductions (codegen_comment(node_schedule, None) in codegen/simd.py), scatter and index_put
 #   fallbacks, device copies and in-place random fills.
-# - each part of a combo kernel hears of the nodes of all its parts (codegen_combo_kernel() in codegen/simd.py).
+# - the hook gets the nodes of all parts for each part of a combo kernel (codegen_combo_kernel() in codegen/simd.py).
 def _node_lists(kernels: Sequence[Kernel], nodes: Sequence[KernelNodes]) -> dict[GraphId, _NodeLists]:
     matched = by_graph(kernels, nodes)
     told = _by_program(nodes)

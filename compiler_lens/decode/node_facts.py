@@ -25,7 +25,7 @@ _ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
 
 @dataclass(frozen=True, slots=True)
 class NodeFact:
-    """What live objects told of one node, beyond the text."""
+    """What live objects say of one node, beyond the text."""
 
     name: str
     module: str = ""
@@ -48,7 +48,7 @@ class NodeFacts:
 
 
 def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[NodeFacts, ...]:
-    """Modules, stacks and origins of all nodes of one graph."""
+    """Read modules, stacks and origins of all nodes of one graph."""
     try:
         values = json.loads(event.text or "")
         receiver = event.meta.get("receiver")
@@ -74,6 +74,6 @@ def _facts(values: Mapping[str, Any], own: frozenset[str]) -> list[NodeFact]:
 
 
 def module_path(name: str, own: frozenset[str] = _UNTOLD) -> str:
-    """`L['self'].layers.0` as the user writes it: `layers.0`; empty for the compiled module itself, one of *own*."""
+    """Return `L['self'].layers.0` as the user writes it, `layers.0`; empty for the compiled module, one of *own*."""
     path = _ROOT.sub(lambda m: "" if m[1] in own else f"{m[1]}.", name, count=1)
     return _ITEM.sub(r".\1", path).strip(".")

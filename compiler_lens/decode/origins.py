@@ -34,13 +34,16 @@ class Program:
     forward_of: Mapping[int, Sequence[NodeFact]]  # the forward nodes that autograd numbered so
     forward_names: frozenset[str]  # what the joint graph computes before it reads a gradient
     lines: Mapping[SourcePlace, tuple[str, ...]]  # the ops of a line
-    by_line: Mapping[str, tuple[str, ...]]  # the origins of AOT nodes, told by lines alone
+    by_line: Mapping[str, tuple[str, ...]]  # the origins of AOT nodes, by lines alone
 
 
 def program_of(
     dynamo: Sequence[tuple[Nodes, Sequence[Subgraph]]], facts: Iterable[Facts], joint: Nodes, traced: Sequence[Nodes]
 ) -> Program:
-    """`facts` are those of the training graphs, the forward graph's first; `traced` the joint or inference graphs."""
+    """Return the program of some Dynamo graphs.
+
+    `facts` are those of the training graphs, the forward graph's first; `traced` are the joint or inference graphs.
+    """
     graphs = [("", own) for own, _ in dynamo] + [(f"{s.name}.", s.nodes) for _, inner in dynamo for s in inner]
     nodes: dict[str, list[tuple[str, Node]]] = defaultdict(list)
     for prefix, graph in graphs:
@@ -83,7 +86,7 @@ def _forward_names(joint: Nodes) -> frozenset[str]:
 
 
 def join_dynamo(text: GraphText, facts: Facts | None) -> tuple[Trust, Nodes, tuple[Subgraph, ...]]:
-    """The Dynamo graph's own nodes: modules and whole stacks."""
+    """Return the Dynamo graph's own nodes: modules and whole stacks."""
     if facts is None:
         return Trust.UNKNOWN, text.nodes, text.subgraphs
     nodes = tuple(_dynamo_node(node, facts.get(node.name)) for node in text.nodes)
@@ -103,7 +106,7 @@ def _dynamo_node(node: Node, fact: NodeFact | None) -> Node:
 def join_lowered(
     stage: GraphStage, text: GraphText, facts: Facts | None, program: Program
 ) -> tuple[Trust, Nodes, tuple[Subgraph, ...]]:
-    """A graph behind Dynamo's: by its nodes' facts, or else by the lines that torch printed above them."""
+    """Join a graph after Dynamo's: by its nodes' facts, or else by the lines that torch printed above them."""
     join = _Exact(stage, facts, program) if facts else _ByLine(stage, program)
     nodes = tuple(join.node(node, node.name) for node in text.nodes)
     subgraphs = tuple(
@@ -214,7 +217,7 @@ def _with(
     )  # fmt: skip
 
 
-# -- where nothing but the lines above nodes tells: logs that were written without our hooks
+# -- where nothing but the lines above nodes is known: logs that were written without our hooks
 #
 # AOTAutograd runs the Dynamo graph in order, so the nth visit of a line in the one graph is the nth visit in the
 # other, and autograd goes back through them from the last. Only where the counts differ are a line's visits mixed up.
@@ -237,7 +240,7 @@ def _program_visits(graphs: Iterable[tuple[str, Sequence[Node]]]) -> Visits:
 
 
 def is_bookkeeping(node: Node, tensors: set[str]) -> bool:
-    """Whether it only computes a size or takes a tensor out of a tuple: no ATen op comes of that."""
+    """Return whether it only computes a size or takes a tensor out of a tuple: no ATen op comes of that."""
     return node.target.startswith("operator.") and tensors.isdisjoint(node.inputs)
 
 

@@ -1,4 +1,4 @@
-"""Why a frame was compiled again: the guard that failed, and the values that torch tells of it."""
+"""Why a frame was compiled again: the guard that failed, and the values that torch gives."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TORCHS_LINE = re.compile(r"\S+:\d+ in \S+")
 
 
 def read_recompiles(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Recompile, ...]:
-    """One recompile, with the failure of every entry that was there: the newest first, as torch lists them."""
+    """Read one recompile, with the failure of every entry that was there: the newest first, as torch lists them."""
     failures = tuple(_failure(reason) for reason in _reasons(event))
     return (Recompile(compile_id, failures),)
 
@@ -57,13 +57,13 @@ def _failure(reason: str) -> GuardFailure:
 
 
 def _remark(text: str) -> str:
-    """What torch says in brackets behind a guard's place; of a range's two bounds, behind the first."""
+    """What torch says in brackets after a guard's place; of a range's two bounds, after the first."""
     first, more, _ = text.removeprefix("(").partition(") and ")
     first = first if more else first.removesuffix(")")
     return "" if _TORCHS_LINE.fullmatch(first) else first.removeprefix("HINT: ")
 
 
-# -- what a failed guard tells: what it was on, the value it wanted and, sometimes, the one it got
+# -- what a failed guard says: what it was on, the value it wanted and, sometimes, the one it got
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ _TENSOR = (
     r"tensor '(?P<source>.*)' [\w ]+ mismatch[^.]*\. [Ee]xpected "
     r"(?:requires_grad=|device index to be )?(?P<old>.*?)(?:, actual (?P<new>.*))?\Z"
 )
-# Sentences of torch/csrc/dynamo/guards.cpp and guards.py in torch/_dynamo; only these tell the new value.
+# Sentences of torch/csrc/dynamo/guards.cpp and guards.py in torch/_dynamo; only these have the new value.
 _SENTENCES = tuple(
     re.compile(pattern, re.DOTALL)
     for pattern in (
@@ -92,7 +92,7 @@ _SENTENCES = tuple(
         r"Cache line invalidated because (?P<source>.*) got deallocated\Z",
         r"Duplicate tensors found: \[(?P<source>.*)\]",
         r"(?:KeyError on|IndexError on|getattr failed on source|\w+Accessor: [^\n]*? on) (?P<source>.*)\Z",
-        # The guard is on an address; torch 2.11 prints the object behind `type=`, later ones its type.
+        # The guard is on an address; torch 2.11 prints the object after `type=`, later ones its type.
         r"___check_(?:obj|type)_id\((?P<source>.*), \d+\)(?:, type=(?P<old>.*))?\Z",
         # DictGuardManager says what it found false, not what it wants.
         r"(?P<source>len\(.*\)) != (?P<old>\d+)\Z",
@@ -109,7 +109,7 @@ _PREDICATE = re.compile(r"(?P<negated>not )?(?P<source>[\w.]+\(.*\))\Z", re.DOTA
 
 
 def read_values(text: str) -> GuardValues:
-    """The values in a failed guard, without its comment."""
+    """Read the values in a failed guard, without its comment."""
     for sentence in _SENTENCES:
         if found := sentence.match(text):
             values = found.groupdict()

@@ -18,7 +18,7 @@ from compiler_lens.recording.torch_log import is_torch_log, read_torch_log, torc
 
 
 def load(path: str | os.PathLike[str], *, strict: bool = False) -> Recording:
-    """The recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one of them.
+    """Return the recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one of them.
 
     A file that was cut off or damaged opens up to the damage, which is among `problems`.
 
@@ -55,7 +55,7 @@ def save(recording: Recording, path: str | os.PathLike[str]) -> None:
 
 
 def recordings_in(folder: Path) -> tuple[Path, ...]:
-    """The recordings in a folder (`*.clens`, `*.clens.gz`), the newest first."""
+    """Return the recordings in a folder (`*.clens`, `*.clens.gz`), the newest first."""
     files = [path for path in folder.glob("*.clens*") if path.is_file() and _is_readable_journal(path)]
     return tuple(sorted(files, key=lambda path: (path.stat().st_mtime, path.name), reverse=True))
 

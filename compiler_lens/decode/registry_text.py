@@ -9,7 +9,7 @@ from compiler_lens.recording.model import BreakCause
 # unimplemented() in torch/_dynamo/exc.py, for a break that came while handling another one.
 _CHAIN = "\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
 # format_graph_break_message() there writes the block, augment_exc_message_with_hop_name() the operator. Every line of
-# a value but its first is indented by four, so a name behind two blanks is never part of a value.
+# a value but its first is indented by four, so a name after two blanks is never part of a value.
 _FIELD = re.compile(r"^  (Higher Order Operator|Explanation|Hint|Developer debug context):(?: |$)", re.MULTILINE)
 _BLOCK = re.compile(r"^  Explanation:", re.MULTILINE)
 _END = re.compile(r"\n(?=\S| {1,3}\S)")
@@ -18,14 +18,17 @@ _INDENT = "    "
 
 
 def read_causes(text: str, kind: str = "") -> tuple[BreakCause, ...]:
-    """All causes that a text tells, the root first. `kind` is the exception's class, for a cause without a block."""
+    """Return all causes that a text names, the root first.
+
+    `kind` is the exception's class, for a cause without a block.
+    """
     parts = text.split(_CHAIN)
     kinds = [""] * (len(parts) - 1) + [kind]  # the exception is the last cause
     return tuple(_cause(part, kind) for part, kind in zip(parts, kinds, strict=True))
 
 
 def is_registered(text: str) -> bool:
-    """Whether a text tells its cause in the registry's terms."""
+    """Return whether a text names its cause in the registry's terms."""
     return _BLOCK.search(text) is not None
 
 

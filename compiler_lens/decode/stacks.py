@@ -1,4 +1,4 @@
-"""Where in the user's program: torch's structured stacks, Python's printed ones, and the comments behind guards."""
+"""Where in the user's program: torch's structured stacks, Python's printed ones, and the comments after guards."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REPEATED = re.compile(r"^ {2}\[Previous line repeated (\d+) more times?\]$")
 _MARKS = re.compile(r"^[\s~^]+$")
 _CODE = "    "
 
-# What a guard's text is scanned for: strings, and the comment that torch puts behind it.
+# What a guard's text is scanned for: strings, and the comment that torch puts after it.
 _STRING_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"| {2,}# ", re.DOTALL)
 # get_verbose_code_parts() in torch/_dynamo/guards.py.
 _HINT = " (HINT: "
@@ -29,7 +29,7 @@ _PLACE = re.compile(
 
 
 def read_stack(stack: Iterable[Mapping[str, Any]] | None, files: Mapping[int, str]) -> tuple[SourceLine, ...]:
-    """A structured stack, outermost first. `files` tells the names that torch sent as numbers."""
+    """Read a structured stack, outermost first. `files` has the names that torch sent as numbers."""
     return tuple(_structured_line(frame, files) for frame in stack or ())
 
 
@@ -40,7 +40,7 @@ def _structured_line(frame: Mapping[str, Any], files: Mapping[int, str]) -> Sour
 
 
 def read_traceback(text: str) -> tuple[SourceLine, ...]:
-    """A stack as Python 3.10 to 3.13 and torch print it, outermost first; code of several lines becomes one."""
+    """Read a stack as Python 3.10 to 3.13 and torch print it, outermost first; code of several lines becomes one."""
     frames: list[tuple[re.Match[str], list[str]]] = []
     for line in text.splitlines():
         if found := _FRAME.match(line):
@@ -66,18 +66,18 @@ def _joined(code: Sequence[str]) -> Iterator[str]:
 
 
 def split_comment(text: str) -> tuple[str, str]:
-    """A guard's text without the comment that torch wrote behind it, and that comment."""
+    """Return a guard's text without the comment that torch wrote after it, and that comment."""
     # A `#` in a string is not one; an odd apostrophe hides the comment from this search.
     found = next((f for f in _STRING_OR_COMMENT.finditer(text) if f[0].startswith(" ")), None)
     expression, comment = (text[: found.start()], text[found.end() :]) if found else text.partition("  # ")[::2]
-    if _HINT in expression:  # behind a guard that no line asked for
+    if _HINT in expression:  # after a guard that no line asked for
         expression, _, hint = text.partition(_HINT)
         comment = _HINT + hint
     return expression.strip(), comment.strip()
 
 
 def read_comment(comment: str) -> tuple[SourceLine | None, str]:
-    """The place that a guard's comment names, and what else it says."""
+    """Read the place that a guard's comment names, and what else it says."""
     found = _PLACE.match(comment)
     if found is None:
         return None, comment

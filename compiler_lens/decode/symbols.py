@@ -13,7 +13,7 @@ _PINNED = "symbolic_shape_specialization"
 
 
 def read_symbols(event: Event, compile_id: CompileId, files: Mapping[int, str]) -> tuple[Symbol, ...]:
-    """One symbol, as torch made it or as torch gave it up (torch/fx/experimental/symbolic_shapes.py)."""
+    """Read one symbol, as torch made it or as torch gave it up (torch/fx/experimental/symbolic_shapes.py)."""
     meta = event.meta
     name = meta.get("symbol")
     if not isinstance(name, str):

@@ -23,13 +23,13 @@ class TritonTuning:
     kernel: str
     configs: tuple[Mapping[str, Any], ...]  # values, milliseconds, registers, spills, shared_bytes, chosen
     cached: bool = False
-    # What torch's triton_kernel_info tells; empty: our hook's word.
+    # What torch's triton_kernel_info says; empty: our hook's word.
     info: Mapping[str, Any] = field(default_factory=dict)
     backward: bool | None = None  # whether the kernel is a backward's; None where nobody said
 
 
 def read_autotune(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[AutotuneResult, ...]:
-    """What max-autotune timed for one op: the fastest choice first, those that failed last."""
+    """Read what max-autotune timed for one op: the fastest choice first, those that failed last."""
     meta = event.meta
     with reading("an autotuning"):
         choices = sorted((_choice(row) for row in meta["choices"]), key=_speed)
@@ -47,7 +47,7 @@ def _choice(row: Sequence[Any]) -> AutotuneChoice:
 
 
 def read_triton_configs(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TritonTuning, ...]:
-    """The configs that a Triton kernel was timed with, as our hook saw it."""
+    """Read the configs that a Triton kernel was timed with, as our hook saw it."""
     with reading("triton configs"):
         configs = tuple(dict(row) for row in event.meta["configs"])
         kernel, backward = str(event.meta["kernel"]), event.meta.get("backward")
@@ -60,7 +60,7 @@ _CONFIG_KEYS: Mapping[str, bool] = {"only_config": True, "best_config": True, "c
 
 
 def read_triton_kernel_info(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TritonTuning, ...]:
-    """What torch tells of each Triton kernel of one output code: compile time, tuning cache, an only config."""
+    """Return what torch says of each Triton kernel of one output code: compile time, tuning cache, an only config."""
     with reading("triton_kernel_info"):
         kernels = json.loads(event.text or "")
         return tuple(_kernel_info(compile_id, str(name), dict(info)) for name, info in kernels.items())
@@ -81,7 +81,7 @@ def _kernel_info(compile_id: CompileId, kernel: str, info: dict[str, Any]) -> Tr
 
 def with_tunings(kernels: Sequence[Kernel], tunings: Iterable[TritonTuning]) -> tuple[Kernel, ...]:
     """Return the same kernels with the configs that they were tried with."""
-    # Forward and backward may have kernels of one name, and torch does not say which it tells of: they are tuned in
+    # Forward and backward may have kernels of one name, and torch does not say which one it means: they are tuned in
     # the order in which they were compiled.
     named: dict[tuple[CompileId, str, bool | None], list[int]] = defaultdict(list)
     for index, kernel in enumerate(kernels):
@@ -105,7 +105,7 @@ def with_tunings(kernels: Sequence[Kernel], tunings: Iterable[TritonTuning]) -> 
 def _tuned(kernel: Kernel, tunings: Sequence[TritonTuning]) -> Kernel:
     timed = [row for tuning in tunings if not tuning.info for row in tuning.configs]
     known = [row for tuning in tunings if tuning.info for row in tuning.configs]
-    configs = _configs(timed) or kernel.configs or _configs(known)  # a template's source tells more than torch's log
+    configs = _configs(timed) or kernel.configs or _configs(known)  # a template's source says more than torch's log
     # CachingAutotuner.run() in torch/_inductor/runtime/triton_heuristics.py goes on from the fastest of the configs, so
     # that one is not what runs. A config chosen without a time is the hook's word on where the descent ended.
     descended = bool(kernel.meta.get("coordinate_descent_tuning")) and kernel.kind is KernelKind.TRITON
@@ -116,7 +116,7 @@ def _tuned(kernel: Kernel, tunings: Sequence[TritonTuning]) -> Kernel:
 
 
 def _configs(rows: Sequence[Mapping[str, Any]]) -> tuple[KernelConfig, ...]:
-    """Each config once: of those told twice the later timing holds, if it has one, and the later choice."""
+    """Each config once: of those that came twice the later timing holds, if it has one, and the later choice."""
     by_values: dict[tuple[tuple[str, str], ...], Mapping[str, Any]] = {}
     for row in rows:
         key = tuple(sorted((name, str(value)) for name, value in row["values"].items()))

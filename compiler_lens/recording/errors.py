@@ -37,7 +37,7 @@ def reading(what: str) -> Iterator[None]:
 
 
 class RecordingFileError(LensError):
-    """A file is missing, is no recording, or was written by a newer compiler_lens."""
+    """A file is missing, is not a recording, or was written by a newer compiler_lens."""
 
 
 class UsageError(LensError):

@@ -1,4 +1,4 @@
-"""One thing that happened, as it was told to us: the unit of the journal and the input of every reader."""
+"""One thing that happened, as torch or our hooks reported it: unit of the journal and input of every reader."""
 
 from __future__ import annotations
 

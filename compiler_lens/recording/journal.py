@@ -139,7 +139,7 @@ class JournalWriter:
             return b""
 
     def contents(self) -> bytes:
-        """All that was written, as the file would hold it had nothing failed."""
+        """Return all that was written, as the file would hold it had nothing failed."""
         with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
             return b"".join(self._memory) if self._memory else self._file_contents()
 
@@ -190,7 +190,7 @@ class _File:
         return os.write(self._mine(), data)
 
     def read(self) -> bytes:
-        """Everything in it, by descriptor: the name may be gone."""
+        """Return everything in it, by descriptor: the name may be gone."""
         parts: list[bytes] = []
         at = 0
         while part := os.pread(self._mine(), 1 << 30, at):
@@ -240,7 +240,7 @@ def _event_value(event: Event, intern: Callable[[str], Any]) -> dict[str, Any]:
 
 
 def is_journal(path: Path) -> bool:
-    """Whether the file, gzipped or not, begins as a journal does."""
+    """Return whether the file, gzipped or not, begins as a journal does."""
     with path.open("rb") as file:
         is_gzipped = file.read(len(_GZIP)) == _GZIP
     try:
@@ -251,7 +251,7 @@ def is_journal(path: Path) -> bool:
 
 
 def read_journal(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    """The events of a journal file, gzipped or not, and what is wrong with the file.
+    """Return the events of a journal file, gzipped or not, and what is wrong with the file.
 
     Raises `RecordingFileError` where nothing can be read: no file, no journal, a newer format.
     """
@@ -278,12 +278,12 @@ def _parse_zipped(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, 
 
 
 def parse_journal(data: bytes, name: str) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    """The events in the bytes of a journal that may go on, up to the first damage, and a problem that tells of it."""
+    """Return the events of a journal that may go on, up to the first damage, and a problem that says so."""
     return _parse_lines(io.BytesIO(data), len(data), name, goes_on=True)
 
 
 def whole(data: bytes) -> bytes:
-    """The bytes of a journal that may go on as those of a file that does not."""
+    """Return the bytes of a journal that may go on as those of a file that does not."""
     is_closed = _is_closing(data[data.rfind(b"\n", 0, -1) + 1 :])
     return data if is_closed else data + _closing_line()
 
@@ -331,13 +331,13 @@ def _decode(line: bytes) -> Any:
 
 
 def _check_header(head: bytes, name: str) -> bool:
-    """Raise `RecordingFileError` for what is no journal. Gives whether it may end without the line that closes it."""
+    """Raise `RecordingFileError` for what is not a journal; return whether it may end without its closing line."""
     try:
         header = json.loads(head)
         version = header[MAGIC]
     except (ValueError, KeyError, TypeError):
         raise RecordingFileError(
-            f"{name} is no recording: neither a journal of compiler_lens nor a TORCH_TRACE log"
+            f"{name} is not a recording: neither a journal of compiler_lens nor a TORCH_TRACE log"
         ) from None
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise RecordingFileError(
@@ -351,7 +351,7 @@ def _take(value: dict[str, Any], texts: dict[int, str], events: list[Event]) -> 
     if "is" in value:
         texts[value[REFERENCE]] = value["is"]
         return
-    # Interned: there are few names, each told a hundred thousand times in a large journal.
+    # Interned: there are few names, each a hundred thousand times in a large journal.
     meta = {sys.intern(key): v if type(v) is not dict else _resolve(v, texts) for key, v in value.get("m", {}).items()}
     frame, recompile, autograd = value.get("id", NO_ID)
     events.append(

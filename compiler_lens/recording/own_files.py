@@ -27,7 +27,7 @@ def is_own(file: str) -> bool:
 
 
 def is_machinery(file: str) -> bool:
-    """Return whether a file is torch's or ours: its lines in a stack tell a user nothing."""
+    """Return whether a file is torch's or ours: its lines in a stack say nothing to a user."""
     return _MACHINERY.search(slashed(file)) is not None
 
 

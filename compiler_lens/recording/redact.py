@@ -36,7 +36,7 @@ _RELATIVE = re.compile(
     r"(?<![\w./\\:@~-])(?!torch[/\\])(?:[\w.@+~-]+[/\\])+[\w.@+~-]*"
     r"\.(?:py|pyi|ipynb|txt|md|csv|tsv|jsonl?|ya?ml|toml|ini|cfg|log|npy|npz|pkl|pt|pth|bin|ckpt|safetensors|onnx|parquet|h5|db|zip|gz|tar|so|sh|cu|cpp|h)\b"
 )
-_QUOTED_LINE = re.compile(r"(?<=, code: )[^\n]*")  # of a line, where torch tells of a tensor's origin
+_QUOTED_LINE = re.compile(r"(?<=, code: )[^\n]*")  # of a line, where torch says where a tensor comes from
 _GUARDED_LINE = re.compile(r"[ \t]+# [^\n]*# [^\n]*:\d+ in [^\n]*")  # where torch says why it compiles again
 _COMMENT = re.compile(
     r"[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE
@@ -81,7 +81,7 @@ class _Black:
 
     @classmethod
     def of(cls, recordings: Sequence[Recording], owns: Callable[[str], bool]) -> _Black:
-        """All files and lines of source that the recordings know."""
+        """Return all files and lines of source that the recordings know."""
         found = [at for recording in recordings for at in _places(recording)]
         sources = [source for recording in recordings for source in recording.sources]
         files = dict.fromkeys([source.file for source in sources] + [at.file for at in found])
@@ -98,7 +98,7 @@ class _Black:
         return cls(names, kept, wording, Wording(wording.quoted), kernels)
 
     def value(self, value: Any) -> Any:
-        """Anything that a recording holds, without what nobody should see."""
+        """Return anything that a recording holds, without what nobody should see."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, (tuple, list)):
@@ -110,7 +110,7 @@ class _Black:
         return value
 
     def each(self, value: Any) -> Any:
-        """A value made of fields."""
+        """Return a value made of fields."""
         if isinstance(value, SourceLine):
             return replace(value, file=self.files.get(value.file, ""), code="", function=self.text(value.function))
         if isinstance(value, GraphBreak):
@@ -120,11 +120,11 @@ class _Black:
         return self.fields_of(value)
 
     def fields_of(self, value: Any) -> Any:
-        """A value with all of its fields blackened."""
+        """Return a value with all of its fields blackened."""
         return replace(value, **{one.name: self.field(value, one.name) for one in fields(value) if one.init})
 
     def code(self, value: Graph | OutputCode | Kernel) -> Graph | OutputCode | Kernel:
-        """Generated code without comments, and without the kernels that the user wrote."""
+        """Return generated code without comments, and without the kernels that the user wrote."""
         if isinstance(value, Kernel):
             own = value.kind is KernelKind.USER and value.source
             return replace(value, source=_OWN if own else _COMMENT.sub("", value.source))
@@ -135,14 +135,14 @@ class _Black:
         return replace(value, code=code)
 
     def field(self, value: Any, name: str) -> Any:
-        """One field; a file has a name of its own."""
+        """Return one field; a file has a name of its own."""
         inside = getattr(value, name)
         if isinstance(inside, (int, float, Enum, CompileId)) or inside is None:
             return inside
         return self.files.get(inside, "") if name == "file" else self.value(inside)
 
     def text(self, text: str) -> str:
-        """A text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
+        """Return a text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
         if len(text) >= _SHORTEST and ("\n" in text or text.strip() in self.lines):
             text = "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
         if self.wording is not self.of_code:

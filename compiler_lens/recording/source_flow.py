@@ -1,4 +1,4 @@
-"""What syntax alone tells of a function's course: what need not run, and what comes of a list of row numbers."""
+"""What syntax alone says of a function's course: what need not run, and what comes of a list of row numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Arms = frozenset[int]
 
 
 def arms(tree: ast.AST) -> Mapping[int, Arms]:
-    """For each line: the branches, loop bodies and handlers of its function around what stands there, by number.
+    """Return for each line: the branches, loop bodies and handlers of its function around what stands there, by number.
 
     Who reaches a line has also passed each line before it, of the same function, whose arms are among its own.
     """
@@ -36,7 +36,7 @@ def arms(tree: ast.AST) -> Mapping[int, Arms]:
 
 
 def repeated(tree: ast.AST) -> frozenset[int]:
-    """The lines that one call of their function may run several times: what stands in loops and comprehensions."""
+    """Return the lines that one call of their function may run several times: in loops and comprehensions."""
     found: set[int] = set()
     waiting: list[tuple[ast.AST, bool]] = [(tree, False)]
     while waiting:
@@ -79,7 +79,7 @@ def _arms(node: ast.AST) -> Iterator[Iterable[ast.AST]]:
 
 
 def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function yields, itself and not a function inside of it."""
+    """Return whether a function yields, itself and not a function inside of it."""
     waiting: list[ast.AST] = [*function.body]
     while waiting:
         node = waiting.pop()
@@ -91,7 +91,7 @@ def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def lines_on_rows(function: ast.AST, number: int) -> frozenset[int]:
-    """The lines that ask for nothing but the value of a row number, in a loop over those that line `number` made.
+    """Return the lines that only ask for the value of a row number, in a loop over those that line `number` made.
 
     `rows = mask.nonzero()` and then, in `for row in rows`, `if row == last`: without the first there is no second.
     """

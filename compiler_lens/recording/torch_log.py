@@ -1,7 +1,7 @@
 """Reads logs that torch wrote under `TORCH_TRACE=folder`, as the events that we would have recorded.
 
 A log is a sequence of records (`TorchLogsFormatter.format` in torch/_logging/_internal.py, alike from 2.11 to 2.15):
-a line `V1121 04:30:00.123000 <pid> <path>:<line>] {json}`, then the payload, each of its lines behind one tab.
+a line `V1121 04:30:00.123000 <pid> <path>:<line>] {json}`, then the payload, each of its lines after one tab.
 Nothing else begins with a tab, so records are found, and payloads restored, without looking at single lines.
 """
 
@@ -38,7 +38,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def is_torch_log(path: Path) -> bool:
-    """Whether the file holds records of torch's structured trace. False for what cannot be read."""
+    """Return whether the file holds records of torch's structured trace. False for what cannot be read."""
     try:
         return _HEADER.search(_head(_blocks(path, []))) is not None
     except OSError:
@@ -46,7 +46,7 @@ def is_torch_log(path: Path) -> bool:
 
 
 def torch_log_files(folder: Path) -> tuple[Path, ...]:
-    """The logs in a `TORCH_TRACE` folder: one for each process that compiled, by rank and then by age."""
+    """Return the logs in a `TORCH_TRACE` folder: one for each process that compiled, by rank and then by age."""
     files = [path for path in folder.iterdir() if path.is_file() and is_torch_log(path)]
     return tuple(sorted(files, key=lambda path: (_rank_in_name(path), path.stat().st_mtime, path.name)))
 
@@ -60,7 +60,7 @@ def _rank_in_name(path: Path) -> int:
 def read_torch_log(
     path: Path, wanted: frozenset[str] | None = None
 ) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    """The events of a `TORCH_TRACE` log, which may be gzipped, and what is wrong with the log.
+    """Return the events of a `TORCH_TRACE` log, which may be gzipped, and what is wrong with the log.
 
     *wanted* names the events whose payload is asked for; the others come without. A log knows no threads: `thread`
     is 0, or the process id where a forked child wrote to its parent's log. A damaged payload is kept, with a problem.
@@ -89,7 +89,7 @@ def _why_no_log(path: Path, head: bytes, problems: list[CaptureProblem]) -> str:
         return f"cannot open {path}: {problems[0].message}"
     if not head:
         return f"{path} is empty: the process that made it compiled nothing, or was stopped before it did"
-    return f"{path} is no TORCH_TRACE log: run the program with TORCH_TRACE=folder and name a log of that folder"
+    return f"{path} is not a TORCH_TRACE log: run the program with TORCH_TRACE=folder and name a log of that folder"
 
 
 def _blocks(path: Path, problems: list[CaptureProblem]) -> Iterator[bytes]:
@@ -129,7 +129,7 @@ def _chunks(blocks: Iterable[bytes]) -> Iterator[bytes]:
 def _clock(first: re.Match[bytes], head: bytes, changed: float) -> Callable[[re.Match[bytes]], float]:
     """Turns a record's time into seconds since the epoch.
 
-    Records tell local time without year or zone. The first timed event tells its time in full; without one, the
+    Records have local time without year or zone. The first timed event has its time in full; without one, the
     file's own time gives the year and this machine the zone.
     """
     span = _SPAN_TIME.search(head)
@@ -191,7 +191,7 @@ class _Reader:
         record = _json_object(match["record"]) if match else None
         if match is None or record is None:
             start = header[:60].decode("utf-8", "replace")
-            self._report(problems, f"{len(chunk):,} bytes of the log are no record of torch's: {start!r}")
+            self._report(problems, f"{len(chunk):,} bytes of the log are not a record of torch's: {start!r}")
             return
         torch_id = (
             _number(record, "frame_id"),

@@ -1,4 +1,4 @@
-"""The names under which torch tells what it does: its records of graphs, and its timed events (2.11 to 2.15)."""
+"""The names under which torch reports what it does: its records of graphs, and its timed events (2.11 to 2.15)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import Enum
 from compiler_lens.recording.ids import GraphStage
 
 # The records that hold a graph. Those of both post-grad graphs go by one name: which is the backward's, the output code
-# behind it says.
+# after it says.
 GRAPH_RECORDS: Mapping[str, GraphStage] = {
     "dynamo_output_graph": GraphStage.DYNAMO,
     "aot_joint_graph": GraphStage.AOT_JOINT,
@@ -24,7 +24,7 @@ BACKWARD_SPAN = "entire_backward_compile"
 
 
 def record_stage(stage: GraphStage) -> GraphStage:
-    """Return the stage under which torch, and our hooks with it, tell of a graph of *stage*."""
+    """Return the stage under which torch, and our hooks with it, report a graph of *stage*."""
     return GraphStage.POST_GRAD if stage is GraphStage.POST_GRAD_BACKWARD else stage
 
 

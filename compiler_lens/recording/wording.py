@@ -11,7 +11,7 @@ from compiler_lens.recording.source_text import sources
 
 _TOKEN = re.compile(r"\w+|\W+")
 _QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.){1,400})\1""", re.DOTALL)
-_NAMED = re.compile(r"(?:[\w)\]]\[|<class )\Z")  # behind it stands a name: of an argument, a module, a class
+_NAMED = re.compile(r"(?:[\w)\]]\[|<class )\Z")  # after it comes a name: of an argument, a module, a class
 _SENTENCE = 8  # characters of several words that are nobody else's
 _SHORTEST = 5  # and of a literal of one word
 _LINE = 14  # and of a line of source, in the midst of others' words
@@ -23,7 +23,7 @@ _Needle = tuple[str, str]  # a text, and what stands for it
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """Texts that are not to be told: a text of any length is gone through once, however many there are."""
+    """Texts that must not be shown: a text of any length is gone through once, however many there are."""
 
     quoted: Mapping[str, str]  # what stands for it between quotes
     heads: Mapping[str, tuple[_Needle, ...]] = field(default_factory=dict)  # texts of several words, the longest first
@@ -31,7 +31,10 @@ class Wording:
 
     @classmethod
     def of(cls, recordings: Iterable[Recording], files: Mapping[str, str], lines: Iterable[str] = ()) -> Wording:
-        """Of recordings; `files` are the user's own, with what each is called instead, `lines` those of any source."""
+        """Return the wording of recordings.
+
+        `files` are the user's own, each with what it is called instead; `lines` are those of any source.
+        """
         several = list(recordings)
         guarded = [text for recording in several for text in _compared(recording)]
         written = [text for recording in several for text in _literals(recording, files)]
@@ -45,7 +48,7 @@ class Wording:
         return cls(told, heads, frozenset(_TOKEN.match(head)[0] for head in heads))  # type: ignore[index]
 
     def hidden(self, text: str) -> str:
-        """A text with a number for what is not to be told."""
+        """Return a text with a number for what must not be shown."""
         if "'" in text or '"' in text:
             text = "".join(self._without_quoted(text))
         return "".join(self._without_needles(text)) if self.heads else text

@@ -150,7 +150,7 @@ def test_the_exit_code_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "said"),
     [
         ("nothing.clens nothing.clens", "no such file: nothing.clens"),
-        (f"{CPU / 'base.clens.gz'} {Path(__file__)}", "is no recording"),
+        (f"{CPU / 'base.clens.gz'} {Path(__file__)}", "is not a recording"),
         (of_cpu("base", "op", "kernls"), "Did you mean kernels?"),
         (of_cpu("base", "op", "kernel"), "which kernel?"),
         (of_cpu("base", "op", "graphs x"), "too much: x"),

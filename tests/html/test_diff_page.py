@@ -442,7 +442,7 @@ def test_it_is_made_without_torch_by_the_command_that_makes_reports(tmp_path: Pa
 def test_a_page_is_no_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = str(tmp_path / "page.html")
     assert main(["report", str(PAIRS["op"][0]), wanted])
-    assert capsys.readouterr().err == f"compiler-lens: {wanted} is no recording. To write it: -o {wanted}\n"
+    assert capsys.readouterr().err == f"compiler-lens: {wanted} is not a recording. To write it: -o {wanted}\n"
 
 
 def test_a_diff_writes_its_page(tmp_path: Path) -> None:

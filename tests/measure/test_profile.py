@@ -492,7 +492,7 @@ def test_what_was_measured_is_shown_though_the_part_that_was_named_is_not_there(
     [
         (["-o", "/nowhere/made.clens"], "cannot write /nowhere/made.clens"),
         (["-o", "/proc/made.clens"], "cannot write /proc/made.clens"),
-        (["-o", "made_model.py"], "made_model.py is there and is no recording"),
+        (["-o", "made_model.py"], "made_model.py is there and is not a recording"),
         (["--mode", "max-autotun"], "torch.compile has no mode max-autotun: it has default, "),
         (["--repeats", "0"], "1 or more, not 0"),
     ],

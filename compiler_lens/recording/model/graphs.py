@@ -46,7 +46,7 @@ class Node:
     target: str  # "torch.nn.functional.layer_norm", "torch.ops.aten.mm.default", a method's name
     inputs: tuple[str, ...] = ()  # names of the nodes it reads
     specs: tuple[TensorSpec, ...] = ()  # one for a tensor, several for a tuple, none if unknown
-    source: tuple[SourceLine, ...] = ()  # the user's lines, outermost first, as far as torch tells
+    source: tuple[SourceLine, ...] = ()  # the user's lines, outermost first, as far as torch says
     module: str = ""  # "layers.0.attn", from nn_module_stack
     module_type: str = ""  # "Attention"
     origins: tuple[str, ...] = ()  # Dynamo node names it came from; for a backward node, those it differentiates

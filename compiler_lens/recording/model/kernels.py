@@ -48,7 +48,7 @@ class Launch:
     grid: str = ""
     source_nodes: tuple[str, ...] = ()  # Dynamo nodes (in a backward: AOT nodes) that the comment above it names
     aten: tuple[str, ...] = ()  # the ATen ops that the comment above it names
-    ops: tuple[str, ...] = ()  # the scheduler's names for what is fused here: "op3"; a `Refusal` speaks of them
+    ops: tuple[str, ...] = ()  # the scheduler's names for what is fused here: "op3"; an `UnfusedPair` names them
     reads: tuple[BufferAccess, ...] = ()  # from memory, what the kernel itself wrote left out; empty if not known
     writes: tuple[BufferAccess, ...] = ()
 
@@ -124,7 +124,7 @@ class Kernel:
         return KernelId(self.code_id, self.name)
 
     def launch_id(self, launch: int) -> LaunchId:
-        """Which launch one of its launches is, counted from 0."""
+        """Return which launch one of its launches is, counted from 0."""
         return LaunchId(self.code_id, self.name, launch)
 
 

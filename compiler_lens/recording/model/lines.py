@@ -34,6 +34,6 @@ class SourceFile:
 class Trust(Enum):
     """How a link between two things is known."""
 
-    EXACT = "exact"  # live compiler objects told us, in this process or in the one that filled the cache
+    EXACT = "exact"  # from live compiler objects, in this process or in the one that filled the cache
     TEXT = "text"  # read from comments and names in torch's own text
     UNKNOWN = "unknown"

@@ -23,7 +23,7 @@ class LaunchTime:
     spread: float  # between the quartiles, microseconds
     runs: float  # how often it ran in one call of the model
     device_kernels: tuple[str, ...] = ()  # what ran, as the device's tracer names it: several for a library's call
-    trust: Trust = Trust.EXACT  # TEXT: told by its place between its neighbours
+    trust: Trust = Trust.EXACT  # TEXT: by its place between its neighbours
 
     @property
     def kernel_id(self) -> KernelId:

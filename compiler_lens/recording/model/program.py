@@ -14,7 +14,7 @@ from compiler_lens.recording.model.lines import SourceLine
 class BreakOutcome(Enum):
     """What a graph break did to its frame."""
 
-    SPLIT = "split"  # the graph ends here; a resume function goes on behind the break
+    SPLIT = "split"  # the graph ends here; a resume function runs the rest
     SKIPPED_REST = "skipped_rest"  # compiled up to here, the rest of the function runs eagerly
     SKIPPED_FRAME = "skipped_frame"  # the whole frame runs eagerly
 
@@ -133,7 +133,7 @@ class Compilation:
     guard_count: int | None = None
     op_count: int | None = None
     module: str = ""  # the class of the module compiled, if it was one
-    # What the author calls it: for torch's wrapper around a module, the module's forward. None where nobody told.
+    # What the author calls it: for torch's wrapper around a module, the module's forward. None where that is not known.
     definition: SourceLine | None = None  # file, line of the def, qualified name: "MoE.forward"
     parameters: tuple[str, ...] = ()  # of that function, without self: what `args[0]` of a wrapper means
     resumes: str = ""  # for a resume function: the function that it is the rest of
