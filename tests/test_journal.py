@@ -139,7 +139,7 @@ def test_a_file_of_somebody_else_is_one_clear_line(tmp_path: Path, data: bytes) 
     (tmp_path / "r").write_bytes(data)
 
     assert not is_journal(tmp_path / "r")
-    with pytest.raises(RecordingFileError, match="no recording"):
+    with pytest.raises(RecordingFileError, match="not a recording"):
         read_journal(tmp_path / "r")
 
 
