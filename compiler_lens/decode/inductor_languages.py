@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from compiler_lens.decode.kernel_language import (
-    Call,
+    CallText,
     KernelDefinition,
-    KernelFacts,
     KernelLanguage,
-    KernelLaunch,
+    KernelOrigins,
     KernelText,
-    Origins,
+    LaunchText,
+    SourceFacts,
     launched_by_name,
     origins_in_comments,
 )
@@ -22,49 +22,49 @@ from compiler_lens.decode.triton_source import launched_triton, read_triton, rea
 from compiler_lens.recording.model import KernelKind
 
 
-def _read_multi_kernel(text: KernelText) -> KernelFacts:
-    return KernelFacts(meta={"choices": list(text.names)})
+def _read_multi_kernel(text: KernelText) -> SourceFacts:
+    return SourceFacts(meta={"choices": list(text.names)})
 
 
-def _read_cpp(text: KernelText) -> KernelFacts:
+def _read_cpp(text: KernelText) -> SourceFacts:
     # CppKernel.reduction_cse in codegen/cpp.py names every accumulator so
-    return KernelFacts("reduction" if "tmp_acc" in text.source else "pointwise", "cpu")
+    return SourceFacts("reduction" if "tmp_acc" in text.source else "pointwise", "cpu")
 
 
-def _read_cpp_template(_text: KernelText) -> KernelFacts:
-    return KernelFacts("template", "cpu")
+def _read_cpp_template(_text: KernelText) -> SourceFacts:
+    return SourceFacts("template", "cpu")
 
 
-def _read_template(text: KernelText) -> KernelFacts:
-    return KernelFacts("template", meta={"backend": text.maker.rpartition(".")[2]})
+def _read_template(text: KernelText) -> SourceFacts:
+    return SourceFacts("template", meta={"backend": text.maker.rpartition(".")[2]})
 
 
-def _read_other(text: KernelText) -> KernelFacts:
-    return KernelFacts(meta={"backend": text.maker.rpartition(".")[2]})
+def _read_other(text: KernelText) -> SourceFacts:
+    return SourceFacts(meta={"backend": text.maker.rpartition(".")[2]})
 
 
-def _read_metal(_text: KernelText) -> KernelFacts:
-    return KernelFacts(meta={"backend": "metal"})
+def _read_metal(_text: KernelText) -> SourceFacts:
+    return SourceFacts(meta={"backend": "metal"})
 
 
 _POINTER = re.compile(r"c_void_p\((\w.*)\.data_ptr\(\)\)")
 _STREAM = re.compile(r"(?:raw_)?stream\d*|c_void_p\((?:raw_)?stream\d*\)")
 
 
-def _launched_pointers(call: Call, kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:
+def _launched_pointers(call: CallText, kernels: Mapping[str, KernelDefinition]) -> LaunchText:
     """Read `k.k(c_void_p(buf0.data_ptr()), 8, None, c_void_p(stream0))`: call_kernel() in codegen/cutlass/kernel.py."""
     launch = launched_by_name(call, kernels)
     given = [found[1] if (found := _POINTER.fullmatch(a)) else a for a in launch.arguments]
-    return KernelLaunch(launch.kernel, tuple(a for a in given if not _STREAM.fullmatch(a)))
+    return LaunchText(launch.kernel, tuple(a for a in given if not _STREAM.fullmatch(a)))
 
 
-def _launched_metal(call: Call, _kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:
+def _launched_metal(call: CallText, _kernels: Mapping[str, KernelDefinition]) -> LaunchText:
     """Read `generated_kernel_0(buf0, arg0_1, threads=[64], group_size=[64])`: call_kernel() in codegen/mps.py."""
-    return KernelLaunch(call.function.partition(".")[0], call.arguments, call.keywords.get("threads", ""))
+    return LaunchText(call.function.partition(".")[0], call.arguments, call.keywords.get("threads", ""))
 
 
-def _comments_or(ops_of: Callable[[str], tuple[str, ...]]) -> Callable[[Sequence[str], str], Origins]:
-    def origins(comments: Sequence[str], name: str) -> Origins:
+def _comments_or(ops_of: Callable[[str], tuple[str, ...]]) -> Callable[[Sequence[str], str], KernelOrigins]:
+    def origins(comments: Sequence[str], name: str) -> KernelOrigins:
         found = origins_in_comments(comments, name)
         return found if found.aten else replace(found, aten=ops_of(name))
 

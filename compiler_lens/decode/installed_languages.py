@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from compiler_lens.decode.kernel_language import KernelFacts, KernelLanguage, KernelLaunch, Origins
+from compiler_lens.decode.kernel_language import KernelLanguage, KernelOrigins, LaunchText, SourceFacts
 from compiler_lens.recording.model import CaptureProblem
 
 GROUP = "compiler_lens.kernel_languages"
@@ -38,9 +38,9 @@ class InstalledLanguages:
     def _guarded(self, language: KernelLanguage) -> KernelLanguage:
         return replace(
             language,
-            read=self._guard(language.name, language.read, KernelFacts, KernelFacts()),
-            launch=self._guard(language.name, language.launch, (KernelLaunch, type(None)), None),
-            origins=self._guard(language.name, language.origins, Origins, Origins()),
+            read=self._guard(language.name, language.read, SourceFacts, SourceFacts()),
+            launch=self._guard(language.name, language.launch, (LaunchText, type(None)), None),
+            origins=self._guard(language.name, language.origins, KernelOrigins, KernelOrigins()),
         )
 
     def _guard(self, name: str, function: Callable[..., Any], kinds: Any, otherwise: Any) -> Callable[..., Any]:

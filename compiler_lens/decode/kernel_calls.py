@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 from compiler_lens.decode.inductor_languages import INDUCTOR_LANGUAGES
 from compiler_lens.decode.installed_languages import Installed
-from compiler_lens.decode.kernel_language import Call, KernelDefinition, KernelLanguage, KernelLaunch, launched_by_name
+from compiler_lens.decode.kernel_language import (
+    CallText,
+    KernelDefinition,
+    KernelLanguage,
+    LaunchText,
+    launched_by_name,
+)
 from compiler_lens.decode.wrapper import Step, comments_above, dotted, source_text, wrapped_externs
 from compiler_lens.recording.model import Launch
 
@@ -41,7 +47,7 @@ def read_calls(
 ) -> tuple[KernelCall, ...]:
     """Return all launches among these steps, in their order."""
     reader = _Reader(lines, kernels, wrapped_externs(tree), installed)
-    found: list[tuple[int, str, KernelLanguage, KernelLaunch]] = []
+    found: list[tuple[int, str, KernelLanguage, LaunchText]] = []
     for statement, device in steps:
         if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Call):
             launched = reader.launched(statement.value)
@@ -69,7 +75,7 @@ def _origin_comments(lines: Sequence[str], launched: Collection[int]) -> Mapping
     return above
 
 
-_Launched = tuple[KernelLanguage, KernelLaunch]
+_Launched = tuple[KernelLanguage, LaunchText]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +104,12 @@ class _Reader:
     def _of_library(self, languages: Iterable[KernelLanguage], function: str, call: ast.Call) -> _Launched | None:
         for language in languages:
             if language.libraries and function.startswith(language.libraries):
-                return language, KernelLaunch(function, self._arguments(call))
+                return language, LaunchText(function, self._arguments(call))
             work = _tensor_method(call, language.methods) if language.methods else None
             if work is not None and not function.startswith("torch."):
                 method, inner = work
                 receiver = source_text(method.value, self.lines)
-                return language, KernelLaunch(f"Tensor.{method.attr}", (receiver, *self._arguments(inner)))
+                return language, LaunchText(f"Tensor.{method.attr}", (receiver, *self._arguments(inner)))
         return None
 
     def _of_defined(self, language: KernelLanguage, function: str, call: ast.Call) -> _Launched | None:
@@ -113,9 +119,9 @@ class _Reader:
     def _arguments(self, call: ast.Call) -> tuple[str, ...]:
         return launched_by_name(self._text("", call), self.kernels).arguments
 
-    def _text(self, function: str, call: ast.Call) -> Call:
+    def _text(self, function: str, call: ast.Call) -> CallText:
         keywords = {str(k.arg): source_text(k.value, self.lines) for k in call.keywords}
-        return Call(function, tuple(source_text(a, self.lines) for a in call.args), keywords)
+        return CallText(function, tuple(source_text(a, self.lines) for a in call.args), keywords)
 
 
 def _tensor_method(call: ast.Call, methods: Collection[str]) -> tuple[ast.Attribute, ast.Call] | None:

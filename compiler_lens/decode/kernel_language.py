@@ -21,7 +21,7 @@ class KernelText:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelFacts:
+class SourceFacts:
     """What a kernel's source says of it."""
 
     shape: str = ""  # "pointwise", "reduction", "template"
@@ -31,17 +31,17 @@ class KernelFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Origins:
+class KernelOrigins:
     """The ops that a kernel, or one launch of it, was made from."""
 
     aten: tuple[str, ...] = ()  # ATen ops: "aten.add"
-    source_nodes: tuple[str, ...] = ()  # nodes of the graph that Inductor got
-    nodes: tuple[str, ...] = ()  # nodes of the graph that it lowered
+    source_nodes: tuple[str, ...] = ()  # of the Dynamo graph; in a backward, of its AOT graph
+    nodes: tuple[str, ...] = ()  # of the post-grad graph
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallText:
     """A call in output code, as text."""
 
     function: str  # "toy_kernel_0.run"
@@ -50,7 +50,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class KernelLaunch:
+class LaunchText:
     """A call that launches a kernel."""
 
     kernel: str  # the name that the output code defines it by
@@ -60,27 +60,27 @@ class KernelLaunch:
 
 @dataclass(frozen=True, slots=True)
 class KernelDefinition:
-    """A kernel that an output code defines, read. The `source_nodes` of its origins are Dynamo's."""
+    """A kernel that an output code defines, read."""
 
     name: str
     language: KernelLanguage
     source: str = ""
-    facts: KernelFacts = KernelFacts()
-    origins: Origins = Origins()
+    facts: SourceFacts = SourceFacts()
+    origins: KernelOrigins = KernelOrigins()
 
 
-def no_facts(_text: KernelText) -> KernelFacts:
+def no_facts(_text: KernelText) -> SourceFacts:
     """Return nothing: the source says no more than the definition does."""
-    return KernelFacts()
+    return SourceFacts()
 
 
-def launched_by_name(call: Call, _kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:
+def launched_by_name(call: CallText, _kernels: Mapping[str, KernelDefinition]) -> LaunchText:
     """Read a call of a kernel by its name: `k.run(...)` as for Triton, `k.k(...)` as for CUTLASS, `k(...)` as for C++.
 
     The stream is not one of the kernel's arguments.
     """
     keywords = [f"{name}={value}" for name, value in call.keywords.items() if name != "stream"]
-    return KernelLaunch(call.function.partition(".")[0], (*call.arguments, *keywords))
+    return LaunchText(call.function.partition(".")[0], (*call.arguments, *keywords))
 
 
 # get_kernel_metadata() in torch/_inductor/utils.py writes the comments, the same on 2.11, 2.13 and 2.15.
@@ -89,7 +89,7 @@ _FRAGMENT_NODE = re.compile(r"#   %(\w+) : .*?= call_\w+\[target=")
 _NODE_MAPPING = re.compile(r"#   (\w+) => (.+)")
 
 
-def origins_in_comments(comments: Sequence[str], _name: str) -> Origins:
+def origins_in_comments(comments: Sequence[str], _name: str) -> KernelOrigins:
     """Read the comment lines that Inductor writes above a kernel's definition, and above a launch."""
     aten: tuple[str, ...] = ()
     source_nodes: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ def origins_in_comments(comments: Sequence[str], _name: str) -> Origins:
             source_nodes, aten = _listed(listed[1]), _listed(listed[2])
         elif comment.startswith("# Original path: "):  # of a user's Triton kernel
             meta["path"] = comment.removeprefix("# Original path: ")
-    return Origins(aten, source_nodes, tuple(nodes), {"source_nodes": mapping} | meta if mapping else meta)
+    return KernelOrigins(aten, source_nodes, tuple(nodes), {"source_nodes": mapping} | meta if mapping else meta)
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -127,9 +127,11 @@ class KernelLanguage:
     libraries: tuple[str, ...] = ()  # how names of functions that run a kernel begin: "extern_kernels."
     methods: frozenset[str] = frozenset()  # methods of tensors that run a kernel
     lexer: str = "python"  # the name that Pygments knows the source's language by
-    read: Callable[[KernelText], KernelFacts] = no_facts
-    launch: Callable[[Call, Mapping[str, KernelDefinition]], KernelLaunch | None] = launched_by_name
-    origins: Callable[[Sequence[str], str], Origins] = origins_in_comments  # of comment lines, and of the name below
+    read: Callable[[KernelText], SourceFacts] = no_facts
+    launch: Callable[[CallText, Mapping[str, KernelDefinition]], LaunchText | None] = launched_by_name
+    origins: Callable[[Sequence[str], str], KernelOrigins] = (
+        origins_in_comments  # of comment lines, and of the name below
+    )
 
     def makes(self, text: KernelText) -> bool:
         """Return whether a kernel so defined is of this language."""

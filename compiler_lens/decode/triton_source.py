@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler_lens.decode.kernel_language import (
-    Call,
+    CallText,
     KernelDefinition,
-    KernelFacts,
-    KernelLaunch,
     KernelText,
+    LaunchText,
+    SourceFacts,
     launched_by_name,
 )
 from compiler_lens.recording.model import KernelConfig
@@ -34,11 +34,11 @@ _USER_CONFIGS = re.compile(r"^\s*configs=\[(.*)\],$", re.MULTILINE)
 _WORDS: Mapping[str, Any] = {"True": True, "False": False, "None": None, "set()": []}
 
 
-def read_triton(text: KernelText) -> KernelFacts:
+def read_triton(text: KernelText) -> SourceFacts:
     """Read the decorator of a kernel that Inductor wrote, or of a template."""
     match = _DECORATOR.search(text.source)
     if match is None:
-        return KernelFacts()
+        return SourceFacts()
     decorator, header = match.groups()
     meta = _header_values(header)
     shape = decorator
@@ -49,24 +49,24 @@ def read_triton(text: KernelText) -> KernelFacts:
     if decorator == "template" and "config_args" in meta:
         values = {**meta.pop("config_args"), **{key: meta[key] for key in ("num_warps", "num_stages") if key in meta}}
     configs = () if values is None else (KernelConfig(values, chosen=True),)
-    return KernelFacts(shape, device_name(*device.groups()) if device else "", configs, meta)
+    return SourceFacts(shape, device_name(*device.groups()) if device else "", configs, meta)
 
 
-def read_user_triton(text: KernelText) -> KernelFacts:
+def read_user_triton(text: KernelText) -> SourceFacts:
     """Read a user's own kernel: its shape is not known, its configs are those that it is tried with."""
     facts = read_triton(text)
     tried = _USER_CONFIGS.search(text.source)
     found = [printed_value(one) for one in re.findall(r"\{[^{}]*\}", tried[1])] if tried else []
     configs = tuple(KernelConfig(values, chosen=len(found) == 1) for values in found if values)
-    return KernelFacts("", facts.device, facts.configs or configs, facts.meta)
+    return SourceFacts("", facts.device, facts.configs or configs, facts.meta)
 
 
-def launched_triton(call: Call, kernels: Mapping[str, KernelDefinition]) -> KernelLaunch:
+def launched_triton(call: CallText, kernels: Mapping[str, KernelDefinition]) -> LaunchText:
     """Read a launch; where the grid is fixed it stands last: FixedGrid in _inductor/runtime/triton_heuristics.py."""
     launch = launched_by_name(call, kernels)
     if kernels[launch.kernel].facts.meta.get("grid_type") != "FixedGrid":
         return launch
-    return KernelLaunch(launch.kernel, launch.arguments[:-3], f"({', '.join(launch.arguments[-3:])})")
+    return LaunchText(launch.kernel, launch.arguments[:-3], f"({', '.join(launch.arguments[-3:])})")
 
 
 def device_name(kind: str, index: str) -> str:

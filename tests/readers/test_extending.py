@@ -154,7 +154,7 @@ def test_a_language_that_cannot_be_loaded_is_a_problem_and_no_error(here, code):
 @pytest.mark.parametrize(
     ("was", "broken", "problem"),
     [
-        ("return KernelFacts(", "return dict(", "TypeError: read() gave {'shape': 'pointwise', 'device': 'toy:0'}"),
+        ("return SourceFacts(", "return dict(", "TypeError: read() gave {'shape': 'pointwise', 'device': 'toy:0'}"),
         ("kernel, grid, *arguments", "kernel, grid", "ValueError: too many values to unpack (expected 2)"),
         ('if comment.startswith("# toy: ")', "if comment.toy", "AttributeError: 'str' object has no attribute 'toy'"),
     ],

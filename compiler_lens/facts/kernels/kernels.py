@@ -13,7 +13,6 @@ from compiler_lens.recording.model import (
     AutotuneResult,
     CudagraphOutcome,
     CudagraphState,
-    Direction,
     Graph,
     Kernel,
     KernelKind,
@@ -42,11 +41,6 @@ class KernelGroup:
     def launches(self) -> int:
         """How often the output code calls one of these, all members together."""
         return sum(len(k.launches) for k in self.kernels)
-
-    @property
-    def parts(self) -> tuple[Direction, ...]:
-        """The passes that its members belong to."""
-        return tuple(dict.fromkeys(k.direction for k in self.kernels))
 
 
 def fused_op_count(kernel: Kernel, views: Views = NO_VIEWS) -> int:
