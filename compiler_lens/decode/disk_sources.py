@@ -68,9 +68,6 @@ def _agrees(file: str, known: Iterable[SourceLine], texts: Mapping[str, str]) ->
     """Whether each line of which the log has text begins as the file's line does."""
     source = Sources(texts)
     told = {(at.line, at.code.strip()) for at in known if at.line and at.code.strip()}
-    return bool(told) and all(_is_line(code, source.line(file, line).strip()) for line, code in told)
-
-
-def _is_line(code: str, line: str) -> bool:
+    lines = [(source.line(file, number).strip(), code) for number, code in told]
     # The log has the whole statement, which the line may only begin.
-    return bool(line) and code.startswith(line[:40])
+    return bool(lines) and all(line and code.startswith(line[:40]) for line, code in lines)

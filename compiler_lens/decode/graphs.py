@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from compiler_lens.decode.graph_text import GraphText
 from compiler_lens.decode.node_facts import NodeFacts
@@ -82,15 +83,12 @@ def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> Iterator
     stages = [GRAPH_RECORDS[text.name] for text in texts]
     of_graph = iter(passes if len(passes) == stages.count(GraphStage.POST_GRAD) else ())
     for stage, text in zip(stages, texts, strict=True):
-        if stage is GraphStage.POST_GRAD and (next(of_graph, None) is Direction.BACKWARD or _takes_gradients(text)):
-            yield GraphStage.POST_GRAD_BACKWARD
-        else:
-            yield stage
-
-
-def _takes_gradients(text: GraphText) -> bool:
-    """Whether it has AOTAutograd's tangents_1, tangents_2 … among its inputs."""
-    return any(node.op == "placeholder" and node.name.startswith("tangents_") for node in text.nodes)
+        # AOTAutograd calls the gradients among a backward's inputs tangents_1, tangents_2 …
+        is_backward = stage is GraphStage.POST_GRAD and (
+            next(of_graph, None) is Direction.BACKWARD
+            or any(node.op == "placeholder" and node.name.startswith("tangents_") for node in text.nodes)
+        )
+        yield GraphStage.POST_GRAD_BACKWARD if is_backward else stage
 
 
 def _match_facts(staged: Sequence[tuple[GraphStage, GraphText]], facts: Sequence[NodeFacts]) -> list[Staged]:
@@ -157,7 +155,9 @@ def _decompositions(graphs: Sequence[Graph]) -> Iterator[Decomposition]:
         return
     trust = min((graph.origins for graph in lowered), key=_DOUBT.index)
     forward, backward = _became(lowered, backward=False), _became(lowered, backward=True)
-    shared = _shared(lowered) if trust is Trust.TEXT else frozenset[str]()
+    # Dynamo nodes that share their line with others: the line does not say which of them an op came from.
+    several = (node.origins for graph in lowered for node in graph.ops if len(node.origins) > 1)
+    shared = frozenset(chain.from_iterable(several)) if trust is Trust.TEXT else frozenset[str]()
     for graph in graphs:
         if graph.stage is not GraphStage.DYNAMO:
             continue
@@ -196,8 +196,3 @@ def _became(graphs: Sequence[Graph], *, backward: bool) -> dict[str, list[str]]:
                 for origin in node.origins:
                     ops[origin].append(node.target.removeprefix("torch.ops."))
     return ops
-
-
-def _shared(graphs: Sequence[Graph]) -> frozenset[str]:
-    """Dynamo nodes that share their line with others: the line does not say which of them an op came from."""
-    return frozenset(o for graph in graphs for node in graph.ops if len(node.origins) > 1 for o in node.origins)
