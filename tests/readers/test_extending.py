@@ -44,14 +44,14 @@ def recording(tmp_path):
     return tmp_path / "toy.clens"
 
 
-def installed(folder, code):
+def installed(folder, code, more=""):
     """A folder as pip would leave it, to stand on the path."""
     (folder / "toy_kernels-1.0.dist-info").mkdir(parents=True)
     (folder / "toy_kernels-1.0.dist-info" / "METADATA").write_text(
         "Metadata-Version: 2.1\nName: toy_kernels\nVersion: 1.0\n"
     )
     (folder / "toy_kernels-1.0.dist-info" / "entry_points.txt").write_text(
-        "[compiler_lens.kernel_languages]\ntoy = toy_kernels:LANGUAGE\n"
+        f"[compiler_lens.kernel_languages]\ntoy = toy_kernels:LANGUAGE\n{more}"
     )
     (folder / "toy_kernels.py").write_text(code)
     return folder
@@ -73,9 +73,9 @@ def site(tmp_path):
 def here(tmp_path, monkeypatch):
     """Installs a language for this process."""
 
-    def install(code):
+    def install(code, more=""):
         monkeypatch.delitem(sys.modules, "toy_kernels", raising=False)
-        monkeypatch.syspath_prepend(installed(tmp_path / "here", code))
+        monkeypatch.syspath_prepend(installed(tmp_path / "here", code, more))
 
     yield install
     sys.modules.pop("toy_kernels", None)
@@ -111,12 +111,15 @@ def test_without_the_package_a_recording_opens_without_its_kernels(recording):
     assert (load(recording).kernels, load(recording).problems) == ((), ())
 
 
+LANGUAGE_OF_A_LIBRARY = """
+from compiler_lens.decode.kernel_language import KernelLanguage
+from compiler_lens.recording.model import KernelKind
+LANGUAGE = KernelLanguage('Toy', KernelKind.EXTERN, libraries=('toy.',))
+"""
+
+
 def test_a_function_of_a_library_is_a_kernel_too(here, recording):
-    here(
-        "from compiler_lens.decode.kernel_language import KernelLanguage\n"
-        "from compiler_lens.recording.model import KernelKind\n"
-        "LANGUAGE = KernelLanguage('Toy', KernelKind.EXTERN, libraries=('toy.',))"
-    )
+    here(LANGUAGE_OF_A_LIBRARY)
     (kernel,) = load(recording).kernels
     assert (kernel.name, kernel.language, kernel.kind) == ("toy.launch", "Toy", KernelKind.EXTERN)
     assert kernel.launches[0].arguments == ("toy_fused_mul_add_0", "(8,)", "arg0_1", "buf0")
@@ -128,10 +131,22 @@ def test_inductors_own_kernels_are_never_anothers(here):
     assert {k.name: k.language for k in found} == {"cpp_fused_add_0": "C++"}
 
 
-@pytest.mark.parametrize("code", [CPP, "def call(args):\n    args.clear()\n    torch.cuda.set_device(0)\n"])
-def test_packages_are_not_looked_up_for_what_is_inductors(here, code):
+def test_packages_are_not_looked_up_for_what_is_inductors(here):
     here("raise SystemExit('imported')")
-    fold([output_code(code)], strict=True)
+    codes = sorted((ROOT / "tests" / "payloads").glob("*/output_code/*.txt"))
+    assert len(fold([output_code(path.read_text(), n) for n, path in enumerate(codes)], strict=True).kernels) > 100
+
+
+def test_of_two_packages_that_know_a_maker_the_first_by_name_has_it(here):
+    other = LANGUAGE_OF_A_LIBRARY.replace("KernelKind.EXTERN, libraries=('toy.',)", "makers=('toy.compile',)")
+    here(TOY + other.replace("LANGUAGE =", "OTHER =").replace("'Toy'", "'Other'"), "other = toy_kernels:OTHER")
+    assert [kernel.language for kernel in fold([output_code(CODE)]).kernels] == ["Other"]
+
+
+def test_a_launch_of_a_kernel_that_nobody_defines_is_not_one(here):
+    here(TOY.replace("LaunchText(kernel,", 'LaunchText("other",'))
+    (kernel,) = fold([output_code(CODE)], strict=True).kernels
+    assert (kernel.name, kernel.launches) == ("toy_fused_mul_add_0", ())
 
 
 BROKEN = {
