@@ -22,6 +22,7 @@ start here:
   compiler-lens report run.clens              all of it as one HTML file
   compiler-lens graph run.clens               a graph as a picture
   compiler-lens diff old.clens new.clens      what the compiler did differently
+  compiler-lens redact run.clens out.clens    the same for other eyes: no source text, no paths
   compiler-lens what-if model.py:make         which setting of torch.compile would help
   compiler-lens modes model.py:make           which mode of torch.compile is fastest
   compiler-lens profile model.py:make         how long each kernel takes, and its possible saving
