@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelFacts, by_kernel, lineages_of
-from compiler_lens.facts.kernels.kernels import KernelGroup
-from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.facts.kernels.library_calls import helps
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.kernels.roofline import GroupCost
 from compiler_lens.facts.kernels.tuned import Tuned
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection, select_kernels
@@ -26,7 +23,6 @@ from compiler_lens.views.document import (
     Column,
     Compiled,
     Document,
-    Figure,
     Gap,
     KernelName,
     Kind,
@@ -36,7 +32,6 @@ from compiler_lens.views.document import (
     Section,
     Span,
     Table,
-    Tile,
     Tiles,
     Tone,
     Tree,
@@ -46,11 +41,11 @@ from compiler_lens.views.document import (
     quiet,
     strong,
 )
+from compiler_lens.views.kernel_figures import tiles
 from compiler_lens.views.kernels import Helps, help_of, help_words, moved
 from compiler_lens.views.lineage import TracedLaunch, branches, modules_text, unlinked
-from compiler_lens.views.profile import saving
-from compiler_lens.views.profile_words import BOUNDS, UNUSABLE
-from compiler_lens.views.text import flops, how_often, microseconds, nbytes, percent, plural, rate, times
+from compiler_lens.views.profile_words import UNUSABLE
+from compiler_lens.views.text import flops, microseconds, nbytes, plural, times
 
 _LINES = 12
 _LAUNCHES = 12
@@ -111,13 +106,15 @@ class _Kernels:
     helping: Helps
     tuned: Tuned
     ceilings: Ceilings | None
+    spent: float  # by all kernels in a call, microseconds
 
     @classmethod
     def of(cls, recording: Recording, selection: Selection) -> _Kernels:
         provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
         ceilings = recording.profiles[-1].ceilings if recording.profiles else None
-        tuned = Tuned.of(recording)
-        return cls(provenance, Costs.of(recording), helps(provenance.lineages), tuned, ceilings)
+        costs, tuned = Costs.of(recording), Tuned.of(recording)
+        spent = sum(one.total for one in costs.measured.values())
+        return cls(provenance, costs, helps(provenance.lineages), tuned, ceilings, spent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +169,8 @@ class _Kernel:
     def whole(self) -> Iterator[Block]:
         """Everything, with its name as the title."""
         yield paragraph(Compiled(self.kernel.compile_id), ", ", self._where(), tone=Tone.QUIET)
-        yield Tiles(tuple(self._tiles()))
+        every = self.every
+        yield Tiles(tuple(tiles(self.lineages, self.facts, every.costs, every.ceilings, every.spent)))
         if not self.every.costs.is_usable:
             yield from self._cost()
         yield from self._memory()
@@ -324,25 +322,6 @@ class _Kernel:
         )
         return Table(columns, tuple(map(config_cells, self.kernel.configs)), indent=4)
 
-    # -- figures
-
-    def _tiles(self) -> Iterator[Tile]:
-        """Its figures; of times that are not usable none."""
-        costs, facts = self.every.costs, self.facts
-        launches = costs.launches(self.lineages) if costs.is_usable else ()
-        if launches and self.every.ceilings:
-            cost = GroupCost(KernelGroup((self.kernel,), (), facts.ops), launches)
-            yield from _times(cost, costs)
-            yield from _rates(cost, self.every.ceilings)
-        count = len(self.kernel.launches)
-        if count:
-            yield Tile("launches", Figure(count, Kind.COUNT), "in the output code")
-        amount = moved(facts.traffic)
-        if amount:
-            yield Tile("moves", amount, f"in {plural(count, 'launch', 'launches')}" if count > 1 else "")
-        if facts.flops:
-            yield Tile("multiplies", Figure(facts.flops, Kind.FLOPS))
-
 
 def config_cells(config: KernelConfig) -> tuple[Cell, ...]:
     """Return a way to run a kernel: what it is, how long that took, what it needs."""
@@ -363,39 +342,3 @@ def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, str]:
     each = ", ".join(f"{access.name} {nbytes(access.bytes)}" for access in ranked[:_BUFFERS])
     more = ", …" if len(ranked) > _BUFFERS else ""
     return f"{whole} in {plural(len(accesses), 'buffer')}: ", each + more
-
-
-def _times(cost: GroupCost, costs: Costs) -> Iterator[Tile]:
-    every = sum(one.total for one in costs.measured.values())
-    runs = f"in {how_often(cost.runs)} {'run' if cost.runs == 1 else 'runs'}"
-    yield Tile("time a call", Figure(cost.total, Kind.MICROSECONDS), runs)
-    yield Tile("of all kernels", percent(cost.total, every), f"of {microseconds(every)}")
-    known = saving(cost)
-    if known:
-        yield Tile("possible saving", known, "above the floor")
-    if cost.bound is not Bound.UNKNOWN:
-        yield Tile("bound by", BOUNDS[cost.bound], _BECAUSE.get(cost.bound, ""))
-
-
-# Why a kernel takes what it takes, where its bound alone does not say it.
-_BECAUSE: Mapping[Bound, str] = {
-    Bound.LAUNCH: "as short as a launch can be",
-    Bound.NEITHER: "neither compute- nor memory-bound",
-}
-
-
-def _rates(cost: GroupCost, ceilings: Ceilings) -> Iterator[Tile]:
-    """What it achieves, and its part of what this device can do."""
-    if cost.bytes_per_second is not None:
-        most = f"{rate(ceilings.bytes_per_second, 'B/s')} copying" if ceilings.bytes_per_second else ""
-        yield Tile("bytes/s", Figure(cost.bytes_per_second, Kind.BYTE_RATE), _part(cost, Bound.MEMORY, most))
-    if cost.flops_per_second:
-        kinds = dict.fromkeys(one.work.dtype for one in cost.launches if one.work)
-        each = {dtype: ceilings.flops_per_second.get(dtype) for dtype in kinds}
-        most = ", ".join(f"{rate(value, 'FLOP/s')} {dtype}" for dtype, value in each.items() if value)
-        yield Tile("FLOP/s", Figure(cost.flops_per_second, Kind.FLOP_RATE), _part(cost, Bound.COMPUTE, most))
-
-
-def _part(cost: GroupCost, of: Bound, most: str) -> str:
-    share = cost.share(of)
-    return f"{percent(share, 1)} of {most}" if share is not None and most else ""

@@ -106,7 +106,7 @@ class _Writer:
                 return Markup()
             case Line() | Paragraph():
                 tone = block.tone if isinstance(block, Paragraph) else Tone.PLAIN
-                return Markup("<p{}>{}</p>\n").format(_class(tone), self._parts(block.parts))
+                return _element("p", self._parts(block.parts), tone.value) + _NEWLINE
             case Quoted():
                 quoted = one_line(block.text, _LONGEST_TEXT)
                 return Markup("<p{}>{}</p>\n").format(_class(block.tone), quoted) if quoted else Markup()
@@ -178,10 +178,8 @@ class _Writer:
     def _branches(self, branches: Sequence[Branch]) -> Markup:
         if not branches:
             return Markup()
-        items = (
-            Markup("<li>{}{}</li>\n").format(self._parts(one.parts), self._branches(one.children)) for one in branches
-        )
-        return Markup('<ul class="tree">\n{}</ul>\n').format(_joined(items))
+        items = (_element("li", self._parts(one.parts) + self._branches(one.children)) for one in branches)
+        return _element("ul", _joined(items), "tree")
 
     def _parts(self, parts: Parts) -> Markup:
         return _joined(self._part(part) for part in parts)
@@ -190,16 +188,16 @@ class _Writer:
         if isinstance(part, str):
             return ticks(part)
         if isinstance(part, Places):
-            return Markup(", ").join(map(_link, self._lines(part)))
+            return Markup(", ").join(_link(*line, "place") for line in self._lines(part))
         told, address = self._told(part)
         if isinstance(part, Span) and part.tone is Tone.CODE:
-            return Markup("<code>{}</code>").format(told)
+            return _element("code", escape(told))
         if isinstance(part, Web):
             return Markup('<a href="{}" rel="noreferrer noopener" target="_blank">{}</a>').format(address, told)
         if address:
-            return Markup('<a class="{}" href="{}">{}</a>').format(_LINKS[type(part)], address, told)
+            return _link(told, address, _LINKS[type(part)])
         text = ticks(told) if isinstance(part, Span) else escape(told)
-        return Markup("<span{}>{}</span>").format(_class(part.tone), text) if part.tone is not Tone.PLAIN else text
+        return _element("span", text, part.tone.value) if part.tone is not Tone.PLAIN else text
 
     def _told(self, part: Part) -> tuple[str, str]:  # noqa: C901, PLR0911 -- one for each type of part
         """How a part is written, and where it leads to."""
@@ -343,9 +341,19 @@ def _note(note: str) -> Markup:
     return Markup('<span class="quiet">{}</span>').format(clean(note)) if note else Markup()
 
 
-def _link(told: tuple[str, str]) -> Markup:
-    text, address = told
-    return Markup('<a class="place" href="{}">{}</a>').format(address, text) if address else escape(text)
+_NEWLINE = Markup("\n")
+
+
+def _element(name: str, inside: Markup, kind: str = "") -> Markup:
+    """An element. This is much faster than `Markup.format`, and pages are made of thousands."""
+    given = f' class="{kind}"' if kind else ""
+    return Markup(f"<{name}{given}>{inside}</{name}>")  # noqa: S704 -- names and classes are ours, the rest is escaped
+
+
+def _link(text: str, address: str, kind: str) -> Markup:
+    if not address:
+        return escape(text)
+    return Markup(f'<a class="{kind}" href="{escape(address)}">{escape(text)}</a>')  # noqa: S704 -- escaped here
 
 
 def _class(tone: Tone) -> Markup:
@@ -354,8 +362,11 @@ def _class(tone: Tone) -> Markup:
 
 def ticks(text: str) -> Markup:
     """Return text whose backticks mark code."""
-    parts = clean(text).split("`")
-    return _joined(Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
+    cleaned = clean(text)
+    if "`" not in cleaned:
+        return escape(cleaned)
+    parts = enumerate(map(escape, cleaned.split("`")))
+    return _joined(_element("code", part) if number % 2 else part for number, part in parts)
 
 
 def _excerpt(block: Excerpt) -> Markup:

@@ -67,10 +67,6 @@ class PageLinks:
         """A compilation's graphs, or one of them."""
         return f"#/graphs/{address(compile_id)}" + (f"/{stage}" if stage else "")
 
-    def place_cell(self, place: Located | None) -> Cell:
-        """A line in a table."""
-        return (self.at(place), None, self.href(place)) if place else ""
-
 
 def address(compile_id: CompileId) -> str:
     """A compile id as a part of an address: 0_1."""

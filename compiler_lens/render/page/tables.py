@@ -9,11 +9,11 @@ from typing import Any
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.time.phases import phase_times
-from compiler_lens.recording.model import AutotuneResult, CompileId, Recording, Span
+from compiler_lens.recording.model import CompileId, Recording, Span
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.render.page.ink import Cell, PageLinks
 from compiler_lens.views import words
-from compiler_lens.views.text import milliseconds, plural, seconds
+from compiler_lens.views.text import seconds
 
 Block = dict[str, Any]
 
@@ -43,28 +43,6 @@ def _said(cell: Cell) -> bool:
 def figure(text: str, value: float | None) -> Cell:
     """A number: how it is written, and what it is sorted by."""
     return "" if value is None else (text, value)
-
-
-def compile_id_cell(compile_id: CompileId) -> Cell:
-    """A compile id, which leads to its graphs."""
-    return f"[{compile_id}]", None, PageLinks.graph(compile_id)
-
-
-def tuned_block(result: AutotuneResult) -> Block:
-    """All that was tried for an op."""
-    margin = f", the winner {result.margin:.2f} times faster than the next" if result.margin else ""
-    spent = f"{seconds(result.seconds)} to measure, {seconds(result.precompile_seconds)} to compile"
-    rows: list[Sequence[Cell]] = [
-        (
-            c.name, words.KERNEL_KINDS[c.kind],
-            ("failed", 1e9) if c.milliseconds is None else (milliseconds(c.milliseconds), c.milliseconds),
-            "winner" if c is result.winner else "", c.detail,
-        )
-        for c in result.choices
-    ]  # fmt: skip
-    heading = f"[{result.compile_id}] {result.op}({', '.join(result.inputs)})"
-    note = f"{plural(len(result.choices), 'choice')}, {spent}{margin}"
-    return table(heading, ("`choice", "kind", "#time", "won", "`detail"), rows, note=note)
 
 
 def strip(recording: Recording) -> dict[str, Any]:
