@@ -88,6 +88,12 @@ class ProgramPair:
         one = self.launches[side][at]
         return self.texts.of(one.kernel) or f"{one.kernel.name}({call(one.kernel, one.launch)})"
 
+    def ops(self, side: int, at: int) -> Hashable:
+        """Return the ops and shapes of what a launch computes; without nodes, the ops that its code names."""
+        nodes = [self.nodes[side][n] for n in self.launches[side][at].launch.nodes if n in self.nodes[side]]
+        told = tuple(sorted(f"{node.target} {' '.join(map(str, node.specs))}" for node in nodes if is_compute(node)))
+        return told or (None if self.origins[side][at] else self.named_ops(side, at))
+
     def named_ops(self, side: int, at: int) -> Hashable:
         """Return what the text of a launch's kernel names, and how that goes through its elements; None if nothing."""
         kernel = self.launches[side][at].kernel
@@ -96,19 +102,69 @@ class ProgramPair:
 
 def match(two: ProgramPair) -> Iterator[MatchResult]:
     """Yield every launch of both programs, exactly once."""
-    left, right = (list(range(len(side))) for side in two.launches)
-    groups: list[Group] = []
+    found = _Matching(two, list(range(len(two.launches[0]))), list(range(len(two.launches[1]))))
     for key in _sure(two):
-        left, right = _kth(left, right, key, groups)
-    left, right = _unplaced(two, left, right, groups, two.code)
-    for explained in (_explained(two, groups), frozenset[int]()):
-        left, right = _overlaps(two, left, right, groups, explained)
-    left, right = _kth(left, right, _same_ops(two), groups)
-    left, right = _unplaced(two, left, right, groups, two.named_ops)
-    groups += [((b,), ()) for b in left]
-    groups += [((), (a,)) for a in right]
-    for before, after in groups:
+        found.by(key)
+    found.by_unplaced(two.code)
+    found.by_overlap(found.nodes())
+    found.by_overlap(frozenset())
+    found.by(two.ops)
+    found.by_unplaced(two.named_ops)
+    for before, after in (*found.groups, *(((b,), ()) for b in found.left), *(((), (a,)) for a in found.right)):
         yield _judged(two, before, after)
+
+
+@dataclass(slots=True)
+class _Matching:
+    """The launches of two programs that are each other as far as is known, and what is left of each side."""
+
+    two: ProgramPair
+    left: list[int]
+    right: list[int]
+    groups: list[Group] = field(default_factory=list)
+
+    def by(self, key: _Key) -> None:
+        """Group the k-th launch of each key with the k-th."""
+        pairs, self.left, self.right = kth(self.left, self.right, partial(key, 0), partial(key, 1))
+        self.groups += [((b,), (a,)) for b, a in pairs]
+
+    def by_unplaced(self, what: _Key) -> None:
+        """Group launches whose nodes only one side knows, as of a kernel that a log calls in several places."""
+        for side in (0, 1):
+
+            def key(of: int, at: int, side: int = side) -> Hashable:
+                return None if of == side and self.two.origins[of][at] else what(of, at)
+
+            self.by(key)
+
+    def nodes(self) -> frozenset[int]:
+        """Return the nodes of all grouped launches."""
+        nodes: set[int] = set()
+        for before, after in self.groups:
+            nodes.update(*(self.two.origins[0][at] for at in before), *(self.two.origins[1][at] for at in after))
+        return frozenset(nodes)
+
+    def by_overlap(self, explained: frozenset[int]) -> None:
+        """Group launches that have nodes in common: each node counts where it is most at home."""
+        homes = [_homes(self.two.origins[side], own, explained) for side, own in enumerate((self.left, self.right))]
+        parent: dict[tuple[int, int], tuple[int, int]] = {}
+
+        def root(one: tuple[int, int]) -> tuple[int, int]:
+            while parent.setdefault(one, one) != one:
+                parent[one] = parent[parent[one]]
+                one = parent[one]
+            return one
+
+        for node in homes[0].keys() & homes[1].keys():
+            members = [*((0, b) for b in homes[0][node]), *((1, a) for a in homes[1][node])]
+            for other in members[1:]:
+                parent[root(other)] = root(members[0])
+        joined: defaultdict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for side, at in sorted(parent):
+            joined[root((side, at))][side].append(at)
+        self.groups += [(tuple(b), tuple(a)) for b, a in joined.values()]
+        self.left = [b for b in self.left if (0, b) not in parent]
+        self.right = [a for a in self.right if (1, a) not in parent]
 
 
 def _sure(two: ProgramPair) -> tuple[_Key, ...]:
@@ -126,58 +182,6 @@ def _sure(two: ProgramPair) -> tuple[_Key, ...]:
         known(lambda _side, _at: ""),
         lambda side, at: None if two.origins[side][at] else two.code(side, at),
     )
-
-
-def _kth(left: Sequence[int], right: Sequence[int], key: _Key, groups: list[Group]) -> tuple[list[int], list[int]]:
-    """Group the k-th launch of each key with the k-th, and return what is left."""
-    pairs, rest, other = kth(left, right, partial(key, 0), partial(key, 1))
-    groups += [((b,), (a,)) for b, a in pairs]
-    return rest, other
-
-
-def _unplaced(
-    two: ProgramPair, left: list[int], right: list[int], groups: list[Group], what: _Key
-) -> tuple[list[int], list[int]]:
-    """Launches whose nodes only one side knows, as of a kernel that a log calls in several places."""
-    for side in (0, 1):
-
-        def key(of: int, at: int, side: int = side) -> Hashable:
-            return None if of == side and two.origins[of][at] else what(of, at)
-
-        left, right = _kth(left, right, key, groups)
-    return left, right
-
-
-def _explained(two: ProgramPair, groups: Sequence[Group]) -> frozenset[int]:
-    """The nodes of launches that are matched."""
-    nodes: set[int] = set()
-    for before, after in groups:
-        nodes.update(*(two.origins[0][at] for at in before), *(two.origins[1][at] for at in after))
-    return frozenset(nodes)
-
-
-def _overlaps(
-    two: ProgramPair, left: list[int], right: list[int], groups: list[Group], explained: frozenset[int]
-) -> tuple[list[int], list[int]]:
-    """Join launches that have nodes in common: each node counts where it is most at home; what is left."""
-    homes = [_homes(two.origins[side], own, explained) for side, own in enumerate((left, right))]
-    parent: dict[tuple[int, int], tuple[int, int]] = {}
-
-    def root(one: tuple[int, int]) -> tuple[int, int]:
-        while parent.setdefault(one, one) != one:
-            parent[one] = parent[parent[one]]
-            one = parent[one]
-        return one
-
-    for node in homes[0].keys() & homes[1].keys():
-        members = [*((0, b) for b in homes[0][node]), *((1, a) for a in homes[1][node])]
-        for other in members[1:]:
-            parent[root(other)] = root(members[0])
-    joined: defaultdict[tuple[int, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for side, at in sorted(parent):
-        joined[root((side, at))][side].append(at)
-    groups += [(tuple(b), tuple(a)) for b, a in joined.values()]
-    return [b for b in left if (0, b) not in parent], [a for a in right if (1, a) not in parent]
 
 
 def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: frozenset[int]) -> dict[int, list[int]]:
@@ -198,20 +202,6 @@ def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: fro
         for node in origins[at]:
             homes.setdefault(node, []).append(at)
     return homes
-
-
-def _same_ops(two: ProgramPair) -> _Key:
-    """The ops and shapes of what a launch computes; without nodes, the ops that its code names."""
-
-    def key(side: int, at: int) -> Hashable:
-        one = two.launches[side][at]
-        ops = [two.nodes[side][name] for name in one.launch.nodes if name in two.nodes[side]]
-        told = tuple(sorted(f"{node.target} {' '.join(map(str, node.specs))}" for node in ops if is_compute(node)))
-        if told or two.origins[side][at]:
-            return told or None
-        return (one.kernel.aten, one.kernel.shape) if one.kernel.aten else None
-
-    return key
 
 
 # -- what became of them
