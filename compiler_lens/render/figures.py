@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from math import isfinite
 
-from compiler_lens.views.document import Kind
+from compiler_lens.views.parts import Kind
 from compiler_lens.views.text import (
     duration,
     flops,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.own_files import is_own
-from compiler_lens.views.document import Located
+from compiler_lens.views.parts import Located
 from compiler_lens.views.text import short_paths
 
 _SEPARATORS = ("site-packages/", "dist-packages/")

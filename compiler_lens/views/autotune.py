@@ -12,22 +12,9 @@ from compiler_lens.facts.kernels.tuned import run_otherwise
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, CompileId, Recording
 from compiler_lens.views import words
-from compiler_lens.views.document import (
-    Block,
-    Cell,
-    Column,
-    Compiled,
-    Document,
-    Fold,
-    Kind,
-    Section,
-    Span,
-    Table,
-    Tone,
-    paragraph,
-    strong,
-)
+from compiler_lens.views.document import Block, Column, Document, Fold, Section, Table, paragraph
 from compiler_lens.views.fusion_words import NO_TEMPLATES
+from compiler_lens.views.parts import Cell, Compiled, Kind, Span, Tone, strong
 from compiler_lens.views.text import plural, seconds
 
 _CHOICES = 8

@@ -15,29 +15,20 @@ from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Excerpt as SourceExcerpt
 from compiler_lens.views.advice import effect, link, sentence, setting_of, why
 from compiler_lens.views.document import (
-    At,
     Block,
     Card,
     Change,
-    Compiled,
     Document,
     Excerpt,
     Field,
     Fields,
     Line,
-    Part,
-    Parts,
     Quoted,
     Section,
-    Span,
-    Tone,
-    Web,
-    code,
     line,
     paragraph,
-    quiet,
-    sequence,
 )
+from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
 
 _IDS = 8

@@ -8,18 +8,8 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.time.caches import Warmth, cache_summary
 from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, Recording
 from compiler_lens.views import words
-from compiler_lens.views.document import (
-    Column,
-    Compiled,
-    Document,
-    Kind,
-    Section,
-    Span,
-    Table,
-    Tone,
-    line,
-    paragraph,
-)
+from compiler_lens.views.document import Column, Document, Section, Table, line, paragraph
+from compiler_lens.views.parts import Compiled, Kind, Span, Tone
 from compiler_lens.views.text import plural
 
 # AOTAutogradCache and FxGraphCache each say it of their own entry (torch/_functorch/_aot_autograd/autograd_cache.py,

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from compiler_lens.facts.program.compilations import CompilationRow
 from compiler_lens.recording.model import Outcome
 from compiler_lens.views import words
-from compiler_lens.views.document import At, Cell, Column, Compiled, Kind, Parts, Span, Table, Tone, quiet, strong
+from compiler_lens.views.document import Column, Table
+from compiler_lens.views.parts import At, Cell, Compiled, Kind, Parts, Span, Tone, quiet, strong
 from compiler_lens.views.text import times
 
 _TONES = {

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CudagraphOutcome, CudagraphState, Recording
 from compiler_lens.views import words
-from compiler_lens.views.document import At, Cell, Column, Compiled, Document, Kind, Section, Span, Table, Tone, line
+from compiler_lens.views.document import Column, Document, Section, Table, line
+from compiler_lens.views.parts import At, Cell, Compiled, Kind, Span, Tone
 from compiler_lens.views.text import plural
 
 _FINE = frozenset({CudagraphState.CAPTURED, CudagraphState.PARTITIONED})

@@ -9,7 +9,8 @@ from datetime import datetime, timezone
 
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CaptureProblem, Environment, Recording, Unavailable
-from compiler_lens.views.document import Column, Document, Paragraph, Section, Span, Table, Tone, paragraph, quiet
+from compiler_lens.views.document import Column, Document, Paragraph, Section, Table, paragraph
+from compiler_lens.views.parts import Span, Tone, quiet
 from compiler_lens.views.text import times
 
 

@@ -13,25 +13,8 @@ from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import BreakOutcome, CompileId, Outcome, Recording, SourceLine
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, often, why
-from compiler_lens.views.document import (
-    At,
-    Block,
-    Cell,
-    Column,
-    Compiled,
-    Document,
-    File,
-    Kind,
-    Paragraph,
-    Parts,
-    Section,
-    Span,
-    Table,
-    Tone,
-    ToView,
-    line,
-    quiet,
-)
+from compiler_lens.views.document import Block, Column, Document, Paragraph, Section, Table, line
+from compiler_lens.views.parts import At, Cell, Compiled, File, Kind, Parts, Span, Tone, ToView, quiet
 from compiler_lens.views.text import joined, one_line, plural, times
 
 _OUTCOME_TONES = {Outcome.COMPILED: Tone.GOOD, Outcome.EMPTY: Tone.QUIET, Outcome.FAILED: Tone.BAD}

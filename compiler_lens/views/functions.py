@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler_lens.facts.program.coverage import FunctionName
-from compiler_lens.views.document import At, Parts, Tone, quiet, strong
+from compiler_lens.views.parts import At, Parts, Tone, quiet, strong
 
 
 def named(function: FunctionName) -> Parts:

@@ -15,25 +15,8 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import BufferAccess, Compilation, Environment, Recording, SourceLine
 from compiler_lens.views import fusion_words, words
-from compiler_lens.views.document import (
-    Block,
-    Cell,
-    Column,
-    Document,
-    Figure,
-    KernelName,
-    Kind,
-    Paragraph,
-    Places,
-    Section,
-    Table,
-    Tone,
-    code,
-    line,
-    paragraph,
-    quiet,
-    strong,
-)
+from compiler_lens.views.document import Block, Column, Document, Paragraph, Section, Table, line, paragraph
+from compiler_lens.views.parts import Cell, Figure, KernelName, Kind, Places, Tone, code, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, plural, times
 
 _PAIRS = 6

@@ -18,19 +18,15 @@ from compiler_lens.views.document import (
     Command,
     Document,
     Gap,
-    Kind,
     Line,
     Listing,
     Section,
     Table,
-    Tone,
-    code,
     line,
     paragraph,
-    quiet,
-    strong,
 )
 from compiler_lens.views.functions import named
+from compiler_lens.views.parts import Kind, Tone, code, quiet, strong
 from compiler_lens.views.text import nbytes, number, plural, times
 
 _OPS = 12  # of a graph, the most frequent

@@ -9,21 +9,8 @@ from dataclasses import dataclass
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Guard, Recording, Symbol
-from compiler_lens.views.document import (
-    At,
-    Block,
-    Column,
-    Command,
-    Compiled,
-    Document,
-    Kind,
-    Section,
-    Table,
-    Tone,
-    line,
-    quiet,
-    strong,
-)
+from compiler_lens.views.document import Block, Column, Command, Document, Section, Table, line
+from compiler_lens.views.parts import At, Compiled, Kind, Tone, quiet, strong
 from compiler_lens.views.text import plural
 
 

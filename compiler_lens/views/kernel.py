@@ -16,34 +16,24 @@ from compiler_lens.facts.program.select import Selection, select_kernels
 from compiler_lens.recording.model import BufferAccess, Ceilings, Kernel, KernelConfig, Recording, Trust
 from compiler_lens.views import autotune, fusion, words
 from compiler_lens.views.document import (
-    At,
     Block,
     Branch,
-    Cell,
     Column,
-    Compiled,
     Document,
     Gap,
-    KernelName,
-    Kind,
     Listing,
     Paragraph,
-    Places,
     Section,
-    Span,
     Table,
     Tiles,
-    Tone,
     Tree,
-    code,
     line,
     paragraph,
-    quiet,
-    strong,
 )
 from compiler_lens.views.kernel_figures import tiles
 from compiler_lens.views.kernels import Helps, help_of, help_words, moved
 from compiler_lens.views.lineage import TracedLaunch, branches, modules_text, unlinked
+from compiler_lens.views.parts import At, Cell, Compiled, KernelName, Kind, Places, Span, Tone, code, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
 from compiler_lens.views.text import flops, microseconds, nbytes, plural, times
 

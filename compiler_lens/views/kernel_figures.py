@@ -10,8 +10,9 @@ from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.roofline import GroupCost
 from compiler_lens.recording.model import Ceilings
-from compiler_lens.views.document import Figure, Kind, Tile
+from compiler_lens.views.document import Tile
 from compiler_lens.views.kernels import moved
+from compiler_lens.views.parts import Figure, Kind
 from compiler_lens.views.profile import saving
 from compiler_lens.views.profile_words import BOUNDS
 from compiler_lens.views.text import how_often, microseconds, percent, plural, rate

@@ -24,31 +24,33 @@ from compiler_lens.recording.model import Kernel, Recording, Trust
 from compiler_lens.views import words
 from compiler_lens.views.document import (
     Block,
-    Cell,
     Column,
     Command,
-    Compiled,
     Document,
-    Figure,
     Gap,
-    KernelName,
-    Kind,
     Lead,
     Paragraph,
+    Section,
+    Table,
+    line,
+    paragraph,
+)
+from compiler_lens.views.lineage import first, lines_of, modules_text
+from compiler_lens.views.parts import (
+    Cell,
+    Compiled,
+    Figure,
+    KernelName,
+    Kind,
     Part,
     Parts,
     Places,
-    Section,
     Stacked,
-    Table,
     Tone,
     code,
-    line,
-    paragraph,
     quiet,
     sequence,
 )
-from compiler_lens.views.lineage import first, lines_of, modules_text
 from compiler_lens.views.profile import bound_words, head, saving
 from compiler_lens.views.profile_words import UNUSABLE
 from compiler_lens.views.text import microseconds, number, plural, times

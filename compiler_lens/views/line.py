@@ -16,29 +16,20 @@ from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import Decomposition, Recording, SourceLine, Trust
 from compiler_lens.views import words
 from compiler_lens.views.document import (
-    At,
     Block,
-    Cell,
     Column,
     Command,
     Document,
-    Figure,
     Gap,
-    KernelName,
-    Kind,
     Line,
     Paragraph,
-    Parts,
     Section,
     Table,
-    Tone,
-    code,
     line,
     paragraph,
-    quiet,
-    strong,
 )
 from compiler_lens.views.lineage import TracedOrigin, modules_text
+from compiler_lens.views.parts import At, Cell, Figure, KernelName, Kind, Parts, Tone, code, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
 from compiler_lens.views.text import plural, times
 

@@ -11,7 +11,8 @@ from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin,
 from compiler_lens.recording.ids import CompileId, SourcePlace
 from compiler_lens.recording.model import SourceLine, Trust
 from compiler_lens.views import words
-from compiler_lens.views.document import At, Branch, Part, Tone, code, quiet, strong
+from compiler_lens.views.document import Branch
+from compiler_lens.views.parts import At, Part, Tone, code, quiet, strong
 from compiler_lens.views.text import times
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")

@@ -26,26 +26,8 @@ from compiler_lens.recording.model import (
     SourceLine,
 )
 from compiler_lens.views import words
-from compiler_lens.views.document import (
-    Block,
-    Cell,
-    Column,
-    Command,
-    Document,
-    Figure,
-    Gap,
-    KernelName,
-    Kind,
-    Line,
-    Paragraph,
-    Places,
-    Table,
-    Tone,
-    line,
-    paragraph,
-    quiet,
-    strong,
-)
+from compiler_lens.views.document import Block, Column, Command, Document, Gap, Line, Paragraph, Table, line, paragraph
+from compiler_lens.views.parts import Cell, Figure, KernelName, Kind, Places, Tone, quiet, strong
 from compiler_lens.views.profile_data import Data, Measured
 from compiler_lens.views.profile_words import BOUNDS, CEILING_TOO_LOW, DOUBTS, NO_BOUND, TO_DO, note_words
 from compiler_lens.views.text import UNKNOWN, how_often, microseconds, number, percent, plural, rate

@@ -14,26 +14,18 @@ from compiler_lens.facts.recompiles.reports import Change, RecompileCause, Recom
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
 from compiler_lens.views.document import (
     Aside,
-    At,
     Block,
     Card,
-    Compiled,
     Document,
     Field,
     Fields,
     Paragraph,
-    Part,
-    Parts,
     Section,
-    Span,
-    Tone,
-    code,
     coded,
     line,
     paragraph,
-    quiet,
-    strong,
 )
+from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, quiet, strong
 from compiler_lens.views.text import one_line, plural, seconds, times
 
 _VALUE = 32  # characters

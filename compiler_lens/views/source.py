@@ -22,15 +22,12 @@ from compiler_lens.views import words
 from compiler_lens.views.advice import changed, why
 from compiler_lens.views.document import (
     Annotated,
-    At,
     Block,
     Column,
     Command,
     Document,
-    File,
     Gap,
     KernelPart,
-    Kind,
     Line,
     LineNote,
     Mark,
@@ -38,13 +35,10 @@ from compiler_lens.views.document import (
     SourceRow,
     SourceStory,
     Table,
-    Tone,
-    ToView,
-    code,
     line,
     paragraph,
-    quiet,
 )
+from compiler_lens.views.parts import At, File, Kind, Tone, ToView, code, quiet
 from compiler_lens.views.text import plural
 
 _AROUND = 12  # lines shown on each side of the one asked for

@@ -18,7 +18,8 @@ from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.page.page import report_page
-from compiler_lens.views.document import Figure, Kind, Tile, Tiles
+from compiler_lens.views.document import Tile, Tiles
+from compiler_lens.views.parts import Figure, Kind
 from compiler_lens.views.registry import VIEWS
 
 STYLE = Path(compiler_lens.__file__).parent / "render" / "page" / "page.css"

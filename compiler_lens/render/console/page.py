@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from compiler_lens.render.names import FileNames
-from compiler_lens.views.document import Located, Tone
+from compiler_lens.views.parts import Located, Tone
 from compiler_lens.views.text import clean, one_line
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"

@@ -8,7 +8,8 @@ from rich.text import Text
 
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.render.console.page import DIM, STYLES, Page, line, paragraph, title
-from compiler_lens.views.document import Annotated, LineNote, Mark, Span, Tone
+from compiler_lens.views.document import Annotated, LineNote, Mark
+from compiler_lens.views.parts import Span, Tone
 from compiler_lens.views.text import clean
 
 _SHORT = 4  # a stretch that is not worth folding

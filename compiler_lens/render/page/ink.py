@@ -15,7 +15,7 @@ from compiler_lens.recording.model import Kernel, Recording
 from compiler_lens.render.console.open_page import page_for
 from compiler_lens.render.console.page import BAD, GOOD, WARN, Page
 from compiler_lens.render.names import FileNames
-from compiler_lens.views.document import Located
+from compiler_lens.views.parts import Located
 from compiler_lens.views.text import clean, short_paths
 
 _WIDE = 100_000  # columns: a browser folds lines itself

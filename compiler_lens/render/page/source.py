@@ -8,7 +8,8 @@ from compiler_lens.render.figures import written
 from compiler_lens.render.page.document import drawn_part
 from compiler_lens.render.page.ink import PageLinks, address
 from compiler_lens.render.page.pool import Pool
-from compiler_lens.views.document import Annotated, Document, KernelPart, Kind, LineNote, SourceRow, SourceStory
+from compiler_lens.views.document import Annotated, Document, KernelPart, LineNote, SourceRow, SourceStory
+from compiler_lens.views.parts import Kind
 from compiler_lens.views.text import clean
 
 _LONGEST = 2_000  # characters of a line of source

@@ -8,23 +8,8 @@ from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.around_words import break_verdict, choice, frame_line, node_change, node_modules
 from compiler_lens.views.diff.summary import phase_rows
 from compiler_lens.views.diff.views import Asked
-from compiler_lens.views.document import (
-    At,
-    Block,
-    Column,
-    Gap,
-    Kind,
-    Paragraph,
-    Section,
-    Span,
-    Table,
-    Tone,
-    code,
-    line,
-    paragraph,
-    quiet,
-    strong,
-)
+from compiler_lens.views.document import Block, Column, Gap, Paragraph, Section, Table, line, paragraph
+from compiler_lens.views.parts import At, Kind, Span, Tone, code, quiet, strong
 from compiler_lens.views.text import milliseconds, plural, times
 
 _ARROW = "→"

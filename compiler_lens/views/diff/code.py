@@ -11,7 +11,8 @@ from compiler_lens.recording.model import Kernel, Recording
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.difference_words import differences
 from compiler_lens.views.diff.views import Asked, Compared
-from compiler_lens.views.document import Block, Comparison, Listing, Section, Tone, line, paragraph, quiet, strong
+from compiler_lens.views.document import Block, Comparison, Listing, Section, line, paragraph
+from compiler_lens.views.parts import Tone, quiet, strong
 from compiler_lens.views.text import clean, plural
 
 SAME_CODE = "the same code, names and numbers aside"

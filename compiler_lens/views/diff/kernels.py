@@ -6,7 +6,8 @@ from compiler_lens.facts.compare.model import Case, KernelChange
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.difference_words import differences
 from compiler_lens.views.diff.views import Asked
-from compiler_lens.views.document import Block, Command, Section, Tone, line, paragraph, quiet
+from compiler_lens.views.document import Block, Command, Section, line, paragraph
+from compiler_lens.views.parts import Tone, quiet
 from compiler_lens.views.text import plural
 
 _CASES = 12  # of one change, listed

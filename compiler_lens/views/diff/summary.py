@@ -10,7 +10,8 @@ from compiler_lens.views import words
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.around_words import autotune_line, cudagraph_line, frame_line, graph_lines, is_cause
 from compiler_lens.views.diff.views import Asked
-from compiler_lens.views.document import Block, Command, Tone, line, paragraph, quiet, strong
+from compiler_lens.views.document import Block, Command, line, paragraph
+from compiler_lens.views.parts import Tone, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
 from compiler_lens.views.text import plural, seconds
 

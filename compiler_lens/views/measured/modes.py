@@ -23,24 +23,8 @@ from compiler_lens.facts.measured.modes import (
     speedup,
 )
 from compiler_lens.views.diff.summary import summary_lines
-from compiler_lens.views.document import (
-    At,
-    Block,
-    Cell,
-    Column,
-    Figure,
-    Gap,
-    Kind,
-    Paragraph,
-    Section,
-    Span,
-    Table,
-    Tone,
-    line,
-    paragraph,
-    quiet,
-    strong,
-)
+from compiler_lens.views.document import Block, Column, Gap, Paragraph, Section, Table, line, paragraph
+from compiler_lens.views.parts import At, Cell, Figure, Kind, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, duration, plural, seconds
 
 _DIFF_LINES = 4  # of each row's differences

@@ -6,23 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
-from compiler_lens.views.document import (
-    At,
-    Block,
-    Cell,
-    Column,
-    Gap,
-    Kind,
-    Line,
-    Section,
-    Span,
-    Table,
-    Tone,
-    line,
-    paragraph,
-    quiet,
-    strong,
-)
+from compiler_lens.views.document import Block, Column, Gap, Line, Section, Table, line, paragraph
+from compiler_lens.views.parts import At, Cell, Kind, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, plural
 
 _LEFT = 3  # places that still break, shown
