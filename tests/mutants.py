@@ -30,63 +30,86 @@ from cosmic_ray.work_item import MutationSpec, TestOutcome, WorkResult
 ROOT = Path(__file__).parent.parent
 PACKAGE = "compiler_lens"
 
-_ANALYSIS, _PICTURES, _DIFF = "tests/analysis", ("tests/pictures",), ("tests/diff",)
-
-# The tests of a file are those of the longest path here that it begins with.
+# The tests of a file are those of the longest path here that it begins with; the nearest and quickest first.
 NEAREST: dict[str, tuple[str, ...]] = {
-    "": ("tests/test_layers.py", "tests/test_capture_torch.py", "tests/cli"),
+    "": ("tests/test_layers.py", "tests/cli", "tests/test_capture_torch.py"),
     "capture": (
-        "tests/test_capture_torch.py", "tests/test_capture_fusion.py", "tests/test_sources.py", "tests/test_progress.py",
-        "tests/test_fusion_live.py", "tests/test_provenance_live.py", "tests/test_graph_text_live.py",
-        "tests/faults/test_our_errors.py", "tests/faults/test_trace_logger.py",
+        "tests/test_capture_fusion.py", "tests/test_sources.py", "tests/test_capture_torch.py", "tests/test_torch_api.py",
+        "tests/test_graph_text_live.py", "tests/test_provenance_live.py", "tests/test_fusion_live.py",
+        "tests/faults/test_trace_logger.py", "tests/faults/test_our_errors.py",
     ),
     "capture/progress": ("tests/test_progress.py",),
-    "cli": ("tests/cli", "tests/diff/test_text.py", "tests/pictures/test_command.py", "tests/measure/test_modes_command.py"),
+    "capture/sources": ("tests/test_sources.py", "tests/explain/test_sources.py"),
+    "capture/torch_api": ("tests/test_torch_api.py", "tests/test_capture_torch.py", "tests/faults/test_our_errors.py"),
+    "cli": (
+        "tests/cli", "tests/diff/test_text.py", "tests/pictures/test_command.py", "tests/measure/test_modes_command.py",
+        "tests/measure/test_command.py",
+    ),
     "decode": (
-        "tests/readers", "tests/test_recording_file.py", "tests/test_sources.py", "tests/gpu/test_recordings.py",
-        "tests/test_fold_cudagraphs.py", "tests/test_fold_epochs.py", "tests/test_fold_fusion.py",
+        "tests/readers", "tests/test_fold_cudagraphs.py", "tests/test_fold_epochs.py", "tests/test_fold_fusion.py",
         "tests/test_fold_graphs.py", "tests/test_fold_kernels.py", "tests/test_fold_spans.py",
-        f"{_ANALYSIS}/test_provenance.py", f"{_ANALYSIS}/test_fusion.py",
+        "tests/test_recording_file.py", "tests/test_sources.py", "tests/gpu/test_recordings.py",
+        "tests/analysis/test_provenance.py", "tests/analysis/test_fusion.py",
     ),
-    "facts": (_ANALYSIS,),
+    "facts": ("tests/analysis",),
     "facts/breaks": (
-        f"{_ANALYSIS}/test_cards.py", f"{_ANALYSIS}/test_fallout.py", f"{_ANALYSIS}/test_coverage.py",
-        f"{_ANALYSIS}/test_rewrites.py", "tests/render/test_advice.py",
+        "tests/analysis/test_cards.py", "tests/analysis/test_fallout.py", "tests/render/test_advice.py",
+        "tests/remedies/test_remedies.py",
     ),
-    "facts/breaks/rewrites": (f"{_ANALYSIS}/test_rewrites.py",),
-    "facts/compare": _DIFF,
-    "facts/graphs": _PICTURES,
+    "facts/breaks/rewrites": ("tests/analysis/test_rewrites.py",),
+    "facts/compare": ("tests/diff",),
+    "facts/graphs": ("tests/pictures",),
     "facts/kernels": (
-        f"{_ANALYSIS}/test_computed.py", f"{_ANALYSIS}/test_flops.py", f"{_ANALYSIS}/test_fusion.py",
-        f"{_ANALYSIS}/test_groups.py", f"{_ANALYSIS}/test_provenance.py", f"{_ANALYSIS}/test_roofline.py",
-        f"{_ANALYSIS}/test_traffic.py", f"{_ANALYSIS}/test_tuned.py", f"{_ANALYSIS}/test_line_story.py",
+        "tests/analysis/test_roofline.py", "tests/analysis/test_traffic.py", "tests/analysis/test_flops.py",
+        "tests/analysis/test_computed.py", "tests/analysis/test_tuned.py", "tests/analysis/test_groups.py",
+        "tests/analysis/test_provenance.py", "tests/analysis/test_line_story.py", "tests/analysis/test_fusion.py",
         "tests/render/test_kernel_views.py", "tests/render/test_fusion.py", "tests/render/test_profile.py",
     ),
-    "facts/kernels/graph_flow": _PICTURES,
-    "facts/measured": (f"{_ANALYSIS}/test_modes.py", "tests/render/test_modes.py", "tests/measure/test_what_if.py"),
-    "facts/recompiles": (
-        f"{_ANALYSIS}/test_reports.py", f"{_ANALYSIS}/test_dimensions.py", "tests/render/test_recompile_cards.py",
+    "facts/kernels/graph_flow": ("tests/pictures",),
+    "facts/measured": ("tests/analysis/test_modes.py", "tests/render/test_modes.py", "tests/measure/test_what_if.py"),
+    "facts/overview": (
+        "tests/analysis/test_findings.py", "tests/analysis/test_rules.py", "tests/analysis/test_explanation.py",
+        "tests/analysis/test_line_story.py", "tests/analysis/test_source_view.py", "tests/render/test_screen.py",
+        "tests/render/test_profile.py",
     ),
-    "measure": ("tests/measure/test_what_if.py", "tests/measure/test_state.py", "tests/measure/test_as_written.py"),
-    "measure/ceilings": ("tests/measure/test_profile.py", "tests/measure/test_other_vendors.py"),
-    "measure/modes": ("tests/measure/test_modes.py", "tests/measure/test_modes_command.py"),
+    "facts/program": (
+        "tests/analysis/test_coverage.py", "tests/analysis/test_findings.py", "tests/analysis/test_cards.py",
+        "tests/analysis/test_fallout.py", "tests/render/test_screen.py", "tests/render/test_views.py", "tests/cli/test_show.py",
+    ),
+    "facts/recompiles": (
+        "tests/render/test_recompile_cards.py", "tests/analysis/test_dimensions.py", "tests/analysis/test_reports.py",
+    ),
+    "facts/time": ("tests/analysis/test_phases.py", "tests/render/test_screen.py", "tests/render/test_views.py"),
+    "measure": ("tests/measure/test_what_if.py", "tests/measure/test_as_written.py", "tests/measure/test_state.py"),
+    "measure/ceilings": ("tests/measure/test_other_vendors.py", "tests/measure/test_profile.py"),
+    "measure/modes": ("tests/measure/test_modes_command.py", "tests/measure/test_modes.py"),
     "measure/profile": (
-        "tests/measure/test_profile_match.py", "tests/measure/test_profile.py", "tests/measure/test_profile_unsettled.py",
-        "tests/measure/test_other_vendors.py",
+        "tests/measure/test_profile_match.py", "tests/measure/test_other_vendors.py",
+        "tests/measure/test_profile_unsettled.py", "tests/measure/test_profile.py",
     ),
     "recording": (
-        "tests/test_codec.py", "tests/test_journal.py", "tests/test_torch_log.py", "tests/test_recording_file.py",
-        "tests/html/test_redact.py", "tests/readers", f"{_ANALYSIS}/test_source_view.py", f"{_ANALYSIS}/test_coverage.py",
-        f"{_ANALYSIS}/test_fallout.py",
+        "tests/test_ids.py", "tests/test_codec.py", "tests/test_journal.py", "tests/test_recording_file.py", "tests/readers",
+        "tests/test_fold_kernels.py", "tests/test_fold_graphs.py", "tests/render/test_views.py",
     ),
+    "recording/redact": ("tests/html/test_redact.py", "tests/cli/test_redact.py"),
+    "recording/source": (
+        "tests/analysis/test_source_view.py", "tests/analysis/test_fallout.py", "tests/analysis/test_coverage.py",
+        "tests/test_sources.py", "tests/analysis/test_rewrites.py",
+    ),
+    "recording/torch_log": ("tests/test_torch_log.py",),
+    "recording/torch_names": ("tests/analysis/test_phases.py", "tests/analysis/test_coverage.py", "tests/readers"),
+    "recording/wording": ("tests/html/test_redact.py", "tests/cli/test_redact.py"),
     "render": ("tests/render", "tests/html/test_page.py", "tests/cli/test_show.py"),
     "render/chart": ("tests/render/test_modes.py",),
     "render/page": ("tests/html",),
-    "render/picture": _PICTURES,
+    "render/picture": (
+        "tests/pictures/test_ranks.py", "tests/pictures/test_layout.py", "tests/pictures/test_dot.py",
+        "tests/pictures/test_svg.py", "tests/pictures",
+    ),
     "views": ("tests/render", "tests/html/test_page.py", "tests/cli/test_show.py"),
-    "views/diff": (*_DIFF, "tests/html/test_diff_page.py"),
+    "views/diff": ("tests/diff", "tests/html/test_diff_page.py"),
     "views/page": ("tests/html",),
-    "views/picture": _PICTURES,
+    "views/picture": ("tests/pictures",),
 }  # fmt: skip
 
 # One replacement for each kind of operator: more of them would ask the same question again.
@@ -214,50 +237,54 @@ def test_command(python: str, root: Path, words: Iterable[str]) -> list[str]:
     return ["env", f"--chdir={root}", f"PYTHONPATH={root}", *pytest, *words]
 
 
-def failing_before(python: str, root: Path, tests: Iterable[str]) -> list[str]:
-    """Return the tests that fail already without a mutant: no sign of anything."""
-    command = test_command(python, root, ["-rfE", "--no-header", *tests])
-    ran = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
-    found = re.findall(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", ran.stdout, re.MULTILINE)
-    if ran.returncode and not found:
-        sys.exit(f"these do not run: {shlex.join(command)}\n{ran.stdout[-2000:]}")
-    for name in found:
-        print(f"fails already without a mutant: {name}", flush=True)
-    return found
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where mutants are tried: a copy of the project, and what is known of its tests without a mutant."""
 
+    root: Path
+    python: str
+    passes: dict[str, bool]
 
-def tried(mutant: Mutant, python: str, root: Path, left_out: Iterable[str]) -> WorkResult:
-    """Run the nearest tests on a mutant in a copy of the project."""
-    words = ["-x", *nearest_tests(mutant.file), *(f"--deselect={name}" for name in left_out)]
-    return mutate_and_test([mutant.spec(root)], shlex.join(test_command(python, root, words)), PATIENCE)
+    def tried(self, mutant: Mutant) -> WorkResult:
+        """Run the nearest tests on a mutant. Only a test that passes without the mutant can kill it."""
+        while True:
+            left_out = [name for name, passes in self.passes.items() if not passes]
+            words = ["-x", "-rfE", *nearest_tests(mutant.file), *(f"--deselect={name}" for name in left_out)]
+            command = shlex.join(test_command(self.python, self.root, words))
+            result = mutate_and_test([mutant.spec(self.root)], command, PATIENCE)
+            failed = re.findall(r"^(?:FAILED|ERROR) (tests/.*?)(?: - .*)?$", result.output or "", re.MULTILINE)
+            if all(self._passes(name) for name in failed):
+                return result
+
+    def _passes(self, name: str) -> bool:
+        if name not in self.passes:
+            words = [name] if "::" in name else ["--collect-only", name]
+            ran = subprocess.run(test_command(self.python, self.root, words), capture_output=True, check=False)
+            self.passes[name] = ran.returncode == 0
+            if ran.returncode:
+                print(f"fails without a mutant, too: {name}", flush=True)
+        return self.passes[name]
 
 
 def survivors(mutants: list[Mutant], python: str, jobs: int) -> Iterator[tuple[Mutant, str]]:
     """Yield each mutant that no test notices, with its diff, as `jobs` copies of the project find them."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
-        copies: SimpleQueue[Path] = SimpleQueue()
+        benches: SimpleQueue[Bench] = SimpleQueue()
+        passes: dict[str, bool] = {}
         for number in range(jobs):
-            copies.put(copy_of_project(Path(folder, str(number)), python))
+            benches.put(Bench(copy_of_project(Path(folder, str(number)), python), python, passes))
 
         def attempt(mutant: Mutant) -> WorkResult:
-            root = copies.get()
+            bench = benches.get()
             try:
-                return tried(mutant, python, root, failing[nearest_tests(mutant.file)])
+                return bench.tried(mutant)
             finally:
-                copies.put(root)
+                benches.put(bench)
 
-        def before(tests: tuple[str, ...]) -> list[str]:
-            root = copies.get()
-            try:
-                return failing_before(python, root, tests)
-            finally:
-                copies.put(root)
-
-        groups = sorted({nearest_tests(mutant.file) for mutant in mutants})
         with ThreadPoolExecutor(jobs) as pool:
-            failing = dict(zip(groups, pool.map(before, groups), strict=True))
-            for mutant, result in zip(mutants, pool.map(attempt, mutants), strict=True):
-                print(f"{mutant.file}:{mutant.line} {mutant.operator}: {result.test_outcome.value}", flush=True)
+            for number, (mutant, result) in enumerate(zip(mutants, pool.map(attempt, mutants), strict=True), 1):
+                told = f"{number:>4} {mutant.file}:{mutant.line} {mutant.operator}: {result.test_outcome.value}"
+                print(told, flush=True)
                 if result.test_outcome is not TestOutcome.KILLED:
                     yield mutant, result.diff or result.output
 
