@@ -157,8 +157,8 @@ class Mutant:
 
     def spec(self, root: Path) -> MutationSpec:
         """Return it as cosmic-ray takes it, for the copy of the project at `root`."""
-        place = (self.line, 0)
-        return MutationSpec(root / self.file, f"core/{self.operator}", self.occurrence, place, place)
+        begin, end = (self.line, 0), (self.line + 1, 0)
+        return MutationSpec(root / self.file, f"core/{self.operator}", self.occurrence, begin, end)
 
 
 def mutants_of(file: str) -> Iterator[Mutant]:
