@@ -34,4 +34,4 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--user-path", metavar="P", action="append", help="a file, folder or package to count as your own code"
     )
     add_look(parser)
-    parser.set_defaults(run=show.run, view="source", id=None)
+    parser.set_defaults(run=show.run, view="source", id=None, redact=False)
