@@ -109,7 +109,7 @@ class Lens(Recorder):
         from compiler_lens.measure.profile.record import profile_with
         from compiler_lens.render.results.measured import Profiled
 
-        self.check_open()
+        self._check_open()
         recording, file = profile_with(self, model, (inputs, kwargs, calls), training=training, repeats=repeats)
         return Profiled(recording, recording.profiles[-1], file)
 

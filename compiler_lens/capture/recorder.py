@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -103,13 +104,12 @@ class Recorder:
         """Stop recording. What was compiled goes on working, and so does this object as a backend."""
         self._finalizer()
 
-    def check_open(self) -> None:
-        """Raise `UsageError` if it is closed."""
+    def _check_open(self) -> None:
         if not self._finalizer.alive:
             raise UsageError("this lens is closed and records nothing more: make a new one")
 
     def __enter__(self) -> Self:
-        self.check_open()
+        self._check_open()
         self._session.everything += 1
         return self
 
@@ -128,27 +128,30 @@ class Recorder:
         """A compiled model may be pickled, as with Inductor. What is loaded compiles, and records nothing."""
         return _closed, (type(self),)
 
-    # -- for measurements
 
-    def note(self, name: str, meta: dict[str, Any], time: float) -> None:
-        """Add an event of our own to the recording."""
-        self._session.take(Event(name, time, meta=meta))
+# -- for measurements: functions, as a user of a lens needs none of them
 
-    @property
-    def whole_file(self) -> str:
-        """Where the whole recording is; empty where it is in no file."""
-        return "" if self.path is None or self._session.journal.failure else str(self.path)
 
-    def alone(self) -> contextlib.AbstractContextManager[None]:
-        """Record what this thread compiles in the block, and let no other recorder hear of it."""
-        return self._tap.alone(self._session)
+def note(recorder: Recorder, name: str, meta: dict[str, Any]) -> None:
+    """Add an event of our own to a recording."""
+    recorder._session.take(Event(name, time.time(), meta=meta))
+
+
+def whole_file(recorder: Recorder) -> str:
+    """Return where the whole recording is; empty where it is in no file."""
+    return "" if recorder.path is None or recorder._session.journal.failure else str(recorder.path)
+
+
+def alone(recorder: Recorder) -> contextlib.AbstractContextManager[None]:
+    """Record what this thread compiles in the block, and let no other recorder hear of it."""
+    return recorder._tap.alone(recorder._session)
 
 
 @contextlib.contextmanager
 def recorded(path: Path | None = None) -> Iterator[Recorder]:
     """Record all that the block compiles, and let no other recorder hear of it."""
     recorder = Recorder(path, progress=False)
-    with contextlib.closing(recorder), recorder, recorder.alone():
+    with contextlib.closing(recorder), recorder, alone(recorder):
         yield recorder
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 
-from compiler_lens.capture.recorder import Recorder
+from compiler_lens.capture.recorder import Recorder, note, whole_file
 from compiler_lens.capture.torch_api.dynamo import is_compiled
 from compiler_lens.decode.profiles import profile_meta
 from compiler_lens.facts.measured.modes import DEFAULT
@@ -91,5 +90,5 @@ def _noted(recorder: Recorder, program: Program, repeats: int | None, *, is_ours
             made = measured(recorder, run, repeats)
         if needs_none:
             made = replace(made, notes=(*made.notes, ProfileNote(Remark.NO_GRADIENTS)))
-    recorder.note("lens.profile", profile_meta(made), time.time())
-    return recorder.recording, recorder.whole_file
+    note(recorder, "lens.profile", profile_meta(made))
+    return recorder.recording, whole_file(recorder)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from compiler_lens.capture.recorder import Recorder
+from compiler_lens.capture.recorder import Recorder, alone
 from compiler_lens.capture.torch_api import dynamo, settings
 from compiler_lens.measure.calls import Call
 from compiler_lens.measure.program import Program, described
@@ -37,7 +37,7 @@ def observe(program: Program, changes: Sequence[Change]) -> Observed:
     with (
         contextlib.closing(Recorder(progress=False)) as recorder,
         settings.dynamo_settings(config),
-        recorder.alone(),
+        alone(recorder),
         # No piece of the program that is compiled by itself reaches Inductor either.
         torch.compiler.set_stance("default", force_backend=captured),
     ):
