@@ -146,7 +146,8 @@ def silenced() -> Iterator[Callable[[str], None]]:
 
     def silence(name: str) -> None:
         def is_another(record: logging.LogRecord) -> bool:
-            return name not in getattr(record, "metadata", {})
+            metadata = getattr(record, "metadata", {})
+            return name not in metadata and metadata.get("artifact", {}).get("name") != name
 
         added.append(is_another)
         logger.addFilter(is_another)
@@ -169,6 +170,7 @@ MISSING = [
     *((name, "eager", False) for name in OF_DYNAMO),
     *((name, "aot_eager", True) for name in OF_TRAINING),
     ("aot_inference_graph", "aot_eager", False),
+    ("inductor_post_grad_graph", "inductor", False),
     ("inductor_output_code", "inductor", False),
 ]
 

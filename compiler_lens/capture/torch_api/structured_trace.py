@@ -38,4 +38,4 @@ def interned_files() -> dict[str, int]:
     from torch._logging import structured
 
     table: dict[str, int] = structured.INTERN_TABLE
-    return table
+    return table.copy()  # in one step: other threads may be compiling
