@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from compiler_lens.decode.compilations import Failure
-from compiler_lens.decode.exceptions import RaisedException, read_exception
-from compiler_lens.decode.registry_text import is_registered, read_causes
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import BreakOutcome, CompileId, GraphBreak, SourceLine
+from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, SourceLine
 
 # log_graph_break() in torch/_dynamo/symbolic_convert.py; the attribution is new in torch 2.12.
 _TRACING = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d+)\nGraph Break Reason: ")
@@ -125,3 +124,115 @@ def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, 
     stack = read_traceback(raised.user_code)
     message = f"{raised.kind}: {known.gb_type if known else raised.message}"
     return (Failure(compile_id, known, message, stack[-1] if stack else None, text),)
+
+
+# -- the exception at the end of a printed traceback
+
+_TRACEBACK = "Traceback (most recent call last):\n"
+# What Python writes between the tracebacks of an exception and of one that came of it. A message can hold a
+# traceback too (of a worker process), but not after one of these sentences.
+_CHAINED = re.compile(
+    r"\n\n(?:During handling of the above exception, another exception occurred|"
+    r"The above exception was the direct cause of the following exception):\n\n" + re.escape(_TRACEBACK)
+)
+_RAISED = re.compile(r"^(?P<kind>[^\W\d][\w.<>]*)(?:: (?P<message>.*))?$\Z", re.MULTILINE | re.DOTALL)
+# augment_exc_message() in torch/_dynamo/exc.py appends both to the message.
+_FROM_USER_CODE = re.compile(r"\n+from user code:\n")
+_SETTINGS = re.compile(r"\n+Set TORCHDYNAMO_VERBOSE=1 for .*\Z", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedException:
+    """An exception as Python prints it."""
+
+    kind: str  # the name of its class, without the module
+    message: str  # without what Dynamo appends for the terminal
+    user_code: str = ""  # the stack that Dynamo appends
+
+
+def read_exception(text: str) -> RaisedException | None:
+    """Read the last exception of a traceback, the one that was raised in the end; None if there is no traceback."""
+    text = text.rstrip()
+    begin = text.find(_TRACEBACK)
+    if begin < 0:
+        return None
+    for separator in _CHAINED.finditer(text, begin):
+        begin = separator.end() - len(_TRACEBACK)
+    found = _RAISED.search(text, begin + len(_TRACEBACK))
+    if found is None:
+        return None
+    message, user_code = _without_appendix(found["message"] or "")
+    return RaisedException(found["kind"].rpartition(".")[2], message, user_code)
+
+
+def _without_appendix(message: str) -> tuple[str, str]:
+    message = _SETTINGS.sub("", message)
+    found = _FROM_USER_CODE.search(message)
+    if found is None:
+        return message.strip(), ""
+    return message[: found.start()].strip(), message[found.end() :]
+
+
+# -- causes in the terms of torch's graph break registry, from the text that torch makes of them
+
+# unimplemented() in torch/_dynamo/exc.py, for a break that came while handling another one.
+_CHAIN = "\n\n*** While handling this graph break, another graph break occurred: ***\n\n"
+# format_graph_break_message() there writes the block, augment_exc_message_with_hop_name() the operator. Every line of
+# a value but its first is indented by four, so a name after two blanks is never part of a value.
+_FIELD = re.compile(r"^  (Higher Order Operator|Explanation|Hint|Developer debug context):(?: |$)", re.MULTILINE)
+_BLOCK = re.compile(r"^  Explanation:", re.MULTILINE)
+_END = re.compile(r"\n(?=\S| {1,3}\S)")
+_GB_LINK = re.compile(r"^ For more details about this graph break, please visit: \S*/gb(\d+)\.html", re.MULTILINE)
+_INDENT = "    "
+
+
+def read_causes(text: str, kind: str = "") -> tuple[BreakCause, ...]:
+    """Return all causes that a text names, the root first.
+
+    `kind` is the exception's class, for a cause without a block.
+    """
+    parts = text.split(_CHAIN)
+    kinds = [""] * (len(parts) - 1) + [kind]  # the exception is the last cause
+    return tuple(_cause(part, kind) for part, kind in zip(parts, kinds, strict=True))
+
+
+def is_registered(text: str) -> bool:
+    """Return whether a text names its cause in the registry's terms."""
+    return _BLOCK.search(text) is not None
+
+
+def _cause(text: str, kind: str) -> BreakCause:
+    block = _BLOCK.search(text)
+    if block is None:
+        return _cause_of_exception(text.strip(), kind)
+    fields: dict[str, list[str]] = {}
+    found = list(_FIELD.finditer(text))
+    for field, following in zip(found, [*found[1:], None], strict=True):
+        value = text[field.end() : following.start() if following else len(text)]
+        fields.setdefault(field[1], []).append(_value(value))
+    link = _GB_LINK.search(text, block.end())
+    return BreakCause(
+        # A sentence of Dynamo's may stand before the block; a gb_type is one line.
+        text[: found[0].start()].removesuffix("\n").rpartition("\n")[2],
+        f"GB{link[1]}" if link else None,
+        _first(fields, "Explanation"),
+        tuple(fields.get("Hint", ())),
+        _first(fields, "Developer debug context"),
+        _first(fields, "Higher Order Operator"),
+    )
+
+
+def _cause_of_exception(text: str, kind: str) -> BreakCause:
+    """A cause that the registry does not know: torch's own words, whole."""
+    first_line = text.partition("\n")[0].strip()
+    return BreakCause(": ".join(part for part in (kind, first_line) if part), explanation=text)
+
+
+def _value(text: str) -> str:
+    ends = _END.search(text)
+    first, *rest = text[: ends.start() if ends else len(text)].split("\n")
+    return "\n".join((first, *(line.removeprefix(_INDENT) for line in rest))).strip()
+
+
+def _first(fields: dict[str, list[str]], name: str) -> str:
+    return next(iter(fields.get(name, ())), "")

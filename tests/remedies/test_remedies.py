@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.decode.registry_text import read_causes
+from compiler_lens.decode.graph_breaks import read_causes
 from compiler_lens.facts.breaks import remedies
 from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
 from compiler_lens.facts.breaks.rewrites.arms import Arm, arm_at
