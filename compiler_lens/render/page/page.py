@@ -16,7 +16,7 @@ from compiler_lens.render.page.document import DocumentPart, document_part, draw
 from compiler_lens.render.page.gallery import gallery
 from compiler_lens.render.page.graphs import graph_data
 from compiler_lens.render.page.pool import packed, shelved
-from compiler_lens.render.page.shell import own_file, rendered, write
+from compiler_lens.render.page.shell import own_file, rendered, script, write
 from compiler_lens.render.page.source import source_files
 from compiler_lens.render.page.tables import (
     strip,
@@ -46,7 +46,7 @@ def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str =
     return rendered(
         "page.html",
         own_file("page.css") + style_sheet(),
-        own_file("page.js"),
+        script("elements", "code", "tables", "source", "graphs", "search", "views"),
         **overview(matter),
         matter=matter,
         views=_views(matter, documents),

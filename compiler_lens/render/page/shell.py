@@ -21,6 +21,12 @@ def own_file(name: str) -> str:
     return (_HERE / name).read_text("utf-8")
 
 
+def script(*subjects: str) -> str:
+    """Return the page's script, put together from files of ours, each about one subject."""
+    inside = "\n".join(own_file(f"scripts/{subject}.js") for subject in subjects)
+    return f'"use strict";\n(() => {{\n{inside}}})();\n'
+
+
 def rendered(template: str, style: str, script: str, **given: Any) -> str:
     """The page: a template with what it shows, and with the style and the script, which are ours."""
     return (

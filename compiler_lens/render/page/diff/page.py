@@ -14,7 +14,7 @@ from compiler_lens.render.page.diff.overview import overview
 from compiler_lens.render.page.diff.tuning import autotune_blocks
 from compiler_lens.render.page.diff.views import graph_views
 from compiler_lens.render.page.pool import packed, shelved
-from compiler_lens.render.page.shell import own_file, rendered, write
+from compiler_lens.render.page.shell import own_file, rendered, script, write
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.views import Compared
 from compiler_lens.views.text import number, plural
@@ -42,7 +42,7 @@ def diff_page(compared: Compared, *, user_paths: UserPaths = (), redact: bool = 
     return rendered(
         "diff/page.html",
         own_file("page.css") + own_file("diff.css"),
-        own_file("diff.js") + own_file("page.js"),
+        script("elements", "code", "tables", "diff", "search", "views"),
         **overview(both),
         views=_views(both),
         redact=redact,

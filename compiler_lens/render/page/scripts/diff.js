@@ -1,7 +1,5 @@
-"use strict";
-// The views of the page of two recordings, made with the tools of the script after this one. Its rules hold: all that
-// comes from the recordings goes into the page as text.
-const otherViews = ({ make, link, data, thing, text, highlightedLines, listing, table, sliced, blocks }) => {
+// The views of the page of two recordings.
+const VIEWS = (() => {
   const AROUND = 3; // equal lines that are shown around what differs
   const LONG = 300; // lines of one stretch that are shown at once
   const quiet = (told) => make("p", { class: "quiet" }, told);
@@ -136,4 +134,4 @@ const otherViews = ({ make, link, data, thing, text, highlightedLines, listing, 
       sliced(make("div", {}), rest, (block) => make("details", {}, make("summary", {}, `${block.table}  `, make("span", { class: "quiet" }, block.note)), table(block, true)), 30)];
   };
   return { kernels, kernel, change, graphs, autotune };
-};
+})();
