@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from itertools import chain
 
 from compiler_lens.decode.buffers import read_buffers
 from compiler_lens.decode.installed_languages import Installed
@@ -38,7 +39,7 @@ def read_output_code(
     `installed` gives the kernel languages that other packages add.
     """
     text = event.text or ""
-    direction = _part(aot_id(text))
+    direction = next((one for one in Direction if one.value in aot_id(text)), Direction.INFERENCE)
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
     try:
         tree = ast.parse(_kernels_and_calls(text))
@@ -54,12 +55,12 @@ def read_output_code(
     steps = read_steps(tree, lines)
     calls = read_calls(tree, steps, lines, defined, installed)
     buffers = read_buffers(steps, lines, {call.launch.line for call in calls})
-    kernels = _kernels(compile_id, direction, defined, calls, {"aot_id": aot_id(text)})
+    kernels = _kernels(partial(Kernel, compile_id, direction), defined, calls, aot_id(text))
     return (OutputCode(compile_id, direction, text, path, buffers), *kernels)
 
 
 def _kernels_and_calls(text: str) -> str:
-    """What is read, at its lines: the rest is more than half of what there is to parse of a small graph."""
+    """Return what is read, at its lines: the rest is more than half of what there is to parse of a small graph."""
     # write_header() ends the imports and names of functions with this; a C++ wrapper has no such line
     start = max(text.find("\nasync_compile = AsyncCompile()\n"), 0)
     # add_benchmark_harness() ends the file with functions that make inputs and time the call
@@ -67,80 +68,57 @@ def _kernels_and_calls(text: str) -> str:
     return "\n" * text.count("\n", 0, start) + text[start : None if end < 0 else end]
 
 
-def _part(aot: str) -> Direction:
-    return next((direction for direction in Direction if direction.value in aot), Direction.INFERENCE)
-
-
 def _is_cpp_wrapper(tree: ast.Module) -> bool:
     # CppWrapperCpu.generate_end() in codegen/cpp_wrapper_cpu.py wraps its C++ in this one assignment
-    return any(
-        isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and statement.targets[0].id == "cpp_wrapper_src"
-        for statement in tree.body
-    )
+    assigned = [statement.targets[0] for statement in tree.body if isinstance(statement, ast.Assign)]
+    return any(isinstance(target, ast.Name) and target.id == "cpp_wrapper_src" for target in assigned)
 
 
 def _kernels(
-    compile_id: CompileId,
-    direction: Direction,
-    defined: Mapping[str, KernelDefinition],
-    calls: Sequence[KernelCall],
-    shared: Mapping[str, Any],
-) -> list[Kernel]:
+    make: Callable[..., Kernel], defined: Mapping[str, KernelDefinition], calls: Sequence[KernelCall], aot: str
+) -> Iterator[Kernel]:
     by_name: dict[str, list[KernelCall]] = defaultdict(list)
     for call in calls:
         by_name[call.name].append(call)
-    own = [_defined_kernel(compile_id, direction, d, by_name.pop(name, []), shared) for name, d in defined.items()]
-    return own + [_library_kernel(compile_id, direction, called, shared) for called in by_name.values()]
+    for name, definition in defined.items():
+        yield _defined_kernel(make, definition, by_name.pop(name, []), aot)
+    for name, called in by_name.items():
+        language, launches = called[0].language, tuple(call.launch for call in called)
+        yield make(
+            name,
+            language.kind,
+            aten=_each(launch.aten for launch in launches) or language.origins((), name).aten,
+            launches=launches,
+            device=called[0].device,
+            meta={"aot_id": aot},
+            language=language.name,
+        )
 
 
 def _defined_kernel(
-    compile_id: CompileId,
-    direction: Direction,
-    d: KernelDefinition,
-    calls: Sequence[KernelCall],
-    shared: Mapping[str, Any],
+    make: Callable[..., Kernel], definition: KernelDefinition, calls: Sequence[KernelCall], aot: str
 ) -> Kernel:
-    nodes = d.origins.nodes
+    language, facts, origins = definition.language, definition.facts, definition.origins
     launches = tuple(call.launch for call in calls)
-    if len(launches) == 1:  # of several, the definition's comment names the first only
-        launches = (replace(launches[0], nodes=nodes or launches[0].nodes),)
-    return Kernel(
-        compile_id,
-        direction,
-        d.name,
-        d.language.kind,
-        d.facts.shape,
-        d.source,
+    if len(launches) == 1 and origins.nodes:  # of several, the definition's comment names the first only
+        launches = (replace(launches[0], nodes=origins.nodes),)
+    nodes = origins.nodes or _each(launch.nodes for launch in launches)
+    return make(
+        definition.name,
+        language.kind,
+        facts.shape,
+        definition.source,
         nodes=nodes,
-        aten=d.origins.aten or _launched_aten(calls),
+        aten=origins.aten or _each(launch.aten for launch in launches),
         trust=Trust.TEXT if nodes else Trust.UNKNOWN,
         launches=launches,
-        configs=d.facts.configs,
-        device=d.facts.device or (calls[0].device if calls else ""),
-        meta={**shared, **d.facts.meta, **d.origins.meta},
-        language=d.language.name,
-        lexer=d.language.lexer,
+        configs=facts.configs,
+        device=facts.device or (calls[0].device if calls else ""),
+        meta={"aot_id": aot, **facts.meta, **origins.meta},
+        language=language.name,
+        lexer=language.lexer,
     )
 
 
-def _library_kernel(
-    compile_id: CompileId, direction: Direction, calls: Sequence[KernelCall], shared: Mapping[str, Any]
-) -> Kernel:
-    first = calls[0]
-    return Kernel(
-        compile_id,
-        direction,
-        first.name,
-        first.language.kind,
-        aten=_launched_aten(calls) or first.language.origins((), first.name).aten,
-        launches=tuple(call.launch for call in calls),
-        device=first.device,
-        meta=dict(shared),
-        language=first.language.name,
-    )
-
-
-def _launched_aten(calls: Sequence[KernelCall]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(op for call in calls for op in call.launch.aten))
+def _each(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(lists)))

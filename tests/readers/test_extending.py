@@ -14,7 +14,7 @@ from compiler_lens.decode.fold import fold
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter
-from compiler_lens.recording.model import CaptureProblem, KernelKind
+from compiler_lens.recording.model import CaptureProblem, KernelKind, Trust
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "extending.md").read_text()
@@ -141,6 +141,13 @@ def test_of_two_packages_that_know_a_maker_the_first_by_name_has_it(here):
     other = LANGUAGE_OF_A_LIBRARY.replace("KernelKind.EXTERN, libraries=('toy.',)", "makers=('toy.compile',)")
     here(TOY + other.replace("LANGUAGE =", "OTHER =").replace("'Toy'", "'Other'"), "other = toy_kernels:OTHER")
     assert [kernel.language for kernel in fold([output_code(CODE)]).kernels] == ["Other"]
+
+
+def test_nodes_that_a_comment_names_are_the_kernels(here):
+    here(TOY.replace("KernelOrigins(aten=", "KernelOrigins(nodes="))
+    (kernel,) = fold([output_code(CODE)], strict=True).kernels
+    assert (kernel.nodes, kernel.trust) == (("aten.mul", "aten.add"), Trust.TEXT)
+    assert kernel.launches[0].nodes == kernel.nodes
 
 
 def test_a_launch_of_a_kernel_that_nobody_defines_is_not_one(here):
