@@ -17,7 +17,7 @@ from compiler_lens.recording.model import BufferAccess, Compilation, Environment
 from compiler_lens.views import fusion_words, words
 from compiler_lens.views.document import Block, Column, Document, Paragraph, Section, Table, line, paragraph
 from compiler_lens.views.parts import Cell, Figure, KernelName, Kind, Places, Tone, code, quiet, strong
-from compiler_lens.views.text import UNKNOWN, number, plural, times
+from compiler_lens.views.text import UNKNOWN, joined, number, plural, times
 
 _PAIRS = 6
 _NEIGHBOURS = 8
@@ -190,8 +190,8 @@ def _nothing(recording: Recording) -> tuple[Block, ...]:
     if not recording.kernels:
         return (line("No kernels."),)
     told = (
-        "This recording does not tell what launches read and write: that is heard from Inductor while it compiles, "
-        "not from a TORCH_TRACE log, nor from a cache that was filled without compiler_lens."
+        "This recording does not say what launches read and write: Inductor reports it while it compiles. A "
+        "TORCH_TRACE log does not have it, nor a cache that was filled without compiler_lens."
     )
     return (Section("Fusion", (paragraph(told, indent=2),)),)
 
@@ -291,5 +291,4 @@ def _again(found: CodeFusion) -> list[Block]:
 
 def _counted(told: str, names: Iterable[str]) -> Paragraph:
     ranked = [f"{number(count)} {name}" for name, count in Counter(names).most_common()]
-    more = ", …" if len(ranked) > _NODES else ""
-    return paragraph(told, code(", ".join(ranked[:_NODES]) + more), indent=2, limit=3)
+    return paragraph(told, code(joined(ranked, _NODES)), indent=2, limit=3)

@@ -35,7 +35,7 @@ from compiler_lens.views.kernels import Helps, help_of, help_words, moved
 from compiler_lens.views.lineage import TracedLaunch, branches, modules_text, unlinked
 from compiler_lens.views.parts import At, Cell, Compiled, KernelName, Kind, Places, Span, Tone, code, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
-from compiler_lens.views.text import flops, microseconds, nbytes, plural, times
+from compiler_lens.views.text import flops, joined, microseconds, nbytes, plural, times
 
 _LINES = 12
 _LAUNCHES = 12
@@ -135,8 +135,7 @@ class _Kernel:
         yield from self._tree(branches(one for one in self.lineages if one.lines)[0], _LINES)
         lost = unlinked(self.lineages)
         if lost:
-            listed = ", ".join(lost[:_UNLINKED]) + (", …" if len(lost) > _UNLINKED else "")
-            yield paragraph(quiet("from no line that is known: "), listed, indent=4, limit=2)
+            yield paragraph(quiet("from no line that is known: "), joined(lost, _UNLINKED), indent=4, limit=2)
         helped = help_of(self.lineages, self.every.helping)
         if helped:
             yield paragraph(help_words(helped), indent=4)
@@ -244,13 +243,12 @@ class _Kernel:
 
     def _fold(self, members: Sequence[Lineage]) -> tuple[Cell, ...]:
         numbers = [str(one.called.line) for one in members if one.called]
-        several = ", …" if len(numbers) > 3 else ""  # noqa: PLR2004
         return (
             times(len(members)),
             modules_text((module for one in members for module in one.modules), 3),
             Places(members[0].lines, 1, 1),
             self.every.costs.microseconds(members),
-            f"output code line{'' if len(numbers) == 1 else 's'} {', '.join(numbers[:3])}{several}",
+            f"output code line{'' if len(numbers) == 1 else 's'} {joined(numbers, 3)}",
         )
 
     def _every_launch(self) -> Table:
@@ -329,6 +327,5 @@ def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, str]:
     ranked = sorted(accesses, key=lambda access: -(access.bytes or 0))
     sizes = [access.bytes for access in accesses if access.bytes is not None]
     whole = nbytes(sum(sizes) if len(sizes) == len(accesses) else None)
-    each = ", ".join(f"{access.name} {nbytes(access.bytes)}" for access in ranked[:_BUFFERS])
-    more = ", …" if len(ranked) > _BUFFERS else ""
-    return f"{whole} in {plural(len(accesses), 'buffer')}: ", each + more
+    each = joined([f"{access.name} {nbytes(access.bytes)}" for access in ranked], _BUFFERS)
+    return f"{whole} in {plural(len(accesses), 'buffer')}: ", each

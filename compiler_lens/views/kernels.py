@@ -53,7 +53,7 @@ from compiler_lens.views.parts import (
 )
 from compiler_lens.views.profile import bound_words, head, saving
 from compiler_lens.views.profile_words import UNUSABLE
-from compiler_lens.views.text import microseconds, number, plural, times
+from compiler_lens.views.text import joined, microseconds, number, plural, times
 
 _OPS = 6  # of a kernel, in a table
 _IDS = 3
@@ -239,9 +239,8 @@ def _entry(one: _Row) -> tuple[Block, ...]:
 
 def _figures(one: _Row) -> Paragraph:
     ids = [f"[{compile_id}]" for compile_id in dict.fromkeys(k.compile_id for k in one.row.group.kernels)]
-    listed = ", ".join(ids[:_IDS]) + (", …" if len(ids) > _IDS else "")
     figures = [part for column in _COLUMNS if column.stands is not _In.TABLE for part in _said(column, one)]
-    known = quiet(f"{listed} {words.PASSES[one.kernel.direction]}  ")
+    known = quiet(f"{joined(ids, _IDS)} {words.PASSES[one.kernel.direction]}  ")
     return paragraph(known, *sequence(figures), indent=6, limit=2)
 
 
@@ -275,6 +274,5 @@ def _comes_from(one: _Row) -> list[Block]:
         blocks.append(paragraph(*where, room, code(ops), helped, indent=6, limit=3 if helped else 2))
     same = list(dict.fromkeys(k.name for k in one.row.group.kernels if k.name != one.kernel.name))
     if same:
-        listed = ", ".join(same[:_SAME]) + (", …" if len(same) > _SAME else "")
-        blocks.append(paragraph(quiet("the same: "), listed, indent=6, limit=2))
+        blocks.append(paragraph(quiet("the same: "), joined(same, _SAME), indent=6, limit=2))
     return blocks

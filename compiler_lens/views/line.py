@@ -31,7 +31,7 @@ from compiler_lens.views.document import (
 from compiler_lens.views.lineage import TracedOrigin, modules_text
 from compiler_lens.views.parts import At, Cell, Figure, KernelName, Kind, Parts, Tone, code, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
-from compiler_lens.views.text import plural, times
+from compiler_lens.views.text import joined, plural, times
 
 _OPS = 8
 _KERNELS = 16
@@ -294,9 +294,8 @@ def _unknown(story: LineStory) -> list[Block]:
     if not story.unknown:
         return []
     names = [f"{kernel.name} in [{kernel.compile_id}]" for kernel in story.unknown]
-    listed = ", ".join(names[:_SHARES]) + (", …" if len(names) > _SHARES else "")
     told = "kernels of the same compilation that lead to no line, and may be of this one: "
-    return [paragraph(quiet(told), listed, indent=2, limit=3)]
+    return [paragraph(quiet(told), joined(names, _SHARES), indent=2, limit=3)]
 
 
 def _doubt(story: LineStory) -> list[Block]:

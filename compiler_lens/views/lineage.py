@@ -153,7 +153,7 @@ def branches(lineages: Iterable[Lineage]) -> tuple[tuple[Branch, ...], int]:
 
 
 def _line_branch(at: SourceLine, modules: _Modules) -> Branch:
-    where: Part = At(at, Tone.STRONG) if at.file else strong("a line that torch does not tell")
+    where: Part = At(at, Tone.STRONG) if at.file else strong("a line that torch does not report")
     children: list[Branch] = []
     for path, listed in modules.items():
         own = tuple(_work_branch(role, target, work) for (role, target), work in listed.items())

@@ -164,7 +164,7 @@ def _others(found: Roofline) -> Iterator[Paragraph]:
 def _notes(found: Roofline, profiles: int) -> Iterator[Paragraph]:
     notes = [note_words(note) for note in found.profile.notes]
     if not all(group.is_exact for group in found.groups):
-        notes.append("~ where times are told by place between neighbours, or bytes by arguments, not by the compiler")
+        notes.append("~ where times are known by place between neighbours, or bytes by arguments, not by the compiler")
     if profiles > 1:
         notes.append(f"the last of {profiles} profiles in this recording")
     for note in notes:

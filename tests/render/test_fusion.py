@@ -139,7 +139,7 @@ def test_it_fits_the_page(width):
 
 def test_without_the_hooks_word_it_says_so():
     kernel = Kernel(ID, Direction.FORWARD, "k", KernelKind.TRITON, launches=(Launch(1, ()),))
-    assert "does not tell what launches read and write" in shown(Recording(kernels=(kernel,)))
+    assert "does not say what launches read and write" in shown(Recording(kernels=(kernel,)))
     assert shown(Recording()) == "No kernels.\n"
 
 
