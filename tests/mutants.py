@@ -108,7 +108,6 @@ NEAREST: dict[str, tuple[str, ...]] = {
     ),
     "views": ("tests/render", "tests/html/test_page.py", "tests/cli/test_show.py"),
     "views/diff": ("tests/diff", "tests/html/test_diff_page.py"),
-    "views/page": ("tests/html",),
     "views/picture": ("tests/pictures",),
 }  # fmt: skip
 

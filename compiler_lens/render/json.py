@@ -35,10 +35,6 @@ class Place:
 
 def view_json(recording: Recording, name: str = REPORT, selection: Selection = EVERYTHING) -> str:
     """Return one view of a recording as a document."""
-    from compiler_lens.views.json import _VIEWS, to_json
-
-    if name in _VIEWS:  # not a Document yet
-        return to_json(recording, name, selection)
     return document_json(name, checked_view(name).document(recording, selection).data, recording)
 
 

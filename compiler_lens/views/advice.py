@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Setting, remedy_for
@@ -22,35 +20,24 @@ from compiler_lens.facts.overview.evidence import (
     failed_compilation,
 )
 from compiler_lens.facts.overview.findings import Finding
-from compiler_lens.facts.program.coverage import Function
+from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport
 from compiler_lens.recording.model import BreakOutcome
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
+from compiler_lens.views.parts import At, Located, Parts, Span, Tone, strong
 from compiler_lens.views.text import microseconds, one_line, percent, plural, seconds
 
 _SERIES = 6
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
-class Located(Protocol):
-    """Anything with a place in a file."""
-
-    @property
-    def file(self) -> str: ...
-    @property
-    def line(self) -> int: ...
-
-
-At = Callable[[Located], str]  # how a place is written: "model.py:41"
-
-
 @dataclass(frozen=True, slots=True)
 class Advice:
     """A finding for a reader: what to look at, what happens there, what to change."""
 
-    subject: str  # "model.py:41" or "`GPT.forward` (model.py:7)"
+    subject: Parts  # "model.py:41" or "`GPT.forward` (model.py:7)"
     code: str = ""  # the line itself
     what: str = ""
     change: str = ""
@@ -58,38 +45,38 @@ class Advice:
     setting: str = ""  # the configuration that would do
 
 
-def advice(finding: Finding, at: At) -> Advice:
+def advice(finding: Finding) -> Advice:
     """The words for one finding."""
     evidence = finding.evidence
     match evidence:
         case BreakCard():
-            return card_advice(evidence, at)
+            return card_advice(evidence)
         case RecompileReport():
-            return report_advice(evidence, at)
+            return report_advice(evidence)
         case FrameFailed():
-            return _failed(evidence, at)
+            return _failed(evidence)
         case Function():
             why = one_line(evidence.reason, 200) or "torch gave no reason"
-            return Advice(_function(evidence, at), what=f"runs eagerly, whole: {why}.")
+            return Advice(_function(evidence.name), what=f"runs eagerly, whole: {why}.")
         case NothingSeen():
             return Advice(
-                "Nothing entered the compiler:",
+                _named("Nothing entered the compiler:"),
                 what="no call of a compiled function was recorded.",
                 change=(
                     "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
                 ),
             )
         case _:
-            return _others(evidence, at)
+            return _others(evidence)
 
 
-def card_advice(card: BreakCard, at: At) -> Advice:
+def card_advice(card: BreakCard) -> Advice:
     """What to do about a graph break: the rewrite of this very line if there is one, else the remedy, else torch's."""
     remedy = card.remedy
     hint = next(iter(specific_hints(card.cause)), "")
     setting = setting_of(card)
     return Advice(
-        at(card.place) if card.place else "an unknown place",
+        _at(card.place) if card.place else _named("an unknown place"),
         one_line(card.place.code, 120) if card.place else "",
         f"{why(card)} {sentence(effect(card))}",
         remedy.change if remedy else one_line(hint, 600),
@@ -140,7 +127,7 @@ def link(card: BreakCard) -> str:
     return f"{_SITE}{card.cause.gbid.lower()}.html" if card.cause.gbid else ""
 
 
-def report_advice(report: RecompileReport, at: At) -> Advice:
+def report_advice(report: RecompileReport) -> Advice:
     """What to do about the recompiles of a function: the fix for what changed most often."""
     cause = report.causes[0]
     others = len(report.causes) - 1
@@ -154,8 +141,7 @@ def report_advice(report: RecompileReport, at: At) -> Advice:
         else ""
     )
     what += again
-    name = f"`{report.function.name}`" + (f" ({at(report.function)})" if report.function.file else "")
-    return Advice(name, what=what, change=cause.fix.leave if report.benign else cause.fix.change)
+    return Advice(_function(report.function), what=what, change=cause.fix.leave if report.benign else cause.fix.change)
 
 
 def changed(cause: RecompileCause) -> str:
@@ -186,27 +172,45 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".") if text else ""
 
 
-def _function(function: Function, at: At) -> str:
-    return f"`{function.name.name}`" + (f" ({at(function.name)})" if function.name.file else "")
+def spelled(parts: Parts) -> str:
+    """Return a subject as plain text, with its file as it is."""
+    return "".join(
+        f"{part.place.file}:{part.place.line}" if isinstance(part, At) else part.text
+        for part in parts
+        if isinstance(part, (At, Span))
+    )
+
+
+def _named(text: str) -> Parts:
+    return (strong(text),)
+
+
+def _at(place: Located) -> Parts:
+    return (At(place, Tone.STRONG),)
+
+
+def _function(function: FunctionName) -> Parts:
+    name = strong(f"`{function.name}`")
+    return (name, strong(" ("), At(function, Tone.STRONG), strong(")")) if function.file else (name,)
 
 
 # The exception of get_cpp_compiler() in torch/_inductor/cpp_builder.py: nothing in the user's code is to be fixed.
 _NO_COMPILER = "InvalidCxxCompiler"
 
 
-def _failed(finding: FrameFailed, at: At) -> Advice:
+def _failed(finding: FrameFailed) -> Advice:
     failed = failed_compilation(finding.frame)
     reason = failed.failure.gb_type if failed.failure else finding.frame.reason
     name = f"`{finding.frame.name.name}`"
     if _NO_COMPILER in reason:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
-        return Advice("No C++ compiler", what=what, change="Install a C++ compiler such as g++.")
+        return Advice(_named("No C++ compiler"), what=what, change="Install a C++ compiler such as g++.")
     card, place = finding.card, failed.failure_line
     remedy = remedy_for(failed.failure) if failed.failure else None
     hints = specific_hints(failed.failure) if failed.failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
     return Advice(
-        at(place or finding.frame.name),
+        _at(place or finding.frame.name),
         one_line(place.code, 120) if place else "",
         f"compiling {name} failed: {sentence(one_line(reason, 200))}{also}",
         remedy.change if remedy else one_line(hints[0], 600) if hints else "",
@@ -214,34 +218,33 @@ def _failed(finding: FrameFailed, at: At) -> Advice:
     )
 
 
-def _others(evidence: object, at: At) -> Advice:  # noqa: PLR0911 -- one for each kind
+def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
     match evidence:
         case CudagraphsSkipped(outcomes):
             first = outcomes[0]
-            place = at(first.user_stack[-1]) if first.user_stack else ""
+            subject = _at(first.user_stack[-1]) if first.user_stack else _named("CUDA graphs")
             reason = one_line(first.reason, 200) or "torch gave no reason"
-            return Advice(
-                place or "CUDA graphs", what=f"{plural(len(outcomes), 'graph')} without CUDA graphs: {reason}."
-            )
+            return Advice(subject, what=f"{plural(len(outcomes), 'graph')} without CUDA graphs: {reason}.")
         case CacheBypassed(layer, outcomes):
             reason = one_line(outcomes[0].reason, 200) or "torch gave no reason"
             what = f"{plural(len(outcomes), 'graph')} not kept, so every new process compiles again: {reason}."
-            return Advice(f"{layer.value} cache", what=what)
+            return Advice(_named(f"{layer.value} cache"), what=what)
         case TinyGraphs(function, graphs):
             what = f"fell into {plural(graphs, 'graph')} of three ops or fewer: too small to be worth compiling."
-            return Advice(_function(function, at), what=what, change="Take away the graph breaks between them first.")
+            return Advice(_function(function.name), what=what, change="Take away the graph breaks between them first.")
         case PhaseDominates(phase, share):
-            return Advice("Compile time:", what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}.")
+            return Advice(_named("Compile time:"), what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}.")
         case DeviceIdle(call, idle, mode):
             what = f"waits {percent(idle, call)} of a call, as measured: {microseconds(idle)} of {microseconds(call)}."
             better = "max-autotune" if mode.startswith("max-autotune") else "reduce-overhead"
             change = f'Compile with mode="{better}": CUDA graphs launch the kernels, and the CPU is not waited for.'
-            return Advice("The device", what=what, change=change)
+            return Advice(_named("The device"), what=what, change=change)
         case DisabledOnPurpose(line):
             called = f" in `{plain_function(line.function)}`" if line.function else ""
             what = f"calls a function that is kept out of the compiler on purpose{called}: the graph is cut there."
-            return Advice(at(line), one_line(line.code, 120), what)
+            return Advice(_at(line), one_line(line.code, 120), what)
         case Unfinished(frame):
             what = "was still being compiled when the recording ends."
-            return Advice(f"`{frame.name.name}` ({at(frame.name)})", what=what, change="Record again to the end.")
-    return Advice("")
+            name = strong(f"`{frame.name.name}` (")
+            return Advice((name, *_at(frame.name), strong(")")), what=what, change="Record again to the end.")
+    return Advice(())

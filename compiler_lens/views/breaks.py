@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from compiler_lens.facts.breaks.cards import BreakCard, break_cards, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy
 from compiler_lens.facts.breaks.rewrites import Rewrite
-from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.overview.shared import cards_of
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
 from compiler_lens.recording.resume_names import plain_function
@@ -78,7 +78,7 @@ class Data:
 
 def document(recording: Recording, selection: Selection) -> Document:
     """Return every card: the line, why it breaks, what that does, what to change, and how the program came there."""
-    every = break_cards(recording, Ownership.of(selection.user_paths))
+    every = cards_of(recording, selection)
     cards = [(n, card) for n, card in enumerate(every, 1) if any(selection.has(event) for event in card.events)]
     events = sum(len(card.events) for _, card in cards)
     data = Data(events, tuple(_with_events(card) for _, card in cards))

@@ -26,6 +26,7 @@ class Line:
     parts: Parts
     indent: int = 0  # columns
     whole: bool = False  # never cut: something to type or to ask for
+    note: Parts = ()  # at the end of the line
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +265,47 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
+class Step:
+    """Something to do, or to know."""
+
+    blocks: tuple[Block, ...]
+    tone: Tone = Tone.PLAIN  # how much it matters
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What to do first, second and so on."""
+
+    steps: tuple[Step, ...]
+    is_counted: bool = True
+    indent: int = 5  # of the blocks: their numbers stand before that
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is to be said in one sentence, the news first."""
+
+    news: str
+    rest: Parts
+    tone: Tone
+    limit: int = 4  # lines
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFigures:
+    """What can be counted, beside one another."""
+
+    figures: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Sections beside one another where there is room."""
+
+    sections: tuple[Section, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Aside:
     """What only some readers want to see: a page folds it below its title."""
 
@@ -329,6 +371,10 @@ Block = (
     | Card
     | Fold
     | Timeline
+    | Steps
+    | Verdict
+    | KeyFigures
+    | Columns
     | Aside
     | Section
 )

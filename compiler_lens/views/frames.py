@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from compiler_lens.facts.breaks.cards import break_cards
-from compiler_lens.facts.program.coverage import Coverage, Frame, Function, FunctionName, Lines, Treatment, coverage
-from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.overview.shared import cards_of, coverage_of, reports_of
+from compiler_lens.facts.program.coverage import Coverage, Frame, Function, FunctionName, Lines, Treatment
 from compiler_lens.facts.program.select import EVERYTHING, Selection
-from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import BreakOutcome, CompileId, Outcome, Recording, SourceLine
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, often, why
@@ -64,7 +62,7 @@ class LibraryFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Data:
+class CoverageFacts:
     """What became of every function and of every frame."""
 
     counts: Mapping[Outcome, int]  # frames by outcome
@@ -72,6 +70,11 @@ class Data:
     disabled: tuple[SourceLine, ...]  # calls of functions that are kept out of the compiler on purpose
     frames: tuple[FrameFacts, ...]
     library_frames: tuple[LibraryFrame, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Data(CoverageFacts):
+    """What became of every function and of every frame."""
 
 
 def coverage_data(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
@@ -96,15 +99,14 @@ def coverage_data(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
 
 def document(recording: Recording, selection: Selection) -> Document:
     """Return what became of every function, worst first, and why it is not compiled."""
-    own = Ownership.of(selection.user_paths)
-    covered = coverage(recording, own)
+    covered = coverage_of(recording, selection)
     data = coverage_data(covered, selection)
     functions = [f for f in covered.functions if _is_chosen(f.frames, selection)]
     library = [frame for frame in covered.library if _is_chosen((frame,), selection)]
     if not functions and not library:
         return Document((line("No frame entered the compiler."),), data, count=0)
     functions.sort(key=lambda f: WORST_FIRST.index(f.treatment))
-    reasons = _reasons(recording, own)
+    reasons = _reasons(recording, selection)
     sections = (
         *_functions("Functions", [f for f in functions if f.own], reasons),
         *_functions("Functions of libraries", [f for f in functions if not f.own], reasons),
@@ -118,13 +120,13 @@ def _is_chosen(frames: Iterable[Frame], selection: Selection) -> bool:
     return any(selection.has(compilation) for frame in frames for compilation in frame.compilations)
 
 
-def _reasons(recording: Recording, own: Ownership) -> Reasons:
+def _reasons(recording: Recording, selection: Selection) -> Reasons:
     found: dict[CompileId, Parts] = {}
-    for number, card in enumerate(break_cards(recording, own), 1):
+    for number, card in enumerate(cards_of(recording, selection), 1):
         for event in card.events:
             if event.outcome in _EAGER:
                 found.setdefault(event.compile_id, (ToView(f"break {number}", "breaks", number), f": {why(card)}"))
-    for report in recompile_reports(recording):
+    for report in reports_of(recording, selection):
         if report.limit:
             found[report.limit] = (f"recompiled {often(report.recompiles)}: {changed(report.causes[0])}",)
     for compilation in recording.compilations:

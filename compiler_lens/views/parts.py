@@ -140,6 +140,13 @@ class Web:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordingName:
+    """What the recording was opened as."""
+
+    tone: Tone = Tone.QUIET
+
+
+@dataclass(frozen=True, slots=True)
 class Figure:
     """A value that the renderer writes."""
 
@@ -149,7 +156,7 @@ class Figure:
     about: bool = False  # not known for sure
 
 
-Part = str | Span | At | Places | File | Compiled | KernelName | ToView | Web | Figure
+Part = str | Span | At | Places | File | Compiled | KernelName | ToView | Web | RecordingName | Figure
 Parts = tuple[Part, ...]
 Text = Part | Parts | None
 
@@ -181,7 +188,7 @@ def code(text: str) -> Span:
     return Span(text, Tone.CODE)
 
 
-def sequence(parts: Sequence[Part], separator: str = ", ") -> Parts:
+def sequence(parts: Sequence[Part], separator: Part = ", ") -> Parts:
     """Return parts with a separator between them."""
     joined: list[Part] = []
     for part in parts:

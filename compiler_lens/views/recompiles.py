@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from compiler_lens.facts.overview.shared import reports_of
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
-from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step, recompile_reports
+from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
 from compiler_lens.views.document import (
     Aside,
@@ -60,7 +61,7 @@ class CauseFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionFacts:
+class RecompiledFunction:
     """All recompiles of a function."""
 
     function: FunctionName
@@ -77,12 +78,12 @@ class Data:
     """Why functions were compiled again."""
 
     count: int
-    stories: tuple[FunctionFacts, ...]
+    stories: tuple[RecompiledFunction, ...]
 
 
 def document(recording: Recording, selection: Selection) -> Document:
     """Return a card for every function that was compiled again, those that need something done first."""
-    reports = [report for report in recompile_reports(recording) if _is_asked_for(report, selection)]
+    reports = [report for report in reports_of(recording, selection) if _is_asked_for(report, selection)]
     total, fine = sum(report.recompiles for report in reports), sum(report.benign for report in reports)
     data = Data(total, tuple(map(report_facts, reports)))
     pinned = _pinned(recording, selection)
@@ -95,7 +96,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     return Document((Section("Recompiles", tuple(cards), told), *pinned), data, count=total)
 
 
-def report_facts(report: RecompileReport) -> FunctionFacts:
+def report_facts(report: RecompileReport) -> RecompiledFunction:
     """Return the recompiles of a function for programs."""
     chapters = []
     for cause in report.causes:
@@ -106,7 +107,7 @@ def report_facts(report: RecompileReport) -> FunctionFacts:
                 cause.benign,
             )
         )  # fmt: skip
-    return FunctionFacts(
+    return RecompiledFunction(
         report.function, report.compilations, report.seconds, report.limit, report.benign, report.repeats_breaks,
         tuple(chapters),
     )  # fmt: skip

@@ -7,7 +7,6 @@ the module `compiler_lens.views.NAME`, and the type of its facts for programs is
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -60,13 +59,6 @@ class View:
         return made
 
     @property
-    def is_document(self) -> bool:
-        """Whether it is made by a module of its own."""
-        return importlib.util.find_spec(f"compiler_lens.views.{self.name}") is not None and hasattr(
-            self._module(), "Data"
-        )
-
-    @property
     def data(self) -> type:
         """The type of the view's facts for programs."""
         return self._module().Data  # type: ignore[no-any-return]
@@ -76,6 +68,7 @@ class View:
 
 
 REPORT = "report"
+OVERVIEW = View(REPORT, "Overview", "one screen: what happened, what to do next", Asks.NOTHING)
 
 # Of the JSON documents. 1: the first. 2: one shape for every place; "direction" for "part"; a rule for every finding.
 FORMAT = 2
@@ -129,7 +122,7 @@ VIEWS: tuple[View, ...] = (
 
 def view_named(name: str) -> View | None:
     """Return the view of a name, None if there is none."""
-    return next((view for view in VIEWS if view.name == name), None)
+    return next((view for view in (OVERVIEW, *VIEWS) if view.name == name), None)
 
 
 def checked_view(name: str) -> View:
@@ -157,7 +150,7 @@ def documented(name: str | None = None) -> list[tuple[str, Any]]:
     Raises `UsageError` for a name that is none of them.
     """
     others = [(other, module) for other, module in _OTHERS if name in {None, other}]
-    views = [view for view in VIEWS if view.is_document] if name is None else []
+    views = [OVERVIEW, *VIEWS] if name is None else []
     if name is not None and not others:
         views = [checked_view(name)]
     return [(view.name, view.data) for view in views] + [

@@ -297,7 +297,10 @@ def test_json_has_the_facts_that_the_screen_folds():
     assert kernel["launches"][0]["arguments"] == ["arg0_1", "buf0"]
     report = json.loads(view_json(samples.broken()))
     assert report["coverage"]["counts"] == {"compiled": 4, "skipped": 1, "recompile_limit": 1, "failed": 1, "empty": 1}
-    assert [finding["kind"] for finding in report["findings"]][:2] == ["FrameFailed", "BreakCard"]
+    assert [finding["kind"] for finding in report["findings"]][:2] == ["frame-failed", "graph-break"]
+    assert [finding["rule"] for finding in report["findings"]][:2] == ["frame-failed", "GB0170"]
+    assert report["findings"][1]["advice"]["subject"] == f"{samples.MODEL}:28"
+    assert report["counts"]["recompiles"] == len(samples.broken().recompiles)
 
 
 def test_numbers_that_json_cannot_write_are_null():

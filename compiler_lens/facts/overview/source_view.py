@@ -8,6 +8,7 @@ from functools import cache
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.breaks.fallout import regions
+from compiler_lens.facts.overview.explanation import Explanation
 from compiler_lens.facts.program.coverage import Function, Lines, Treatment, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import nearest
@@ -83,9 +84,17 @@ class FileView:
         return sum(facts.uncompiled is not None for facts in self.facts.values())
 
 
-def source_view(recording: Recording, own: Ownership | None = None) -> tuple[FileView, ...]:
-    """Return every file that something happened in, or whose text is kept; the user's own first, worst first."""
+def source_view(
+    recording: Recording, own: Ownership | None = None, explained: Explanation | None = None
+) -> tuple[FileView, ...]:
+    """Return every file that something happened in, and every other whose text is kept.
+
+    The user's own come first, worst first. `explained` is what the recording means, if that is known.
+    """
     own = own or Ownership()
+    covered = explained.coverage if explained else coverage(recording, own)
+    cards = explained.cards if explained else break_cards(recording, own, covered)
+    reports = explained.recompiles if explained else recompile_reports(recording, covered)
     files: dict[str, _File] = {}
     known = sources(recording)
 
@@ -96,11 +105,11 @@ def source_view(recording: Recording, own: Ownership | None = None) -> tuple[Fil
     for source in recording.sources:
         files.setdefault(source.file, _file(source.file, known))
     _note_graphs(recording.graphs, own, at)
-    _note_breaks(recording, own, at)
-    for cause in (cause for report in recompile_reports(recording) for cause in report.causes):
+    _note_breaks(recording, cards, own, at)
+    for cause in (cause for report in reports for cause in report.causes):
         if cause.line is not None:
             at(cause.line).guards.append(cause)
-    _note_functions(coverage(recording, own).functions, files, known)
+    _note_functions(covered.functions, files, known)
     return tuple(sorted((file.view(own) for file in files.values()), key=_worst_first))
 
 
@@ -225,9 +234,11 @@ def _note_graphs(graphs: Iterable[Graph], own: Ownership, at: Callable[[SourceLi
                     inner.add(of)
 
 
-def _note_breaks(recording: Recording, own: Ownership, at: Callable[[SourceLine], _Line]) -> None:
+def _note_breaks(
+    recording: Recording, cards: Sequence[BreakCard], own: Ownership, at: Callable[[SourceLine], _Line]
+) -> None:
     around = regions(recording)
-    for number, card in enumerate(break_cards(recording, own), 1):
+    for number, card in enumerate(cards, 1):
         if card.place is not None:
             at(card.place).cards.append(NumberedCard(number, card))
         for event in card.events:

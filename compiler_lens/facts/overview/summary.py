@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.kernels import KernelGroup, kernel_groups, view_nodes
-from compiler_lens.facts.overview.explanation import explain
+from compiler_lens.facts.overview.explanation import Explanation, explain
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.compilations import CompilationRow, compilation_rows
 from compiler_lens.facts.program.coverage import Coverage
-from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.caches import CacheSummary, cache_summary
 from compiler_lens.facts.time.phases import PhaseTimes, phase_times
@@ -47,9 +46,9 @@ class Summary:
         return sum(known) if known else None
 
 
-def summarize(recording: Recording, user_paths: UserPaths = ()) -> Summary:
-    """Draw a recording together for one screen."""
-    explained = explain(recording, user_paths=user_paths)
+def summarize(recording: Recording, explained: Explanation | None = None) -> Summary:
+    """Draw a recording together for one screen. `explained` is what it means, if that is known."""
+    explained = explained or explain(recording)
     # A log that we did not write knows no backend, and so no mode either: "default" would be made up there.
     told = [c for c in recording.compilations if c.backend or c.mode != "default"]
     return Summary(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.recording.errors import UsageError
@@ -15,6 +15,9 @@ from compiler_lens.recording.model import CompileId, GraphStage, Kernel, Recordi
 _WORDS = 3  # of a kernel's short name
 _ROOM = 60  # characters for the names that a message lists
 _COMPILE_ID = re.compile(r"\[?!?[\d/@-]+\]?")
+
+
+Found = TypeVar("Found")
 
 
 class Owned(Protocol):
@@ -35,10 +38,20 @@ class Selection:
     place: str = ""  # a line, `model.py:41`, a module, `layers.3.attn`, or of launches a kernel: what became of it
     user_paths: UserPaths = ()  # what counts as the user's own besides what is not installed
     folds_nothing: bool = False  # every row is wanted, also where a summary would do: for the page
+    kept: dict[str, Any] | None = field(default=None, compare=False, repr=False)  # what views of one recording share
 
     def has(self, fact: Owned) -> bool:
         """Return whether a fact belongs to what was asked for."""
         return self.ids is None or fact.compile_id in self.ids
+
+    def once(self, name: str, find: Callable[[], Found]) -> Found:
+        """Return what `find` finds; the second time what was found before, where that is kept."""
+        if self.kept is None:
+            return find()
+        if name not in self.kept:
+            self.kept[name] = find()
+        found: Found = self.kept[name]
+        return found
 
 
 EVERYTHING = Selection()

@@ -9,10 +9,14 @@ from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.model import Recording
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from compiler_lens.facts.program.ownership import UserPaths
     from compiler_lens.render.console.page import Page
 
 __all__ = ["html_fragment", "profile_report", "report", "view"]
+
+_SCREEN = 60  # lines
 
 
 def _import_rich() -> None:
@@ -41,23 +45,18 @@ def report(
     """
     from compiler_lens.render.console.open_page import page_for
     from compiler_lens.render.console.page import render
-    from compiler_lens.views.console.screen import report_lines
 
     page = page_for(recording, width=width, color=color, path=path)
-    return render(report_lines(recording, page, user_paths), page)
+    return render(_first_screen(recording, page, user_paths), page)
 
 
 def view(recording: Recording, name: str, page: Page, selection: Selection = EVERYTHING) -> str:
     """One of the views behind the report, whole or of a part of the recording."""
     from compiler_lens.render.console.document import document_lines
     from compiler_lens.render.console.page import render
-    from compiler_lens.views.console.views import VIEWS
-    from compiler_lens.views.registry import view_named
+    from compiler_lens.views.registry import checked_view
 
-    found = view_named(name)
-    if name in VIEWS or found is None:  # not a Document yet
-        return render(VIEWS[name](recording, selection, page), page)
-    return render(document_lines(found.document(recording, selection), page), page)
+    return render(document_lines(checked_view(name).document(recording, selection), page), page)
 
 
 def profile_report(
@@ -81,7 +80,20 @@ def profile_report(
 def html_fragment(recording: Recording) -> str:
     """The report as a piece of HTML, for a notebook's `_repr_html_`."""
     from compiler_lens.render.console.open_page import html_of, page_for
-    from compiler_lens.views.console.screen import report_lines
 
     page = page_for(recording, width=100, color=True, path="REC")
-    return html_of(report_lines(recording, page), page)
+    return html_of(_first_screen(recording, page), page)
+
+
+def _first_screen(recording: Recording, page: Page, user_paths: UserPaths = ()) -> list[Text]:
+    """The report, with as much of everything as one screen holds."""
+    from compiler_lens.render.console.document import block_lines
+    from compiler_lens.views import report
+
+    selection = Selection(user_paths=user_paths, kept={})
+    lines: list[Text] = []
+    for room in report.ROOMS:
+        lines = block_lines(report.screen(recording, selection, room), page)
+        if len(lines) <= _SCREEN:
+            break
+    return lines

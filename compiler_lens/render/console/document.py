@@ -33,6 +33,7 @@ from compiler_lens.views.document import (
     Card,
     Change,
     Column,
+    Columns,
     Command,
     Comparison,
     Document,
@@ -40,16 +41,19 @@ from compiler_lens.views.document import (
     Fields,
     Fold,
     Gap,
+    KeyFigures,
     Lead,
     Line,
     Listing,
     Paragraph,
     Quoted,
     Section,
+    Steps,
     Table,
     Tiles,
     Timeline,
     Tree,
+    Verdict,
 )
 from compiler_lens.views.parts import (
     At,
@@ -62,11 +66,13 @@ from compiler_lens.views.parts import (
     Part,
     Parts,
     Places,
+    RecordingName,
     Span,
     Stacked,
     Tone,
     ToView,
     Web,
+    sequence,
 )
 from compiler_lens.views.text import clean, plural
 
@@ -133,6 +139,15 @@ def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0
             number = f"{block.number}. " if block.number and block.is_counted else ""
             head = Text.assemble((number, DIM), text_of((*block.head, *block.note), page), no_wrap=True)
             return [*folded(head, page.width, block.indent), *block_lines(block.blocks, page)]
+        case Steps():
+            return _steps(block, page)
+        case Verdict():
+            news = Text.assemble((block.news, f"bold {STYLES[block.tone]}"), text_of(block.rest, page))
+            return folded(news, page.width, 0, limit=block.limit)
+        case KeyFigures():
+            return folded(text_of((*sequence(block.figures), "."), page), page.width, 0)
+        case Columns():
+            return block_lines(block.sections, page)
         case Aside():
             return block_lines(block.blocks, page)
         case Section():
@@ -174,6 +189,8 @@ def _words(part: Part, page: Page) -> str:  # noqa: C901, PLR0911 -- one for eac
             return words
         case Web(address=address):
             return address
+        case RecordingName():
+            return page.target
         case Figure(value=value, kind=kind):
             return ("~" if part.about else "") + written(value, kind)
 
@@ -190,7 +207,7 @@ def _places(part: Places, page: Page) -> str:
 
 
 def _line(block: Line, page: Page) -> Text:
-    made = Text(" " * block.indent, no_wrap=True).append_text(text_of(block.parts, page))
+    made = Text(" " * block.indent, no_wrap=True).append_text(text_of((*block.parts, *block.note), page))
     if block.whole:
         made.overflow = "ignore"
     return made
@@ -256,6 +273,14 @@ def _fields(block: Fields, page: Page) -> list[Text]:
                 lines.append(Text.assemble(*label, one[start:], no_wrap=True))
             else:
                 lines.append(one)
+    return lines
+
+
+def _steps(block: Steps, page: Page) -> list[Text]:
+    lines: list[Text] = []
+    for number, step in enumerate(block.steps, 1):
+        first, *rest = block_lines(step.blocks, page)
+        lines += [Text.assemble(f"{number}. ".rjust(block.indent), first[block.indent :], no_wrap=True), *rest]
     return lines
 
 

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.overview.source_view import FileView, source_view
-from compiler_lens.facts.overview.summary import Summary, summarize
+from compiler_lens.facts.overview.shared import costs_of, files_of, provenance_of, summary_of
+from compiler_lens.facts.overview.source_view import FileView
+from compiler_lens.facts.overview.summary import Summary
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
+from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.page.ink import PageLinks
 from compiler_lens.render.page.pool import Pool
@@ -21,7 +23,7 @@ class PageContext:
     recording: Recording
     summary: Summary
     own: Ownership
-    user_paths: UserPaths
+    selection: Selection
     views: tuple[FileView, ...]
     provenance: Provenance
     costs: Costs
@@ -32,14 +34,14 @@ class PageContext:
     @classmethod
     def of(cls, recording: Recording, user_paths: UserPaths, path: str) -> PageContext:
         """Of a recording."""
-        own = Ownership.of(user_paths)
-        provenance, costs = Provenance.of(recording, own), Costs.of(recording)
-        views = tuple(view for view in source_view(recording, own) if view.facts)
+        own, selection = Ownership.of(user_paths), Selection(user_paths=user_paths, folds_nothing=True, kept={})
+        provenance, costs = provenance_of(recording, selection), costs_of(recording, selection)
+        views = tuple(view for view in files_of(recording, selection) if view.facts)
         return cls(
             recording,
-            summarize(recording, user_paths),
+            summary_of(recording, selection),
             own,
-            user_paths,
+            selection,
             views,
             provenance,
             costs,

@@ -10,6 +10,7 @@ from markupsafe import Markup, escape
 
 from compiler_lens.render.figures import written
 from compiler_lens.render.page.ink import PageLinks
+from compiler_lens.render.page.markup import beside, change, element, excerpt, joined, link, text_of, ticks
 from compiler_lens.render.page.pool import Pool
 from compiler_lens.views.document import (
     Annotated,
@@ -19,6 +20,7 @@ from compiler_lens.views.document import (
     Card,
     Change,
     Column,
+    Columns,
     Command,
     Comparison,
     Document,
@@ -26,16 +28,19 @@ from compiler_lens.views.document import (
     Fields,
     Fold,
     Gap,
+    KeyFigures,
     Lead,
     Line,
     Listing,
     Paragraph,
     Quoted,
     Section,
+    Steps,
     Table,
     Tiles,
     Timeline,
     Tree,
+    Verdict,
 )
 from compiler_lens.views.parts import (
     At,
@@ -48,6 +53,7 @@ from compiler_lens.views.parts import (
     Part,
     Parts,
     Places,
+    RecordingName,
     Span,
     Stacked,
     Tone,
@@ -56,7 +62,6 @@ from compiler_lens.views.parts import (
 )
 from compiler_lens.views.text import clean, one_line, seconds
 
-_LONGEST = 400  # characters of a line of code
 _LONGEST_TEXT = 2_000
 
 
@@ -73,8 +78,10 @@ class DocumentPart:
 def document_part(view: str, title: str, document: Document, links: PageLinks) -> DocumentPart:
     """Return the part of the page that shows a view's document; addresses call it `view`."""
     writer = _Writer(view, links)
-    inside = _joined(writer.top(title, document.blocks))
-    html = Markup('<section class="view" id="view-{}">\n<h1>{}</h1>\n{}</section>\n').format(view, title, inside)
+    inside = joined(writer.top(title, document.blocks))
+    has_head = any(isinstance(block, Verdict) for block in document.blocks)
+    head = Markup() if has_head else Markup("<h1>{}</h1>\n").format(title)
+    html = Markup('<section class="view" id="view-{}">\n{}{}</section>\n').format(view, head, inside)
     return DocumentPart(title, document.count, html, tuple(writer.tables))
 
 
@@ -94,84 +101,94 @@ class _Writer:
     def top(self, title: str, blocks: Sequence[Block]) -> Iterable[Markup]:
         for block in blocks:
             if isinstance(block, Section) and block.title == title:  # which stands above it already
-                yield Markup('<p class="figures"><span>{}</span></p>\n').format(clean(block.summary))
+                yield element("p", element("span", text_of(block.summary)), "figures")
                 yield self.blocks(block.blocks)
             else:
                 yield self._block(block)
 
     def blocks(self, blocks: Sequence[Block]) -> Markup:
-        return _joined(self._block(block) for block in blocks)
+        return joined(self._block(block) for block in blocks)
 
     def _block(self, block: Block) -> Markup:  # noqa: C901, PLR0911, PLR0912 -- one for each type of block
         match block:
             case Gap() | Command():  # commands are for who reads this on a terminal
                 return Markup()
+            case Line(parts=parts, note=note) if note:
+                return element(
+                    "p", element("span", self._parts(parts)) + element("span", self._parts(note), "chip"), "head"
+                )
             case Line() | Paragraph():
                 tone = block.tone if isinstance(block, Paragraph) else Tone.PLAIN
-                return _element("p", self._parts(block.parts), tone.value) + _NEWLINE
+                return element("p", self._parts(block.parts), tone.value)
             case Quoted():
                 quoted = one_line(block.text, _LONGEST_TEXT)
-                return Markup("<p{}>{}</p>\n").format(_class(block.tone), quoted) if quoted else Markup()
+                return element("p", escape(quoted), block.tone.value) if quoted else Markup()
             case Table():
                 return self._standing(block) if block.beneath or block.is_short else self._table(block)
             case Fields():
-                rows = ((row.label, self.blocks(row.blocks)) for row in block.fields)
-                return Markup("<dl>\n{}</dl>\n").format(
-                    _joined(Markup("<dt>{}</dt><dd>{}</dd>\n").format(*row) for row in rows)
-                )
+                rows = (element("dt", text_of(f.label)) + element("dd", self.blocks(f.blocks)) for f in block.fields)
+                return element("dl", joined(rows))
             case Excerpt():
-                return _excerpt(block)
+                return excerpt(block)
             case Change():
-                return _change(block)
+                return change(block)
             case Listing():
                 return self._listing(block)
             case Annotated():
                 return Markup()  # the script draws files: render/page/source.py has what it reads
             case Comparison():
-                both = (
-                    Markup('<pre class="code">{}</pre>').format("\n".join(side)) for side in (block.before, block.after)
-                )
-                return _joined(both)
+                return joined(element("pre", text_of("\n".join(side)), "code") for side in (block.before, block.after))
             case Tree():
                 return self._branches(block.branches)
             case Tiles():
-                tiles = ((one.label, self._part(one.value), _note(one.note)) for one in block.tiles)
-                made = (Markup("<div><dt>{}</dt><dd>{}{}</dd></div>\n").format(*one) for one in tiles)
-                return Markup('<dl class="tiles">\n{}</dl>\n').format(_joined(made)) if block.tiles else Markup()
+                tiles = joined(
+                    element(
+                        "div",
+                        element("dt", text_of(one.label)) + element("dd", self._part(one.value) + beside(one.note)),
+                    )
+                    for one in block.tiles
+                )
+                return element("dl", tiles, "tiles") if block.tiles else Markup()
             case Lead():
-                return Markup('<div class="lead">\n{}</div>\n').format(self.blocks(block.blocks))
+                return element("div", self.blocks(block.blocks), "lead")
             case Card():
                 return self._card(block)
+            case Steps():
+                steps = (
+                    element("li", self.blocks(step.blocks), f"step {_STEPS.get(step.tone, '')}") for step in block.steps
+                )
+                return element("ol" if block.is_counted else "ul", joined(steps), "steps")
+            case Verdict():
+                return element("h1", text_of(block.news) + self._parts(block.rest), f"verdict {block.tone.value}")
+            case KeyFigures():
+                return element("p", joined(element("span", self._part(part)) for part in block.figures), "figures")
+            case Columns():
+                return element("div", joined(element("div", self._block(one)) for one in block.sections), "columns")
             case Aside():
-                return Markup("<details><summary>{}</summary>\n{}</details>\n").format(
-                    block.title, self.blocks(block.blocks)
-                )
+                return element("details", element("summary", text_of(block.title)) + self.blocks(block.blocks))
             case Fold():
-                head = Markup('<summary>{} <span class="quiet">{}</span></summary>\n').format(
-                    self._parts(block.head), clean(block.summary)
-                )
-                return Markup("<details>{}{}</details>\n").format(head, self.blocks(block.blocks))
+                head = element("summary", self._parts(block.head) + beside(block.summary))
+                return element("details", head + self.blocks(block.blocks))
             case Timeline():
                 self.tables.append({"strip": timeline_data(block)})
                 return self._drawn("strip later", "compilations in order")
             case Section():
-                summary = Markup(' <span class="quiet">{}</span>').format(clean(block.summary)) if block.summary else ""
-                head = Markup("<h2>{}{}</h2>\n").format(block.title, summary) if block.title else Markup()
+                head = element("h2", text_of(block.title) + beside(block.summary)) if block.title else Markup()
                 return head + self.blocks(block.blocks)
 
     def _card(self, card: Card) -> Markup:
-        counted = Markup('<span class="quiet">{}.</span> ').format(card.number) if card.is_counted else Markup()
-        note = Markup(' <span class="chip">{}</span>').format(self._parts(card.note)) if card.note else Markup()
-        inside = self._parts(card.head) + note, self.blocks(card.blocks)
+        note = Markup(" ") + element("span", self._parts(card.note), "chip") if card.note else Markup()
+        head, inside = self._parts(card.head) + note, self.blocks(card.blocks)
         if not card.number:
-            return Markup('<div class="chapter">\n<p class="head">{}</p>\n{}</div>\n').format(*inside)
-        return Markup('<article class="card" id="{}-{}">\n<h2>{}{}</h2>\n{}</article>\n').format(
-            self.view, card.number, counted, *inside
+            return element("div", element("p", head, "head") + inside, "chapter")
+        counted = element("span", text_of(f"{card.number}."), "quiet") + Markup(" ") if card.is_counted else Markup()
+        return Markup('<article class="card" id="{}-{}">\n{}{}</article>\n').format(
+            self.view, card.number, element("h2", counted + head), inside
         )
 
     def _listing(self, block: Listing) -> Markup:
         if self.pool is None:
-            return Markup('<pre class="code">{}</pre>\n').format(clean(block.code))
+            return element("pre", text_of(block.code), "code")
         pack, place = self.pool.add(block.code)
         return Markup('<div class="later" data-text="{}-{}" data-language="{}"></div>\n').format(
             pack, place, block.language
@@ -180,26 +197,26 @@ class _Writer:
     def _branches(self, branches: Sequence[Branch]) -> Markup:
         if not branches:
             return Markup()
-        items = (_element("li", self._parts(one.parts) + self._branches(one.children)) for one in branches)
-        return _element("ul", _joined(items), "tree")
+        items = (element("li", self._parts(one.parts) + self._branches(one.children)) for one in branches)
+        return element("ul", joined(items), "tree")
 
     def _parts(self, parts: Parts) -> Markup:
-        return _joined(self._part(part) for part in parts)
+        return joined(self._part(part) for part in parts)
 
     def _part(self, part: Part) -> Markup:
         if isinstance(part, str):
             return ticks(part)
         if isinstance(part, Places):
-            return Markup(", ").join(_link(*line, "place") for line in self._lines(part))
+            return Markup(", ").join(link(text, address, "place") for text, address in self._lines(part))
         told, address = self._told(part)
         if isinstance(part, Span) and part.tone is Tone.CODE:
-            return _element("code", escape(told))
+            return element("code", escape(told))
         if isinstance(part, Web):
             return Markup('<a href="{}" rel="noreferrer noopener" target="_blank">{}</a>').format(address, told)
         if address:
-            return _link(told, address, _LINKS[type(part)])
+            return link(told, address, _LINKS[type(part)])
         text = ticks(told) if isinstance(part, Span) else escape(told)
-        return _element("span", text, part.tone.value) if part.tone is not Tone.PLAIN else text
+        return element("span", text, part.tone.value) if part.tone is not Tone.PLAIN else text
 
     def _told(self, part: Part) -> tuple[str, str]:  # noqa: C901, PLR0911 -- one for each type of part
         """How a part is written, and where it leads to."""
@@ -218,6 +235,8 @@ class _Writer:
                 return clean(words), f"#/{view}/{card}" if card else f"#/{view}"
             case Web(title=title, address=address):
                 return clean(title), address
+            case RecordingName():
+                return clean(self.links.target), ""
             case Figure(value=value, kind=kind):
                 return ("~" if part.about else "") + written(value, kind), ""
             case Span(text=text):
@@ -248,27 +267,33 @@ class _Writer:
         """A table that is read, not searched, and needs no script."""
         used = [i for i, _ in enumerate(table.columns) if any(row[i] not in {None, ""} for row in table.rows)]
         columns = [table.columns[i] for i in used]
-        names = _joined(Markup('<th scope="col">{}</th>').format(column.name) for column in columns)
-        head = Markup("<thead><tr>{}</tr></thead>\n").format(names) if any(c.name for c in columns) else Markup()
+        names = element("tr", joined(Markup('<th scope="col">{}</th>').format(one.name) for one in columns))
+        head = element("thead", names) if any(one.name for one in columns) else Markup()
+        bars = [i for i in used if table.columns[i].kind is Kind.BAR]
+        longest = max((float(row[i]) for row in table.rows for i in bars), default=0.0)  # type: ignore[arg-type]
         rows = []
         for number, row in enumerate(table.rows):
-            cells = (self._standing_cell(row[i], table.columns[i]) for i in used)
-            rows.append(Markup("<tr>{}</tr>\n").format(_joined(cells)))
+            cells = (self._standing_cell(row[i], table.columns[i], longest) for i in used)
+            rows.append(element("tr", joined(cells)))
             beneath = self.blocks(table.beneath[number]) if table.beneath else ""
             if beneath:
                 rows.append(Markup('<tr class="under"><td colspan="{}">{}</td></tr>\n').format(len(used), beneath))
-        kind = "small" if table.is_short else "list"
-        return Markup('<table class="{}">\n{}<tbody>\n{}</tbody></table>\n').format(kind, head, _joined(rows))
+        return element("table", head + element("tbody", joined(rows)), "small" if table.is_short else "list")
 
-    def _standing_cell(self, value: Cell, column: Column) -> Markup:
+    def _standing_cell(self, value: Cell, column: Column, longest: float) -> Markup:
         if isinstance(value, Stacked):
             value = value.upper
+        if column.kind is Kind.BAR:
+            width = 100 * value / longest if isinstance(value, (int, float)) and longest else 0.0
+            return Markup(
+                '<td class="fill"><svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
+                '<rect width="{:.2f}" height="1"/></svg></td>'
+            ).format(width)
         if value is None or isinstance(value, (int, float)):
             shown = escape(written(value, column.kind))
         else:
             shown = self._parts(value if isinstance(value, tuple) else (value,))
-        given = Markup(' class="n"') if column.kind.is_figure else _class(column.tone)
-        return Markup("<td{}>{}</td>").format(given, shown)
+        return element("td", shown, "n" if column.kind.is_figure else column.tone.value)
 
     def _data(self, table: Table) -> dict[str, Any]:
         """A table for the script: each column with what stands in it, each once, and which of that each row has."""
@@ -336,56 +361,5 @@ def timeline_data(timeline: Timeline) -> dict[str, Any]:
     return {"phases": list(timeline.phases), "bars": bars}
 
 
+_STEPS = {Tone.BAD: "high", Tone.WARN: "medium", Tone.QUIET: "info"}
 _LINKS: dict[type, str] = {At: "place", Compiled: "id", KernelName: "name mono", ToView: "to"}
-
-
-def _note(note: str) -> Markup:
-    return Markup('<span class="quiet">{}</span>').format(clean(note)) if note else Markup()
-
-
-_NEWLINE = Markup("\n")
-
-
-def _element(name: str, inside: Markup, kind: str = "") -> Markup:
-    """An element. This is much faster than `Markup.format`, and pages are made of thousands."""
-    given = f' class="{kind}"' if kind else ""
-    return Markup(f"<{name}{given}>{inside}</{name}>")  # noqa: S704 -- names and classes are ours, the rest is escaped
-
-
-def _link(text: str, address: str, kind: str) -> Markup:
-    if not address:
-        return escape(text)
-    return Markup(f'<a class="{kind}" href="{escape(address)}">{escape(text)}</a>')  # noqa: S704 -- escaped here
-
-
-def _class(tone: Tone) -> Markup:
-    return Markup(' class="{}"').format(tone.value) if tone.value else Markup()
-
-
-def ticks(text: str) -> Markup:
-    """Return text whose backticks mark code."""
-    cleaned = clean(text)
-    if "`" not in cleaned:
-        return escape(cleaned)
-    parts = enumerate(map(escape, cleaned.split("`")))
-    return _joined(_element("code", part) if number % 2 else part for number, part in parts)
-
-
-def _excerpt(block: Excerpt) -> Markup:
-    lines = (
-        Markup('<span class="{}"><i>{}</i>{}</span>\n').format(
-            "hit" if number == block.marked else "", number, clean(text)[:_LONGEST]
-        )
-        for number, text in enumerate(block.lines, block.first)
-    )
-    return Markup('<pre class="code numbered">{}</pre>\n').format(_joined(lines))
-
-
-def _change(block: Change) -> Markup:
-    removed = [Markup("<del>{}</del>\n").format(clean(text)) for text in block.before]
-    added = [Markup("<ins>{}</ins>\n").format(clean(text)) for text in block.after]
-    return Markup('<pre class="code swap">{}</pre>\n').format(_joined([*removed, *added]))
-
-
-def _joined(parts: Iterable[Markup]) -> Markup:
-    return Markup("").join(parts)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
-from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.ids import Direction
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
@@ -18,21 +17,16 @@ from compiler_lens.render.page.graphs import graph_data
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, script, write
 from compiler_lens.render.page.source import source_files
-from compiler_lens.render.page.tables import (
-    strip,
-)
 from compiler_lens.render.picture.style import style_sheet
 from compiler_lens.views import graphs as graphs_view
-from compiler_lens.views import text
 from compiler_lens.views.document import Document
-from compiler_lens.views.page.overview import overview
-from compiler_lens.views.registry import VIEWS
+from compiler_lens.views.registry import OVERVIEW, VIEWS
+from compiler_lens.views.text import number, one_line
 
 _BY_NAME = {view.name: view for view in VIEWS}
 
 # Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
 _VIEWS: Mapping[str, str] = {
-    "overview": "Overview",
     "source": "Source",
     "graphs": "Graphs",
 }
@@ -43,12 +37,12 @@ def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str =
     shown, name = (redacted(recording, Ownership.of(user_paths).owns), "REC") if redact else (recording, path)
     matter = PageContext.of(shown, user_paths, name)
     documents = _documents(matter)
+    argv = shown.environment.argv
     return rendered(
         "page.html",
         own_file("page.css") + style_sheet(),
         script("elements", "code", "tables", "source", "graphs", "search", "views"),
-        **overview(matter),
-        matter=matter,
+        name=one_line(argv[0].rpartition("/")[2] if argv else name, 200),
         views=_views(matter, documents),
         documents=[part.html for part in documents.values()],
         redact=redact,
@@ -65,8 +59,9 @@ def write_page(
 
 def _documents(matter: PageContext) -> dict[str, DocumentPart]:
     """Each view that is a Document and has something to show."""
-    selection = Selection(user_paths=matter.user_paths, folds_nothing=True)
-    made = {}
+    selection = matter.selection
+    overview = OVERVIEW.document(matter.recording, selection)
+    made = {"overview": document_part("overview", OVERVIEW.title, overview, matter.ink)}
     for view in VIEWS:
         if view.in_page and view.name not in _VIEWS:
             document = view.document(matter.recording, selection)
@@ -79,17 +74,16 @@ def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
     """Each view that has something to show, with how much that is."""
     recording, summary = matter.recording, matter.summary
     counts: dict[str, int | None] = {
-        "overview": None,
         "source": len(matter.views),
         "graphs": (summary.graphs or None) if recording.compilations else 0,
     }
     menu = [
-        (view, name, "" if counts[view] is None else text.number(counts[view]))
+        (view, name, "" if counts[view] is None else number(counts[view]))
         for view, name in _VIEWS.items()
         if counts[view] != 0
     ]
     for name, part in documents.items():
-        menu.append((name, part.title, "" if part.count is None else text.number(part.count)))
+        menu.append((name, part.title, "" if part.count is None else number(part.count)))
     order = ["overview", *(view.name for view in VIEWS)]
     return sorted(menu, key=lambda entry: order.index(entry[0]))
 
@@ -98,7 +92,6 @@ def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
     """What the script reads, by name; the texts last, for then all are known."""
     recording, ink = matter.recording, matter.ink
     yield "main", packed({"search": _found(matter)})
-    yield "strip", packed(strip(recording))
     files = source_files(_whole("source", matter), ink, matter.pool)
     yield "source", packed([[one["name"], one["breaks"]] for one in files])
     yield from shelved("file", ((one["name"], one) for one in files))
@@ -107,14 +100,13 @@ def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
     graphs = graph_data(matter)
     yield from shelved("graph", ((one["key"], one) for one in graphs))
     yield "gallery", packed(gallery(matter, graphs))
-    compilations = graphs_view.document(recording, Selection(folds_nothing=True))
+    compilations = graphs_view.document(recording, matter.selection)
     yield "graphs", packed(document_part("graphs", "Compilations", compilations, ink).tables)
     yield from matter.pool.parts()
 
 
 def _whole(view: str, matter: PageContext) -> Document:
-    selection = Selection(user_paths=matter.user_paths, folds_nothing=True)
-    return _BY_NAME[view].document(matter.recording, selection)
+    return _BY_NAME[view].document(matter.recording, matter.selection)
 
 
 def _kernel_lines(matter: PageContext) -> list[list[Any]]:
@@ -129,8 +121,7 @@ def _kernel_lines(matter: PageContext) -> list[list[Any]]:
 
 def _kernels(matter: PageContext) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each kernel's own view, by its address."""
-    selection = Selection(user_paths=matter.user_paths, folds_nothing=True)
-    documents = _BY_NAME["kernel"].documents(matter.recording, selection)
+    documents = _BY_NAME["kernel"].documents(matter.recording, matter.selection)
     for kernel, document in zip(matter.recording.kernels, documents, strict=True):
         key, backward = matter.ink.kernels[kernel.id], kernel.direction is Direction.BACKWARD
         drawn = drawn_part("kernel", document, matter.ink, matter.pool)

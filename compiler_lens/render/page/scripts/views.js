@@ -51,4 +51,3 @@ document.documentElement.classList.add("js");
 addEventListener("hashchange", route);
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
 route();
-if ($("data-strip")) data("strip").then((run) => { const holder = $("strip"); if (holder) holder.replaceChildren(...strip(run)); });

@@ -1,0 +1,142 @@
+"""What was run and what became of it in one sentence, for the first screen and for the page; and what is missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from compiler_lens.facts.overview.summary import Summary
+from compiler_lens.facts.program.coverage import Function, Treatment
+from compiler_lens.facts.time.caches import CacheSummary, Warmth
+from compiler_lens.recording.model import (
+    Environment,
+    Outcome,
+    Recording,
+)
+from compiler_lens.views import words
+from compiler_lens.views.advice import often
+from compiler_lens.views.document import Block, Command, KeyFigures, Section, Verdict, line, paragraph
+from compiler_lens.views.parts import At, Part, Parts, RecordingName, Span, Tone, quiet, sequence, strong
+from compiler_lens.views.text import joined, plural, seconds, times
+
+
+def headline(recording: Recording, summary: Summary) -> list[Block]:
+    """Return what was run, and what became of it."""
+    blocks: list[Block] = [line(strong("compiler_lens"), quiet("  "), *_setting(recording.environment, summary))]
+    if unfinished := words.unfinished(recording.unfinished):  # before anything that is read as the whole
+        blocks.append(paragraph(unfinished, tone=Tone.WARN))
+    blocks.append(verdict(summary))
+    if summary.coverage.frames or recording.graph_breaks:
+        blocks.append(KeyFigures(tuple(figures(recording, summary))))
+    return blocks
+
+
+def _setting(environment: Environment, summary: Summary) -> Parts:
+    """What was run, and with what."""
+    parts: list[Part] = [quiet(environment.argv[0].rsplit("/", 1)[-1]) if environment.argv else RecordingName()]
+    if environment.rank is not None:
+        parts.append(quiet(f"rank {environment.rank}"))
+    if environment.torch:
+        parts.append(quiet(f"torch {environment.torch}"))
+    if environment.device:
+        parts.append(quiet(environment.device))
+    if summary.modes:
+        parts.append(quiet(f"mode {joined(summary.modes, 3)}"))
+    if summary.options:
+        parts.append(quiet(f"options {joined([f'{name}={value}' for name, value in summary.options], 3)}"))
+    return sequence(parts, quiet(" · "))
+
+
+def verdict(summary: Summary) -> Verdict:
+    """Return `3 of 5 functions compiled; 2 run eagerly: MoE.forward (model.py:41), …`."""
+    covered = summary.coverage
+    counted = [f for f in covered.functions if f.treatment is not Treatment.EMPTY]
+    if not covered.frames:
+        return Verdict("Nothing was compiled: no frame entered the compiler.", (), Tone.BAD)
+    compiled = sum(f.treatment.is_compiled for f in counted)
+    partly, total = covered.treatments.get(Treatment.PARTLY_EAGER, 0), len(counted)
+    if not counted:
+        rest = f": {plural(len(covered.frames), 'frame')} with nothing to compile."
+        return Verdict("Nothing was compiled", (rest,), Tone.BAD)
+    others: list[Part] = []
+    for kind, told in words.TREATMENTS_COUNTED.items():
+        if found := covered.treated(kind):
+            others += ["; ", *_named(_after(found, kind, told), found)]
+    others.append(".")
+    if not compiled and not partly:
+        return Verdict(_nothing_whole(summary, total), tuple(others), Tone.BAD)
+    news = f"{compiled:,} of {plural(total, 'function')} compiled"
+    if 1 < compiled == total:
+        news = f"All {total:,} functions compiled"
+    is_whole = covered.treatments.get(Treatment.WHOLE, 0) == total
+    return Verdict(news, tuple(others), Tone.GOOD if is_whole else Tone.WARN)
+
+
+def _nothing_whole(summary: Summary, total: int) -> str:
+    """Where no function is compiled for all of its calls: graphs there may be all the same."""
+    if not summary.graphs:
+        return "Nothing was compiled"
+    if not summary.coverage.treatments.get(Treatment.LIMIT):
+        return f"0 of {plural(total, 'function')} compiled"
+    return f"0 of {plural(total, 'function')} {'stays' if total == 1 else 'stay'} compiled"
+
+
+def _after(found: Sequence[Function], kind: Treatment, told: tuple[str, str]) -> str:
+    """What became of functions; of a single one that hit the limit also after how many compilations."""
+    if len(found) > 1:
+        return told[1]
+    if kind is not Treatment.LIMIT:
+        return told[0]
+    limited = (frame.compilations for frame in found[0].frames if frame.outcome is Outcome.RECOMPILE_LIMIT)
+    made = max((sum(c.outcome is Outcome.COMPILED for c in compilations) for compilations in limited), default=0)
+    return f"was compiled {often(made)}, then {told[0]}" if made else told[0]
+
+
+def _named(told: str, functions: Sequence[Function]) -> Parts:
+    parts: list[Part] = [f"{len(functions):,} {told}: "]
+    for i, function in enumerate(functions[:3]):
+        parts.append(strong(f", {function.name.name}" if i else function.name.name))
+        if function.name.file:
+            parts += [strong(" ("), At(function.name, Tone.STRONG), strong(")")]
+    return (*parts, strong(", …")) if len(functions) > 3 else tuple(parts)  # noqa: PLR2004
+
+
+def figures(recording: Recording, summary: Summary) -> Iterator[Part]:
+    """Yield the counts of a headline."""
+    yield plural(summary.graphs, "graph")
+    if recording.graph_breaks:
+        breaks, places = len(recording.graph_breaks), len(summary.cards)
+        where = f" at {plural(places, 'place')}" if places < breaks else ""
+        yield Span(plural(breaks, "graph break") + where, Tone.WARN)
+    if recording.recompiles:
+        yield Span(plural(len(recording.recompiles), "recompile"), Tone.WARN)
+    yield plural(len(recording.kernels), "kernel")
+    if summary.seconds is not None:
+        warmth = _warmth(summary.caches)
+        yield f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else "")
+
+
+def _warmth(found: CacheSummary) -> str:
+    """How much came from caches; empty where none told."""
+    if found.warmth is Warmth.PARTLY:
+        return f"partly warm: {found.warm:,} of {found.asked:,} from cache"
+    return words.WARMTH[found.warmth]
+
+
+def gaps(recording: Recording, most: int) -> Iterator[Section]:
+    """Yield what is not in the recording, at most so many problems and so many facts of it."""
+    problems = Counter((p.where, p.message) for p in recording.problems).most_common()
+    missing = Counter((u.fact, u.reason) for u in recording.unavailable).most_common()
+    if not problems and not missing:
+        return
+    told = [(Span(words.gap(what, why), Tone.BAD), n) for (what, why), n in problems[:most]]
+    told += [(Span(f"{what}: {why}", Tone.PLAIN), n) for (what, why), n in missing[:most]]
+    blocks: list[Block] = [paragraph(text, f" {times(n)}" if n > 1 else "", indent=2, limit=2) for text, n in told]
+    hidden = max(len(problems) - most, 0) + max(len(missing) - most, 0)
+    blocks += more(hidden, "gap", "environment")
+    yield Section("Gaps", tuple(blocks), "not in this recording, though it may have happened")
+
+
+def more(count: int, noun: str, view: str) -> tuple[Command, ...]:
+    """What there is no room for, and how to see it."""
+    return (Command(f"… {plural(count, f'more {noun}')}: ", view),) if count > 0 else ()
