@@ -2,7 +2,7 @@
 
 cosmic-ray makes each fault in a copy of the project, and the tests that are nearest to the file run there. Where they
 pass, a mutant survived: it is printed as a diff. Without REV the mutants are of the whole package; `--sample N` takes
-some of them, the same ones for the same `--seed` and the same sources.
+some of them, the same ones for the same `--seed` and the same sources; `--under PATH` those of a folder or a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -281,7 +281,9 @@ def survivors(mutants: list[Mutant], python: str, jobs: int) -> Iterator[tuple[M
                 benches.put(bench)
 
         with ThreadPoolExecutor(jobs) as pool:
-            for number, (mutant, result) in enumerate(zip(mutants, pool.map(attempt, mutants), strict=True), 1):
+            tried = {pool.submit(attempt, mutant): mutant for mutant in mutants}
+            for number, done in enumerate(as_completed(tried), 1):
+                mutant, result = tried[done], done.result()
                 told = f"{number:>4} {mutant.file}:{mutant.line} {mutant.operator}: {result.test_outcome.value}"
                 print(told, flush=True)
                 if result.test_outcome is not TestOutcome.KILLED:
@@ -292,12 +294,14 @@ def main() -> int:
     """Print the mutants that survive and how many died; return 0 where enough did."""
     asked = argparse.ArgumentParser(prog="nox -s mutants --", description=__doc__)
     asked.add_argument("revision", nargs="?", metavar="REV", help="mutate the files that changed since this revision")
+    asked.add_argument("--under", default=PACKAGE, metavar="PATH", help="only files of this folder, or this file")
     asked.add_argument("--sample", type=int, metavar="N", help="try N mutants, chosen at random")
     asked.add_argument("--seed", type=int, default=0)
     asked.add_argument("--jobs", type=int, default=1, metavar="N", help="copies of the project to work in at once")
     asked.add_argument("--python", default=sys.executable, help="the interpreter that runs the tests")
     told = asked.parse_args()
-    mutants = [mutant for file in changed_files(told.revision) for mutant in mutants_of(file)]
+    files = [file for file in changed_files(told.revision) if file.startswith(told.under)]
+    mutants = [mutant for file in files for mutant in mutants_of(file)]
     if told.sample is not None and told.sample < len(mutants):
         mutants = sorted(
             random.Random(told.seed).sample(mutants, told.sample), key=lambda mutant: (mutant.file, mutant.line)
