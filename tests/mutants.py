@@ -66,7 +66,10 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/render/test_kernel_views.py", "tests/render/test_fusion.py", "tests/render/test_profile.py",
     ),
     "facts/kernels/graph_flow": ("tests/pictures",),
-    "facts/measured": ("tests/analysis/test_modes.py", "tests/render/test_modes.py", "tests/measure/test_what_if.py"),
+    "facts/measured": (
+        "tests/analysis/test_what_if.py", "tests/analysis/test_modes.py", "tests/render/test_modes.py",
+        "tests/measure/test_what_if.py",
+    ),
     "facts/overview": (
         "tests/analysis/test_findings.py", "tests/analysis/test_rules.py", "tests/analysis/test_explanation.py",
         "tests/analysis/test_line_story.py", "tests/analysis/test_source_view.py", "tests/render/test_screen.py",

@@ -339,6 +339,11 @@ def test_a_buffer_allocated_larger_than_used_has_the_used_shape():
     assert read(text)[0].buffers == (Buffer("buf0", TensorSpec("bf16", (63, 63), (64, 1), "cpu")),)
 
 
+def test_a_buffer_says_its_device_and_dtype_by_name_too():
+    text = "def call(args):\n    buf0 = torch.empty_strided((4, 8), (8, 1), device='xpu:1', dtype=torch.float16)\n"
+    assert read(text)[0].buffers == (Buffer("buf0", TensorSpec("f16", (4, 8), (8, 1), "xpu:1")),)
+
+
 def test_a_plain_call_function_without_a_runner_is_read_too():
     text = "def call(args):\n    buf0 = extern_kernels.convolution(arg0_1, arg1_1, stride=(1, 1))\n    return (buf0,)\n"
     found, kernel = read(text)
