@@ -163,6 +163,21 @@ def test_what_torch_quotes_of_the_user_goes() -> None:
         assert words in text, words
 
 
+@pytest.mark.parametrize(
+    "failure",
+    [
+        GuardFailure("0/0", "L['city'] == 'atlantis'"),
+        GuardFailure("0/0", "value changed", "city", "'atlantis'", "3"),
+        GuardFailure("0/0", "value changed", "city", "3", "'atlantis'"),
+    ],
+    ids=["in the guard", "before", "after"],
+)
+def test_what_only_a_guard_that_failed_compares_with_goes(failure: GuardFailure) -> None:
+    less = redacted(Recording(recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    assert "atlantis" not in repr(less)
+    assert "text1" in repr(less)
+
+
 def test_a_kernel_that_the_user_wrote_goes_also_where_its_file_is_not_known() -> None:
     less = redacted(told())
     assert less.kernels[0].source == "..."
