@@ -57,7 +57,7 @@ def advice(finding: Finding) -> Advice:
             return _failed(evidence)
         case Function():
             why = one_line(evidence.reason, 200) or "torch gave no reason"
-            return Advice(_function(evidence.name), what=f"runs eagerly, whole: {why}.")
+            return Advice(_function(evidence.name), what=f"runs entirely in eager: {why}.")
         case NothingSeen():
             return Advice(
                 _named("Nothing entered the compiler:"),
@@ -113,7 +113,7 @@ def effect(card: BreakCard) -> str:
     cut = card.functions_that(BreakOutcome.SPLIT)
     parts = []
     if skipped:
-        parts.append(f"{plural(skipped, 'function')} {'runs' if skipped == 1 else 'run'} eagerly, whole")
+        parts.append(f"{plural(skipped, 'function')} {'runs' if skipped == 1 else 'run'} entirely in eager")
     if rest:
         parts.append(f"the rest of {plural(rest, 'function')} runs eagerly")
     if cut:
@@ -135,13 +135,15 @@ def report_advice(report: RecompileReport) -> Advice:
     limit = " It hit the recompile limit: calls that fit no compilation so far run eagerly." if report.limit else ""
     price = f" {seconds(report.seconds)} of recompiling." if report.seconds else ""
     what = f"was recompiled {often(report.recompiles)}: {changed(cause)}{more}.{price}{limit}"
-    again = (
-        f" {sentence(plural(report.repeats_breaks, 'graph break') + ' came again with that')}"
-        if (report.repeats_breaks)
-        else ""
-    )
-    what += again
+    if report.repeats_breaks:
+        what += f" {sentence(recurred(report))}"
     return Advice(_function(report.function), what=what, change=cause.fix.leave if report.benign else cause.fix.change)
+
+
+def recurred(report: RecompileReport) -> str:
+    """Return `the same 2 graph breaks recurred`: breaks of recompilations where the first compilation broke too."""
+    several = report.repeats_breaks > 1
+    return f"the same {f'{report.repeats_breaks:,} graph breaks' if several else 'graph break'} recurred"
 
 
 def changed(cause: RecompileCause) -> str:

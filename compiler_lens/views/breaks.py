@@ -84,7 +84,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     data = Data(events, tuple(_with_events(card) for _, card in cards))
     if not cards:
         return Document((line("No graph breaks."),), data, count=0)
-    summary = f"{plural(events, 'break')} at {plural(len(cards), 'place')}, the costliest first"
+    summary = f"{plural(events, 'break')} at {plural(len(cards), 'place')}, costliest first"
     blocks = tuple(Section("", (_card(number, card, selection),)) for number, card in cards)
     return Document((Section("Graph breaks", blocks, summary),), data, count=len(cards))
 

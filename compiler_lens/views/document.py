@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from compiler_lens.recording.model import CompileId
-from compiler_lens.views.parts import Cell, Kind, Part, Parts, Span, Tone, ToView, code
+from compiler_lens.views.parts import Cell, Kind, Part, Parts, Span, Tone, ToView
 
 # -- blocks
 
@@ -400,9 +400,3 @@ def line(*parts: Part, indent: int = 0, whole: bool = False) -> Line:
 def paragraph(*parts: Part, indent: int = 0, tone: Tone = Tone.PLAIN, limit: int = 0) -> Paragraph:
     """Make a paragraph of parts, leaving out what is empty."""
     return Paragraph(tuple(part for part in parts if part != ""), indent, tone, limit)
-
-
-def coded(text: str) -> Parts:
-    """Return a text whose backticks mark code as parts, without them."""
-    pieces = text.split("`")
-    return tuple(code(piece) if i % 2 else piece for i, piece in enumerate(pieces) if piece)

@@ -149,7 +149,7 @@ def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> t
     above: set[Parts] = set()
     beneath = [(*_why(function, reasons, above), *_frames(function)) for function in functions]
     table = Table(columns, tuple(map(_row, functions)), beneath=tuple(beneath))
-    summary = f"{plural(len(functions), 'function')} in {plural(frames, 'frame')}, the worst first"
+    summary = f"{plural(len(functions), 'function')} in {plural(frames, 'frame')}, worst first"
     return (Section(title, (table,), summary),)
 
 

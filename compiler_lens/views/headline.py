@@ -67,7 +67,7 @@ def verdict(summary: Summary) -> Verdict:
         return Verdict(_nothing_whole(summary, total), tuple(others), Tone.BAD)
     news = f"{compiled:,} of {plural(total, 'function')} compiled"
     if 1 < compiled == total:
-        news = f"All {total:,} functions compiled"
+        news = "Both functions compiled" if total == 2 else f"All {total:,} functions compiled"  # noqa: PLR2004
     is_whole = covered.treatments.get(Treatment.WHOLE, 0) == total
     return Verdict(news, tuple(others), Tone.GOOD if is_whole else Tone.WARN)
 

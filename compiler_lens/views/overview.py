@@ -44,7 +44,7 @@ def _functions(summary: Summary) -> Iterator[Section]:
     if not covered.functions:
         return
     counts = covered.treatments
-    tally = KeyFigures(tuple(f"{counts[kind]:,} {words.TREATMENTS[kind]}" for kind in WORST_FIRST if counts.get(kind)))
+    tally = KeyFigures(tuple(f"{words.TREATMENTS[kind]}: {counts[kind]:,}" for kind in WORST_FIRST if counts.get(kind)))
     ranked = sorted(covered.functions, key=lambda f: (not f.own, WORST_FIRST.index(f.treatment)))
     rows = tuple(
         (function.name.name, At(function.name, short=True) if function.name.file else "", became(function))

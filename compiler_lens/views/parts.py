@@ -188,6 +188,12 @@ def code(text: str) -> Span:
     return Span(text, Tone.CODE)
 
 
+def coded(text: str) -> Parts:
+    """Return a text whose backticks mark code as parts, without them."""
+    pieces = text.split("`")
+    return tuple(code(piece) if i % 2 else piece for i, piece in enumerate(pieces) if piece)
+
+
 def sequence(parts: Sequence[Part], separator: Part = ", ") -> Parts:
     """Return parts with a separator between them."""
     joined: list[Part] = []

@@ -13,6 +13,7 @@ from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
 from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
+from compiler_lens.views.advice import recurred
 from compiler_lens.views.document import (
     Aside,
     Block,
@@ -22,11 +23,10 @@ from compiler_lens.views.document import (
     Fields,
     Paragraph,
     Section,
-    coded,
     line,
     paragraph,
 )
-from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, quiet, strong
+from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, strong
 from compiler_lens.views.text import one_line, plural, seconds, times
 
 _VALUE = 32  # characters
@@ -144,8 +144,7 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
         told = f"the recompile limit was hit at [{report.limit}]: calls that fit none of these run eagerly"
         blocks.append(paragraph(told, indent=4, tone=Tone.BAD))
     if report.repeats_breaks:
-        told = f"{plural(report.repeats_breaks, 'graph break')} came again with the recompiles: they are not new places"
-        blocks.append(paragraph(told, indent=4, tone=Tone.QUIET))
+        blocks.append(paragraph(recurred(report), indent=4, tone=Tone.QUIET))
     blocks += [_chapter(cause, selection) for cause in report.causes]
     place: Parts = (" (", At(report.function, Tone.QUIET), ")") if report.function.file else ()
     head = strong(report.function.name), *place
@@ -224,4 +223,4 @@ def _messages(changes: Sequence[Change], selection: Selection) -> Aside:
     rest = len(changes) - len(shown)
     if rest > 0:
         told.append(line(quiet(f"and {rest:,} more like it in --json"), indent=6))
-    return Aside("torch's words", tuple(told))
+    return Aside("torch's message", tuple(told))

@@ -33,7 +33,7 @@ OUTCOMES: Mapping[Outcome, str] = {
     Outcome.UNFINISHED: "unfinished",
 }
 
-# What is said of one function, and of several, that are not compiled whole; the worst first.
+# What is said of one function, and of several, that are not compiled whole; worst first.
 TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
     Treatment.FAILED: ("failed", "failed"),
     Treatment.LIMIT: (
@@ -46,7 +46,7 @@ TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
 }
 
 TREATMENTS: Mapping[Treatment, str] = {
-    Treatment.WHOLE: "compiled whole",
+    Treatment.WHOLE: "one graph, no breaks",
     Treatment.SPLIT: "compiled in parts",
     Treatment.PARTLY_EAGER: "partly eager",
     Treatment.EAGER: "eager",

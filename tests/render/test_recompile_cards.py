@@ -121,7 +121,7 @@ def test_breaks_that_come_again_are_told_as_such():
         )
         for i in range(3)
     ]
-    assert "2 graph breaks came again with the recompiles" in words(replace(recording, graph_breaks=tuple(breaks)))
+    assert "the same 2 graph breaks recurred" in words(replace(recording, graph_breaks=tuple(breaks)))
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])

@@ -57,6 +57,7 @@ def breaking(places: int, times: int = 1) -> Recording:
 
 
 def test_the_headline_counts_what_there_is_and_leaves_out_what_there_is_not():
+    assert lines(compiled(2))[1] == "Both functions compiled."
     assert lines(compiled(3))[1:3] == ["All 3 functions compiled.", "0 graphs, 0 kernels, 6.00 s spent compiling."]
     owner = samples.compile_id(0)
     one = compiled(

@@ -67,7 +67,7 @@ def test_breaks_have_cause_advice_link_and_the_way_there():
         "model.py:28 in search",
         "if x.sum() > i:",
         "why      The branch depends on a tensor's value",
-        "effect   1 function runs eagerly, whole.",
+        "effect   1 function runs entirely in eager.",
         "change   Compute both sides and choose with `torch.where`",
         "gb/gb0170.html",
         "then     graph break in loop (GB7000)",
@@ -181,6 +181,7 @@ def test_functions_stand_the_worst_first_each_with_why_it_is_not_compiled():
     assert re.search(r"schedule .* anything new +\[5/0\] .9\n +recompiled 8 times: `lr.shape", text)
     assert re.search(r"search .* eager +\[4/0\]\n +break 1: The branch depends on a tensor's value", text)
     assert re.search(r"constants .* nothing to compile +\[7/0\]\n\n", text)
+    assert re.search(r"GPT .* one graph, no breaks ", text)
 
 
 def test_functions_of_one_reason_name_it_once_and_library_functions_come_last():
