@@ -12,7 +12,7 @@ from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.page.document import document_part
-from compiler_lens.render.page.ink import PageLinks
+from compiler_lens.render.page.links import PageLinks
 from compiler_lens.views import kernels
 from compiler_lens.views.document import Column, Document, Lead, Section, Table, Tile, Tiles, line
 from compiler_lens.views.parts import Figure, KernelName, Kind, Places, Stacked

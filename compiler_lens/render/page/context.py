@@ -12,7 +12,7 @@ from compiler_lens.facts.overview.summary import Summary
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
-from compiler_lens.render.page.ink import PageLinks
+from compiler_lens.render.page.links import PageLinks
 from compiler_lens.render.page.pool import Pool
 
 
@@ -28,7 +28,7 @@ class PageContext:
     provenance: Provenance
     costs: Costs
     rows: tuple[KernelRow, ...]  # one for each kernel: the slowest first, those that compute the same beside each other
-    ink: PageLinks
+    links: PageLinks
     pool: Pool = field(default_factory=Pool)
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from compiler_lens.render.figures import written
-from compiler_lens.render.page.ink import PageLinks
+from compiler_lens.render.page.links import PageLinks
 from compiler_lens.render.page.markup import beside, change, element, excerpt, joined, link, text_of, ticks
 from compiler_lens.render.page.pool import Pool
 from compiler_lens.views.document import (

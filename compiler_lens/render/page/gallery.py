@@ -10,7 +10,7 @@ from compiler_lens.facts.graphs.frame_graphs import FrameGraphs, FramePieces
 from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.render.page.context import PageContext
-from compiler_lens.render.page.ink import PageLinks, address
+from compiler_lens.render.page.links import PageLinks, address
 from compiler_lens.views.frames import treated
 from compiler_lens.views.picture.labels import op_words
 from compiler_lens.views.picture.sheet import piece_words
@@ -22,14 +22,14 @@ _PREFERRED = ("frame", "dynamo", "forward", "inference", "post_grad", "kernels")
 _WHOLE = frozenset((Treatment.WHOLE, Treatment.EMPTY))
 
 
-def gallery(matter: PageContext, graphs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def gallery(context: PageContext, graphs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The functions, cut ones first, the user's own before a library's, then by size."""
     drawn = {one["key"]: one for one in graphs}
-    frames = FrameGraphs.of(matter.recording, matter.summary.coverage, matter.summary.cards)
+    frames = FrameGraphs.of(context.recording, context.summary.coverage, context.summary.cards)
     ranked = sorted(
-        matter.summary.coverage.functions, key=lambda f: (f.treatment in _WHOLE, not f.own, -_size(f, frames))
+        context.summary.coverage.functions, key=lambda f: (f.treatment in _WHOLE, not f.own, -_size(f, frames))
     )
-    found = (_card(each, frames, drawn, matter.ink) for each in ranked[:_FUNCTIONS])
+    found = (_card(each, frames, drawn, context.links) for each in ranked[:_FUNCTIONS])
     return [card for card in found if card]
 
 
@@ -38,7 +38,7 @@ def _size(function: Function, frames: FrameGraphs) -> int:
 
 
 def _card(
-    function: Function, frames: FrameGraphs, drawn: Mapping[str, dict[str, Any]], ink: PageLinks
+    function: Function, frames: FrameGraphs, drawn: Mapping[str, dict[str, Any]], links: PageLinks
 ) -> dict[str, Any] | None:
     picture = _picture(function, drawn)
     if picture is None:
@@ -46,12 +46,12 @@ def _card(
     to, shown = picture
     pieces = [
         _counted(piece, len(list(same)))
-        for piece, same in groupby(_pieces(frames.pieces(function.compile_ids[0]), ink))
+        for piece, same in groupby(_pieces(frames.pieces(function.compile_ids[0]), links))
     ]
     return {
         "name": function.name.name,
-        "at": ink.at(function.name) if function.name.file else "",
-        "href": ink.href(function.name) if function.name.file else "",
+        "at": links.at(function.name) if function.name.file else "",
+        "href": links.href(function.name) if function.name.file else "",
         "treated": treated(function),
         "mood": "good" if function.treatment.is_compiled else "warn",
         "to": to,
@@ -78,13 +78,13 @@ def _counted(piece: tuple[str, str, str], count: int) -> tuple[str, str, str]:
     return (told, f"{more} {times(count)}", to) if count > 1 else piece
 
 
-def _pieces(found: FramePieces, ink: PageLinks) -> Iterator[tuple[str, str, str]]:
+def _pieces(found: FramePieces, links: PageLinks) -> Iterator[tuple[str, str, str]]:
     """Graphs and breaks in order: what it is, a word on it, where it leads to."""
     for piece in found.pieces:
         if piece.graph is not None:
             yield piece_words(piece), op_words(*op_count(piece.graph)), PageLinks.graph(piece.compile_id)
         if piece.cut is not None:
             card = piece.cut.card
-            where = f" {ink.at(card.place)}" if card.place else ""
+            where = f" {links.at(card.place)}" if card.place else ""
             told = "or, without a graph, " if piece.instead and piece.graph is None else ""
             yield "break", f"{told}{card.gb_type}{where}", f"#/breaks/{piece.cut.number}"

@@ -10,7 +10,7 @@ from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.recording.model import CompileId, Graph
 from compiler_lens.render.page.context import PageContext
-from compiler_lens.render.page.ink import address
+from compiler_lens.render.page.links import address
 from compiler_lens.render.page.pictures import Album, Shown, stage_key
 from compiler_lens.render.page.pool import Pool
 from compiler_lens.views import words
@@ -36,9 +36,9 @@ _BUTTONS: Mapping[str, tuple[str, str]] = {
 _PLACES = {key: place for place, key in enumerate(_BUTTONS)}
 
 
-def graph_data(matter: PageContext) -> list[dict[str, Any]]:
+def graph_data(context: PageContext) -> list[dict[str, Any]]:
     """Every compilation with its graphs and its output code, in order."""
-    recording, ink, pool = matter.recording, matter.ink, matter.pool
+    recording, links, pool = context.recording, context.links, context.pool
     graphs: defaultdict[CompileId, list[Graph]] = defaultdict(list)
     for graph in recording.graphs:
         graphs[graph.compile_id].append(graph)
@@ -47,7 +47,7 @@ def graph_data(matter: PageContext) -> list[dict[str, Any]]:
         told = f"output code, {words.PASSES[code.direction]}" + (f", graph {code.ordinal + 1}" if code.ordinal else "")
         key = f"code-{code.direction.value}" + (f"-{code.ordinal}" if code.ordinal else "")
         codes[code.compile_id].append({"key": key, "name": told, "note": "", "code": pool.add(code.code)})
-    found, pictures = [], _drawn(matter, graphs)
+    found, pictures = [], _drawn(context, graphs)
     for each in {c.compile_id: c for c in recording.compilations}.values():
         name = function_name(each)
         levels, more = pictures[each.compile_id]
@@ -60,8 +60,8 @@ def graph_data(matter: PageContext) -> list[dict[str, Any]]:
                 "id": str(each.compile_id),
                 "key": address(each.compile_id),
                 "function": name.name,
-                "at": ink.at(name) if name.file else "",
-                "href": ink.href(name) if name.file else "",
+                "at": links.at(name) if name.file else "",
+                "href": links.href(name) if name.file else "",
                 "stages": _named(*own, *more, *codes[each.compile_id]),
             }
         )
@@ -69,11 +69,11 @@ def graph_data(matter: PageContext) -> list[dict[str, Any]]:
 
 
 def _drawn(
-    matter: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]
+    context: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]
 ) -> dict[CompileId, tuple[list[Shown], list[dict[str, Any]]]]:
     """Pictures by compilation. Where there is not room for all, the first of each frame come first."""
-    album = Album.of(matter, graphs)
-    ids = sorted(dict.fromkeys(c.compile_id for c in matter.recording.compilations), key=_again)
+    album = Album.of(context, graphs)
+    ids = sorted(dict.fromkeys(c.compile_id for c in context.recording.compilations), key=_again)
     return {compile_id: album.of_compilation(compile_id) for compile_id in ids}
 
 

@@ -35,18 +35,18 @@ _VIEWS: Mapping[str, str] = {
 def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
     """The whole page. With `redact`, without source text and without the folders of files."""
     shown, name = (redacted(recording, Ownership.of(user_paths).owns), "REC") if redact else (recording, path)
-    matter = PageContext.of(shown, user_paths, name)
-    documents = _documents(matter)
+    context = PageContext.of(shown, user_paths, name)
+    documents = _documents(context)
     argv = shown.environment.argv
     return rendered(
         "page.html",
         own_file("page.css") + style_sheet(),
         script("elements", "code", "tables", "source", "graphs", "search", "views"),
         name=one_line(argv[0].rpartition("/")[2] if argv else name, 200),
-        views=_views(matter, documents),
+        views=_views(context, documents),
         documents=[part.html for part in documents.values()],
         redact=redact,
-        data=[*_data(matter), *((name, packed(part.tables)) for name, part in documents.items())],
+        data=[*_data(context), *((name, packed(part.tables)) for name, part in documents.items())],
     )
 
 
@@ -57,24 +57,24 @@ def write_page(
     write(report_page(recording, user_paths=user_paths, path=name, redact=redact), target)
 
 
-def _documents(matter: PageContext) -> dict[str, DocumentPart]:
+def _documents(context: PageContext) -> dict[str, DocumentPart]:
     """Each view that is a Document and has something to show."""
-    selection = matter.selection
-    overview = OVERVIEW.document(matter.recording, selection)
-    made = {"overview": document_part("overview", OVERVIEW.title, overview, matter.ink)}
+    selection = context.selection
+    overview = OVERVIEW.document(context.recording, selection)
+    made = {"overview": document_part("overview", OVERVIEW.title, overview, context.links)}
     for view in VIEWS:
         if view.in_page and view.name not in _VIEWS:
-            document = view.document(matter.recording, selection)
+            document = view.document(context.recording, selection)
             if document.count != 0:
-                made[view.name] = document_part(view.name, view.title, document, matter.ink)
+                made[view.name] = document_part(view.name, view.title, document, context.links)
     return made
 
 
-def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[tuple[str, str, str]]:
+def _views(context: PageContext, documents: Mapping[str, DocumentPart]) -> list[tuple[str, str, str]]:
     """Each view that has something to show, with how much that is."""
-    recording, summary = matter.recording, matter.summary
+    recording, summary = context.recording, context.summary
     counts: dict[str, int | None] = {
-        "source": len(matter.views),
+        "source": len(context.views),
         "graphs": (summary.graphs or None) if recording.compilations else 0,
     }
     menu = [
@@ -88,56 +88,56 @@ def _views(matter: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
     return sorted(menu, key=lambda entry: order.index(entry[0]))
 
 
-def _data(matter: PageContext) -> Iterator[tuple[str, str]]:
+def _data(context: PageContext) -> Iterator[tuple[str, str]]:
     """What the script reads, by name; the texts last, for then all are known."""
-    recording, ink = matter.recording, matter.ink
-    yield "main", packed({"search": _found(matter)})
-    files = source_files(_whole("source", matter), ink, matter.pool)
+    recording, links = context.recording, context.links
+    yield "main", packed({"search": _found(context)})
+    files = source_files(_whole("source", context), links, context.pool)
     yield "source", packed([[one["name"], one["breaks"]] for one in files])
     yield from shelved("file", ((one["name"], one) for one in files))
-    yield "lines", packed(_kernel_lines(matter))
-    yield from shelved("kernel", _kernels(matter))
-    graphs = graph_data(matter)
+    yield "lines", packed(_kernel_lines(context))
+    yield from shelved("kernel", _kernels(context))
+    graphs = graph_data(context)
     yield from shelved("graph", ((one["key"], one) for one in graphs))
-    yield "gallery", packed(gallery(matter, graphs))
-    compilations = graphs_view.document(recording, matter.selection)
-    yield "graphs", packed(document_part("graphs", "Compilations", compilations, ink).tables)
-    yield from matter.pool.parts()
+    yield "gallery", packed(gallery(context, graphs))
+    compilations = graphs_view.document(recording, context.selection)
+    yield "graphs", packed(document_part("graphs", "Compilations", compilations, links).tables)
+    yield from context.pool.parts()
 
 
-def _whole(view: str, matter: PageContext) -> Document:
-    return _BY_NAME[view].document(matter.recording, matter.selection)
+def _whole(view: str, context: PageContext) -> Document:
+    return _BY_NAME[view].document(context.recording, context.selection)
 
 
-def _kernel_lines(matter: PageContext) -> list[list[Any]]:
+def _kernel_lines(context: PageContext) -> list[list[Any]]:
     """Each kernel's address, name and lines, in the order of `Recording.kernels`: all that the source view asks for."""
-    files, found = matter.ink.files, []
-    for index, kernel in enumerate(matter.recording.kernels):
-        places = {at.place: at for one in matter.provenance.of_kernel(index) for at in one.lines}
+    files, found = context.links.files, []
+    for index, kernel in enumerate(context.recording.kernels):
+        places = {at.place: at for one in context.provenance.of_kernel(index) for at in one.lines}
         lines = [(files[at.file], at.line) for at in places.values() if at.file in files]
-        found.append([matter.ink.kernels[kernel.id], kernel.name, lines])
+        found.append([context.links.kernels[kernel.id], kernel.name, lines])
     return found
 
 
-def _kernels(matter: PageContext) -> Iterator[tuple[str, dict[str, Any]]]:
+def _kernels(context: PageContext) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each kernel's own view, by its address."""
-    documents = _BY_NAME["kernel"].documents(matter.recording, matter.selection)
-    for kernel, document in zip(matter.recording.kernels, documents, strict=True):
-        key, backward = matter.ink.kernels[kernel.id], kernel.direction is Direction.BACKWARD
-        drawn = drawn_part("kernel", document, matter.ink, matter.pool)
+    documents = _BY_NAME["kernel"].documents(context.recording, context.selection)
+    for kernel, document in zip(context.recording.kernels, documents, strict=True):
+        key, backward = context.links.kernels[kernel.id], kernel.direction is Direction.BACKWARD
+        drawn = drawn_part("kernel", document, context.links, context.pool)
         yield key, {"key": key, "name": kernel.name, "backward": backward, **drawn}
 
 
-def _found(matter: PageContext) -> list[list[str]]:
+def _found(context: PageContext) -> list[list[str]]:
     """What the search finds: name, kind, address, and what else it is found by."""
-    ink = matter.ink
+    links = context.links
     found = [[view.file.rpartition("/")[2], "file", f"#/source/{name}", name]
-             for view, name in ((view, ink.files[view.file]) for view in matter.views)]  # fmt: skip
+             for view, name in ((view, links.files[view.file]) for view in context.views)]  # fmt: skip
     found += [
-        [kernel.name, f"kernel [{kernel.compile_id}]", ink.kernel(kernel), ""] for kernel in matter.recording.kernels
+        [kernel.name, f"kernel [{kernel.compile_id}]", links.kernel(kernel), ""] for kernel in context.recording.kernels
     ]
     found += [
-        [f.name.name, "function", ink.href(f.name) or "#/frames", ink.at(f.name) if f.name.file else ""]
-        for f in matter.summary.coverage.functions
+        [f.name.name, "function", links.href(f.name) or "#/frames", links.at(f.name) if f.name.file else ""]
+        for f in context.summary.coverage.functions
     ]
     return found

@@ -16,7 +16,7 @@ from compiler_lens.facts.graphs.level_tree import Group, GroupId, GroupKind
 from compiler_lens.facts.graphs.levels import Levels, levels
 from compiler_lens.recording.model import Compilation, CompileId, Direction, Graph, GraphStage, Kernel, Recording
 from compiler_lens.render.page.context import PageContext
-from compiler_lens.render.page.ink import address
+from compiler_lens.render.page.links import address
 from compiler_lens.render.picture.svg import to_svg
 from compiler_lens.views.picture.picture import picture
 from compiler_lens.views.picture.sheet import TITLES, Panel, Sheet, frame_sheet, level_note, sheet
@@ -35,7 +35,7 @@ Shown = list[list[Any]]  # each level: its address, name, the address of the one
 class Album:
     """The pictures of a page; each compilation takes its part of what room is left."""
 
-    matter: PageContext
+    context: PageContext
     graphs: Mapping[CompileId, Sequence[Graph]]
     kernels: Mapping[CompileId, Sequence[Kernel]]
     compilations: Mapping[CompileId, Compilation]
@@ -46,16 +46,16 @@ class Album:
     drawn: dict[CompileId, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, matter: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]) -> Album:
+    def of(cls, context: PageContext, graphs: Mapping[CompileId, Sequence[Graph]]) -> Album:
         """An empty one."""
-        recording, summary = matter.recording, matter.summary
+        recording, summary = context.recording, context.summary
         kernels: defaultdict[CompileId, list[Kernel]] = defaultdict(list)
         for kernel in recording.kernels:
             kernels[kernel.compile_id].append(kernel)
         frames = FrameGraphs.of(recording, summary.coverage, summary.cards)
         compilations = {each.compile_id: each for each in reversed(recording.compilations)}
         return cls(
-            matter,
+            context,
             graphs,
             kernels,
             compilations,
@@ -70,7 +70,7 @@ class Album:
             return [[] for _ in graphs], []
         # Its own part of the recording: nothing looks through all the others.
         own = replace(
-            self.matter.recording,
+            self.context.recording,
             graphs=tuple(graphs),
             kernels=tuple(self.kernels.get(compile_id, ())),
             compilations=(self.compilations[compile_id],),
@@ -107,7 +107,7 @@ class Album:
             found = self.frames.pieces(compile_id)
             ids = dict.fromkeys(piece.compile_id for piece in found.pieces)
             graphs = tuple(graph for each in ids for graph in self.graphs.get(each, ()))
-            own = replace(self.matter.recording, graphs=graphs, kernels=())
+            own = replace(self.context.recording, graphs=graphs, kernels=())
             for stage in self._whole(graph_choice.FRAME, lambda: frame_sheet(own, found)):
                 self.drawn[key] = stage
         if key in self.drawn:
@@ -117,7 +117,7 @@ class Album:
         """A picture without levels of its own."""
         if self.left:
             self.left -= 1
-            yield _stage(view, [["", "", None, self.matter.pool.add(to_svg(drawing(), styled=False))]])
+            yield _stage(view, [["", "", None, self.context.pool.add(to_svg(drawing(), styled=False))]])
 
     def _levels(self, known: Levels, graph: Graph, stage: str) -> Shown:
         groups = [group for group in known.groups() if group.kernel is None][: self.left]
@@ -130,7 +130,7 @@ class Album:
             if box.group is None:
                 return ""
             if box.group.kernel is not None:
-                return self.matter.ink.kernel(box.group.kernel)
+                return self.context.links.kernel(box.group.kernel)
             to = addresses.get(box.group.id)
             return f"{base}/{quote(to, safe='')}" if to else ""
 
@@ -141,7 +141,7 @@ class Album:
             drawn = Sheet(title, level_note(known, group), parts=(Panel(picture(known, group)),))
             svg = to_svg(drawn, href=href, styled=False)
             up = None if group is known.root else addresses.get(parent.id, "") if parent else ""
-            shown.append([addresses[group.id], clean(group.label or title), up, self.matter.pool.add(svg)])
+            shown.append([addresses[group.id], clean(group.label or title), up, self.context.pool.add(svg)])
         return shown
 
 

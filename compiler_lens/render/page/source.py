@@ -6,7 +6,7 @@ from typing import Any
 
 from compiler_lens.render.figures import written
 from compiler_lens.render.page.document import drawn_part
-from compiler_lens.render.page.ink import PageLinks, address
+from compiler_lens.render.page.links import PageLinks, address
 from compiler_lens.render.page.pool import Pool
 from compiler_lens.views.document import Annotated, Document, KernelPart, LineNote, SourceRow, SourceStory
 from compiler_lens.views.parts import Kind

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from compiler_lens.render.page.ink import Cell
+from compiler_lens.render.page.links import Cell
 
 Block = dict[str, Any]
 

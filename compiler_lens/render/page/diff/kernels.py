@@ -15,7 +15,7 @@ from compiler_lens.render.page.diff.code import compared
 from compiler_lens.render.page.diff.context import Both, Half
 from compiler_lens.render.page.diff.pairs import Pair, by_change
 from compiler_lens.render.page.diff.tuning import tried_table
-from compiler_lens.render.page.ink import Cell
+from compiler_lens.render.page.links import Cell
 from compiler_lens.render.page.tables import Block, figure, table
 from compiler_lens.views import words
 from compiler_lens.views.diff import words as told

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from compiler_lens.facts.compare.model import Case, LaunchRef, MatchMethod, RecordingDiff, Times
 from compiler_lens.facts.compare.model import sum_times as summed
 from compiler_lens.recording.model import Kernel
-from compiler_lens.render.page.ink import address
+from compiler_lens.render.page.links import address
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.code import side_code
 from compiler_lens.views.text import clean

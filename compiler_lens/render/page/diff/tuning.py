@@ -8,7 +8,7 @@ from compiler_lens.facts.compare.model import AutotuneChange
 from compiler_lens.facts.kernels.tuned import Otherwise
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Recording
 from compiler_lens.render.page.diff.context import Both
-from compiler_lens.render.page.ink import Cell
+from compiler_lens.render.page.links import Cell
 from compiler_lens.render.page.tables import Block, figure, table
 from compiler_lens.views import words
 from compiler_lens.views.diff import around_words as told

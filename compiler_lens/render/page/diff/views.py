@@ -10,7 +10,7 @@ from compiler_lens.facts.compare.model import GraphChange, NodeChange, Verdict
 from compiler_lens.recording.model import CompileId, Graph, GraphStage
 from compiler_lens.render.page.diff.code import compared
 from compiler_lens.render.page.diff.context import Both
-from compiler_lens.render.page.ink import Cell, address
+from compiler_lens.render.page.links import Cell, address
 from compiler_lens.render.page.tables import figure, table
 from compiler_lens.views import words
 from compiler_lens.views.diff import around_words as around
