@@ -105,6 +105,7 @@ def test_what_stands_beneath_in_a_cell_is_for_pages():
 def test_tiles_and_what_is_said_before_a_table():
     tiles = Tiles((Tile("time a call", Figure(61.1, Kind.MICROSECONDS), "in 8 runs"),))
     assert text(tiles) == ["  time a call  61.1 µs  in 8 runs"]
-    html = re.sub(r"\s*(<[^>]*>)\s*", r"\1", part(Section("", (tiles, Lead((line("said"),))))).html)
+    drawn = part(Section("", (tiles, Lead((line("said"),))))).html
+    html = re.sub(r"\s*(<[^>]*>)\s*", r"\1", "".join(drawn))
     assert '<dt>time a call</dt><dd>61.1 µs<span class="quiet">in 8 runs</span></dd>' in html
     assert '<div class="lead"><p>said</p>' in html
