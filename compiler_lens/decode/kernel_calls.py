@@ -29,6 +29,8 @@ class KernelCall:
     device: str
 
 
+_LIBRARIES = tuple(language for language in INDUCTOR_LANGUAGES if language.libraries or language.methods)
+
 # Functions that the wrapper calls beside kernels, and the first names of those that have dots.
 _BOOKKEEPING = frozenset(
     (
@@ -92,7 +94,7 @@ class _Reader:
         head = function.partition(".")[0]
         if head in self.kernels:
             return self._of_defined(self.kernels[head].language, function, call)
-        ours = self._of_library(INDUCTOR_LANGUAGES, function, call)
+        ours = self._of_library(_LIBRARIES, function, call)
         if ours or head in _BOOKKEEPING or head in self.functions or head.startswith("empty_strided"):
             return ours
         for language in self.installed():

@@ -91,6 +91,8 @@ _NODE_MAPPING = re.compile(r"#   (\w+) => (.+)")
 
 def origins_in_comments(comments: Sequence[str], _name: str) -> KernelOrigins:
     """Read the comment lines that Inductor writes above a kernel's definition, and above a launch."""
+    if not comments:
+        return KernelOrigins()
     aten: tuple[str, ...] = ()
     source_nodes: tuple[str, ...] = ()
     nodes: dict[str, None] = {}

@@ -36,7 +36,8 @@ def _definition(name: str, call: ast.Call, comments: Sequence[str], installed: I
     if not strings:
         return None
     source = max((one for one in strings if one != name), key=len, default="")
-    variables = [node.id for given in call.args for node in ast.walk(given) if isinstance(node, ast.Name)]
+    others = [argument for argument in call.args if not isinstance(argument, ast.Constant)]
+    variables = [node.id for argument in others for node in ast.walk(argument) if isinstance(node, ast.Name)]
     text = KernelText(name, dotted(call.func), source, tuple(variables))
     language = _language(text, installed)
     if language is None:
