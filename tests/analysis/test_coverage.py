@@ -67,6 +67,17 @@ def test_resume_functions_belong_to_the_function_that_they_resume():
     assert function.parts == 2
 
 
+def test_a_function_is_in_parts_where_a_break_cut_it_or_it_has_several_graphs():
+    def treatment(*breaks, graphs=1):
+        made = [samples.compilation(0), samples.compilation(1, function="torch_dynamo_resume_in_step_at_18", line=18)]
+        (function,) = covered(*made[:graphs], breaks=breaks).functions
+        return function.treatment
+
+    assert treatment() is Treatment.WHOLE
+    assert treatment(samples.graph_break(0, samples.PRINTING, 18, "print()")) is Treatment.SPLIT
+    assert treatment(graphs=2) is Treatment.SPLIT
+
+
 def test_of_two_functions_with_one_name_the_resume_function_belongs_to_the_one_around_its_line():
     first = samples.compilation(0, function="forward", line=10)
     second = samples.compilation(1, function="forward", line=40)

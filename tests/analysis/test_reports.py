@@ -438,3 +438,21 @@ def test_a_saved_recording_and_torchs_own_log_tell_the_same(tmp_path):
     assert wanted <= set(told(saved))
     assert set(told(log)) == set(told(saved))
     assert len(log.recompiles) == len(saved.recompiles) > 20
+
+
+@pytest.mark.parametrize(
+    ("asked", "subject"),
+    [
+        ("hasattr(o, 'w')", "o.w"),
+        ("set.__contains__(seen, 'w')", "w in seen"),
+        ("___dict_contains('w', known)", "'w' in known"),
+    ],
+)
+@pytest.mark.parametrize(("was", "old", "new"), [("False", "missing", "present"), ("True", "present", "missing")])
+def test_what_came_or_went_is_told_with_what_holds_it(asked, subject, was, old, new):
+    failed = GuardFailure("0/0", asked, asked, was)
+    both = (samples.compilation(0), samples.compilation(0, 1))
+    (report,) = recompile_reports(Recording(compilations=both, recompiles=(Recompile(CompileId(0, 1), (failed,)),)))
+    (cause,) = report.causes
+    (change,) = cause.changes
+    assert (cause.subject, change.old, change.new) == (subject, old, new)
