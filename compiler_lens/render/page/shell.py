@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from compiler_lens.recording.errors import UsageError
+from compiler_lens.render.page.markup import ticks
 from compiler_lens.views import text, words
 
 _HERE = Path(__file__).parent
@@ -70,11 +71,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(
-        words=words, plural=text.plural, seconds=text.seconds, number=text.number, times=text.times,
-        percent=text.percent, microseconds=text.microseconds,
-    )  # fmt: skip
-    made.filters.update(ticks=_ticks, one_line=text.one_line)
+    made.globals.update(words=words, plural=text.plural, seconds=text.seconds, number=text.number)
+    made.filters.update(ticks=ticks, one_line=text.one_line)
     return made
 
 
@@ -83,10 +81,3 @@ def _shown(value: Any) -> Any:
     if isinstance(value, Markup) or not isinstance(value, str):
         return "" if value is None else value
     return text.clean(value)
-
-
-def _ticks(told: str) -> Markup:
-    """Text whose backticks mark code."""
-    parts = text.clean(told).split("`")
-    marked = (Markup("<code>{}</code>").format(part) if i % 2 else escape(part) for i, part in enumerate(parts))
-    return Markup("").join(marked)
