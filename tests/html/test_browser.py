@@ -106,11 +106,11 @@ def test_the_back_button_goes_back(open_page: Any) -> None:
     page = open_page("gpt")
     # With the mouse: Chromium may put a view in the place of another that nobody acted upon.
     page.click('.menu a[href="#/kernels"]')
-    page.wait("document.querySelector('.drawn.on h1')?.textContent === 'Kernels'")
+    page.wait("document.querySelector('main > .view.on h1')?.textContent === 'Kernels'")
     page.click('.data tbody a[href$="/triton_poi_fused_gelu_view_8"]')
     page.wait("document.querySelector('.drawn.on h1')?.textContent === 'triton_poi_fused_gelu_view_8'")
     page.back()
-    page.wait("document.querySelector('.drawn.on h1')?.textContent === 'Kernels'")
+    page.wait("document.querySelector('main > .view.on h1')?.textContent === 'Kernels'")
     page.back()
     page.wait("document.querySelector('#view-overview.on')")
 
