@@ -11,6 +11,7 @@ import compiler_lens
 from compiler_lens import UsageError
 from compiler_lens.cli import main
 from compiler_lens.facts.compare import diff
+from compiler_lens.facts.compare.model import BreakChange
 from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.page import Page
 from compiler_lens.views.diff.summary import summary, summary_lines
@@ -248,3 +249,14 @@ def test_a_damaged_side_is_said_to_be_one(capsys: pytest.CaptureFixture[str], tm
     assert "AFTER has gaps" not in text
     _, text, _ = printed(f"{cut} {CPU / 'base.clens.gz'} --json", capsys)
     assert [json.loads(text)[side]["problems"] for side in ("before", "after")] == [2, 0]
+
+
+def test_breaks_are_counted_as_fixed_as_new_and_as_more_or_less_often() -> None:
+    def told(*pairs: tuple[int, int]) -> list[str]:
+        changes = tuple(BreakChange("a", None, before, after) for before, after in pairs)
+        d = replace(compared("inference", "inference-max-autotune"), breaks=changes)
+        return [line for line in summary_lines(d) if line.startswith("Graph breaks")]
+
+    assert told((2, 0), (0, 3), (0, 1)) == ["Graph breaks: 1 fixed, 2 new"]
+    assert told((2, 1), (5, 0)) == ["Graph breaks: 1 fixed, 1 at a place that breaks more or less often"]
+    assert told() == []
