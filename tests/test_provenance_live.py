@@ -17,6 +17,14 @@ from compiler_lens.recording.model import Direction, KernelKind, Recording, Trus
 LAYERS = 12
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _cache_of_our_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A graph that others left in Inductor's cache without a lens says nothing of where its kernels come from."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        yield
+
+
 class Layer(nn.Module):
     def __init__(self) -> None:
         super().__init__()
