@@ -15,14 +15,14 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.views import words
 from compiler_lens.views.advice import often
-from compiler_lens.views.document import Block, Command, KeyFigures, Section, Verdict, line, paragraph
+from compiler_lens.views.document import Block, Command, KeyFigures, Section, Verdict, paragraph
 from compiler_lens.views.parts import At, Part, Parts, RecordingName, Span, Tone, quiet, sequence, strong
 from compiler_lens.views.text import joined, plural, seconds, times
 
 
 def headline(recording: Recording, summary: Summary) -> list[Block]:
-    """Return what was run, and what became of it."""
-    blocks: list[Block] = [line(strong("compiler_lens"), quiet("  "), *_setting(recording.environment, summary))]
+    """Return what became of what was run."""
+    blocks: list[Block] = []
     if unfinished := words.unfinished(recording.unfinished):  # before anything that is read as the whole
         blocks.append(paragraph(unfinished, tone=Tone.WARN))
     blocks.append(verdict(summary))
@@ -31,8 +31,8 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
     return blocks
 
 
-def _setting(environment: Environment, summary: Summary) -> Parts:
-    """What was run, and with what."""
+def setting(environment: Environment, summary: Summary) -> Parts:
+    """Return what was run, and with what."""
     parts: list[Part] = [quiet(environment.argv[0].rsplit("/", 1)[-1]) if environment.argv else RecordingName()]
     if environment.rank is not None:
         parts.append(quiet(f"rank {environment.rank}"))

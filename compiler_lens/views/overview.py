@@ -13,7 +13,7 @@ from compiler_lens.views import words
 from compiler_lens.views.document import Block, Column, Columns, KeyFigures, Section, Table, line
 from compiler_lens.views.findings import page_steps
 from compiler_lens.views.frames import WORST_FIRST, became
-from compiler_lens.views.headline import gaps, headline
+from compiler_lens.views.headline import gaps, headline, setting
 from compiler_lens.views.parts import At, KernelName, Kind, Tone, ToView
 from compiler_lens.views.text import plural
 from compiler_lens.views.times import phase_table, timeline, total_words, workers
@@ -29,6 +29,7 @@ def overview(recording: Recording, selection: Selection) -> tuple[Block, ...]:
     summary = summary_of(recording, selection)
     beside = (*_functions(summary), *_times(summary))
     return (
+        line(*setting(recording.environment, summary)),
         *headline(recording, summary),
         *page_steps(recording, summary),
         timeline(recording),

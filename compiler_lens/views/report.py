@@ -36,7 +36,7 @@ from compiler_lens.views.compilations import compilation_table
 from compiler_lens.views.document import Block, Column, Document, Line, Section, Table, line, paragraph
 from compiler_lens.views.findings import FindingFacts, finding_facts, next_steps
 from compiler_lens.views.frames import CoverageFacts, coverage_data
-from compiler_lens.views.headline import gaps, headline, more
+from compiler_lens.views.headline import gaps, headline, more, setting
 from compiler_lens.views.overview import overview
 from compiler_lens.views.parts import At, Kind, Part, Parts, Span, Tone, code, quiet, strong
 from compiler_lens.views.text import joined, number, plural, seconds, times
@@ -109,6 +109,7 @@ def screen(recording: Recording, selection: Selection, room: Room) -> tuple[Bloc
     """Return the first screen, with as much in each section as there is room for."""
     summary = summary_of(recording, selection)
     return (
+        line(strong("compiler_lens"), quiet("  "), *setting(recording.environment, summary)),
         *headline(recording, summary),
         *_breaks(summary, room),
         *_recompiles(summary, room),
