@@ -70,7 +70,7 @@ class RecompiledFunction:
     limit: CompileId | None
     benign: bool
     repeats_breaks: int
-    chapters: tuple[CauseFacts, ...]
+    causes: tuple[CauseFacts, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Data:
     """Why functions were compiled again."""
 
     count: int
-    stories: tuple[RecompiledFunction, ...]
+    functions: tuple[RecompiledFunction, ...]
 
 
 def document(recording: Recording, selection: Selection) -> Document:
