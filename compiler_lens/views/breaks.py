@@ -132,9 +132,9 @@ def _excerpt(card: BreakCard) -> tuple[Block, ...]:
 def _remedy(card: BreakCard) -> list[Field]:
     remedy = card.remedy
     changes = (remedy.change,) if remedy else specific_hints(card.cause)
-    told = [Field("change", (paragraph(change, indent=_FROM, tone=Tone.DO),)) for change in changes]
+    told = [Field("change", (paragraph(change, indent=_FROM, tone=Tone.DO),), is_action=True) for change in changes]
     if how := _how(card):
-        told.append(Field("", how))
+        told.append(Field("", how, is_action=True))
     if setting := setting_of(card):
         typed = paragraph(code(f"{setting.name} = {setting.value}"), indent=_FROM)
         told.append(Field("or set", (typed, paragraph(setting.price, indent=_FROM, tone=Tone.QUIET))))

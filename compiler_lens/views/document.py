@@ -99,6 +99,7 @@ class Field:
 
     label: str
     blocks: tuple[Block, ...]
+    is_action: bool = False  # what to do: first in a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,31 +354,9 @@ class Section:
 
 
 Block = (
-    Line
-    | Paragraph
-    | Quoted
-    | Gap
-    | Command
-    | Table
-    | Fields
-    | Excerpt
-    | Change
-    | Listing
-    | Annotated
-    | Comparison
-    | Tree
-    | Tiles
-    | Lead
-    | Card
-    | Fold
-    | Timeline
-    | Steps
-    | Verdict
-    | KeyFigures
-    | Columns
-    | Aside
-    | Section
-)
+    Line | Paragraph | Quoted | Gap | Command | Table | Fields | Excerpt | Change | Listing | Annotated | Comparison
+    | Tree | Tiles | Lead | Card | Fold | Timeline | Steps | Verdict | KeyFigures | Columns | Aside | Section
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

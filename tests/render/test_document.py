@@ -13,6 +13,7 @@ from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.page import Page
 from compiler_lens.render.page.document import document_part
 from compiler_lens.render.page.links import PageLinks
+from compiler_lens.render.page.page import report_page
 from compiler_lens.views import kernels
 from compiler_lens.views.document import Column, Document, Lead, Section, Table, Tile, Tiles, line
 from compiler_lens.views.parts import Figure, KernelName, Kind, Places, Stacked
@@ -109,3 +110,9 @@ def test_tiles_and_what_is_said_before_a_table():
     html = re.sub(r"\s*(<[^>]*>)\s*", r"\1", "".join(drawn))
     assert '<dt>time a call</dt><dd>61.1 µs<span class="quiet">in 8 runs</span></dd>' in html
     assert '<div class="lead"><p>said</p>' in html
+
+
+def test_what_to_do_stands_first_in_a_page() -> None:
+    html = report_page(load(GPT.parent.parent.parent / "pictures/data/broken.clens.gz", strict=True))
+    card = html[html.index('id="breaks-1"') :]
+    assert card.index("<dt>change</dt>") < card.index("<dt>why</dt>") < card.index("<dt>torch</dt>")

@@ -126,7 +126,8 @@ class _Writer:
             case Table():
                 return self._standing(block) if block.beneath or block.is_short else self._table(block)
             case Fields():
-                rows = (element("dt", text_of(f.label)) + element("dd", self.blocks(f.blocks)) for f in block.fields)
+                ranked = sorted(block.fields, key=lambda one: not one.is_action)
+                rows = (element("dt", text_of(one.label)) + element("dd", self.blocks(one.blocks)) for one in ranked)
                 return element("dl", joined(rows))
             case Excerpt():
                 return excerpt(block)
