@@ -17,7 +17,8 @@ from typing import Any
 CHROMIUM = next(
     (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
 )
-_PATIENCE = 600.0  # seconds for anything to happen, on a machine however busy
+_PATIENCE = 240.0  # seconds for anything to happen, on a machine however busy
+_AGAIN = 10.0  # seconds after which a click that led nowhere is made again
 
 
 class Browser:
@@ -103,6 +104,17 @@ class Browser:
             x, y = self.run(place)
         for kind in ("mousePressed", "mouseReleased"):
             self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def follow(self, selector: str, condition: str) -> None:
+        """Click what leads elsewhere until it did: rows laid out meanwhile may have moved it from under the mouse."""
+        until = time.monotonic() + _PATIENCE
+        while not self.run(f"!!({condition})"):
+            assert time.monotonic() < until, f"{selector} does not lead to where {condition}"
+            if self.run(f"!!document.querySelector({json.dumps(selector)})"):
+                self.click(selector)
+            soon = time.monotonic() + _AGAIN
+            while time.monotonic() < soon and not self.run(f"!!({condition})"):
+                time.sleep(0.02)
 
     def back(self) -> None:
         """The view before; not while the script runs that asks for it."""

@@ -94,11 +94,10 @@ def test_from_a_line_to_its_kernels_and_back(open_page: Any) -> None:
     assert lit == ["24", "25"]
     page.press("Escape")
     assert page.run("document.querySelectorAll('.row.lit').length") == 0
-    page.click('.hits li[data-kernel="0_0/triton_per_fused__to_copy_add_native_layer_norm_view_5"] a')
-    page.wait("document.querySelector('.tree')")
+    kernel = '.hits li[data-kernel="0_0/triton_per_fused__to_copy_add_native_layer_norm_view_5"] a'
+    page.follow(kernel, "document.querySelector('.tree')")
     assert sorted(page.texts(".tree a")) == ["models.py:24", "models.py:25"]
-    page.click('.tree a[href$=":24"]')
-    page.wait("document.querySelector('.row.sel')")
+    page.follow('.tree a[href$=":24"]', "document.querySelector('.row.sel')")
     assert page.run("location.hash") == "#/source/models.py:24"
 
 
@@ -107,8 +106,8 @@ def test_the_back_button_goes_back(open_page: Any) -> None:
     # With the mouse: Chromium may put a view in the place of another that nobody acted upon.
     page.click('.menu a[href="#/kernels"]')
     page.wait("document.querySelector('main > .view.on h1')?.textContent === 'Kernels'")
-    page.click('.data tbody a[href$="/triton_poi_fused_gelu_view_8"]')
-    page.wait("document.querySelector('.drawn.on h1')?.textContent === 'triton_poi_fused_gelu_view_8'")
+    shown = "document.querySelector('.drawn.on h1')?.textContent === 'triton_poi_fused_gelu_view_8'"
+    page.follow('.data tbody a[href$="/triton_poi_fused_gelu_view_8"]', shown)
     page.back()
     page.wait("document.querySelector('main > .view.on h1')?.textContent === 'Kernels'")
     page.back()
