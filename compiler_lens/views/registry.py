@@ -116,6 +116,7 @@ VIEWS: tuple[View, ...] = (
     View("caches", "Caches", "hit, miss or bypass, for every question to torch's caches"),
     View("autotune", "Autotuning", "what max-autotune tried for each op, and what won"),
     View("cudagraphs", "CUDA graphs", "which graphs run as CUDA graphs, and why not the others"),
+    View("settings", "Settings", "settings that differ from torch's defaults: by whom, since when, what each touches"),
     View("environment", "Environment", "versions, device, changed settings, gaps in the recording"),
 )
 

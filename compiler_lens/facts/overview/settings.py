@@ -1,0 +1,117 @@
+"""Which settings of torch differ from their defaults, by whom each was set, since when, and what it touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.model import Compilation, Environment
+
+
+class SetBy(Enum):
+    """Where a setting was made."""
+
+    CONFIG = "config"  # of torch, for the whole process, before the first compilation
+    MODE = "mode"  # `torch.compile(mode=...)`
+    OPTIONS = "options"  # `torch.compile(options=...)`
+    ARGUMENT = "argument"  # another argument of `torch.compile`
+
+
+class Touches(Enum):
+    """What of the compiler's work a setting is about."""
+
+    GRAPHS = "graphs"  # what is traced, and where graphs break
+    SHAPES = "shapes"  # which sizes may vary, and so recompiles
+    BACKWARD = "backward"
+    FUSION = "fusion"
+    TUNING = "tuning"
+    CUDA_GRAPHS = "cuda_graphs"
+    CACHES = "caches"
+    CODE = "code"  # the generated code, and how it is built
+    REPORTS = "reports"  # only what torch logs
+    OTHER = "other"
+
+
+# What the modes of torch.compile stand for: list_mode_options() in torch/_inductor/__init__.py, 2.11 to 2.15.
+_MODES: Mapping[str, Mapping[str, str]] = {
+    "default": {},
+    "reduce-overhead": {"triton.cudagraphs": "True"},
+    "max-autotune-no-cudagraphs": {"max_autotune": "True", "coordinate_descent_tuning": "True"},
+    "max-autotune": {"max_autotune": "True", "coordinate_descent_tuning": "True", "triton.cudagraphs": "True"},
+}
+
+# By a part of a setting's name; the first that fits counts.
+_PARTS: tuple[tuple[str, Touches], ...] = (
+    ("cudagraph", Touches.CUDA_GRAPHS),
+    ("autotune", Touches.TUNING),
+    ("coordinate_descent", Touches.TUNING),
+    ("benchmark", Touches.TUNING),
+    ("cache", Touches.CACHES),
+    ("pgo", Touches.CACHES),
+    ("dynamic", Touches.SHAPES),
+    ("static", Touches.SHAPES),
+    ("specialize", Touches.SHAPES),
+    ("recompile", Touches.SHAPES),
+    ("fusion", Touches.FUSION),
+    ("fuse", Touches.FUSION),
+    ("combo_kernel", Touches.FUSION),
+    ("activation_memory", Touches.BACKWARD),
+    ("recompute", Touches.BACKWARD),
+    ("trace", Touches.REPORTS),
+    ("log", Touches.REPORTS),
+    ("debug", Touches.REPORTS),
+    ("verbose", Touches.REPORTS),
+    ("_dynamo.", Touches.GRAPHS),
+    ("_functorch.", Touches.BACKWARD),
+    ("_inductor.", Touches.CODE),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A setting that differs from torch's default."""
+
+    name: str  # as torch calls it: "_inductor.config.max_autotune"
+    value: str
+    set_by: SetBy
+    touches: Touches
+    mode: str = ""  # the mode that stands for it
+    since: CompileId | None = None  # the first compilation that it held for; None: it held before the first
+    compilations: int = 0  # how many it held for
+
+
+def settings(environment: Environment, compilations: Sequence[Compilation]) -> tuple[Setting, ...]:
+    """Return every setting that differs from torch's default: those of the process first, then by first use."""
+    found: dict[tuple[str, str, SetBy, str], list[CompileId]] = {}
+    for compilation in compilations:
+        for name, value, set_by, mode in _asked_for(compilation):
+            found.setdefault((name, value, set_by, mode), []).append(compilation.compile_id)
+    whole = [
+        Setting(name, value, SetBy.CONFIG, touches(name), compilations=len(compilations))
+        for name, value in sorted(environment.config.items())
+    ]
+    own = [
+        Setting(name, value, set_by, touches(name), mode, ids[0], len(ids))
+        for (name, value, set_by, mode), ids in found.items()
+    ]
+    return *whole, *own
+
+
+def touches(name: str) -> Touches:
+    """Return what a setting is about, by its name."""
+    return next((kind for part, kind in _PARTS if part in name), Touches.OTHER)
+
+
+def _asked_for(compilation: Compilation) -> Iterator[tuple[str, str, SetBy, str]]:
+    for name, value in _MODES.get(compilation.mode, {"mode": compilation.mode}).items():
+        yield _inductor(name), value, SetBy.MODE, compilation.mode
+    for name, value in compilation.options.items():
+        yield _inductor(name), value, SetBy.OPTIONS, ""
+    if compilation.dynamic is not None:
+        yield "dynamic", str(compilation.dynamic), SetBy.ARGUMENT, ""
+
+
+def _inductor(name: str) -> str:
+    return name if name == "mode" else f"_inductor.config.{name}"
