@@ -56,6 +56,12 @@ def add_look(parser: argparse.ArgumentParser, json: str = "the same facts as JSO
     parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
 
 
+def add_user_path(parser: argparse.ArgumentParser, more: str = "; may be repeated") -> None:
+    """Add the option that says what counts as the user's own code."""
+    told = f"a file, folder or package to count as your own code{more}"
+    parser.add_argument("--user-path", metavar="P", action="append", help=told)
+
+
 def check_width(width: int | None) -> None:
     """Raise `UsageError` for a width that nothing fits in."""
     from compiler_lens.render.console.page import MIN_WIDTH

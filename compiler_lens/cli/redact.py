@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from compiler_lens.cli.output import check_is_other_file, printed
+from compiler_lens.cli.output import add_user_path, check_is_other_file, printed
 
 _DESCRIPTION = """\
 Write a recording without source text, strings, your own Triton kernels, and the folders and names of your files.
@@ -31,12 +31,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one of them")
     parser.add_argument("out", metavar="OUT", help="the file to write; gzipped, if its name ends with .gz")
-    parser.add_argument(
-        "--user-path",
-        metavar="P",
-        action="append",
-        help="a file, folder or package to count as your own code; may be repeated",
-    )
+    add_user_path(parser)
     parser.set_defaults(run=run)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from compiler_lens.cli.output import check_is_other_file, printed
+from compiler_lens.cli.output import add_user_path, check_is_other_file, printed
 from compiler_lens.recording.errors import UsageError
 
 _DESCRIPTION = """\
@@ -43,12 +43,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     parser.add_argument("--redact", action="store_true", help="without source text, and without the paths of files")
-    parser.add_argument(
-        "--user-path",
-        metavar="P",
-        action="append",
-        help="a file, folder or package to count as your own code; may be repeated",
-    )
+    add_user_path(parser)
     parser.set_defaults(run=run)
 
 

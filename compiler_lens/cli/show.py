@@ -8,7 +8,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.output import add_look, check_width, printed
+from compiler_lens.cli.output import add_look, add_user_path, check_width, printed
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.views.registry import REPORT, VIEWS, Asks, checked_view, view_named
 
@@ -54,12 +54,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("view", metavar="VIEW", nargs="?", default=REPORT, help="what to look at, see below")
     parser.add_argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name")
     parser.add_argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name")
-    parser.add_argument(
-        "--user-path",
-        metavar="P",
-        action="append",
-        help="a file, folder or package to count as your own code, where breaks are placed; may be repeated",
-    )
+    add_user_path(parser, ", where breaks are placed; may be repeated")
     parser.add_argument("--redact", action="store_true", help="without source text, and without the paths of files")
     add_look(parser)
     parser.set_defaults(run=run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from compiler_lens.cli import show
-from compiler_lens.cli.output import add_look
+from compiler_lens.cli.output import add_look, add_user_path
 
 _EPILOG = """\
 FILE is any ending of a file's path: model.py, models/model.py. Without one: the list of your files that
@@ -30,8 +30,6 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     )
     parser.add_argument("recording", metavar="REC", nargs="?", help="a recording, or a folder with one")
     parser.add_argument("what", metavar="FILE[:LINE]", nargs="*", help="the file; with a line, what is around it")
-    parser.add_argument(
-        "--user-path", metavar="P", action="append", help="a file, folder or package to count as your own code"
-    )
+    add_user_path(parser, "")
     add_look(parser)
     parser.set_defaults(run=show.run, view="source", id=None, redact=False)

@@ -10,12 +10,14 @@ import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from compiler_lens.facts.program.select import EVERYTHING, Selection, nearest
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Recording
-from compiler_lens.views.document import Document
+
+if TYPE_CHECKING:  # every command of the command line reads this table, `--version` too
+    from compiler_lens.facts.program.select import Selection
+    from compiler_lens.recording.model import Recording
+    from compiler_lens.views.document import Document
 
 
 class Asks(Enum):
@@ -45,7 +47,7 @@ class View:
     asks: Asks = Asks.IDS
     in_page: bool = True  # whether the page shows its document
 
-    def document(self, recording: Recording, selection: Selection = EVERYTHING) -> Document:
+    def document(self, recording: Recording, selection: Selection) -> Document:
         """Return what the view says of a recording, or of the part of it that was asked for.
 
         Raises `UsageError` where the recording has nothing of that name.
@@ -53,7 +55,7 @@ class View:
         made: Document = self._module().document(recording, selection)
         return made
 
-    def documents(self, recording: Recording, selection: Selection = EVERYTHING) -> Iterator[Document]:
+    def documents(self, recording: Recording, selection: Selection) -> Iterator[Document]:
         """Return a document for each thing that the view can be asked about, in the recording's order."""
         made: Iterator[Document] = self._module().documents(recording, selection)
         return made
@@ -130,6 +132,8 @@ def checked_view(name: str) -> View:
     """Return the view of a name. Raises `UsageError`, with what there is instead, if there is none."""
     found = view_named(name)
     if found is None:
+        from compiler_lens.facts.program.select import nearest
+
         names = [view.name for view in VIEWS]
         meant = nearest(name, names)
         hint = f" Did you mean {meant}?" if meant else ""

@@ -18,7 +18,7 @@ from compiler_lens.render.json import any_schema, view_json, view_schema
 from compiler_lens.views.registry import FORMAT, OVERVIEW, VIEWS, Asks, documented
 
 TESTS = Path(__file__).parent.parent
-PORTED = [OVERVIEW, *VIEWS]
+EVERY_VIEW = [OVERVIEW, *VIEWS]
 RECORDINGS = sorted(path for path in TESTS.rglob("*.clens.gz") if ".nox" not in path.parts)
 PLACE = {"file", "line", "end_line", "column", "end_column", "function", "code"}
 
@@ -41,7 +41,7 @@ def selection(view: Any, recording: Recording) -> Selection | None:
     return Selection(kernel=recording.kernels[0].name) if recording.kernels else None
 
 
-@pytest.mark.parametrize("view", PORTED, ids=lambda view: view.name)
+@pytest.mark.parametrize("view", EVERY_VIEW, ids=lambda view: view.name)
 def test_every_view_of_every_recording_is_as_its_schema_says(
     view: Any, every_recording: list[tuple[str, Recording]]
 ) -> None:
@@ -57,7 +57,7 @@ def test_every_view_of_every_recording_is_as_its_schema_says(
             assert (document["format"], document["view"]) == (FORMAT, view.name)
 
 
-@pytest.mark.parametrize("view", PORTED, ids=lambda view: view.name)
+@pytest.mark.parametrize("view", EVERY_VIEW, ids=lambda view: view.name)
 def test_a_schema_knows_every_key(view: Any) -> None:
     """A document with a key less is not valid: every key is promised."""
     objects = [one for one in view_schema(view.name, view.data)["$defs"].values() if "properties" in one]

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from compiler_lens.facts.program.select import nearest
 from compiler_lens.recording.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ def diff_view(name: str) -> DiffView:
     """Return a view by its name. Raises `UsageError` where there is none."""
     if name in VIEWS:
         return VIEWS[name]
+    from compiler_lens.facts.program.select import nearest
+
     listed = [other for other, view in VIEWS.items() if view.answers]
     meant = nearest(name, listed)
     raise UsageError(f"no view {name!r}.{f' Did you mean {meant}?' if meant else ''} There are {', '.join(listed)}")
