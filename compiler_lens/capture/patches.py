@@ -9,8 +9,9 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from compiler_lens.capture.torch_api.places import Arguments, Place
 
@@ -19,8 +20,7 @@ Function = Callable[..., Any]
 Make = Callable[[Any, Arguments, Function], Function]
 
 
-@dataclass(frozen=True, slots=True)
-class Hook:
+class Hook(Struct, frozen=True):
     """A place in torch, and how to wrap what is there."""
 
     place: Place

@@ -14,8 +14,9 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TextIO
+
+from msgspec import Struct, field
 
 from compiler_lens.capture.progress_words import caller_label, frame_label, is_torchs_wrapper, phase_words
 from compiler_lens.recording.event import Event
@@ -35,16 +36,14 @@ _ROOM_BELOW = "\x1bD\x1bM"  # down and up again, scrolling where the screen ends
 _BELOW, _BACK = "\x1b7\r\x1b[B", "\x1b8"  # save the cursor and go to the next line; restore it
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(Struct):
     run: int | None
     is_backward: bool  # compiled at the first call of backward(), when its frame has long been left
     label: str
     start: float
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """What one thread compiles: its frames, innermost last, and torch's spans around what it does right now."""
 
     frames: list[_Frame] = field(default_factory=list)

@@ -6,10 +6,11 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
 
 import compiler_lens
 from compiler_lens.recording.errors import UsageError
@@ -28,8 +29,7 @@ _SHAPES = "(model, args), (model, args, kwargs) or {'model': …, 'calls': [(arg
 _SHOWN = 4  # lines of a traceback of the user's
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(Struct, frozen=True):
     """What a factory returned."""
 
     model: Any
@@ -38,8 +38,7 @@ class Made:
     phases: Any = None  # pieces of work in place of calls, for a command that takes them
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """FILE:FACTORY, both there as far as can be seen without running anything."""
 
     file: Path

@@ -9,9 +9,10 @@ import shutil
 import sys
 import traceback
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from msgspec.structs import replace
 
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.model import Environment, Recording, SourceLine

@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.decode.wrapper import Step, dotted, source_text
 from compiler_lens.recording.model import Buffer, TensorSpec
@@ -38,8 +40,7 @@ def read_buffers(steps: Sequence[Step], lines: Sequence[str], launch_lines: Coll
     return tuple(buffers.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     device: str
     lines: Sequence[str]
     buffers: dict[str, Buffer]  # those so far

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.decode.stacks import read_stack
 from compiler_lens.recording.errors import PayloadError
@@ -42,8 +44,7 @@ _BLOBS = frozenset(
 _NOTHING_IN_IT = frozenset(("no tensor-related objects found in frame",))
 
 
-@dataclass(frozen=True, slots=True)
-class FrameStart:
+class FrameStart(Struct, frozen=True):
     """A frame entered the compiler (`dynamo_start`, or our own hook, which knows more)."""
 
     compile_id: CompileId
@@ -62,8 +63,7 @@ class FrameStart:
     parameters: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FrameEnd:
+class FrameEnd(Struct, frozen=True):
     """A frame left the compiler, as our hook saw it."""
 
     compile_id: CompileId
@@ -72,8 +72,7 @@ class FrameEnd:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Metrics:
+class Metrics(Struct, frozen=True):
     """`compilation_metrics` or `bwd_compilation_metrics`."""
 
     compile_id: CompileId
@@ -82,8 +81,7 @@ class Metrics:
     backward: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """`dynamo_error`: a compilation ended with an exception."""
 
     compile_id: CompileId
@@ -93,8 +91,7 @@ class Failure:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeName:
+class ResumeName(Struct, frozen=True):
     """The name of a resume function that torch made for a break."""
 
     compile_id: CompileId
@@ -186,8 +183,7 @@ def read_skipped_frame(event: Event, compile_id: CompileId, _files: Mapping[int,
 # -- joined
 
 
-@dataclass(slots=True)
-class _Seen:
+class _Seen(Struct):
     """Everything seen of one compile id."""
 
     starts: list[FrameStart] = field(default_factory=list)

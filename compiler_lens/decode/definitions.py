@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.model import Compilation, SourceFile, SourceLine

@@ -6,8 +6,9 @@ import sysconfig
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from compiler_lens.decode.definitions import name_definitions
 from compiler_lens.recording.model import Recording, SourceFile, SourceLine, Unavailable

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.decode import (
     caches,
@@ -154,8 +156,7 @@ def _cudagraph_outcomes(found: _Found) -> list[CudagraphOutcome]:
     return seen + [o for m in metrics for o in cudagraphs.cudagraph_from_metrics(m.values, m.compile_id)]
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     by_type: dict[type, list[Any]]
     problems: list[CaptureProblem]
 

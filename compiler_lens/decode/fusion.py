@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.decode.kernels import KernelNodes, by_graph
 from compiler_lens.recording.errors import reading
@@ -28,8 +30,7 @@ Ops = tuple[str, ...]
 Accesses = tuple[BufferAccess, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FinalNode:
+class FinalNode(Struct, frozen=True):
     """A node of Inductor's scheduler after fusion."""
 
     ops: Ops  # what was fused in it
@@ -38,8 +39,7 @@ class FinalNode:
     writes: Accesses
 
 
-@dataclass(frozen=True, slots=True)
-class Fusion:
+class Fusion(Struct, frozen=True):
     """Our hook's word on one output code: its nodes after fusion, and pairs that share memory and were left apart."""
 
     compile_id: CompileId

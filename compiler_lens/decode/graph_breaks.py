@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.decode.compilations import Failure
 from compiler_lens.decode.stacks import read_traceback
@@ -141,8 +142,7 @@ _FROM_USER_CODE = re.compile(r"\n+from user code:\n")
 _SETTINGS = re.compile(r"\n+Set TORCHDYNAMO_VERBOSE=1 for .*\Z", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class RaisedException:
+class RaisedException(Struct, frozen=True):
     """An exception as Python prints it."""
 
     kind: str  # the name of its class, without the module

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.decode.fx_expression import (
     INPLACE,
@@ -49,8 +50,7 @@ _BOXED_ARGUMENT = re.compile(r"\w+_boxed_arg_\d+")
 _SOURCE = re.compile(r"File: (.+?):(\d+) in (.+?), code: ?(.*)")
 
 
-@dataclass(frozen=True, slots=True)
-class GraphText:
+class GraphText(Struct, frozen=True):
     """A graph as torch printed it, and the nodes read from that text."""
 
     compile_id: CompileId

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from compiler_lens.decode.kernel_language import KernelLanguage, KernelOrigins, LaunchText, SourceFacts
 from compiler_lens.recording.model import CaptureProblem

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.decode.inductor_languages import INDUCTOR_LANGUAGES
 from compiler_lens.decode.installed_languages import Installed
@@ -19,8 +20,7 @@ from compiler_lens.decode.wrapper import Step, comments_above, dotted, source_te
 from compiler_lens.recording.model import Launch
 
 
-@dataclass(frozen=True, slots=True)
-class KernelCall:
+class KernelCall(Struct, frozen=True):
     """One launch, with the name and the language of its kernel."""
 
     name: str
@@ -80,8 +80,7 @@ def _origin_comments(lines: Sequence[str], launched: Collection[int]) -> Mapping
 _Launched = tuple[KernelLanguage, LaunchText]
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
+class _Reader(Struct, frozen=True):
     lines: Sequence[str]
     kernels: Mapping[str, KernelDefinition]
     functions: Mapping[str, str]  # of the file

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.model import KernelConfig, KernelKind
 
 
-@dataclass(frozen=True, slots=True)
-class KernelText:
+class KernelText(Struct, frozen=True):
     """A kernel's definition in output code: `name = maker(..., source, ...)`."""
 
     name: str
@@ -20,8 +20,7 @@ class KernelText:
     names: tuple[str, ...] = ()  # the variables in its arguments: a multi-kernel is made of other kernels
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFacts:
+class SourceFacts(Struct, frozen=True):
     """What a kernel's source says of it."""
 
     shape: str = ""  # "pointwise", "reduction", "template"
@@ -30,8 +29,7 @@ class SourceFacts:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelOrigins:
+class KernelOrigins(Struct, frozen=True):
     """The ops that a kernel, or one launch of it, was made from."""
 
     aten: tuple[str, ...] = ()  # ATen ops: "aten.add"
@@ -40,8 +38,7 @@ class KernelOrigins:
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class CallText:
+class CallText(Struct, frozen=True):
     """A call in output code, as text."""
 
     function: str  # "toy_kernel_0.run"
@@ -49,8 +46,7 @@ class CallText:
     keywords: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchText:
+class LaunchText(Struct, frozen=True):
     """A call that launches a kernel."""
 
     kernel: str  # the name that the output code defines it by
@@ -58,8 +54,7 @@ class LaunchText:
     grid: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class KernelDefinition:
+class KernelDefinition(Struct, frozen=True):
     """A kernel that an output code defines, read."""
 
     name: str
@@ -114,8 +109,7 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(text.split(", ")) if text else ()
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLanguage:
+class KernelLanguage(Struct, frozen=True):
     """A language that kernels are written in, and how to read them in output code.
 
     A kernel is of the first language that makes it with one of `makers` from a source that holds `holds`, or whose

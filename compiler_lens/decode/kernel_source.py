@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from compiler_lens.decode.inductor_languages import ANY_ASYNC_COMPILE, INDUCTOR_LANGUAGES
 from compiler_lens.decode.installed_languages import Installed

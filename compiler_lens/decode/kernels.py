@@ -6,8 +6,10 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.decode.output_code import aot_id
 from compiler_lens.decode.tuning import TritonTuning, with_tunings
@@ -19,8 +21,7 @@ from compiler_lens.recording.model import Graph, Kernel, Launch, Node, OutputCod
 _DEF = re.compile(r"\s*def (\w+)\(")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelNodes:
+class KernelNodes(Struct, frozen=True):
     """Our hook's word on which post-grad nodes each kernel computes, one entry per code generation call, in order."""
 
     compile_id: CompileId
@@ -30,8 +31,7 @@ class KernelNodes:
     ops: tuple[tuple[str, ...], ...] = ()  # the scheduler's names for each entry of `kernels`
 
 
-@dataclass(frozen=True, slots=True)
-class CodeKey:
+class CodeKey(Struct, frozen=True):
     """What torch's cache calls one compiled graph, in the order in which the graphs were done."""
 
     compile_id: CompileId

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
@@ -23,8 +24,7 @@ _UNTOLD = frozenset({"self", "fn"})
 _ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFact:
+class NodeFact(Struct, frozen=True):
     """What live objects say of one node, beyond the text."""
 
     name: str
@@ -36,8 +36,7 @@ class NodeFact:
     source: tuple[SourceLine, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Struct, frozen=True):
     """Our hook's facts about all nodes of one graph, to be joined with its text by node name."""
 
     compile_id: CompileId

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby, repeat
+
+from msgspec import Struct
 
 from compiler_lens.decode.graph_text import GraphText
 from compiler_lens.decode.node_facts import NodeFact
@@ -26,8 +27,7 @@ _UNKNOWN = NodeFact("")
 _GRADIENTS = frozenset((GraphStage.AOT_JOINT, GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD))
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """One compilation's Dynamo graph, by all that lowered nodes point back with."""
 
     nodes: Mapping[str, Sequence[tuple[str, Node]]]  # by name, with the name that says which subgraph
@@ -116,8 +116,7 @@ def join_lowered(
     return trust, nodes, subgraphs
 
 
-@dataclass(frozen=True, slots=True)
-class _Exact:
+class _Exact(Struct, frozen=True):
     stage: GraphStage
     facts: Facts
     program: Program
@@ -153,8 +152,7 @@ class _Exact:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class _ByLine:
+class _ByLine(Struct, frozen=True):
     stage: GraphStage
     program: Program
 
@@ -210,7 +208,7 @@ def _is_gradient(node: Node, name: str, stage: GraphStage, program: Program) -> 
 def _with(
     node: Node, fact: NodeFact, source: tuple[SourceLine, ...], origins: tuple[str, ...] = (), *, backward: bool = False
 ) -> Node:
-    # Not `dataclasses.replace`, which takes three times as long: a recording has tens of thousands of nodes.
+    # Not `replace`, which takes longer: a recording has tens of thousands of nodes.
     return Node(
         node.name, node.op, node.target, node.inputs, node.specs, source, fact.module, fact.module_type, origins,
         fact.original_aten, node.arguments, backward,

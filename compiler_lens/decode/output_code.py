@@ -6,9 +6,10 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import chain
+
+from msgspec.structs import replace
 
 from compiler_lens.decode.buffers import read_buffers
 from compiler_lens.decode.installed_languages import Installed

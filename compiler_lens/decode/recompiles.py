@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.decode.stacks import read_comment, read_traceback, split_comment
 from compiler_lens.recording.errors import PayloadError
@@ -66,8 +67,7 @@ def _remark(text: str) -> str:
 # -- what a failed guard says: what it was on, the value it wanted and, sometimes, the one it got
 
 
-@dataclass(frozen=True, slots=True)
-class GuardValues:
+class GuardValues(Struct, frozen=True):
     """What a guard was on, and its values as torch writes them; empty where torch does not say."""
 
     source: str = ""

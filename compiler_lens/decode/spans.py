@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model import Span
 
 
-@dataclass(frozen=True, slots=True)
-class TimedMark:
+class TimedMark(Struct, frozen=True):
     """The start or end of one of torch's timed events."""
 
     compile_id: CompileId | None
@@ -30,8 +30,7 @@ def read_timed_event(event: Event, compile_id: CompileId, _files: Mapping[int, s
     return (TimedMark(compile_id.or_none, values["name"], values["ph"], values["ts"] / 1e6, event.thread),)
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     mark: TimedMark
     children: float = 0.0
 

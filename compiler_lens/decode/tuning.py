@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
@@ -15,8 +17,7 @@ from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Kernel, KernelConfig, KernelKind
 
 
-@dataclass(frozen=True, slots=True)
-class TritonTuning:
+class TritonTuning(Struct, frozen=True):
     """The configs that a Triton kernel was tried with, or the one it was given."""
 
     compile_id: CompileId

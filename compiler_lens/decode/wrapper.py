@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.decode.triton_source import device_name
 
 
-@dataclass(slots=True)
-class _Scope:
+class _Scope(Struct):
     lines: Sequence[str]
     functions: Mapping[str, ast.FunctionDef]
     partitions: Sequence[str]

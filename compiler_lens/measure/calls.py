@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from compiler_lens.capture.torch_api.tensors import leaves_with_paths
 from compiler_lens.recording.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """The arguments of one call."""
 
     args: tuple[Any, ...]

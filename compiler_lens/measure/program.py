@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo, settings
 from compiler_lens.capture.torch_api.tensors import leaves_of, map_tensors
@@ -17,8 +18,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import SourceLine
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What the user wants compiled, and how it is called."""
 
     function: Callable[..., Any]

@@ -1,6 +1,6 @@
-"""Frozen dataclasses as plain JSON values and back, and as a JSON Schema: all by their type hints.
+"""Structs as plain JSON values and back, and as a JSON Schema: all by their type hints.
 
-A dataclass is an object with its fields' names; an enum is its value; a tuple, a sequence or a set is an array; a
+A `Struct` is an object with its fields' names; an enum is its value; a tuple, a sequence or a set is an array; a
 mapping is an object; a type with a `parse` method (`CompileId`) is its text. A number that JSON cannot write (infinity,
 NaN) is null. No class name is ever written: of a union the first member that fits is read, and members that look alike
 tell themselves apart by a field whose hint is a `Literal`.
@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from math import isfinite
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT, Struct, field
+from msgspec.structs import FieldInfo, fields
 
 from compiler_lens.recording.errors import PayloadError
 
@@ -31,8 +33,7 @@ _UNIONS = (Union, UnionType)
 # -- writing
 
 
-@dataclass(frozen=True, slots=True)
-class Instead:
+class Instead(Struct, frozen=True):
     """What is written instead of the values of a type."""
 
     kind: Any  # the type that is written, which a schema describes
@@ -43,11 +44,11 @@ Substitutes = Mapping[Any, Instead]  # by type
 
 
 def plain(value: Any, substitutes: Substitutes = MappingProxyType({})) -> Any:
-    """Return *value* as what JSON has, every field of every dataclass in it. What is none of the above is its `str`.
+    """Return *value* as what JSON has, every field of every `Struct` in it. What is none of the above is its `str`.
 
     Args:
         value: what to write.
-        substitutes: what to write instead of the values of some dataclasses.
+        substitutes: what to write instead of the values of some types.
     """
     return _plain(value, _all_fields, substitutes)
 
@@ -69,7 +70,7 @@ def _plain(  # noqa: C901, PLR0911 -- one for each kind
         return [_plain(item, chosen, substitutes) for item in value]
     if isinstance(value, Enum):
         return value.value
-    if hasattr(kind, "__dataclass_fields__"):
+    if hasattr(kind, "__struct_fields__"):
         if kind in substitutes:
             return _plain(substitutes[kind].make(value), chosen, substitutes)
         if hasattr(kind, "parse"):
@@ -85,7 +86,7 @@ def _plain(  # noqa: C901, PLR0911 -- one for each kind
 
 
 def _all_fields(value: Any) -> Mapping[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _telling_fields(value: Any) -> Mapping[str, Any]:
@@ -99,11 +100,11 @@ def _telling_fields(value: Any) -> Mapping[str, Any]:
 
 @cache
 def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((each.name, _default(each)) for each in fields(kind) if each.init)
+    return tuple((each.name, _default(each)) for each in fields(kind))
 
 
-def _default(each: Field[Any]) -> Any:
-    return each.default_factory() if each.default_factory is not MISSING else each.default
+def _default(each: FieldInfo) -> Any:
+    return each.default if each.default_factory is NODEFAULT else each.default_factory()
 
 
 # -- reading
@@ -138,8 +139,8 @@ def _reader(hint: Any) -> Reader:  # noqa: PLR0911 -- one for each kind of hint
         return _converting_reader(hint)
     if hasattr(hint, "parse"):
         return _converting_reader(hint.parse)
-    if is_dataclass(hint) and isinstance(hint, type):
-        return _dataclass_reader(hint)
+    if isinstance(hint, type) and issubclass(hint, Struct):
+        return _struct_reader(hint)
     return _container_reader(hint, origin, arguments)
 
 
@@ -201,7 +202,7 @@ def _union_reader(members: Sequence[Any]) -> Reader:
     return read
 
 
-def _dataclass_reader(kind: type) -> Reader:
+def _struct_reader(kind: type[Struct]) -> Reader:
     def read(data: Any) -> Any:
         if not isinstance(data, Mapping):
             raise PayloadError(f"{data!r} is not an object for {kind.__name__}")
@@ -215,9 +216,9 @@ def _dataclass_reader(kind: type) -> Reader:
 
 
 @cache
-def _field_readers(kind: type) -> Mapping[str, Reader]:
+def _field_readers(kind: type[Struct]) -> Mapping[str, Reader]:
     hints = _hints(kind)
-    return {each.name: _reader(hints[each.name]) for each in fields(kind) if each.init}
+    return {name: _reader(hints[name]) for name in kind.__struct_fields__}
 
 
 def _container_reader(hint: Any, origin: Any, arguments: Sequence[Any]) -> Reader:
@@ -285,8 +286,7 @@ def schema_of(kind: Any, substitutes: Substitutes = MappingProxyType({})) -> Sch
 _SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Definitions:
+class _Definitions(Struct, frozen=True):
     substitutes: Substitutes
     known: dict[str, tuple[Any, Schema]] = field(default_factory=dict)
 
@@ -303,7 +303,7 @@ class _Definitions:
             return {"enum": list(arguments)}
         if origin in _UNIONS:
             return _any_of([self.schema(argument) for argument in arguments])
-        if isinstance(hint, type) and (is_dataclass(hint) or issubclass(hint, Enum)):
+        if isinstance(hint, type) and issubclass(hint, (Struct, Enum)):
             return self._named(hint)
         if not isinstance(origin, type):
             raise TypeError(f"no schema for {hint!r}")
@@ -332,7 +332,7 @@ class _Definitions:
         if hasattr(kind, "parse"):
             return {**words, "type": "string"}
         hints = _hints(kind)
-        properties = {each.name: self.schema(hints[each.name]) for each in fields(kind)}
+        properties = {name: self.schema(hints[name]) for name in kind.__struct_fields__}
         return {**words, "type": "object", "properties": properties, "required": list(properties)}
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 # A torch frame id, its recompile number and the compiled-autograd id; each may be unknown.
 TorchId = tuple[int | None, int | None, int | None]
@@ -20,8 +21,7 @@ RECORD_CONTEXT = frozenset(
 WRAPPER_FILE = "torch/_dynamo/external_utils.py"
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event, torch's own or one of our hooks'.
 
     `name` is torch's record name; an artifact goes by its artifact name ("dynamo_graph_break_reason").

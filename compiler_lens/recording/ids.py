@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 
 class Direction(Enum):
@@ -48,8 +49,7 @@ TRACED: Mapping[Direction, GraphStage] = {
 _COMPILE_ID = re.compile(r"(?:!(\d+)(?:/(?=\d))?)?(?:(\d+)/(\d+|None))?(?:@(\d+))?|-")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class CompileId:
+class CompileId(Struct, frozen=True, order=True):
     """One compiling of one frame, as torch numbers it: printed `0/1`, in reports `[0/1]`.
 
     torch counts from zero again after `torch.compiler.reset()`: `epoch` counts those lives, and the
@@ -90,8 +90,7 @@ class CompileId:
 _NO_COMPILATION = CompileId(None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphId:
+class GraphId(Struct, frozen=True):
     """One graph of a compilation."""
 
     compile_id: CompileId
@@ -99,8 +98,7 @@ class GraphId:
     ordinal: int = 0  # counts graphs of one stage within one compilation (DDP splits make several)
 
 
-@dataclass(frozen=True, slots=True)
-class CodeId:
+class CodeId(Struct, frozen=True):
     """One output code: the file that Inductor writes for one graph."""
 
     compile_id: CompileId
@@ -122,16 +120,14 @@ class CodeId:
         return GraphId(self.compile_id, TRACED[self.direction], self.ordinal)
 
 
-@dataclass(frozen=True, slots=True)
-class KernelId:
+class KernelId(Struct, frozen=True):
     """One kernel: no two of an output code share a name."""
 
     code: CodeId
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchId:
+class LaunchId(Struct, frozen=True):
     """One call of a kernel."""
 
     code: CodeId
@@ -139,8 +135,7 @@ class LaunchId:
     launch: int  # which of the kernel's launches, from 0
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SourcePlace:
+class SourcePlace(Struct, frozen=True, order=True):
     """A place in a file of Python; of a stretch, lines and columns are those where it begins and ends."""
 
     file: str
@@ -151,8 +146,7 @@ class SourcePlace:
     function: str = ""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class TorchFunction:
+class TorchFunction(Struct, frozen=True, order=True):
     """A code object as torch knows it: what Dynamo counts frames by."""
 
     file: str

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from itertools import count
 from pathlib import PurePosixPath
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.recording.model import (
     CodeId,
@@ -69,8 +71,7 @@ def _blank(recording: Recording, ink: _Black) -> Recording:
     return ink.value(blank)  # type: ignore[no-any-return]  # what goes in comes out
 
 
-@dataclass(frozen=True, slots=True)
-class _Black:
+class _Black(Struct, frozen=True):
     """What is to be blackened: files have numbers instead of names, lines of source nothing."""
 
     files: Mapping[str, str]
@@ -105,7 +106,7 @@ class _Black:
             return type(value)(self.value(each) for each in value)
         if isinstance(value, Mapping):
             return {self.value(key): self.value(each) for key, each in value.items()}
-        if is_dataclass(value) and not isinstance(value, type):
+        if isinstance(value, Struct):
             return self.each(value)
         return value
 
@@ -121,7 +122,7 @@ class _Black:
 
     def fields_of(self, value: Any) -> Any:
         """Return a value with all of its fields blackened."""
-        return replace(value, **{one.name: self.field(value, one.name) for one in fields(value) if one.init})
+        return replace(value, **{name: self.field(value, name) for name in value.__struct_fields__})
 
     def code(self, value: Graph | OutputCode | Kernel) -> Graph | OutputCode | Kernel:
         """Return generated code without comments, and without the kernels that the user wrote."""
@@ -163,12 +164,12 @@ def _places(value: Any) -> Iterator[SourceLine]:
     elif isinstance(value, (tuple, list)):
         for each in value:
             yield from _places(each)
-    elif is_dataclass(value) and not isinstance(value, type):
+    elif isinstance(value, Struct):
         file = getattr(value, "file", "")
         if file:
             yield SourceLine(file, 0)
-        for one in fields(value):
-            inside = getattr(value, one.name)
+        for name in value.__struct_fields__:
+            inside = getattr(value, name)
             if not isinstance(inside, (str, int, float, Enum, CompileId)):
                 yield from _places(inside)
 

@@ -6,7 +6,8 @@ torch/_dynamo/resume_execution.py calls them torch_dynamo_resume_in_FUNCTION_at_
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _PREFIX = "torch_dynamo_resume_in_"
 _NAME = re.compile(rf"{_PREFIX}(.+)_at_(\d+)$")
@@ -14,8 +15,7 @@ _NAME = re.compile(rf"{_PREFIX}(.+)_at_(\d+)$")
 _BYTECODE = "_ORIGINAL_BYTECODE"
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(Struct, frozen=True):
     """What the name of a resume function says."""
 
     function: str  # that it is the rest of; may be a resume function itself

@@ -6,8 +6,9 @@ import ast
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.source_flow import Arms, arms, is_generator, lines_on_rows, repeated
@@ -16,8 +17,7 @@ _LONGEST = 2_000_000  # characters of a file that we look into
 _QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\\n]|\\.)+)\1""")
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(Struct, frozen=True):
     """A function or method in a file."""
 
     name: str  # qualified: "MoE.forward", "outer.inner"
@@ -28,16 +28,14 @@ class Definition:
     generator: bool = False  # it has a `yield`
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """Some lines of a file."""
 
     first: int  # the number of the first line
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True):
     """The files of a recording by name; every question has an answer, also for a file that is not there."""
 
     texts: Mapping[str, str] = field(default_factory=dict)

@@ -15,10 +15,11 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import RECORD_CONTEXT, Event, TorchId
@@ -159,8 +160,7 @@ def _naive_clock(first: re.Match[bytes], year: int) -> Callable[[re.Match[bytes]
     return naive
 
 
-@dataclass(slots=True)
-class _Life:
+class _Life(Struct):
     """One compilation among those that share a torch id: torch counts from zero again after a reset."""
 
     run: int

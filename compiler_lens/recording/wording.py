@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.source_text import sources
@@ -21,8 +22,7 @@ _HEADS = (9, 7, 5, 3)  # tokens by which a text of several words is found: words
 _Needle = tuple[str, str]  # a text, and what stands for it
 
 
-@dataclass(frozen=True, slots=True)
-class Wording:
+class Wording(Struct, frozen=True):
     """Texts that must not be shown: a text of any length is gone through once, however many there are."""
 
     quoted: Mapping[str, str]  # what stands for it between quotes

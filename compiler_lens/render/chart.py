@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from html import escape
+
+from msgspec import Struct
 
 from compiler_lens.facts.measured.modes import Comparison, choose, speedup
 from compiler_lens.views.text import number, one_line
@@ -29,8 +30,7 @@ text{font:13px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fil
 .bar{fill:#4a7fbd}.best{fill:#3fb579}.eager{fill:#6e7681}.spread{stroke:#e6edf3}}"""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """One bar, with what is written beside it."""
 
     label: str
@@ -41,8 +41,7 @@ class Bar:
     kind: str = "bar"  # its class in the style
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """Bars on one scale."""
 
     title: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.select import EVERYTHING, Selection
@@ -20,8 +21,7 @@ from compiler_lens.recording.own_files import program_root
 from compiler_lens.views.registry import FORMAT, REPORT, checked_view
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A place in a file of Python. Lines count from 1, columns from 0 in characters; null where torch did not say."""
 
     file: str  # below the program's folder relative to it
@@ -43,7 +43,7 @@ def document_json(view: str, data: Any, recording: Recording | None = None) -> s
 
     Args:
         view: its name.
-        data: the facts, a frozen dataclass.
+        data: the facts, a frozen `Struct`.
         recording: whose program's folder paths are relative to; None leaves paths as they are.
     """
     root = program_root(recording) if recording else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.own_files import is_own
@@ -13,8 +14,7 @@ from compiler_lens.views.text import short_paths
 _SEPARATORS = ("site-packages/", "dist-packages/")
 
 
-@dataclass(frozen=True, slots=True)
-class FileNames:
+class FileNames(Struct, frozen=True):
     """The names of a recording's files, of the user's own without what they share."""
 
     short: Mapping[str, str] = field(default_factory=dict)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Setting, remedy_for
@@ -33,8 +35,7 @@ _SERIES = 6
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
-@dataclass(frozen=True, slots=True)
-class Advice:
+class Advice(Struct, frozen=True):
     """A finding for a reader: what to look at, what happens there, what to change."""
 
     subject: Parts  # "model.py:41" or "`GPT.forward` (model.py:7)"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.fusion_templates import asks_for_tuning, template_of
 from compiler_lens.facts.kernels.library_calls import Library, library_of
@@ -21,8 +22,7 @@ _CHOICES = 8
 _TUNED = (Library.PRODUCT, Library.CONVOLUTION)
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Struct, frozen=True):
     """One op that was tuned: all choices, and the one that won."""
 
     compile_id: CompileId
@@ -53,8 +53,7 @@ class Tuned:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """What autotuning tried."""
 
     results: tuple[Tuned, ...]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy
@@ -36,8 +38,7 @@ _DEPTH = 6  # lines shown of the calls that lead to a break, and of those inside
 _FROM = 13  # column of what stands beside a label
 
 
-@dataclass(frozen=True, slots=True)
-class CardFacts:
+class CardFacts(Struct, frozen=True):
     """All graph breaks of one kind at one line, and those that only follow from them."""
 
     place: SourceLine | None
@@ -61,15 +62,13 @@ class CardFacts:
     link: str
 
 
-@dataclass(frozen=True, slots=True)
-class CardWithEvents(CardFacts):
+class CardWithEvents(CardFacts, frozen=True):
     """The same with every single break."""
 
     events: tuple[GraphBreak, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Graph breaks by place and cause."""
 
     count: int
@@ -100,7 +99,7 @@ def card_facts(card: BreakCard) -> CardFacts:
 
 def _with_events(card: BreakCard) -> CardWithEvents:
     facts = card_facts(card)
-    return CardWithEvents(**{one.name: getattr(facts, one.name) for one in fields(facts)}, events=card.events)
+    return CardWithEvents(**asdict(facts), events=card.events)
 
 
 def _card(number: int, card: BreakCard, selection: Selection) -> Card:

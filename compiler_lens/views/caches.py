@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.time.caches import Warmth, cache_summary
@@ -22,8 +22,7 @@ _SAVED = (
 _TONES = {CacheResult.HIT: Tone.GOOD, CacheResult.MISS: Tone.WARN, CacheResult.BYPASS: Tone.BAD}
 
 
-@dataclass(frozen=True, slots=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """How often a cache gave an answer."""
 
     layer: CacheLayer
@@ -31,8 +30,7 @@ class Answers:
     count: int
 
 
-@dataclass(frozen=True, slots=True)
-class CacheCounts:
+class CacheCounts(Struct, frozen=True):
     """How much of the compiling came from caches."""
 
     warmth: Warmth
@@ -41,8 +39,7 @@ class CacheCounts:
     results: tuple[Answers, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Data(CacheCounts):
+class Data(CacheCounts, frozen=True):
     """Every question to a cache, and its answer."""
 
     lookups: tuple[CacheOutcome, ...]

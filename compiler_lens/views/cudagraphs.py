@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CudagraphOutcome, CudagraphState, Recording
@@ -14,8 +14,7 @@ from compiler_lens.views.text import plural
 _FINE = frozenset({CudagraphState.CAPTURED, CudagraphState.PARTITIONED})
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """What became of each compiled graph as a CUDA graph."""
 
     outcomes: tuple[CudagraphOutcome, ...]

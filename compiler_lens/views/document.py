@@ -10,8 +10,9 @@ In texts, backticks mark code. All texts may come from somebody else: renderers 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.model import CompileId
 from compiler_lens.views.parts import Cell, Kind, Part, Parts, Span, Tone, ToView
@@ -19,8 +20,7 @@ from compiler_lens.views.parts import Cell, Kind, Part, Parts, Span, Tone, ToVie
 # -- blocks
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line, cut where there is no room."""
 
     parts: Parts
@@ -29,8 +29,7 @@ class Line:
     note: Parts = ()  # at the end of the line
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """Text that is folded to the width."""
 
     parts: Parts
@@ -39,8 +38,7 @@ class Paragraph:
     limit: int = 0  # lines; 0: as many as it takes
 
 
-@dataclass(frozen=True, slots=True)
-class Quoted:
+class Quoted(Struct, frozen=True):
     """Somebody else's text: its lines stay apart, and keep their indentation."""
 
     text: str
@@ -48,13 +46,11 @@ class Quoted:
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """Room between two blocks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """What to type for more, after `compiler-lens show REC`."""
 
     label: str
@@ -62,8 +58,7 @@ class Command:
     indent: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """One column of a table."""
 
     name: str = ""
@@ -79,8 +74,7 @@ class Column:
     room: int = 0  # columns of the terminal from which on there is room for it
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows of cells; a column that is empty in every row is left out."""
 
     columns: tuple[Column, ...]
@@ -93,8 +87,7 @@ class Table:
     beneath: tuple[tuple[Block, ...], ...] = ()  # what stands below each row
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A label, and what stands beside it."""
 
     label: str
@@ -102,8 +95,7 @@ class Field:
     is_action: bool = False  # what to do: first in a page
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """Fields below one another."""
 
     fields: tuple[Field, ...]
@@ -111,8 +103,7 @@ class Fields:
     width: int = 9  # of the labels, columns
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """Lines of a file around one."""
 
     lines: tuple[str, ...]
@@ -120,8 +111,7 @@ class Excerpt:
     marked: int = 0  # the line it is about
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """Code to write, and what it stands for; with no `before`, only code."""
 
     before: tuple[str, ...] = ()
@@ -129,16 +119,14 @@ class Change:
     indent: int = 15
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Code, whole."""
 
     code: str
     language: str = "python"
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A sign beside a line of source."""
 
     sign: str
@@ -146,8 +134,7 @@ class Mark:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class LineNote:
+class LineNote(Struct, frozen=True):
     """What is to be said below a line of source."""
 
     mark: Mark
@@ -158,8 +145,7 @@ class LineNote:
     limit: int = 1  # lines
 
 
-@dataclass(frozen=True, slots=True)
-class KernelPart:
+class KernelPart(Struct, frozen=True):
     """A kernel that works for a line, and how much of it does."""
 
     index: int  # in `Recording.kernels`
@@ -169,8 +155,7 @@ class KernelPart:
     microseconds: float | None  # in one call
 
 
-@dataclass(frozen=True, slots=True)
-class SourceStory:
+class SourceStory(Struct, frozen=True):
     """What stands beside a line that a reader chooses."""
 
     above: tuple[Block, ...]
@@ -178,8 +163,7 @@ class SourceStory:
     below: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceRow:
+class SourceRow(Struct, frozen=True):
     """A line of source of which something is known."""
 
     code: str  # where the file's text is not known
@@ -190,8 +174,7 @@ class SourceRow:
     story: SourceStory | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Annotated:
+class Annotated(Struct, frozen=True):
     """A file line by line, with marks beside its lines and notes below them."""
 
     file: str
@@ -205,16 +188,14 @@ class Annotated:
     breaks: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Two texts line by line, of which one stands for the other."""
 
     before: tuple[str, ...]
     after: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(Struct, frozen=True):
     """A part of a tree."""
 
     parts: Parts
@@ -222,16 +203,14 @@ class Branch:
     limit: int = 0  # lines
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """What stands below what."""
 
     branches: tuple[Branch, ...]
     indent: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """A figure that matters, with a word on it."""
 
     label: str
@@ -239,22 +218,19 @@ class Tile:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles:
+class Tiles(Struct, frozen=True):
     """Figures side by side."""
 
     tiles: tuple[Tile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lead:
+class Lead(Struct, frozen=True):
     """What is said before a table, set apart from it."""
 
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
+class Card(Struct, frozen=True):
     """One of several things of a kind, which other views lead to by its number; without one, a part of such a thing."""
 
     number: int
@@ -265,16 +241,14 @@ class Card:
     is_counted: bool = True  # its number is shown
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """Something to do, or to know."""
 
     blocks: tuple[Block, ...]
     tone: Tone = Tone.PLAIN  # how much it matters
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """What to do first, second and so on."""
 
     steps: tuple[Step, ...]
@@ -282,8 +256,7 @@ class Steps:
     indent: int = 5  # of the blocks: their numbers stand before that
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What is to be said in one sentence, the news first."""
 
     news: str
@@ -292,30 +265,26 @@ class Verdict:
     limit: int = 4  # lines
 
 
-@dataclass(frozen=True, slots=True)
-class KeyFigures:
+class KeyFigures(Struct, frozen=True):
     """What can be counted, beside one another."""
 
     figures: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Sections beside one another where there is room."""
 
     sections: tuple[Section, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Aside:
+class Aside(Struct, frozen=True):
     """What only some readers want to see: a page folds it below its title."""
 
     title: str
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """What is opened one at a time where there can be many."""
 
     head: Parts
@@ -324,8 +293,7 @@ class Fold:
     indent: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A compilation in a timeline."""
 
     compile_id: CompileId
@@ -336,16 +304,14 @@ class Bar:
     is_recompile: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The whole run, drawn: its compilations in order, as wide as they took long."""
 
     phases: tuple[str, ...]
     bars: tuple[Bar, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """Blocks below a heading; without a title only room before them."""
 
     title: str
@@ -359,11 +325,10 @@ Block = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """What a view says of a recording.
 
-    `data` has the same facts for programs: a frozen dataclass whose type gives the JSON Schema of the view.
+    `data` has the same facts for programs: a frozen `Struct` whose type gives the JSON Schema of the view.
     """
 
     blocks: tuple[Block, ...]

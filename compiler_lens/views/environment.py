@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timezone
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CaptureProblem, Environment, Recording, Unavailable
@@ -14,8 +15,7 @@ from compiler_lens.views.parts import Span, Tone, quiet
 from compiler_lens.views.text import times
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Where a recording was made, and what it could not hold."""
 
     environment: Environment

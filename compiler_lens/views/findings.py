@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.overview.evidence import (
@@ -55,8 +57,7 @@ _FACTORY = "FACTORY is a function in FILE: def make(): return model, (x,)"
 _TONES = {Severity.HIGH: Tone.BAD, Severity.MEDIUM: Tone.WARN, Severity.LOW: Tone.PLAIN, Severity.INFO: Tone.QUIET}
 
 
-@dataclass(frozen=True, slots=True)
-class About:
+class About(Struct, frozen=True):
     """What a kind of finding is about."""
 
     kind: str  # for programs: it stays the same
@@ -80,8 +81,7 @@ _ABOUT: Mapping[type, About] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AdviceFacts:
+class AdviceFacts(Struct, frozen=True):
     """What to look at, what happens there, what to change."""
 
     subject: str
@@ -92,8 +92,7 @@ class AdviceFacts:
     setting: str
 
 
-@dataclass(frozen=True, slots=True)
-class EagerFunction:
+class EagerFunction(Struct, frozen=True):
     """A function that is not compiled."""
 
     function: FunctionName
@@ -101,8 +100,7 @@ class EagerFunction:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailedFrame:
+class FailedFrame(Struct, frozen=True):
     """A frame that failed to compile."""
 
     function: FunctionName
@@ -110,15 +108,13 @@ class FailedFrame:
     card: CardFacts | None
 
 
-@dataclass(frozen=True, slots=True)
-class UnfinishedFrame:
+class UnfinishedFrame(Struct, frozen=True):
     """A frame that was still being compiled."""
 
     function: FunctionName
 
 
-@dataclass(frozen=True, slots=True)
-class SmallGraphs:
+class SmallGraphs(Struct, frozen=True):
     """A function that fell into small graphs."""
 
     function: FunctionName
@@ -141,8 +137,7 @@ EvidenceFacts = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class FindingFacts:
+class FindingFacts(Struct, frozen=True):
     """One thing to know, and mostly to do."""
 
     rule: str  # torch's number of a graph break, or a slug that stays the same
@@ -155,8 +150,7 @@ class FindingFacts:
     evidence: EvidenceFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Everything worth knowing, what costs most first."""
 
     findings: tuple[FindingFacts, ...]

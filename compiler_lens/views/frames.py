@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.overview.shared import cards_of, coverage_of, reports_of
 from compiler_lens.facts.program.coverage import Coverage, Frame, Function, FunctionName, Lines, Treatment
@@ -28,8 +29,7 @@ _EAGER = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST)
 Reasons = Mapping[CompileId, Parts]  # why something of a compilation runs eagerly
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionFacts:
+class FunctionFacts(Struct, frozen=True):
     """What became of a function."""
 
     function: FunctionName
@@ -41,8 +41,7 @@ class FunctionFacts:
     compile_ids: tuple[CompileId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FrameFacts:
+class FrameFacts(Struct, frozen=True):
     """What became of a frame."""
 
     function: FunctionName
@@ -53,16 +52,14 @@ class FrameFacts:
     compile_ids: tuple[CompileId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class LibraryFrame:
+class LibraryFrame(Struct, frozen=True):
     """A frame of a library with nothing in it to compile."""
 
     function: FunctionName
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageFacts:
+class CoverageFacts(Struct, frozen=True):
     """What became of every function and of every frame."""
 
     counts: Mapping[Outcome, int]  # frames by outcome
@@ -72,8 +69,7 @@ class CoverageFacts:
     library_frames: tuple[LibraryFrame, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Data(CoverageFacts):
+class Data(CoverageFacts, frozen=True):
     """What became of every function and of every frame."""
 
 

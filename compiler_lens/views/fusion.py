@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, LaunchRef, PairGroup, UnfusedLaunches, causes, fusion
 from compiler_lens.facts.kernels.fusion_reasons import Reason
@@ -24,8 +25,7 @@ _NEIGHBOURS = 8
 _NODES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class FusionLaunch:
+class FusionLaunch(Struct, frozen=True):
     """One launch."""
 
     kernel: str
@@ -39,8 +39,7 @@ class FusionLaunch:
         return cls(side.kernel.name, side.number, side.launch.line, side.launch.ops)
 
 
-@dataclass(frozen=True, slots=True)
-class FusionPair:
+class FusionPair(Struct, frozen=True):
     """Two launches that share memory."""
 
     first: FusionLaunch
@@ -50,8 +49,7 @@ class FusionPair:
     torch: str  # why Inductor did not fuse them, in its words
 
 
-@dataclass(frozen=True, slots=True)
-class FusionCause:
+class FusionCause(Struct, frozen=True):
     """All pairs that one reason keeps apart."""
 
     reason: Reason
@@ -60,8 +58,7 @@ class FusionCause:
     pairs: tuple[FusionPair, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedNode:
+class RepeatedNode(Struct, frozen=True):
     """A node that several launches compute."""
 
     node: str
@@ -69,16 +66,14 @@ class RepeatedNode:
     launches: tuple[FusionLaunch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecomputedNode:
+class RecomputedNode(Struct, frozen=True):
     """A node of the forward that a backward computes again."""
 
     node: str
     target: str
 
 
-@dataclass(frozen=True, slots=True)
-class FusedCode:
+class FusedCode(Struct, frozen=True):
     """How far one output code is fused."""
 
     compile_id: CompileId
@@ -112,8 +107,7 @@ class FusedCode:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """The output codes of a recording, in its order."""
 
     codes: tuple[FusedCode, ...]
@@ -201,8 +195,7 @@ def _counts(ops: int, launches: int) -> str:
     return f"{plural(ops, 'op')} in {counted}" if ops else counted
 
 
-@dataclass(frozen=True, slots=True)
-class _Code:
+class _Code(Struct, frozen=True):
     found: CodeFusion
     compilation: Compilation | None
     environment: Environment

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.compilations import CompilationRow, compilation_rows, folded
 from compiler_lens.facts.program.coverage import function_name
@@ -32,8 +33,7 @@ from compiler_lens.views.text import nbytes, number, plural, times
 _OPS = 12  # of a graph, the most frequent
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Compilations; of those that were asked for also their graphs, and what each op became."""
 
     compilations: tuple[CompilationRow, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
@@ -14,8 +15,7 @@ from compiler_lens.views.parts import At, Compiled, Kind, Tone, quiet, strong
 from compiler_lens.views.text import plural
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """The conditions under which compiled code is reused."""
 
     guards: tuple[Guard, ...]

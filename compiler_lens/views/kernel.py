@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelFacts, by_kernel, lineages_of
@@ -43,15 +44,13 @@ _BUFFERS = 6
 _UNLINKED = 8
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelWithLaunches(KernelFacts):
+class KernelWithLaunches(KernelFacts, frozen=True, kw_only=True):
     """A kernel with every launch, followed back to the user's program."""
 
     lineages: tuple[TracedLaunch, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """The kernels of one name."""
 
     kernels: tuple[KernelWithLaunches, ...]
@@ -83,12 +82,11 @@ def documents(recording: Recording, selection: Selection) -> Iterator[Document]:
 
 def _data(lineages: Sequence[Lineage], costs: Costs) -> KernelWithLaunches:
     facts = KernelFacts.of(lineages, costs)
-    known = {name: getattr(facts, name) for name in KernelFacts.__dataclass_fields__}
+    known = {name: getattr(facts, name) for name in KernelFacts.__struct_fields__}
     return KernelWithLaunches(**known, lineages=tuple(map(TracedLaunch.of, lineages)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernels:
+class _Kernels(Struct, frozen=True):
     """What is known of all kernels."""
 
     provenance: Provenance
@@ -107,8 +105,7 @@ class _Kernels:
         return cls(provenance, costs, helps(provenance.lineages), tuned, ceilings, spent)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
+class _Kernel(Struct, frozen=True):
     """One kernel, to be told as an entry of a terminal or as a view of its own."""
 
     kernel: Kernel

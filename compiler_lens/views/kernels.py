@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelFacts, KernelRow, by_kernel, kernel_rows
 from compiler_lens.facts.kernels.kernels import is_generated
@@ -62,16 +63,14 @@ _SAME = 6
 Helps = Mapping[LaunchId | KernelId, Help]
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """The kernels of a recording, those first that take longest, or else that fuse most."""
 
     kernels: tuple[KernelFacts, ...]
     times_are_usable: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """A kernel, or several that compute the same."""
 
     row: KernelRow
@@ -95,8 +94,7 @@ class _In(Enum):
     ENTRY = "entry"
 
 
-@dataclass(frozen=True, slots=True)
-class _Column:
+class _Column(Struct, frozen=True):
     look: Column
     cell: Callable[[_Row], Cell]
     noun: str = ""  # what it counts, in an entry

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernel_rows import Costs
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Role
@@ -38,15 +39,13 @@ _KERNELS = 16
 _SHARES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """Every line that some launch works for, with how many launches of each pass do."""
 
     lines: tuple[LineRow, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MatchedLaunch:
+class MatchedLaunch(Struct, frozen=True):
     """A launch that works for a line."""
 
     compile_id: CompileId
@@ -76,16 +75,14 @@ class MatchedLaunch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class SharedLine:
+class SharedLine(Struct, frozen=True):
     """Another line in the same launches."""
 
     line: SourceLine
     launches: int
 
 
-@dataclass(frozen=True, slots=True)
-class LineFate:
+class LineFate(Struct, frozen=True):
     """What became of one line or of one module."""
 
     file: str | None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin, Role
 from compiler_lens.recording.ids import CompileId, SourcePlace
@@ -20,8 +21,7 @@ _MODULES = 6
 _NODES = 6
 
 
-@dataclass(frozen=True, slots=True)
-class TracedOrigin:
+class TracedOrigin(Struct, frozen=True):
     """Where in the user's program something comes from: a node of a Dynamo graph, or where none is known a line."""
 
     compile_id: CompileId
@@ -41,8 +41,7 @@ class TracedOrigin:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TracedNode:
+class TracedNode(Struct, frozen=True):
     """One node of a launch, followed back."""
 
     name: str
@@ -61,8 +60,7 @@ class TracedNode:
         return cls(node.name, target, node.aten or None, original, node.role, node.trust, origins)
 
 
-@dataclass(frozen=True, slots=True)
-class TracedLaunch:
+class TracedLaunch(Struct, frozen=True):
     """One launch and all that its nodes come from."""
 
     launch: int | None
@@ -119,8 +117,7 @@ def lines_of(lineages: Iterable[Lineage]) -> tuple[SourceLine, ...]:
     return tuple(found[place] for place in sorted(found))
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """What is done for one op of the user's."""
 
     origins: dict[int, Origin] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from compiler_lens.facts.overview.shared import rows_of, summary_of
 from compiler_lens.facts.overview.summary import Summary

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from compiler_lens.recording.model import CompileId
 
@@ -68,16 +69,14 @@ class Located(Protocol):
 # -- parts of a line of text
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Text in a tone."""
 
     text: str
     tone: Tone
 
 
-@dataclass(frozen=True, slots=True)
-class At:
+class At(Struct, frozen=True):
     """A line of a file, `model.py:41`: leads to it."""
 
     place: Located
@@ -85,8 +84,7 @@ class At:
     short: bool = False  # where there is little room: without the package of a package's file
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Lines of files, the first of them: `model.py:22, 24 +2`."""
 
     places: tuple[Located, ...]
@@ -95,24 +93,21 @@ class Places:
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """A file, as short as it is clear."""
 
     path: str
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """A compile id, `[0/1]`: leads to its graphs."""
 
     compile_id: CompileId
     tone: Tone = Tone.QUIET
 
 
-@dataclass(frozen=True, slots=True)
-class KernelName:
+class KernelName(Struct, frozen=True):
     """A kernel: leads to its own view."""
 
     name: str
@@ -120,8 +115,7 @@ class KernelName:
     tone: Tone = Tone.STRONG
 
 
-@dataclass(frozen=True, slots=True)
-class ToView:
+class ToView(Struct, frozen=True):
     """What another view, or a card of it, is called here: leads there."""
 
     words: str
@@ -130,8 +124,7 @@ class ToView:
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Web:
+class Web(Struct, frozen=True):
     """A page of somebody else's, which leads there by its title; where nothing can lead, its address is shown."""
 
     title: str
@@ -139,15 +132,13 @@ class Web:
     tone: Tone = Tone.QUIET
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingName:
+class RecordingName(Struct, frozen=True):
     """What the recording was opened as."""
 
     tone: Tone = Tone.QUIET
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Struct, frozen=True):
     """A value that the renderer writes."""
 
     value: float | None
@@ -161,8 +152,7 @@ Parts = tuple[Part, ...]
 Text = Part | Parts | None
 
 
-@dataclass(frozen=True, slots=True)
-class Stacked:
+class Stacked(Struct, frozen=True):
     """What stands in a cell, and what stands beneath it where there is room."""
 
     upper: Text

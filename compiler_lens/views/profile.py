@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.facts.kernels.launch_costs import Bound
@@ -226,8 +227,7 @@ def _table(
 _FROM_TIMES = frozenset(("possible saving", "bytes/s", "FLOP/s", "bound by"))
 
 
-@dataclass(frozen=True, slots=True)
-class _Rows:
+class _Rows(Struct, frozen=True):
     provenance: Provenance
     names: Collection[str]
     indices: dict[object, int]  # of kernels, by their ids

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.launch_costs import Bound, LaunchCost
 from compiler_lens.facts.kernels.profile_doubts import Doubt
@@ -13,8 +13,7 @@ from compiler_lens.recording.model import Ceilings, KernelKind, OtherTime, Profi
 from compiler_lens.views.profile_words import note_words
 
 
-@dataclass(frozen=True, slots=True)
-class TimedLaunch:
+class TimedLaunch(Struct, frozen=True):
     """One launch with its time, its work, and the least time for that work."""
 
     compile_id: CompileId
@@ -68,8 +67,7 @@ class TimedLaunch:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TimedKernel:
+class TimedKernel(Struct, frozen=True):
     """Kernels that compute the same, with every launch."""
 
     names: tuple[str, ...]
@@ -102,8 +100,7 @@ class TimedKernel:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileRemark:
+class ProfileRemark(Struct, frozen=True):
     """What is to be said of a profile, as a kind and as a sentence."""
 
     remark: Remark
@@ -113,8 +110,7 @@ class ProfileRemark:
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Struct, frozen=True):
     """A profile, and what it means."""
 
     timer: str
@@ -164,8 +160,7 @@ class Measured:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """The last profile of a recording."""
 
     profile: Measured | None  # None: nothing was timed

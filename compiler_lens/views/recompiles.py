@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.overview.shared import reports_of
 from compiler_lens.facts.program.coverage import FunctionName
@@ -36,8 +37,7 @@ _RAW = 3  # of torch's messages
 _DIGITS = re.compile(r"\d\.\d{6,}")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeFacts:
+class ChangeFacts(Struct, frozen=True):
     """One recompile: what a value was and what it became; empty where nobody told."""
 
     old: str
@@ -45,8 +45,7 @@ class ChangeFacts:
     recompile: Recompile
 
 
-@dataclass(frozen=True, slots=True)
-class CauseFacts:
+class CauseFacts(Struct, frozen=True):
     """All recompiles of a function for one cause."""
 
     cause: CauseClass
@@ -60,8 +59,7 @@ class CauseFacts:
     benign: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RecompiledFunction:
+class RecompiledFunction(Struct, frozen=True):
     """All recompiles of a function."""
 
     function: FunctionName
@@ -73,8 +71,7 @@ class RecompiledFunction:
     causes: tuple[CauseFacts, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Why functions were compiled again."""
 
     count: int

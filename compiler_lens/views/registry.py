@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from compiler_lens.recording.errors import UsageError
 
@@ -37,8 +38,7 @@ class Asks(Enum):
         return {Asks.NOTHING: 0, Asks.GRAPH: 2}.get(self, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """One way to look at a recording."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.kernels import (
@@ -43,8 +44,7 @@ from compiler_lens.views.text import joined, number, plural, seconds, times
 from compiler_lens.views.times import PhaseSeconds, phase_seconds, phase_table, total_words, workers
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(Struct, frozen=True):
     """How many entries each section may show; `show REC VIEW` has the rest."""
 
     places: int
@@ -69,8 +69,7 @@ ROOMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """How much of everything there is."""
 
     compilations: int
@@ -81,8 +80,7 @@ class Counts:
     problems: int
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """What one screen says of a recording."""
 
     environment: Environment

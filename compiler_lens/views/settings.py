@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.overview.settings import SetBy, Setting, Touches, settings
 from compiler_lens.facts.program.select import Selection
@@ -26,8 +27,7 @@ _TOUCHES: Mapping[Touches, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """The settings that differ from torch's defaults."""
 
     settings: tuple[Setting, ...]

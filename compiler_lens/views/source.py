@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.kernel_rows import Costs
 from compiler_lens.facts.kernels.lineage import LaunchMatch
@@ -57,8 +59,7 @@ GUARD = Mark("g", Tone.CODE, "recompiled for this")
 _LEGEND = (COMPILED, EAGER, BOTH, FAILED, BREAK, CALLS, GUARD)
 
 
-@dataclass(frozen=True, slots=True)
-class SeenFunction:
+class SeenFunction(Struct, frozen=True):
     """A function that the compiler looked at."""
 
     name: str
@@ -66,8 +67,7 @@ class SeenFunction:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class LineFate:
+class LineFate(Struct, frozen=True):
     """What happened to one line."""
 
     line: int
@@ -82,8 +82,7 @@ class LineFate:
     guards: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FileFate:
+class FileFate(Struct, frozen=True):
     """A file, and every line of it that something is known of."""
 
     file: str
@@ -101,8 +100,7 @@ class FileFate:
         return cls(view.file, view.own, bool(view.text), view.breaks, functions, lines)
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Files line by line."""
 
     line: int | None  # that was asked for

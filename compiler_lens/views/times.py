@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import function_name
@@ -21,8 +22,7 @@ from compiler_lens.views.text import plural, seconds
 _EVENTS = 15  # of torch's timed events, where not all are wanted
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseSeconds:
+class PhaseSeconds(Struct, frozen=True):
     """Compile time by phase; the total is that of forward and backward."""
 
     total_seconds: float | None  # None: the recording has no timed events
@@ -31,8 +31,7 @@ class PhaseSeconds:
     parallel_seconds: float  # of compile workers, beside all this
 
 
-@dataclass(frozen=True, slots=True)
-class CompilationSeconds:
+class CompilationSeconds(Struct, frozen=True):
     """Compile time of one compilation."""
 
     compile_id: CompileId
@@ -41,8 +40,7 @@ class CompilationSeconds:
     phases: PhaseSeconds
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Compile time in seconds."""
 
     phases: PhaseSeconds

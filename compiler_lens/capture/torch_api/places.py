@@ -5,16 +5,16 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 
 class NotOfferedError(Exception):
     """This torch does not have a function, or has one that takes other arguments. The message names what is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(Struct, frozen=True):
     """Reads the arguments that an observer wants, by position or by name as the call gave them."""
 
     wanted: tuple[tuple[str, int, Any], ...]  # name, position, default; "*name" stands for all from there on
@@ -32,8 +32,7 @@ class Arguments:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A function of torch, and what we learn there."""
 
     module: str

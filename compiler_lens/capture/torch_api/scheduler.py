@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.decode.fusion import NO_KERNEL
@@ -32,8 +33,7 @@ NOT_FUSED = Place(
 Sizes = dict[str, int]
 
 
-@dataclass(slots=True)
-class FusedNode:
+class FusedNode(Struct):
     """A node of the scheduler after fusion."""
 
     ops: list[str]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Flag:
+
+class Flag(Struct, frozen=True):
     """A difference between versions of torch: where it shows, and why it matters to us."""
 
     module: str

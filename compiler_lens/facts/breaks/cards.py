@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.breaks.fallout import Regions, fallout_of, regions
 from compiler_lens.facts.breaks.remedies import Remedy, remedy_for
@@ -37,8 +38,7 @@ _GENERIC_HINTS = (
 _SEVERITY = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST, BreakOutcome.SPLIT)
 
 
-@dataclass(frozen=True, slots=True)
-class BreakCard:
+class BreakCard(Struct, frozen=True):
     """What a user would fix in one go: all breaks of one kind at one line, and those that only follow from them."""
 
     place: SourceLine | None  # None: torch gave no line at all

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import resumed_line
 from compiler_lens.recording.ids import SourcePlace
@@ -26,8 +27,7 @@ _ON_A_VALUE = (
 _OF_ROWS = "Dynamic shape operator"
 
 
-@dataclass(frozen=True, slots=True)
-class Regions:
+class Regions(Struct, frozen=True):
     """Which functions were compiled, and which part of a stack is inside of one."""
 
     frames: Mapping[CompileId, Compilation]
@@ -103,8 +103,7 @@ def _call(at: SourceLine) -> _Call:
     return at.file, plain_function(at.function)
 
 
-@dataclass(frozen=True, slots=True)
-class _Reached(Generic[Key]):
+class _Reached(Struct, Generic[Key], frozen=True):
     """How far a call had been traced when something broke it."""
 
     after: int  # a resume function begins after this line

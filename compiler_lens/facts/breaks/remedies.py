@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.arms import Arm
 from compiler_lens.facts.data_file import read_data
@@ -15,8 +17,7 @@ from compiler_lens.recording.model import BreakCause
 _FILE = Path(__file__).with_name("remedies.toml")
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A configuration under which the same code does not break."""
 
     name: str  # "torch._dynamo.config.capture_scalar_outputs"
@@ -24,8 +25,7 @@ class Setting:
     price: str  # what it costs, one sentence
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedy:
+class Remedy(Struct, frozen=True, kw_only=True):
     """One kind of break, why the compiler cannot go on there, and how the code looks without it."""
 
     name: str  # ours, stable: "branch_on_tensor"
@@ -39,8 +39,7 @@ class Remedy:
     leave: str = ""  # when not to touch it
 
 
-@dataclass(frozen=True, slots=True)
-class RemedyTable:
+class RemedyTable(Struct, frozen=True):
     """What remedies.toml says."""
 
     remedies: Mapping[str, Remedy]  # by name, in the file's order

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.compare.align import kth
@@ -172,8 +174,7 @@ def autotune_changes(
     return tuple(found.values())
 
 
-@dataclass(frozen=True, slots=True)
-class _Won:
+class _Won(Struct, frozen=True):
     winner: AutotuneChoice | None = None
     runs: Otherwise | None = None
 

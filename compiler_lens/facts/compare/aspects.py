@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.compare.model import Aspect, Difference
 from compiler_lens.facts.compare.programs import Called
@@ -34,8 +35,7 @@ _VIEWS = frozenset(
 ) | {"operator.getitem", "_operator.getitem"}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
+class Texts(Struct, frozen=True):
     """What is read from kernels' code, each kernel once."""
 
     code: dict[tuple[str, str], str] = field(default_factory=dict)  # by name and source
@@ -48,8 +48,7 @@ class Texts:
         return self.code[key]
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """Two launches that are each other, and what is known of their nodes."""
 
     before: Called

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.compare.align import Pair, align, gaps, moved
 from compiler_lens.facts.compare.model import GraphChange, NodeChange, Verdict
@@ -32,8 +33,7 @@ class Described(NamedTuple):
     line: str  # the user's, as text: its number changes with every line above it
 
 
-@dataclass(frozen=True, slots=True)
-class Alignment:
+class Alignment(Struct, frozen=True):
     """Which node of one graph is which of another, by position."""
 
     before: Sequence[Node]
@@ -59,8 +59,7 @@ _LIKENESS: tuple[Callable[[Described], Hashable], ...] = (
 _PLACEHOLDER = "placeholder"
 
 
-@dataclass(frozen=True, slots=True)
-class Aligner:
+class Aligner(Struct, frozen=True):
     """Aligns graphs, each pair once."""
 
     known: dict[tuple[GraphId | None, GraphId | None], Alignment] = field(default_factory=dict)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.compare.aspects import Matched, Texts, configurations, differences, is_compute, pointers
@@ -21,8 +23,7 @@ Group = tuple[tuple[int, ...], tuple[int, ...]]  # positions of launches that ar
 _Key = Callable[[int, int], Hashable]  # of side and position of a launch; None: it has no key
 
 
-@dataclass(frozen=True, slots=True)
-class MatchResult:
+class MatchResult(Struct, frozen=True):
     """Launches that are each other, before alike ones are folded."""
 
     verdict: Verdict
@@ -31,16 +32,14 @@ class MatchResult:
     retuned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class DiffCache:
+class DiffCache(Struct, frozen=True):
     """What is worked out once for a whole diff."""
 
     aligned: Aligner = field(default_factory=Aligner)
     texts: Texts = field(default_factory=Texts)
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramPair:
+class ProgramPair(Struct, frozen=True):
     """Two programs that are each other, with all that their launches are compared by. Pairs are before and after."""
 
     launches: tuple[tuple[Called, ...], ...]
@@ -114,8 +113,7 @@ def match(two: ProgramPair) -> Iterator[MatchResult]:
         yield _judged(two, before, after)
 
 
-@dataclass(slots=True)
-class _Matching:
+class _Matching(Struct):
     """The launches of two programs that are each other as far as is known, and what is left of each side."""
 
     two: ProgramPair

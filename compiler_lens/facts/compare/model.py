@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.tuned import Otherwise
 from compiler_lens.facts.time.phases import PhaseTimes
@@ -61,8 +62,7 @@ class Aspect(Enum):
     CODE = "code"  # anything else in the code
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """One value that differs: of which aspect, what it is called, and what it is on each side; empty if not there."""
 
     aspect: Aspect
@@ -71,8 +71,7 @@ class Difference:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRef:
+class LaunchRef(Struct, frozen=True):
     """A launch, by where it stands in its recording."""
 
     compile_id: CompileId
@@ -91,8 +90,7 @@ class LaunchRef:
         return KernelId(CodeId(self.compile_id, self.direction, self.ordinal), self.kernel)
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """Microseconds in one call of the model, measured on both sides; the spread is between the quartiles."""
 
     before: float
@@ -111,8 +109,7 @@ class Times:
         return abs(self.gain) > max(self.before_spread, self.after_spread)
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """Launches before, and what stands for them after."""
 
     before: tuple[LaunchRef, ...]
@@ -121,8 +118,7 @@ class Case:
     times: Times | None = None  # only if both sides were profiled
 
 
-@dataclass(frozen=True, slots=True)
-class KernelChange:
+class KernelChange(Struct, frozen=True):
     """Launches that differ in the same way, as often as there are cases."""
 
     verdict: Verdict
@@ -147,8 +143,7 @@ class KernelChange:
         return sum_times(self.cases)
 
 
-@dataclass(frozen=True, slots=True)
-class NodeChange:
+class NodeChange(Struct, frozen=True):
     """A node of a graph, on the side or the sides where it is; or several that changed in the same way."""
 
     verdict: Verdict  # ADDED, REMOVED, CHANGED; IDENTICAL: moved
@@ -165,8 +160,7 @@ class NodeChange:
         return len(self.nodes)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphChange:
+class GraphChange(Struct, frozen=True):
     """The graphs of one stage of one compilation, where they differ."""
 
     function: str
@@ -177,8 +171,7 @@ class GraphChange:
     nodes: tuple[NodeChange, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FrameChange:
+class FrameChange(Struct, frozen=True):
     """A compilation that only one side has, or that ended differently; or several that are alike in this."""
 
     function: str
@@ -188,8 +181,7 @@ class FrameChange:
     outcome_after: Outcome | None
 
 
-@dataclass(frozen=True, slots=True)
-class BreakChange:
+class BreakChange(Struct, frozen=True):
     """Graph breaks of one kind at one line: events on each side. None after: fixed. None before: new."""
 
     gb_type: str
@@ -198,8 +190,7 @@ class BreakChange:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecompileChange:
+class RecompileChange(Struct, frozen=True):
     """Recompiles of one function for one cause, on each side."""
 
     function: str
@@ -208,8 +199,7 @@ class RecompileChange:
     after: int
 
 
-@dataclass(frozen=True, slots=True)
-class AutotuneChange:
+class AutotuneChange(Struct, frozen=True):
     """An op for which autotuning chose differently; or that was tuned on one side only."""
 
     op: str
@@ -221,8 +211,7 @@ class AutotuneChange:
     after_runs: Otherwise | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CudagraphChange:
+class CudagraphChange(Struct, frozen=True):
     """A compiled graph for which CUDA graphs ended differently."""
 
     function: str
@@ -231,8 +220,7 @@ class CudagraphChange:
     after: CudagraphOutcome | None
 
 
-@dataclass(frozen=True, slots=True)
-class SettingChange:
+class SettingChange(Struct, frozen=True):
     """A circumstance that differs: a version, the device, a mode, an option, an input. Empty: as torch has it."""
 
     name: str
@@ -240,8 +228,7 @@ class SettingChange:
     after: str
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One recording in figures."""
 
     kernels: int
@@ -264,8 +251,7 @@ class Side:
         return max(0.0, self.microseconds - self.busy_microseconds)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordingDiff:
+class RecordingDiff(Struct, frozen=True):
     """Everything that the compiler did differently. Names, numbers, paths, ids and times are no difference."""
 
     before: Side

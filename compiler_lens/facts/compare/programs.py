@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.program.coverage import function_name
@@ -28,8 +29,7 @@ _COMPARED = 200  # compilations left over on a side, that are compared with each
 _TELLING = (GraphStage.DYNAMO, GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE, GraphStage.POST_GRAD)
 
 
-@dataclass(frozen=True, slots=True)
-class Called:
+class Called(Struct, frozen=True):
     """One launch, with its kernel."""
 
     kernel: Kernel
@@ -38,8 +38,7 @@ class Called:
     position: int  # among those of its program
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What Inductor made of one graph."""
 
     id: CodeId
@@ -47,8 +46,7 @@ class Program:
     launches: tuple[Called, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """One compilation, with its graphs and programs."""
 
     compilation: Compilation

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
@@ -16,8 +18,7 @@ from compiler_lens.recording.source_text import sources
 _OTHERS = 2  # recompiles of one part that are shown besides the one that was asked for
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """A graph break after a graph."""
 
     card: BreakCard
@@ -26,8 +27,7 @@ class Cut:
     resumes: int = 0  # the line where the function goes on
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """One graph of a function, and the break that ends it; without a graph, where everything runs in Python."""
 
     compile_id: CompileId
@@ -39,16 +39,14 @@ class Piece:
     instead: bool = False  # runs in place of the one before: of another branch, or compiled again and cut elsewhere
 
 
-@dataclass(frozen=True, slots=True)
-class FramePieces:
+class FramePieces(Struct, frozen=True):
     """A function's graphs in order."""
 
     name: str
     pieces: tuple[Piece, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FrameGraphs:
+class FrameGraphs(Struct, frozen=True):
     """What the graphs of any function are found by: made once for all of a recording's."""
 
     functions: Mapping[CompileId, Function]
@@ -140,8 +138,7 @@ class FrameGraphs:
         return [replace(found[0], instead=instead), *found[1:]]
 
 
-@dataclass(frozen=True, slots=True)
-class _FramePart:
+class _FramePart(Struct, frozen=True):
     """A frame of a function: its beginning, or what goes on after a break."""
 
     line: int  # where it goes on; 0: the beginning

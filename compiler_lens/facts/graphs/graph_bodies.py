@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.graph_flow import Flow, Role, Step, Value, Within, steps_of
 from compiler_lens.facts.kernels.launches import Launched
@@ -35,8 +37,7 @@ _APART = frozenset({"backward"})  # what it gives is no part of the call's resul
 Ordered = Callable[[str, Flow], tuple[Flow, list[Launched]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Struct, frozen=True):
     """A graph that a call runs."""
 
     name: str  # "true", "score_mod"; empty where there is only one
@@ -106,8 +107,7 @@ def with_bodies(flowing: Flow, launched: list[Launched], ordered: Ordered) -> tu
     return found, opening.launched
 
 
-@dataclass(frozen=True, slots=True)
-class _Scope:
+class _Scope(Struct, frozen=True):
     """A graph at one of its calls."""
 
     path: str  # of the graph
@@ -119,8 +119,7 @@ class _Scope:
     within: tuple[Within, ...] = ()
 
 
-@dataclass(slots=True)
-class _Opening:
+class _Opening(Struct):
     """A flow under way."""
 
     flowing: Flow

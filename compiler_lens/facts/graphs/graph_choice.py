@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.graphs.level_tree import Group, GroupKind
 from compiler_lens.facts.graphs.levels import Levels
@@ -27,8 +28,7 @@ _ABOUT = 0.75  # of two graphs: the smaller one is about as large
 STAGES = (*(stage.value for stage in GraphStage), *_UNDER)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """What is to be drawn."""
 
     graph: Graph

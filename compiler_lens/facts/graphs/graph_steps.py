@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.graphs.graph_times import Spent
 from compiler_lens.facts.kernels.graph_flow import Flow
@@ -12,8 +13,7 @@ from compiler_lens.facts.kernels.launches import Launched
 from compiler_lens.recording.model import Node
 
 
-@dataclass(frozen=True, slots=True)
-class GraphSteps:
+class GraphSteps(Struct, frozen=True):
     """The steps of a graph; of a graph without kernels, `launched` and `shared_launches` are empty."""
 
     flow: Flow

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.launch_costs import LaunchCost, launch_costs
 from compiler_lens.facts.kernels.launches import Call
@@ -11,8 +13,7 @@ from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.recording.model import Graph, Recording
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """The measured time of some launches of a graph."""
 
     launches: tuple[LaunchCost, ...]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
 from itertools import groupby
 from math import inf
+
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs.launch_shares import launch_number
 from compiler_lens.facts.kernels.graph_flow import Flow, Step

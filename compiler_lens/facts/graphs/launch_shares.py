@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.graph_flow import Step
 from compiler_lens.facts.kernels.launches import Launched
 from compiler_lens.facts.kernels.lineage import is_view
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
+class Share(Struct, frozen=True):
     """What of a launch stands in one box."""
 
     part: int  # counted from 1: where others' ops stand between its own, the launch has several boxes

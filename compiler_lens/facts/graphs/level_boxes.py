@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import TypeVar
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs.graph_steps import GraphSteps
 from compiler_lens.facts.graphs.graph_times import Spent
@@ -34,8 +36,7 @@ class BoxKind(Enum):
     OUTPUT = "output"
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """One box of a level."""
 
     key: str
@@ -56,8 +57,7 @@ class Box:
         return max(len(self.members), 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Edge:
+class Edge(Struct, frozen=True):
     """Values that one box makes and another reads."""
 
     source: int
@@ -65,8 +65,7 @@ class Edge:
     values: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """The boxes of one group, its groups closed."""
 
     group: Group
@@ -77,8 +76,7 @@ class Level:
 # -- building one level
 
 
-@dataclass(slots=True)
-class LevelBuilder:
+class LevelBuilder(Struct):
     """One level under way."""
 
     whole: GraphSteps

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import groupby
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs.launch_shares import Share, calls_around, launch_number, shares
 from compiler_lens.facts.kernels.graph_flow import Flow, Step, Within, common
@@ -38,8 +40,7 @@ class GroupKind(Enum):
     BODY = "body"  # one of these
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """A part of the way from the whole graph to a step."""
 
     kind: GroupKind
@@ -47,8 +48,7 @@ class _Part:
     key: str  # the whole path of a module; a call's name
 
 
-@dataclass(frozen=True, slots=True)
-class GroupId:
+class GroupId(Struct, frozen=True):
     """Which group of a graph it is: no two groups of one kind have the same steps."""
 
     kind: GroupKind
@@ -56,8 +56,7 @@ class GroupId:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Struct, frozen=True):
     """A run of steps."""
 
     kind: GroupKind
@@ -91,8 +90,7 @@ class Group:
 Child = Group | int  # a step by its number
 
 
-@dataclass(frozen=True, slots=True)
-class _Steps:
+class _Steps(Struct, frozen=True):
     """The steps with what groups them."""
 
     steps: Sequence[Step]

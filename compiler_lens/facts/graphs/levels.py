@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from compiler_lens.facts.graphs.graph_bodies import op_count, with_bodies
 from compiler_lens.facts.graphs.graph_steps import GraphSteps
@@ -16,8 +15,7 @@ from compiler_lens.facts.kernels.launches import Call, Launched, launches_by_gra
 from compiler_lens.recording.model import Graph, Recording
 
 
-@dataclass(frozen=True, slots=True)
-class Levels(GraphSteps):
+class Levels(GraphSteps, frozen=True):
     """A graph's steps with their tree; a level is made when it is asked for."""
 
     root: Group

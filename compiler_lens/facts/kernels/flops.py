@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.facts.kernels.lineage import op_packet
@@ -21,8 +22,7 @@ from compiler_lens.recording.model import Graph, Kernel, KernelKind, Node, Recor
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """Operations, and the type of the numbers that are multiplied."""
 
     flops: int
@@ -33,8 +33,7 @@ class _Unknown(Exception):  # noqa: N818 -- never leaves this file
     """A size is symbolic, or is not recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(Struct, frozen=True):
     node: Node
     nodes: Mapping[str, Node]
     arguments: Sequence[str]  # positional, as printed

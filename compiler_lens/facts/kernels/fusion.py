@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.computed import computed
 from compiler_lens.facts.kernels.fusion_reasons import Reason, reason_of
@@ -18,8 +20,7 @@ from compiler_lens.recording.model import BufferAccess, Graph, Kernel, KernelKin
 _NUMBERED = re.compile(r"_\d+$")
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRef:
+class LaunchRef(Struct, frozen=True):
     """One launch of a pair."""
 
     index: int  # of the kernel in `Recording.kernels`
@@ -37,8 +38,7 @@ class LaunchRef:
         return self.kernel.launches[self.number]
 
 
-@dataclass(frozen=True, slots=True)
-class UnfusedLaunches:
+class UnfusedLaunches(Struct, frozen=True):
     """Two launches that share memory: `first` runs before `second`."""
 
     first: LaunchRef
@@ -58,8 +58,7 @@ class UnfusedLaunches:
         return self.unfused.code_id
 
 
-@dataclass(frozen=True, slots=True)
-class PairGroup:
+class PairGroup(Struct, frozen=True):
     """Pairs of the same two kernels for the same reason: one place of the model, as often as it has layers."""
 
     pairs: tuple[UnfusedLaunches, ...]
@@ -75,8 +74,7 @@ class PairGroup:
         return saved(self.pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """All pairs that one reason keeps apart."""
 
     reason: Reason
@@ -94,8 +92,7 @@ class Cause:
         return saved(self.pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Struct, frozen=True):
     """A node that more than one launch computes: again, which costs less than to store it."""
 
     node: str  # of the post-grad graph
@@ -103,8 +100,7 @@ class Repeated:
     launches: tuple[LaunchRef, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CodeFusion:
+class CodeFusion(Struct, frozen=True):
     """One output code: how far it is fused."""
 
     code: CodeId

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import takewhile
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SavedTensor
 
@@ -32,8 +34,7 @@ class Role(Enum):
 HELD = (Role.PARAMETER, Role.SIZE)
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """A value that a graph gets or gives."""
 
     node: Node
@@ -41,16 +42,14 @@ class Value:
     label: str  # in the author's words where they are known: "weight", "x"
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
+class Within(Struct, frozen=True):
     """A call of a higher-order op that a step stands in."""
 
     call: Node
     body: str = ""  # which of the graphs that it runs: "true"; empty where there is one, and for the call itself
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One op with the nodes that only take its results apart."""
 
     node: Node
@@ -68,8 +67,7 @@ class Step:
         return self.parts[place - 1] if place else self.node
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """A graph's steps in order: each reads only what earlier ones made."""
 
     graph: Graph

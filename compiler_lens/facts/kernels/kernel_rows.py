@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.flops import Work, launch_work
 from compiler_lens.facts.kernels.kernels import (
@@ -24,8 +26,7 @@ from compiler_lens.recording.ids import KernelId, LaunchId
 from compiler_lens.recording.model import Kernel, Recording, SourceLine, Trust
 
 
-@dataclass(frozen=True, slots=True)
-class Costs:
+class Costs(Struct, frozen=True):
     """What is known of all launches: memory, operations, and the latest profile's times."""
 
     moved: Mapping[LaunchId, Traffic]
@@ -66,8 +67,7 @@ class Costs:
         return sum(known) if known else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelFacts(Kernel):
+class KernelFacts(Kernel, frozen=True, kw_only=True):
     """A kernel, and what is known of those of its launches that were asked for."""
 
     ops: int  # that one launch computes
@@ -83,7 +83,7 @@ class KernelFacts(Kernel):
         kernel = lineages[0].kernel
         lines = {(at.file, at.line): at for one in lineages for at in one.lines}
         return cls(
-            **{name: getattr(kernel, name) for name in Kernel.__dataclass_fields__},
+            **{name: getattr(kernel, name) for name in Kernel.__struct_fields__},
             ops=fused_op_count(kernel, costs.views),
             microseconds=costs.microseconds(lineages),
             traffic=costs.traffic(lineages),
@@ -93,8 +93,7 @@ class KernelFacts(Kernel):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class KernelRow:
+class KernelRow(Struct, frozen=True):
     """Kernels that compute the same, with the launches that were asked for."""
 
     group: KernelGroup

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import chain
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.recording.ids import POST_GRADS, GraphId
@@ -24,8 +25,7 @@ Views = Mapping[GraphId, Collection[str]]
 NO_VIEWS: Views = {}
 
 
-@dataclass(frozen=True, slots=True)
-class KernelGroup:
+class KernelGroup(Struct, frozen=True):
     """Kernels of one kind that fuse the same ops: one kernel of the model, compiled as often as it has members."""
 
     kernels: tuple[Kernel, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.flops import Work, launch_work
 from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
@@ -25,8 +26,7 @@ class Bound(Enum):
     UNKNOWN = "unknown"  # a size is symbolic or was not recorded
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchCost:
+class LaunchCost(Struct, frozen=True):
     """One launch: its time, its work, and the least time for that work."""
 
     time: LaunchTime

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.graph_flow import Flow
 from compiler_lens.facts.kernels.kernels import is_generated
@@ -19,8 +20,7 @@ from compiler_lens.recording.model import Graph, Kernel, Recording, Subgraph
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """A launch of a kernel."""
 
     place: int  # among all of its output code

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, op_packet
@@ -32,8 +33,7 @@ class Library(Enum):
     NO_LOWERING = "no lowering"  # an op that Inductor calls as it is
 
 
-@dataclass(frozen=True, slots=True)
-class Help:
+class Help(Struct, frozen=True):
     """What a generated launch does for a later call of a library whose op it has too."""
 
     call: Kernel

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.recording.ids import CompileId, KernelId, LaunchId
 from compiler_lens.recording.model import Kernel, Launch, Node, SourceLine, Trust
@@ -31,8 +32,7 @@ class Role(Enum):
     FEEDS = "feeds"  # autograd or a pass added it, without an origin of its own: this is where its result goes
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """Where in the user's program something comes from: a node of a Dynamo graph, or where none is known a line."""
 
     number: int  # its place among `Provenance.origins`
@@ -45,8 +45,7 @@ class Origin:
     line: SourceLine | None  # the innermost one of the user's own, or else the innermost of a library
 
 
-@dataclass(frozen=True, slots=True)
-class NodeProvenance:
+class NodeProvenance(Struct, frozen=True):
     """One node of a launch, followed back."""
 
     name: str
@@ -62,8 +61,7 @@ class NodeProvenance:
         return self.node is not None and is_view(self.node.target)
 
 
-@dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(Struct, frozen=True):
     """One launch and all that its nodes come from."""
 
     index: int  # of the kernel in `Recording.kernels`
@@ -111,8 +109,7 @@ class Lineage:
         return tuple(dict.fromkeys(o.module for o in self.origins if o.module))
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchMatch:
+class LaunchMatch(Struct, frozen=True):
     """A launch, and those of its nodes that tie it to what was asked for."""
 
     lineage: Lineage
@@ -129,8 +126,7 @@ class LaunchMatch:
         return max((traced.trust for traced in self.nodes), key=DOUBT.index)
 
 
-@dataclass(frozen=True, slots=True)
-class OriginsAt:
+class OriginsAt(Struct, frozen=True):
     """What a line, or a module, has in the Dynamo graphs."""
 
     direct: tuple[Origin, ...] = ()  # of this very line

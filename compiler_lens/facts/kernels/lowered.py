@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.lineage import NodeProvenance, Origin, Role, is_view, op_packet
 from compiler_lens.facts.kernels.origins import Origins
@@ -18,8 +20,7 @@ _DEF = re.compile(r"\s*def (\w+)\(")
 _MOST_FED = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """A post-grad graph, or a graph inside of one: its nodes by name."""
 
     graph: GraphId

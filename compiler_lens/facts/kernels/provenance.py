@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, NodeProvenance, Origin, OriginsAt, Role
 from compiler_lens.facts.kernels.lowered import Scopes
@@ -15,8 +16,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Direction, GraphStage, Kernel, Recording, Trust
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Every launch with its lineage, and the ways back from the user's program to the launches."""
 
     lineages: tuple[Lineage, ...]  # launch by launch, in the order of `Recording.kernels`

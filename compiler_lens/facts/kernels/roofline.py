@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.kernels import KernelGroup, Views, kernel_groups, view_nodes
 from compiler_lens.facts.kernels.launch_costs import MICRO, Bound, LaunchCost, launch_costs
@@ -18,8 +20,7 @@ _BUSY_ENOUGH = 0.8  # of a call: with less, the device mostly waits for launches
 _GRAPHS = frozenset(("reduce-overhead", "max-autotune"))  # modes that replay launches
 
 
-@dataclass(frozen=True, slots=True)
-class GroupCost:
+class GroupCost(Struct, frozen=True):
     """Kernels that compute the same: all their launches."""
 
     group: KernelGroup
@@ -82,8 +83,7 @@ class GroupCost:
         return sum((share or 0.0) * cost.total for share, cost in zip(shares, self.launches, strict=True)) / self.total
 
 
-@dataclass(frozen=True, slots=True)
-class CallParts:
+class CallParts(Struct, frozen=True):
     """What one call of the model consists of, in microseconds."""
 
     total: float
@@ -110,8 +110,7 @@ class Advice(Enum):
     MEASURE_AGAIN = "measure_again"  # these times say nothing: see the doubts
 
 
-@dataclass(frozen=True, slots=True)
-class Roofline:
+class Roofline(Struct, frozen=True):
     """A profile with what it means."""
 
     profile: Profile

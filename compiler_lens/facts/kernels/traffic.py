@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.flops import positional
 from compiler_lens.facts.kernels.kernels import is_generated
@@ -25,8 +26,7 @@ from compiler_lens.recording.model import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Bytes between memory and one launch."""
 
     read: int
@@ -56,8 +56,7 @@ def launch_traffic(recording: Recording) -> dict[LaunchId, Traffic]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Scene:
+class _Scene(Struct, frozen=True):
     specs: Mapping[str, TensorSpec]  # of buffers and inputs
     nodes: Mapping[str, Node]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernels import is_generated
 from compiler_lens.facts.kernels.lineage import Lineage
@@ -20,8 +21,7 @@ _SIZES = re.compile(r"\[([^\]]*)\]")
 _Sizes = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Tuned:
+class Tuned(Struct, frozen=True):
     """The results of a recording, to be asked for by launch."""
 
     every: tuple[AutotuneResult, ...]
@@ -65,8 +65,7 @@ class Tuned:
             yield from self.results.get((kernel.compile_id, op, tuple(sizes)), ())
 
 
-@dataclass(frozen=True, slots=True)
-class Otherwise:
+class Otherwise(Struct, frozen=True):
     """Launches of another kind than what won for them: a library's, a template."""
 
     launches: int

@@ -6,9 +6,10 @@ import math
 import statistics
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from itertools import accumulate
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.kernels.kernels import launch_count
 from compiler_lens.recording.model import CudagraphState, Recording, SourceLine
@@ -21,8 +22,7 @@ _DOUBTFUL = 10  # times eager's error: more than another order of summation expl
 _EXACT = 1e-6  # errors below are as good as none
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
+class Timing(Struct, frozen=True):
     """How long one phase of the work took, call by call."""
 
     phase: str  # "call", "step"; "prefill", "decode"
@@ -65,16 +65,14 @@ class Timing:
         return self.tokens / self.median if self.tokens and self.median else None
 
 
-@dataclass(frozen=True, slots=True)
-class Deviation:
+class Deviation(Struct, frozen=True):
     """How far results are from those of the reference."""
 
     relative: float  # L2 norm of the difference by that of the reference, of the tensor where it is largest
     largest: float  # of all single differences
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """What the compiler made of the program, from a recording of its first, cold compile."""
 
     graphs: int
@@ -87,8 +85,7 @@ class Compiled:
     same_as_default: bool = False  # the very kernels that default runs, called in the same way
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One way to run the program, measured."""
 
     name: str
@@ -124,8 +121,7 @@ class Row:
         return next((timing for timing in self.timings if timing.phase == phase), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """A program's rows, in the order that was asked for, and how they were measured."""
 
     rows: tuple[Row, ...]
@@ -171,8 +167,7 @@ class NoVerdict(Enum):
     UNSTEADY = "unsteady"  # passes over the same row disagree: the machine was measured, not the program
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The row to use."""
 
     row: Row

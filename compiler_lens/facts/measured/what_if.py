@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import break_cards, broken_at
 from compiler_lens.facts.program.coverage import coverage
@@ -18,8 +18,7 @@ from compiler_lens.recording.model import (
 _EAGER = (Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT, Outcome.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Struct, frozen=True):
     """How a program was compiled."""
 
     graphs: int
@@ -43,16 +42,14 @@ class Counts:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(Struct, frozen=True):
     """A place that breaks graphs."""
 
     gb_type: str
     line: SourceLine | None
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """One configuration, tried on the program."""
 
     name: str
@@ -71,16 +68,14 @@ class Trial:
         return self.after is not None and (self.before is None or self.after.cost < self.before.cost)
 
 
-@dataclass(frozen=True, slots=True)
-class NotTried:
+class NotTried(Struct, frozen=True):
     """A configuration that was not tried, and why."""
 
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class WhatIf:
+class WhatIf(Struct, frozen=True):
     """What every configuration that could matter does with a program. The first trial is the program as it is."""
 
     trials: tuple[Trial, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.program.coverage import Frame, Function
@@ -18,52 +18,45 @@ from compiler_lens.recording.model import (
 from compiler_lens.recording.torch_names import Phase
 
 
-@dataclass(frozen=True, slots=True)
-class NothingSeen:
+class NothingSeen(Struct, frozen=True):
     """Not one frame entered the compiler."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrameFailed:
+class FrameFailed(Struct, frozen=True):
     """Compiling a frame ended in an error that reached the user."""
 
     frame: Frame
     card: BreakCard | None = None  # where the same thing also broke graphs
 
 
-@dataclass(frozen=True, slots=True)
-class CudagraphsSkipped:
+class CudagraphsSkipped(Struct, frozen=True):
     """CUDA graphs were asked for, and some compiled graphs run without."""
 
     outcomes: tuple[CudagraphOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CacheBypassed:
+class CacheBypassed(Struct, frozen=True):
     """A cache refused to keep a graph: every new process compiles it again."""
 
     layer: CacheLayer
     outcomes: tuple[CacheOutcome, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TinyGraphs:
+class TinyGraphs(Struct, frozen=True):
     """Graph breaks left graphs so small that they are hardly worth a launch."""
 
     function: Function
     graphs: int
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseDominates:
+class PhaseDominates(Struct, frozen=True):
     """Most of a long compile time went into one phase."""
 
     phase: Phase
     share: float
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceIdle:
+class DeviceIdle(Struct, frozen=True):
     """In a profile the device waits most of a call, and no CUDA graph launches for it."""
 
     microseconds: float  # of a call
@@ -71,15 +64,13 @@ class DeviceIdle:
     mode: str  # that the model was compiled with
 
 
-@dataclass(frozen=True, slots=True)
-class DisabledOnPurpose:
+class DisabledOnPurpose(Struct, frozen=True):
     """A call of a function that is kept out of the compiler."""
 
     line: SourceLine
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(Struct, frozen=True):
     """The recording ends while a frame is compiled."""
 
     frame: Frame

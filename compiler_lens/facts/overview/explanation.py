@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.overview.findings import Finding, findings
@@ -12,8 +12,7 @@ from compiler_lens.facts.recompiles.reports import RecompileReport, recompile_re
 from compiler_lens.recording.model import Recording
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """What was compiled and what was not, why, and what to change."""
 
     coverage: Coverage

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
@@ -60,8 +61,7 @@ class Basis(Enum):
     COUNTED = "counted"  # events in the recording; what they cost at run time is not in it
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing to know, and mostly to do."""
 
     severity: Severity

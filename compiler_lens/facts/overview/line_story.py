@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernel_rows import lineages_of
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, Origin, OriginsAt, Role, is_view
@@ -35,8 +36,7 @@ class Fate(Enum):
     UNSEEN = "unseen"  # in no graph
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A line or a module, as it was named, and its ops."""
 
     file: str
@@ -45,8 +45,7 @@ class Asked:
     found: OriginsAt
 
 
-@dataclass(frozen=True, slots=True)
-class LineStory:
+class LineStory(Struct, frozen=True):
     """Everything that is known of a line or a module."""
 
     asked: Asked
@@ -66,8 +65,7 @@ class LineStory:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LineRow:
+class LineRow(Struct, frozen=True):
     """A line, and in how many launches it is."""
 
     line: SourceLine

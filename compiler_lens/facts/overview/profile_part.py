@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.kernel_rows import launch_ids
 from compiler_lens.facts.kernels.provenance import Provenance
@@ -15,8 +17,7 @@ from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import Recording
 
 
-@dataclass(frozen=True, slots=True)
-class ProfilePart:
+class ProfilePart(Struct, frozen=True):
     """What was asked for: kernels with those of their launches that are meant."""
 
     groups: tuple[GroupCost, ...]  # the most to gain first

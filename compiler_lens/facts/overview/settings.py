@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model import Compilation, Environment
@@ -69,8 +70,7 @@ _PARTS: tuple[tuple[str, Touches], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(Struct, frozen=True):
     """A setting that differs from torch's default."""
 
     name: str  # as torch calls it: "_inductor.config.max_autotune"

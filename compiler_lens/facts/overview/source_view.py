@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.breaks.fallout import regions
@@ -24,16 +25,14 @@ _WHOLE_FILE = 10_000_000  # lines
 _LISTED = 6  # files that a message names
 
 
-@dataclass(frozen=True, slots=True)
-class NumberedCard:
+class NumberedCard(Struct, frozen=True):
     """A card of graph breaks, by its place among all cards of the recording, from 1."""
 
     number: int
     card: BreakCard
 
 
-@dataclass(frozen=True, slots=True)
-class LineFacts:
+class LineFacts(Struct, frozen=True):
     """What happened to one line."""
 
     number: int
@@ -53,8 +52,7 @@ class LineFacts:
         return tuple(dict.fromkeys((*self.graphs, *self.calls)))
 
 
-@dataclass(frozen=True, slots=True)
-class FileView:
+class FileView(Struct, frozen=True):
     """A file and what became of its lines."""
 
     file: str
@@ -152,8 +150,7 @@ def _listed(files: Iterable[str]) -> str:
 # -- noting
 
 
-@dataclass(slots=True)
-class _Line:
+class _Line(Struct):
     """What is known so far of one line."""
 
     graphs: dict[CompileId, None] = field(default_factory=dict)
@@ -183,8 +180,7 @@ class _Line:
         )
 
 
-@dataclass(slots=True)
-class _File:
+class _File(Struct):
     """What is known so far of one file."""
 
     file: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.kernels import KernelGroup, kernel_groups, view_nodes
@@ -17,8 +18,7 @@ from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import Recording
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """Everything that the one-screen report shows."""
 
     coverage: Coverage

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.program.coverage import FunctionName, function_name, resumed_line
 from compiler_lens.recording.model import Compilation, CompileId, GraphStage, Outcome, Recording
@@ -11,8 +13,7 @@ from compiler_lens.recording.model import Compilation, CompileId, GraphStage, Ou
 _FORWARD = (GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE)
 
 
-@dataclass(frozen=True, slots=True)
-class CompilationRow:
+class CompilationRow(Struct, frozen=True):
     """One compilation in figures, or several that look the same."""
 
     name: FunctionName

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.model import (
@@ -57,8 +59,7 @@ class Treatment(Enum):
         return self in {Treatment.WHOLE, Treatment.SPLIT}
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class FunctionName:
+class FunctionName(Struct, frozen=True, order=True):
     """A frame as its author knows it: a function of theirs, or a module."""
 
     name: str
@@ -67,8 +68,7 @@ class FunctionName:
     module: bool = False  # `name` is the class of a module; the place is where it was called
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One frame with all its compilations."""
 
     id: CompileId  # without `recompile`: what all its compilations have in common
@@ -90,8 +90,7 @@ class Frame:
         return next((c.reason for c in reversed(self.compilations) if c.reason and c.outcome is self.outcome), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(Struct, frozen=True):
     """A stretch of lines in a file."""
 
     file: str
@@ -99,8 +98,7 @@ class Lines:
     last: int | None = None  # None: to the end of the function, wherever that is
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """What the user wrote: a frame and the resume functions that graph breaks cut from it."""
 
     name: FunctionName
@@ -135,8 +133,7 @@ class Function:
         return given or next((event.root.gb_type for event in lost), "")
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """Every frame that Dynamo looked at, once."""
 
     frames: tuple[Frame, ...]  # the user's

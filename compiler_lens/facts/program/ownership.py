@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.own_files import is_own, slashed
@@ -13,8 +14,7 @@ from compiler_lens.recording.own_files import is_own, slashed
 UserPaths = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Ownership:
+class Ownership(Struct, frozen=True):
     """What counts as the user's own code.
 
     `paths` are files, folders or packages that are the user's besides what is not installed: `transformers`,

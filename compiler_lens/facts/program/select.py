@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.recording.errors import UsageError
@@ -27,8 +28,7 @@ class Owned(Protocol):
     def compile_id(self) -> CompileId | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The part of a recording that a user asked to see."""
 
     ids: frozenset[CompileId] | None = None  # None: every compilation
@@ -38,7 +38,7 @@ class Selection:
     place: str = ""  # a line, `model.py:41`, a module, `layers.3.attn`, or of launches a kernel: what became of it
     user_paths: UserPaths = ()  # what counts as the user's own besides what is not installed
     folds_nothing: bool = False  # every row is wanted, also where a summary would do: for the page
-    kept: dict[str, Any] | None = field(default=None, compare=False, repr=False)  # what views of one recording share
+    kept: dict[str, Any] | None = None  # what views of one recording share
 
     def has(self, fact: Owned) -> bool:
         """Return whether a fact belongs to what was asked for."""

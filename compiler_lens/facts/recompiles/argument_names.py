@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import resumed_line
 from compiler_lens.recording.model import Compilation, Graph, GraphBreak, SourceLine
@@ -37,8 +38,7 @@ _ON_STACK = re.compile(r"\b___stack\d+\b")
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
+class Names(Struct, frozen=True):
     """What is needed to name the values that one compilation guards."""
 
     wrapper: bool = False  # the frame is torch's wrapper: `args`, `kwargs` and `fn` are not the user's

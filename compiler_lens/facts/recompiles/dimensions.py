@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.ownership import innermost_own
@@ -21,8 +22,7 @@ _BOUNDS = re.compile(r"(?:(?P<low>-?\d+) <= )?(?P<name>[^<>=]+?)(?: <= (?P<high>
 _NO_GUARDS = EntryValues()
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """A size that had been free and was pinned to the value it had."""
 
     compile_id: CompileId
@@ -30,16 +30,14 @@ class Pin:
     line: SourceLine | None  # the user's line that needed it
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """What compiled code demands of a size, beyond a range."""
 
     text: str  # "(x.shape[0] % 8) == 0"
     line: SourceLine | None
 
 
-@dataclass(frozen=True, slots=True)
-class Dimension:
+class Dimension(Struct, frozen=True):
     """One size, or one number, of one function that torch made a symbol of."""
 
     function: FunctionName

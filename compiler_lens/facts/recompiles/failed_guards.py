@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.recompiles.argument_names import Names, readable
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -34,8 +36,7 @@ _PLURAL_RANK = 2
 _SEQUENCE_RANK = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Struct, frozen=True):
     """One failed guard, understood."""
 
     cause: CauseClass

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+
+from msgspec import Struct
 
 from compiler_lens.facts.data_file import read_data
 
@@ -53,8 +54,7 @@ class CauseClass(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(Struct, frozen=True):
     """What to do about recompiles of one class."""
 
     why: str  # one sentence
@@ -63,8 +63,7 @@ class Fix:
     free: int = 0  # so many recompiles of one cause are how torch.compile is meant to work
 
 
-@dataclass(frozen=True, slots=True)
-class FixTable:
+class FixTable(Struct, frozen=True):
     """What fixes.toml says. What `change` names in braces is filled in by who knows it."""
 
     of_class: Mapping[CauseClass, Fix]

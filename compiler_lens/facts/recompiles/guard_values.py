@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.model import CompileId, Guard, Recording, SourceLine
 
@@ -34,8 +35,7 @@ _AUTOCAST_CPU = 0  # the first of the devices in at::autocast's table, the secon
 _SCALAR_TYPES: Mapping[str, str] = {"5": "float16", "6": "float32", "7": "float64", "15": "bfloat16"}
 
 
-@dataclass(frozen=True, slots=True)
-class EntryValues:
+class EntryValues(Struct, frozen=True):
     """What one compilation was compiled for."""
 
     values: Mapping[str, str] = field(default_factory=dict)

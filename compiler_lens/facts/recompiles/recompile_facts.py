@@ -6,7 +6,9 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, coverage
 from compiler_lens.facts.recompiles.argument_names import Names, is_wrapper, names_of, readable
@@ -38,8 +40,7 @@ _CHECKED_FIRST = frozenset((
 ))  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class CompileEpoch:
+class CompileEpoch(Struct, frozen=True):
     """Which compilations belong together where torch counted from zero again, by their order."""
 
     places: Mapping[CompileId, int]
@@ -61,8 +62,7 @@ class CompileEpoch:
         return self.before(own, int(found[1]), int(found[2])) if found else own
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """A recording by what its recompiles ask of it."""
 
     texts: Sources
@@ -83,8 +83,7 @@ class Facts:
         return self.homes.get(compile_id) or self.frame_homes.get(compile_id.of_frame) or FunctionName("?")
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(Struct, frozen=True):
     """Why one recompile happened."""
 
     recompile: Recompile
@@ -92,8 +91,7 @@ class Decided:
     failed: Failed
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """A cache entry that did not fit: its failed guard, and what it was made for."""
 
     made_by: CompileId

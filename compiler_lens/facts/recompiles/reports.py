@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import broken_at
 from compiler_lens.facts.program.compilations import compile_seconds
@@ -38,8 +40,7 @@ _NO_WORD = re.compile(r"\W+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One recompile: what a value was and what it became; empty where neither torch nor a guard says it."""
 
     decided: Decided
@@ -53,16 +54,14 @@ class Change:
         return self.decided.recompile
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A value, and how many times in a row it was there; an empty value is not known."""
 
     value: str
     times: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class RecompileCause:
+class RecompileCause(Struct, frozen=True):
     """All recompiles of a function for one cause."""
 
     kind: CauseClass
@@ -84,8 +83,7 @@ class RecompileCause:
         return steps if any(step.value for step in steps) else ()
 
 
-@dataclass(frozen=True, slots=True)
-class RecompileReport:
+class RecompileReport(Struct, frozen=True):
     """Everything about the recompiles of one function."""
 
     function: FunctionName  # as its author names it: "Model.forward"

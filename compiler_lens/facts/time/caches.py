@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, CompileId, Recording
 
@@ -19,8 +20,7 @@ class Warmth(Enum):
     UNKNOWN = "unknown"  # no cache was asked, or none is known to have been
 
 
-@dataclass(frozen=True, slots=True)
-class CacheSummary:
+class CacheSummary(Struct, frozen=True):
     """Compilations that asked a cache, and how many needed no Inductor."""
 
     warmth: Warmth

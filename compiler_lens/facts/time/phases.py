@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from compiler_lens.recording.model import CompileId, Span
 from compiler_lens.recording.torch_names import LAZY_BACKWARD_SPANS, WORKER_SPANS, Phase, phase_of
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseTimes:
+class PhaseTimes(Struct, frozen=True):
     """Seconds by phase; forward and backward together make the total."""
 
     forward: Mapping[Phase, float]

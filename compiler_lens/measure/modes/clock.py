@@ -7,17 +7,16 @@ import gc
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 WARM_UP = 3  # calls: CUDA graphs are recorded at the second and run from the third on
 _FEWEST, _MOST = 5, 500  # calls that are timed in one pass
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(Struct, frozen=True):
     """Times calls from outside: until the device has done what the call gave it to do."""
 
     device: torch.device

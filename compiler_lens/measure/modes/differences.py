@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.modes import DEFAULT, Compiled, Row
 from compiler_lens.recording.model import Recording

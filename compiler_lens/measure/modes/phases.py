@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from compiler_lens.recording.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """A piece of the work that is timed apart.
 
     `run(model)` makes one piece of it with the model it is given, which is compiled or as it is, and returns what it

@@ -9,11 +9,12 @@ import re
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import recorded
 from compiler_lens.capture.torch_api.settings import caches_in
@@ -31,8 +32,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Struct, frozen=True):
     """A comparison with the recordings of its cold compiles, by row, and each compiled row's diff against default."""
 
     comparison: Comparison
@@ -40,8 +40,7 @@ class Compared:
     diffs: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """What is measured."""
 
     function: Callable[..., Any]
@@ -55,8 +54,7 @@ class Work:
     calls: int = 1  # in one call of a phase
 
 
-@dataclass(frozen=True, slots=True)
-class Bench:
+class Bench(Struct, frozen=True):
     """What it is measured with."""
 
     kept: Kept  # the program as it was
@@ -65,8 +63,7 @@ class Bench:
     folder: Path | None  # for recordings
 
 
-@dataclass(slots=True)
-class _Attempt:
+class _Attempt(Struct):
     """What one pass showed of one row."""
 
     times: list[tuple[float, ...]] = field(default_factory=list)  # of each phase

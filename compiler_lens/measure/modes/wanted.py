@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 
 from compiler_lens.capture.torch_api import settings
 from compiler_lens.facts.measured.modes import DEFAULT, EAGER
@@ -15,8 +15,7 @@ from compiler_lens.measure.program import known_mode
 from compiler_lens.recording.errors import UsageError
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A row to measure."""
 
     name: str

@@ -10,8 +10,9 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import groupby, pairwise
+
+from msgspec import Struct, field
 
 from compiler_lens.measure.profile.plans import Planned, Plans
 from compiler_lens.measure.profile.trace import Op, Ran, Range
@@ -19,8 +20,7 @@ from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import Kernel, OutputCode, ProfileNote, Remark, Trust
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """How long a launch took once."""
 
     microseconds: float
@@ -28,8 +28,7 @@ class Sample:
     trust: Trust
 
 
-@dataclass(frozen=True, slots=True)
-class Matched:
+class Matched(Struct, frozen=True):
     """All time that was seen, with its owners."""
 
     samples: Mapping[LaunchId, tuple[Sample, ...]]
@@ -55,8 +54,7 @@ def match(ranges: Iterable[Range], codes: Sequence[OutputCode], kernels: Sequenc
 # -- what ran
 
 
-@dataclass(frozen=True, slots=True)
-class _Item:
+class _Item(Struct, frozen=True):
     """What one op launched, or one kernel of a replay; on a CPU one op."""
 
     op: str
@@ -85,8 +83,7 @@ def _device_items(one: Range) -> Iterator[_Item]:
         yield _Item(op, ran, sum(r.microseconds for r in ran))
 
 
-@dataclass(slots=True)
-class _Found:
+class _Found(Struct):
     samples: dict[LaunchId, list[Sample]] = field(default_factory=lambda: defaultdict(list))
     others: list[Op] = field(default_factory=list)
     notes: dict[ProfileNote, None] = field(default_factory=dict)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.running_order import running_order
 from compiler_lens.measure.profile.trace import Range
@@ -21,8 +23,7 @@ from compiler_lens.recording.model import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """One launch, and how it is recognised."""
 
     id: LaunchId
@@ -31,8 +32,7 @@ class Planned:
     on_host: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The launches of one output code, in the order in which they run."""
 
     code: OutputCode

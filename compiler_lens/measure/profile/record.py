@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import torch
+from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import Recorder, note, whole_file
 from compiler_lens.capture.torch_api.dynamo import is_compiled

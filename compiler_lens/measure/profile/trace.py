@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 _DEVICE = frozenset(("kernel", "gpu_memcpy", "gpu_memset"))
 _CPU = frozenset(("cpu_op", "user_annotation"))
@@ -18,8 +19,7 @@ _ENGINE = "autograd::engine"
 Raw = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Ran:
+class Ran(Struct, frozen=True):
     """One thing that the device ran: a kernel, a copy, a fill."""
 
     name: str
@@ -27,16 +27,14 @@ class Ran:
     op: int = -1  # which op of its range launched it; -1: none of them, as when a graph of launches is replayed
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Struct, frozen=True):
     """One op of the CPU."""
 
     name: str  # "aten::mm", or a kernel's name
     microseconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """One call of a compiled graph."""
 
     key: str  # of torch's cache
@@ -45,8 +43,7 @@ class Range:
     region: str = ""  # the compile id around it: "0/1"; a backward has none
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """What ran: within calls of compiled graphs, and besides."""
 
     ranges: tuple[Range, ...]
@@ -83,8 +80,7 @@ def _name(event: Raw) -> str:
     return str(event["name"])[:300]  # C++ templates have names of thousands of letters
 
 
-@dataclass(frozen=True, slots=True)
-class _Host:
+class _Host(Struct, frozen=True):
     """Where on the CPU something was launched."""
 
     range: int = -1
@@ -92,8 +88,7 @@ class _Host:
     outer: str = ""  # the outermost op
 
 
-@dataclass(slots=True)
-class _Hosts:
+class _Hosts(Struct):
     ranges: list[tuple[str, str]] = field(default_factory=list)  # key, region
     ops: dict[int, list[Op]] = field(default_factory=lambda: defaultdict(list))
     outside: list[Op] = field(default_factory=list)  # outermost ops that are in no range
@@ -108,8 +103,7 @@ class _Hosts:
         return found or self.by_id.get(arguments.get("External id")) or _Host()
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     end: float
     host: _Host
     region: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import resource
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from statistics import median
 
 import torch
+from msgspec import Struct
 
 from compiler_lens.measure.profile.profiler import Step, seconds_of
 from compiler_lens.recording.model import ProfileNote, Remark
@@ -19,8 +19,7 @@ _HELD = 0.7  # of a call: a thread that runs for less of it, and was taken off t
 _UNEVEN = 3  # times the fastest call
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
+class Timed(Struct, frozen=True):
     """How long calls took, and which share of each the calling thread ran where others took it off the processor."""
 
     seconds: Sequence[float]

@@ -189,7 +189,7 @@ class Slots:
 
     def restore(self) -> None:
         """Give each its value of before."""
-        # By the descriptors: a frozen dataclass refuses to be set.
+        # By the descriptors: a frozen value refuses to be set.
         now = self._now()
         for member in self._members:
             if member not in self.values and member in now:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.measure.sandbox.settings import kept_settings
 from compiler_lens.measure.sandbox.state import State
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """What is kept of a program and of torch."""
 
     state: State

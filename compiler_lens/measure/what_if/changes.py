@@ -6,7 +6,8 @@ import logging
 import re
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.recording.model import Recording
@@ -20,8 +21,7 @@ _VARIES = re.compile(r"size|stride| == -?\d")
 _ATTRIBUTE = "allow_unspec_int_on_nn_module"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """Something to try: a setting, an argument of torch.compile, or marks on the inputs."""
 
     name: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
+from msgspec import Struct
 
 from compiler_lens.capture.recorder import Recorder, alone
 from compiler_lens.capture.torch_api import dynamo, settings
@@ -18,8 +18,7 @@ from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, SourceLine
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """What a trial showed."""
 
     recording: Recording

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from compiler_lens.recording.ids import CompileId, GraphId, GraphStage
 from compiler_lens.recording.model.lines import SourceLine, Trust
@@ -17,8 +18,7 @@ DTYPE_BYTES: Mapping[str, float] = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
+class TensorSpec(Struct, frozen=True):
     """A tensor's type: `f32[s0, 64][64, 1]cpu`. Symbolic sizes stay symbols, as text."""
 
     dtype: str
@@ -37,8 +37,7 @@ class TensorSpec:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """One node of an FX graph."""
 
     name: str
@@ -55,16 +54,14 @@ class Node:
     backward: bool = False  # part of a gradient: its origins are what it differentiates
 
 
-@dataclass(frozen=True, slots=True)
-class Subgraph:
+class Subgraph(Struct, frozen=True):
     """A graph inside a graph: what a higher-order op runs (cond, flex_attention, a checkpointed block)."""
 
     name: str  # the attribute that holds it: "wrap_body_0"; within another one "true_graph_0.wrap_body_0"
     nodes: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SavedTensor:
+class SavedTensor(Struct, frozen=True):
     """A value that the forward keeps for the backward."""
 
     name: str
@@ -77,8 +74,7 @@ class SavedTensor:
         return self.spec.bytes if self.spec else None
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """One FX graph at one stage. `code` is torch's own printing of it."""
 
     compile_id: CompileId
@@ -101,8 +97,7 @@ class Graph:
         return tuple(n for n in self.nodes if n.op.startswith("call_"))
 
 
-@dataclass(frozen=True, slots=True)
-class Decomposition:
+class Decomposition(Struct, frozen=True):
     """What one op of the user's program became."""
 
     compile_id: CompileId

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, KernelId, LaunchId
 from compiler_lens.recording.model.graphs import TensorSpec
@@ -30,16 +31,14 @@ class KernelKind(Enum):
         return self in {KernelKind.EXTERN, KernelKind.FALLBACK}
 
 
-@dataclass(frozen=True, slots=True)
-class BufferAccess:
+class BufferAccess(Struct, frozen=True):
     """Memory that one launch reads or writes."""
 
     name: str  # as the output code calls it: "buf3", "primals_1"
     bytes: int | None  # each element counted once, as far as it is touched; None where a size is not known
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """One call of a kernel in the output code."""
 
     line: int  # in the output code, from 1
@@ -53,8 +52,7 @@ class Launch:
     writes: tuple[BufferAccess, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UnfusedPair:
+class UnfusedPair(Struct, frozen=True):
     """Two launches that share memory and that the scheduler did not fuse into one."""
 
     compile_id: CompileId
@@ -71,8 +69,7 @@ class UnfusedPair:
         return CodeId(self.compile_id, self.direction, self.ordinal)
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """Memory that the output code allocates or takes over."""
 
     name: str
@@ -80,8 +77,7 @@ class Buffer:
     reuses: str = ""  # the buffer whose memory it takes
 
 
-@dataclass(frozen=True, slots=True)
-class KernelConfig:
+class KernelConfig(Struct, frozen=True):
     """A way to run a Triton kernel."""
 
     values: Mapping[str, bool | int | str]  # XBLOCK, num_warps, num_stages
@@ -92,8 +88,7 @@ class KernelConfig:
     chosen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """One generated or external kernel, with all its launches."""
 
     compile_id: CompileId
@@ -128,8 +123,7 @@ class Kernel:
         return LaunchId(self.code_id, self.name, launch)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputCode:
+class OutputCode(Struct, frozen=True):
     """The file that Inductor writes for one graph."""
 
     compile_id: CompileId
@@ -146,8 +140,7 @@ class OutputCode:
         return CodeId(self.compile_id, self.direction, self.ordinal)
 
 
-@dataclass(frozen=True, slots=True)
-class AutotuneChoice:
+class AutotuneChoice(Struct, frozen=True):
     """One candidate that autotuning timed."""
 
     name: str
@@ -156,8 +149,7 @@ class AutotuneChoice:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class AutotuneResult:
+class AutotuneResult(Struct, frozen=True):
     """What max-autotune tried for one op."""
 
     compile_id: CompileId
@@ -189,8 +181,7 @@ class CudagraphState(Enum):
     NOT_REQUESTED = "not_requested"
 
 
-@dataclass(frozen=True, slots=True)
-class CudagraphOutcome:
+class CudagraphOutcome(Struct, frozen=True):
     """Whether one compiled graph runs as a CUDA graph."""
 
     compile_id: CompileId

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from compiler_lens.recording.ids import SourcePlace
 
 
-@dataclass(frozen=True, slots=True)
-class SourceLine:
+class SourceLine(Struct, frozen=True):
     """A line of Python. `code` is empty where torch did not give its text."""
 
     file: str
@@ -23,8 +23,7 @@ class SourceLine:
         return SourcePlace(self.file, self.line)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A file of Python as it was when it was compiled."""
 
     file: str

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, KernelId, LaunchId
 from compiler_lens.recording.model.lines import Trust
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchTime:
+class LaunchTime(Struct, frozen=True):
     """How long one launch took, measured in real calls."""
 
     compile_id: CompileId
@@ -36,8 +36,7 @@ class LaunchTime:
         return LaunchId(CodeId(self.compile_id, self.direction, self.ordinal), self.kernel, self.launch)
 
 
-@dataclass(frozen=True, slots=True)
-class OtherTime:
+class OtherTime(Struct, frozen=True):
     """Work outside of all compiled graphs: eager ops, copies, what belongs to no launch."""
 
     name: str
@@ -45,8 +44,7 @@ class OtherTime:
     runs: float  # in one call of the model
 
 
-@dataclass(frozen=True, slots=True)
-class Ceilings:
+class Ceilings(Struct, frozen=True):
     """What this device can do, measured on it: copying, multiplying, launching."""
 
     device: str  # "NVIDIA H200"
@@ -76,8 +74,7 @@ class Remark(Enum):
     WORDS = "words"  # `name`: a sentence, from before remarks were facts
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileNote:
+class ProfileNote(Struct, frozen=True):
     """A remark on a profile, with what it is about."""
 
     remark: Remark
@@ -86,8 +83,7 @@ class ProfileNote:
     of: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(Struct, frozen=True):
     """Kernel times of one model, from real calls of it."""
 
     calls: int  # that were measured

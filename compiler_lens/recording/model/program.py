@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.ids import CompileId, TorchFunction
 from compiler_lens.recording.model.lines import SourceLine
@@ -19,8 +20,7 @@ class BreakOutcome(Enum):
     SKIPPED_FRAME = "skipped_frame"  # the whole frame runs eagerly
 
 
-@dataclass(frozen=True, slots=True)
-class BreakCause:
+class BreakCause(Struct, frozen=True):
     """Why, in the graph break registry's own terms."""
 
     gb_type: str
@@ -31,8 +31,7 @@ class BreakCause:
     higher_order_op: str = ""  # "torch.utils.checkpoint.checkpoint", if it broke inside of one
 
 
-@dataclass(frozen=True, slots=True)
-class GraphBreak:
+class GraphBreak(Struct, frozen=True):
     """One break event that torch raised."""
 
     compile_id: CompileId
@@ -51,8 +50,7 @@ class GraphBreak:
         return self.causes[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """A condition under which compiled code is reused."""
 
     compile_id: CompileId
@@ -62,8 +60,7 @@ class Guard:
     user_line: SourceLine | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GuardFailure:
+class GuardFailure(Struct, frozen=True):
     """One cached entry that did not fit, and why."""
 
     entry: str  # the compile id of that entry, as torch prints it: "0/0"
@@ -75,16 +72,14 @@ class GuardFailure:
     hint: str = ""  # torch's remark on this kind of guard, if it has one
 
 
-@dataclass(frozen=True, slots=True)
-class Recompile:
+class Recompile(Struct, frozen=True):
     """A frame compiled again because the guards of every entry failed."""
 
     compile_id: CompileId
     failures: tuple[GuardFailure, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Symbol:
+class Symbol(Struct, frozen=True):
     """A size that became symbolic, or a symbol that was pinned to a value."""
 
     compile_id: CompileId
@@ -108,8 +103,7 @@ class Outcome(Enum):
     UNFINISHED = "unfinished"  # the recording ends before the compilation does
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Struct, frozen=True):
     """One compiling of one frame."""
 
     compile_id: CompileId

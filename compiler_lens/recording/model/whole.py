@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model.graphs import Decomposition, Graph
@@ -29,8 +30,7 @@ class CacheResult(Enum):
     BYPASS = "bypass"
 
 
-@dataclass(frozen=True, slots=True)
-class CacheOutcome:
+class CacheOutcome(Struct, frozen=True):
     """One question to one cache."""
 
     compile_id: CompileId
@@ -42,8 +42,7 @@ class CacheOutcome:
     bundled: bool = False  # answered from inside an AOTAutograd entry
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A stretch of compile time, nested in its parent."""
 
     compile_id: CompileId | None
@@ -58,8 +57,7 @@ class Span:
 THE_END = "the end of the recording"  # what a problem is about where a file was not written, or not read, to its end
 
 
-@dataclass(frozen=True, slots=True)
-class CaptureProblem:
+class CaptureProblem(Struct, frozen=True):
     """Something that was there and that we could not read."""
 
     where: str  # the event or the hook
@@ -67,8 +65,7 @@ class CaptureProblem:
     compile_id: CompileId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Unavailable:
+class Unavailable(Struct, frozen=True):
     """A fact that this torch, or this cache entry, does not offer."""
 
     fact: str
@@ -76,8 +73,7 @@ class Unavailable:
     compile_id: CompileId | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """Where the recording was made."""
 
     torch: str = ""
@@ -94,8 +90,7 @@ class Environment:
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(Struct, frozen=True):
     """Everything that was recorded of one process."""
 
     environment: Environment = field(default_factory=Environment)

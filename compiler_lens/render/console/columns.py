@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.text import Text
 
 from compiler_lens.render.console.page import DIM, MIN_WIDTH
@@ -14,8 +14,7 @@ _GAP = 2
 _NARROWEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """How one column of a table looks."""
 
     header: str = ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from shlex import quote
+
+from msgspec.structs import replace
 
 from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.open_page import page_for

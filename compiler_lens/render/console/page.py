@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from rich.cells import set_cell_size
 from rich.color import ColorSystem
 from rich.console import Console
@@ -34,8 +34,7 @@ Part = str | tuple[str, str] | Text  # text, text with a style, or text that is 
 MIN_WIDTH = 40
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Struct, frozen=True):
     """What the lines of a view need to know of where they go."""
 
     width: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
@@ -16,8 +16,7 @@ from compiler_lens.render.page.links import PageLinks
 from compiler_lens.render.page.pool import Pool
 
 
-@dataclass(frozen=True, slots=True)
-class PageContext:
+class PageContext(Struct, frozen=True):
     """A recording with its analyses, and where their texts go."""
 
     recording: Recording

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup, escape
+from msgspec import Struct, field
 
 from compiler_lens.render.figures import written
 from compiler_lens.render.page.links import PageLinks
@@ -65,8 +65,7 @@ from compiler_lens.views.text import clean, one_line, seconds
 _LONGEST_TEXT = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentPart:
+class DocumentPart(Struct, frozen=True):
     """One view's part of the page: its text, and the tables that the script makes in it."""
 
     title: str
@@ -91,8 +90,7 @@ def drawn_part(view: str, document: Document, links: PageLinks, pool: Pool) -> d
     return {"html": writer.blocks(document.blocks), "tables": writer.tables}
 
 
-@dataclass(slots=True)
-class _Writer:
+class _Writer(Struct):
     view: str
     links: PageLinks
     pool: Pool | None = None  # where code goes that the script shows

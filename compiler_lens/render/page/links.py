@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from compiler_lens.facts.overview.source_view import FileView
 from compiler_lens.recording.ids import CompileId, KernelId
@@ -19,8 +20,7 @@ from compiler_lens.views.text import clean, short_paths
 Cell = str | tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PageLinks:
+class PageLinks(Struct, frozen=True):
     """Names and addresses of everything that the page shows."""
 
     names: FileNames

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs import graph_choice
 from compiler_lens.facts.graphs.frame_graphs import FrameGraphs
@@ -31,8 +33,7 @@ _KERNELS: Mapping[GraphStage, tuple[str, tuple[Direction, ...]]] = {
 Shown = list[list[Any]]  # each level: its address, name, the address of the one around it, its picture
 
 
-@dataclass(slots=True)
-class Album:
+class Album(Struct):
     """The pictures of a page; each compilation takes its part of what room is left."""
 
     context: PageContext

@@ -6,8 +6,9 @@ import base64
 import gzip
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.views.text import clean
 
@@ -65,8 +66,7 @@ def cleaned(data: Any) -> Any:
     return data
 
 
-@dataclass(slots=True)
-class Pool:
+class Pool(Struct):
     """Long texts, each kept once."""
 
     packs: list[list[str]] = field(default_factory=lambda: [[]])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import log
+
+from msgspec import Struct
 
 _ASPECT = 1.5  # width to height that a picture should have
 _MOST = 7
@@ -16,8 +17,7 @@ _WINDOW = 0.25  # of a column's height, in which a cut may move to where fewer l
 Arc = tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
+class Stack(Struct, frozen=True):
     """Layers one above the other, each node at its x."""
 
     layers: Sequence[Sequence[int]]
@@ -26,8 +26,7 @@ class Stack:
     arcs: Sequence[Arc]  # between neighbouring layers
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """Some layers, one above the other."""
 
     first: int

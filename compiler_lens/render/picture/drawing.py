@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from compiler_lens.facts.graphs.graph_choice import choose
 from compiler_lens.facts.graphs.level_boxes import Level
@@ -26,8 +27,7 @@ _SIZE = re.compile(r'width="([\d.]+)" height="([\d.]+)"')
 FORMATS = (".svg", ".dot", ".png")
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """A picture of a graph.
 
     Attributes:

@@ -6,9 +6,10 @@ Ours, because nothing that pip brings does it all: see docs/decisions.md. Pure g
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import fsum  # sum() rounds otherwise since Python 3.12, and a picture would be another
+
+from msgspec import Struct
 
 from compiler_lens.render.picture.columns import Column, Stack, columns
 from compiler_lens.render.picture.ranks import neighbours, ordered, ranks
@@ -24,8 +25,7 @@ _STILL = 0.25
 _STRAIGHT = 6.0  # how much more than boxes long lines want to be straight
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """A line to be drawn. `leaves` and `enters` are places along the two boxes, where these are given."""
 
     source: int
@@ -34,8 +34,7 @@ class Link:
     enters: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Where everything is. Boxes by their upper left corner."""
 
     width: float
@@ -44,8 +43,7 @@ class Placement:
     routes: tuple[tuple[Point, ...], ...]  # for each link: where it starts, the points it goes through, where it ends
 
 
-@dataclass(slots=True)
-class _Work:
+class _Work(Struct):
     """A layout under way: boxes first, then the points at which long lines pass a layer."""
 
     sizes: list[tuple[float, float]]
@@ -253,8 +251,7 @@ def _along(work: _Work, node: int, near: Sequence[int], lefts: Sequence[float]) 
     return [(other, start + number * step) for number, other in enumerate(sorted(near, key=lambda n: work.x[n]))]
 
 
-@dataclass(frozen=True, slots=True)
-class _Grid:
+class _Grid(Struct, frozen=True):
     """Everything at its place, for lines to be drawn."""
 
     work: _Work

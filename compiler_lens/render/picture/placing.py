@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import inf
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs.level_boxes import BoxKind
 from compiler_lens.render.picture.layout import Link, Placement, Point, place
@@ -28,8 +30,7 @@ _BREAK_LINE = 17.0
 _NARROWEST = 300.0
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedBox:
+class PlacedBox(Struct, frozen=True):
     """A box at its place."""
 
     x: float
@@ -52,8 +53,7 @@ class PlacedBox:
         return self.left + ports[number]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedLine:
+class PlacedLine(Struct, frozen=True):
     """A line between boxes, through its points."""
 
     points: tuple[Point, ...]
@@ -61,8 +61,7 @@ class PlacedLine:
     has_arrow: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Caption:
+class Caption(Struct, frozen=True):
     """Words on a line."""
 
     x: float
@@ -70,8 +69,7 @@ class Caption:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPicture:
+class PlacedPicture(Struct, frozen=True):
     """A picture with everything at its place."""
 
     width: float
@@ -92,8 +90,7 @@ class PlacedPicture:
                 yield replace(box, x=x + box.x, y=y + box.y)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedPanel:
+class PlacedPanel(Struct, frozen=True):
     """A picture on a sheet, with its title."""
 
     x: float
@@ -103,8 +100,7 @@ class PlacedPanel:
     title_at: Point
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedBreak:
+class PlacedBreak(Struct, frozen=True):
     """A graph break across the sheet."""
 
     y: float
@@ -112,8 +108,7 @@ class PlacedBreak:
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSheet:
+class PlacedSheet(Struct, frozen=True):
     """A sheet with everything at its place."""
 
     width: float
@@ -190,8 +185,7 @@ def upwards(picture: PlacedPicture) -> PlacedPicture:
 # -- a picture
 
 
-@dataclass(slots=True)
-class _Plan:
+class _Plan(Struct):
     """What a picture is made of, before anything has its place."""
 
     boxes: list[PlacedBox]

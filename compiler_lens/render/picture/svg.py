@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from xml.sax.saxutils import escape
+
+from msgspec import Struct
 
 from compiler_lens.facts.graphs.level_boxes import Box, BoxKind
 from compiler_lens.render.picture.layout import Point
@@ -66,8 +67,7 @@ def to_svg(sheet: Sheet, *, href: Href | None = None, styled: bool = True) -> st
     return "\n".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Pen:
+class _Pen(Struct, frozen=True):
     """What is the same for all boxes of a sheet."""
 
     href: Href | None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from compiler_lens.decode.recording_file import load
 from compiler_lens.facts.compare import RecordingDiff
@@ -25,8 +26,7 @@ class HasRecording(Protocol):
 Source = str | os.PathLike[str] | Recording | HasRecording
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(Struct, frozen=True):
     """What differs between two recordings. Prints as ten lines; `report` has the views behind them, `html` a page."""
 
     before: Recording

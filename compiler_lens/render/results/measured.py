@@ -6,9 +6,11 @@ import json
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from compiler_lens.facts.measured.modes import Comparison, Deviation, Row
 from compiler_lens.facts.measured.what_if import WhatIf
@@ -22,8 +24,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-@dataclass(frozen=True, slots=True)
-class Profiled:
+class Profiled(Struct, frozen=True):
     """A profile with the recording that it belongs to. It prints itself."""
 
     recording: Recording
@@ -51,10 +52,8 @@ class Profiled:
         return self.report().rstrip("\n")
 
 
-class WhatIfResult(WhatIf):
+class WhatIfResult(WhatIf, frozen=True):
     """A `WhatIf` that prints itself."""
-
-    __slots__ = ()
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """Return the trials as a table that ends with what to do."""
@@ -70,8 +69,7 @@ class WhatIfResult(WhatIf):
         return self.report().rstrip("\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Modes(Comparison):
+class Modes(Comparison, frozen=True):
     """A `Comparison` that prints itself, with the recordings of its cold compiles."""
 
     recordings: Mapping[str, Recording] = field(default_factory=dict)  # by row; not in JSON
@@ -152,4 +150,4 @@ def _row(data: Mapping[str, Any]) -> Row:
 
 
 def _values(comparison: Comparison) -> dict[str, Any]:
-    return {one.name: getattr(comparison, one.name) for one in fields(Comparison)}
+    return asdict(comparison)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+
+from msgspec import Struct
 
 from compiler_lens.facts.compare.model import (
     AutotuneChange,
@@ -25,8 +26,7 @@ from compiler_lens.recording.model import CompileId, Direction
 from compiler_lens.recording.torch_names import Phase
 
 
-@dataclass(frozen=True, slots=True)
-class SideFacts:
+class SideFacts(Struct, frozen=True):
     """One recording in figures."""
 
     kernels: int
@@ -43,23 +43,20 @@ class SideFacts:
     is_timed_well: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TimedLaunches:
+class TimedLaunches(Struct, frozen=True):
     """Of each side's launches those that were timed on both sides, and all."""
 
     before: tuple[int, int]
     after: tuple[int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeFacts(KernelChange):
+class ChangeFacts(KernelChange, frozen=True):
     """Launches that differ in the same way, as often as there are cases."""
 
     times: Times | None = None  # of all cases together
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchName:
+class LaunchName(Struct, frozen=True):
     """A launch by its names."""
 
     compile_id: CompileId
@@ -67,8 +64,7 @@ class LaunchName:
     kernel: str
 
 
-@dataclass(frozen=True, slots=True)
-class SameLaunch:
+class SameLaunch(Struct, frozen=True):
     """A launch that computes the same on both sides."""
 
     before: LaunchName
@@ -77,8 +73,7 @@ class SameLaunch:
     times: Times | None
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Everything that the compiler did differently."""
 
     is_empty: bool
@@ -103,7 +98,7 @@ class Data:
 
 def data(d: RecordingDiff) -> Data:
     """Return the facts of a diff for programs."""
-    facts = {one.name: getattr(d, one.name) for one in fields(Data)}
+    facts = {name: getattr(d, name) for name in Data.__struct_fields__}
     facts |= {"before": _side(d.before), "after": _side(d.after), "timed_launches": TimedLaunches(*d.timed_launches)}
     facts["kernels"] = tuple(
         ChangeFacts(one.verdict, one.method, one.differences, one.cases, one.times) for one in d.kernels
@@ -113,7 +108,7 @@ def data(d: RecordingDiff) -> Data:
 
 def _side(side: Side) -> SideFacts:
     phases = side.phases
-    facts = {one.name: getattr(side, one.name) for one in fields(Side)} | {"phases": dict(phases.both)}
+    facts = {name: getattr(side, name) for name in Side.__struct_fields__} | {"phases": dict(phases.both)}
     return SideFacts(**facts, compile_seconds=phases.total if phases.timed else None)
 
 

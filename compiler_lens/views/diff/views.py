@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from compiler_lens.recording.errors import UsageError
 
@@ -31,8 +32,7 @@ class Compared(Protocol):
         """What to type for the two, or what the reader knows them by."""
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What of a diff is wanted."""
 
     compared: Compared
@@ -45,8 +45,7 @@ class Asked:
         return self.compared.result
 
 
-@dataclass(frozen=True, slots=True)
-class DiffView:
+class DiffView(Struct, frozen=True):
     """One way to look at a diff."""
 
     function: str  # in a module beside this one: "around.graphs"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.measured.modes import (
     Choice,
@@ -56,8 +57,7 @@ _OUTCOME = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class RowFacts(Row):
+class RowFacts(Row, frozen=True):
     """One way to run the program, measured, and what follows from that."""
 
     seconds: float | None = None  # median of all phases together
@@ -69,8 +69,7 @@ class RowFacts(Row):
     tokens_per_second: Mapping[str, float | None] = field(default_factory=dict)  # by phase
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """A program's ways to run, in the order that was asked for, how they were measured, and which to use."""
 
     rows: tuple[RowFacts, ...]
@@ -91,7 +90,7 @@ class Data:
 def data(result: Comparison) -> Data:
     """Return a comparison's facts for programs."""
     best = choose(result)
-    shared = {one.name: getattr(result, one.name) for one in fields(Data) if hasattr(result, one.name)}
+    shared = {name: getattr(result, name) for name in Data.__struct_fields__ if hasattr(result, name)}
     rows = tuple(_row_facts(row, result.eager) for row in result.rows)
     because = best.why if best else no_verdict(result)
     own = {"rows": rows, "best": best and best.row.name, "best_because": because, "diffs": diff_lines(result)}
@@ -100,7 +99,7 @@ def data(result: Comparison) -> Data:
 
 def _row_facts(row: Row, eager: Row | None) -> RowFacts:
     return RowFacts(
-        **{one.name: getattr(row, one.name) for one in fields(Row)},
+        **{name: getattr(row, name) for name in Row.__struct_fields__},
         seconds=row.seconds,
         speedup=speedup(row, eager),
         above_noise_of_eager=above_noise(row, eager) if eager else None,

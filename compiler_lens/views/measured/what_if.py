@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+
+from msgspec import Struct
 
 from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
 from compiler_lens.views.document import Block, Column, Gap, Line, Section, Table, line, paragraph
@@ -31,15 +32,13 @@ _FIGURES: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TrialFacts(Trial):
+class TrialFacts(Trial, frozen=True):
     """One configuration, tried on the program, and whether it helps."""
 
     helps: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """What every configuration that could matter does with a program. The first trial is the program as it is."""
 
     calls: int  # made in each trial
@@ -52,7 +51,7 @@ def data(result: WhatIf) -> Data:
     """Return the facts of the trials for programs."""
     trials = []
     for trial in result.trials:
-        known = {one.name: getattr(trial, one.name) for one in fields(Trial)}
+        known = {name: getattr(trial, name) for name in Trial.__struct_fields__}
         trials.append(TrialFacts(**known, helps=trial.helps))
     return Data(result.calls, result.best.name if result.best else None, tuple(trials), result.not_tried)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs.level_boxes import Box, BoxKind, Edge, Level
 from compiler_lens.facts.graphs.level_tree import Group, GroupId, GroupKind
@@ -18,8 +20,7 @@ _ROOMY_KERNELS = 90  # the same, where what opens are kernels
 _MOST = 400  # boxes of a picture, however deep it was asked to be
 
 
-@dataclass(frozen=True, slots=True)
-class PictureBox:
+class PictureBox(Struct, frozen=True):
     """A box with its words; one that is opened in place has a picture inside."""
 
     box: Box
@@ -30,8 +31,7 @@ class PictureBox:
     is_port: bool = False  # inside of an opened box: only a place on its edge, at which values come in or go out
 
 
-@dataclass(frozen=True, slots=True)
-class PictureEdge:
+class PictureEdge(Struct, frozen=True):
     """Values that one box makes and another reads; between opened boxes from port to port."""
 
     source: int
@@ -43,8 +43,7 @@ class PictureEdge:
     enters: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(Struct, frozen=True):
     """A level with some of its groups opened in place."""
 
     boxes: tuple[PictureBox, ...]
@@ -85,8 +84,7 @@ def closed_picture(level: Level) -> Picture:
     return Picture(boxes, tuple(_edge(level, edge, edge.values) for edge in level.edges))
 
 
-@dataclass(slots=True)
-class Opening:
+class Opening(Struct):
     """Which groups of a graph are opened in place."""
 
     levels: Levels

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs import graph_choice
 from compiler_lens.facts.graphs.frame_graphs import Cut, FramePieces, Piece, frame_pieces
@@ -31,23 +33,20 @@ TITLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Panel:
+class Panel(Struct, frozen=True):
     """A picture with its title."""
 
     picture: Picture
     title: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Break:
+class Break(Struct, frozen=True):
     """A graph break between two graphs."""
 
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Struct, frozen=True):
     """Tensors that go from a box of the forward to one of the backward, each counted among the closed ones."""
 
     source: int
@@ -55,8 +54,7 @@ class Saved:
     tooltip: str
 
 
-@dataclass(frozen=True, slots=True)
-class Sheet:
+class Sheet(Struct, frozen=True):
     """A whole page."""
 
     title: str

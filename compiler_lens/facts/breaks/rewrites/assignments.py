@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites.site import Site
 from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, gives_several, is_number, is_pure_call
@@ -29,8 +30,7 @@ _SHARING = frozenset({
 _MOST_NAMES = 50
 
 
-@dataclass(frozen=True, slots=True)
-class Assignment:
+class Assignment(Struct, frozen=True):
     """A name that is assigned a value, or changed by an operator and a value."""
 
     name: str

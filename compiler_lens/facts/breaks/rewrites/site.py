@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import takewhile
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
 from compiler_lens.recording.model import SourceLine
@@ -23,8 +25,7 @@ _DEEPEST = 50  # statements around one another
 Change = tuple[ast.expr, str]  # what stands there now, what to write there
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrite:
+class Rewrite(Struct, frozen=True):
     """A suggestion for lines of the user's own."""
 
     before: tuple[str, ...]  # the user's lines, dedented
@@ -33,8 +34,7 @@ class Rewrite:
     needs: str = ""  # what the rewrite assumes
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """The statement that a line belongs to, with its surroundings."""
 
     text: str
@@ -230,8 +230,7 @@ def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
-@dataclass(frozen=True, slots=True)
-class _Uses:
+class _Uses(Struct, frozen=True):
     """What a function does with each name."""
 
     loads: Mapping[str, Sequence[ast.Name]]

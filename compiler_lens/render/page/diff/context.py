@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.compare.model import LaunchRef, RecordingDiff
 from compiler_lens.facts.kernels.kernel_rows import Costs
@@ -18,8 +19,7 @@ from compiler_lens.render.page.diff.pairs import Pair, pairs_of
 from compiler_lens.render.page.pool import Pool
 
 
-@dataclass(frozen=True, slots=True)
-class Half:
+class Half(Struct, frozen=True):
     """One of the two recordings."""
 
     recording: Recording
@@ -54,8 +54,7 @@ class Half:
         return tuple(of_kernel[n] for n in sorted({each.launch for each in launches}) if n < len(of_kernel))
 
 
-@dataclass(frozen=True, slots=True)
-class Both:
+class Both(Struct, frozen=True):
     """Two recordings and what differs, with what is known of their kernels, and where the texts go."""
 
     diff: RecordingDiff

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from compiler_lens.facts.compare.model import Case, Difference, LaunchRef, MatchMethod, Times
 from compiler_lens.facts.kernels.kernels import fused_op_count
@@ -149,8 +150,7 @@ def _details(pair: Pair, both: Both) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _One:
+class _One(Struct, frozen=True):
     """A kernel of one side of a pair, with those of its launches that the pair is about."""
 
     kernel: Kernel

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
 from urllib.parse import quote
+
+from msgspec import Struct, field
 
 from compiler_lens.facts.compare.model import Case, LaunchRef, MatchMethod, RecordingDiff, Times
 from compiler_lens.facts.compare.model import sum_times as summed
@@ -17,8 +18,7 @@ from compiler_lens.views.text import clean
 KernelOf = Callable[[LaunchRef], Kernel | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Kernels before and what stands for them after, as often as they are launched in these roles."""
 
     key: str  # its address on the page
@@ -40,8 +40,7 @@ class Pair:
         return summed(self.cases)
 
 
-@dataclass(slots=True)
-class _Draft:
+class _Draft(Struct):
     change: int | None
     verdict: str
     method: MatchMethod | None
@@ -91,8 +90,7 @@ def _launch(case: Case) -> Hashable:
     return case.before[0].kernel_id, case.before[0].launch
 
 
-@dataclass(slots=True)
-class _Codes:
+class _Codes(Struct):
     """The code of each kernel, read once; of a library's, each call has its own."""
 
     kernel_of: KernelOf
