@@ -6,8 +6,9 @@ compilations, as one program of many layers, and as one program whose layers nob
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.compare import diff

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from compiler_lens.recording.event import NO_ID, Event
 from compiler_lens.recording.journal import JournalWriter, read_journal

@@ -3,13 +3,13 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pytest
+from msgspec import Struct, defstruct, field
 
 from compiler_lens import load
 from compiler_lens.recording.codec import DIALECT, packed, plain, schema_of, unpacked
@@ -26,22 +26,19 @@ class Colour(Enum):
     RED = "red"
 
 
-@dataclass(frozen=True)
-class Circle:
+class Circle(Struct, frozen=True):
     """Round."""
 
     radius: float
     kind: Literal["circle"] = "circle"
 
 
-@dataclass(frozen=True)
-class Square:
+class Square(Struct, frozen=True):
     side: float
     kind: Literal["square"] = "square"
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(Struct, frozen=True):
     """A node, and what
 
     is below it."""
@@ -50,8 +47,7 @@ class Tree:
     children: "tuple[Tree, ...]" = ()
 
 
-@dataclass(frozen=True)
-class Everything:
+class Everything(Struct, frozen=True):
     """One of each."""
 
     number: int
@@ -192,12 +188,11 @@ def test_a_type_that_holds_itself_has_a_schema() -> None:
 
 
 def test_two_types_of_one_name_have_no_schema() -> None:
-    @dataclass(frozen=True)
-    class Other:
+    class Other(Struct, frozen=True):
         one: Circle
         two: Any
 
-    other = dataclass(frozen=True)(type("Circle", (), {"__annotations__": {"x": int}}))
+    other = defstruct("Circle", [("x", int)], frozen=True)
     Other.__annotations__["two"] = other
     with pytest.raises(ValueError, match="two types are called Circle"):
         schema_of(Other)

@@ -1,9 +1,9 @@
 """Graph texts and node facts joined: stages, origins, saved tensors, decompositions."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.decode.graph_text import GraphText, read_graph
 from compiler_lens.decode.graphs import decompositions, join_graphs

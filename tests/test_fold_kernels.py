@@ -1,8 +1,9 @@
 """Kernels joined with what our hooks know of them."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from compiler_lens.decode.kernels import CodeKey, KernelNodes, join_kernels, number_output_codes, read_kernel_nodes
 from compiler_lens.decode.output_code import read_output_code

@@ -1,10 +1,10 @@
 """Graph breaks belong to lines of the user's own code."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import break_cards, specific_hints
 from compiler_lens.facts.program.coverage import coverage

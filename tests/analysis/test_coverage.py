@@ -107,7 +107,7 @@ def test_a_library_frame_that_broke_is_one_that_the_user_waits_for():
 
 
 def test_the_same_number_after_a_reset_is_another_frame_of_the_same_function():
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     first = samples.compilation(0)
     found = covered(first, replace(first, compile_id=samples.compile_id(0, 0, epoch=1)))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.recording.model import (

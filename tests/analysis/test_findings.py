@@ -1,9 +1,9 @@
 """What is worth doing next, ranked."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import sample_recordings as samples
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.facts.breaks.cards import BreakCard

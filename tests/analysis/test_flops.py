@@ -1,11 +1,11 @@
 """Operations of a node, against those that torch's own counter finds; and which launch they belong to."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.flops import Work, dtypes_multiplied, launch_work, node_work, positional

@@ -2,10 +2,10 @@
 
 import ast
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.fusion import causes, fusion, neighbours, saved, unfused

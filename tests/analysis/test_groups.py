@@ -2,11 +2,11 @@
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.kernel_rows import Costs, kernel_rows

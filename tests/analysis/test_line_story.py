@@ -2,11 +2,11 @@
 
 import re
 import sys
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.kernel_rows import Costs, kernel_rows

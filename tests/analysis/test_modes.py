@@ -1,9 +1,9 @@
 """What may be concluded from measured rows: spreads, noise, break-even, the choice."""
 
 import math
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.modes import (
     Comparison,

@@ -1,9 +1,8 @@
 """Phases are torch's timed events by another name: no second is lost or counted twice."""
 
-from dataclasses import replace
-
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import Span

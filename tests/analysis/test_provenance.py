@@ -1,10 +1,10 @@
 """From launches to lines and modules, and back: the same pairs from both ends, on recordings of a GPU and by hand."""
 
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.lineage import Role

@@ -6,11 +6,11 @@ import os
 import subprocess
 import sys
 import textwrap
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens import Lens, load
 from compiler_lens.facts.recompiles.fixes import CauseClass, fix_table

@@ -1,8 +1,7 @@
 """What a kernel's time is spent on, its possible saving, and what to do."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.launch_costs import Bound, launch_costs
 from compiler_lens.facts.kernels.profile_doubts import Doubt

@@ -1,11 +1,11 @@
 """Rules of findings: one for each kind of evidence and each cause, never two alike; and the line each points to."""
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.overview import rules
 from compiler_lens.facts.overview.evidence import Evidence

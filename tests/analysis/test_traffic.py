@@ -1,8 +1,9 @@
 """Bytes of a launch: as the scheduler tells them, and as the output code lets one see them."""
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic

@@ -1,10 +1,10 @@
 """Which autotuning decided on a launch: on a recording of a GPU, its winner is what runs."""
 
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.compare import diff

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.what_if import Counts, Trial, WhatIf
 

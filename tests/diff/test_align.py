@@ -69,7 +69,7 @@ def test_it_grows_with_n_log_n(calls_of) -> None:
 
 
 def test_lines_and_files_that_move_leave_a_graph_as_it_is() -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     one = cpu("base")
     moved_lines = edited(
@@ -79,7 +79,7 @@ def test_lines_and_files_that_move_leave_a_graph_as_it_is() -> None:
 
 
 def test_a_module_that_was_renamed_leaves_a_graph_as_it_is() -> None:
-    from dataclasses import replace
+    from msgspec.structs import replace
 
     one = cpu("base")
     renamed = edited(one, lambda n: replace(n, module=n.module.replace("layers", "blocks")))

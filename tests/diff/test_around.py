@@ -1,11 +1,11 @@
 """What differs around the kernels: breaks, recompiles, frames, tuning, CUDA graphs, settings, compilations."""
 
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 from two_recordings import cpu, gpu
 
 import compiler_lens

@@ -2,8 +2,8 @@
 
 import json
 import re
-from dataclasses import replace
 
+from msgspec.structs import replace
 from two_recordings import gpu, mirrored
 
 from compiler_lens.facts.compare import diff

@@ -1,9 +1,9 @@
 """What holds of every diff, on recordings of real compiles."""
 
-from dataclasses import replace
 from itertools import combinations
 
 import pytest
+from msgspec.structs import replace
 from two_recordings import CPU_JOURNALS, GPU_JOURNALS, compared, cpu, gpu, mirrored, renumbered, without_labels
 
 from compiler_lens.facts.compare import diff
@@ -66,7 +66,7 @@ def test_swapped_sides_give_the_mirror_image(before: str, after: str) -> None:
     left, right = (cpu(name[4:]) if name.startswith("cpu:") else gpu(name) for name in (before, after))
     there, back = without_labels(diff(left, right)), without_labels(diff(right, left))
 
-    for name in RecordingDiff.__dataclass_fields__:
+    for name in RecordingDiff.__struct_fields__:
         if name in ("before", "after"):
             continue
         expected, found = mirrored(getattr(there, name)), getattr(back, name)

@@ -1,8 +1,7 @@
 """One thing is changed, on real compiles: it is found, and nothing else is told."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from two_recordings import compared, cpu, edited, gpu
 
 from compiler_lens.facts.compare import diff

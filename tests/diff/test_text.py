@@ -1,10 +1,10 @@
 """What is printed: as in gold files, bounded, harmless; the command line; JSON."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from two_recordings import CPU, GPU, compared, cpu, gpu
 
 import compiler_lens

@@ -3,10 +3,12 @@
 import random
 import re
 from collections.abc import Callable
-from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.compare import diff
@@ -51,9 +53,9 @@ def mirrored(value: Any) -> Any:
         return tuple(map(mirrored, value))
     if isinstance(value, Verdict):
         return _OTHER.get(value, value)
-    if type(value).__module__ != RecordingDiff.__module__ or not is_dataclass(value):
+    if type(value).__module__ != RecordingDiff.__module__ or not isinstance(value, Struct):
         return value
-    fields = {name: getattr(value, _FIELDS.get(name, name)) for name in value.__dataclass_fields__}
+    fields = {name: getattr(value, _FIELDS.get(name, name)) for name in value.__struct_fields__}
     if isinstance(value, NodeChange):
         fields["nodes"] = tuple((after, before) for before, after in value.nodes)
     return type(value)(**{name: mirrored(one) for name, one in fields.items()})

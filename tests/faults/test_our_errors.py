@@ -1,6 +1,5 @@
 """Whatever fails in our own code: the user's program computes what it always did, and the report says what failed."""
 
-import dataclasses
 import uuid
 from types import ModuleType
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 import torch._inductor.config
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens import CaptureError, Lens
@@ -224,9 +224,7 @@ def without(monkeypatch: pytest.MonkeyPatch, table: str, missing: set[places.Pla
     """A torch that has none of these functions."""
     holder = holder_of(table)
     altered = tuple(
-        dataclasses.replace(hook, place=dataclasses.replace(hook.place, name="gone_since_2_99"))
-        if hook.place in missing
-        else hook
+        replace(hook, place=replace(hook.place, name="gone_since_2_99")) if hook.place in missing else hook
         for hook in getattr(holder, table)
     )
     monkeypatch.setattr(holder, table, altered)

@@ -6,12 +6,13 @@ import base64
 import gzip
 import json
 import re
-from dataclasses import fields, is_dataclass, replace
-from enum import Enum
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.recording.model import Graph, Kernel, Recording, SourceFile, SourceLine
@@ -60,9 +61,9 @@ def longer(value: Any, lines: int) -> Any:
         return replace(value, line=value.line + lines)
     if isinstance(value, (tuple, list)):
         return type(value)(longer(each, lines) for each in value)
-    if not is_dataclass(value) or isinstance(value, (type, Enum)):
+    if not isinstance(value, Struct):
         return value
-    return replace(value, **{one.name: longer(getattr(value, one.name), lines) for one in fields(value)})
+    return replace(value, **{name: longer(getattr(value, name), lines) for name in value.__struct_fields__})
 
 
 def rows(block: dict[str, Any]) -> list[list[Any]]:
@@ -116,9 +117,9 @@ def hostile(value: Any) -> Any:
         return SourceFile(_evil_path(value.file), "\n".join(lines))
     if isinstance(value, (tuple, list)):
         return type(value)(hostile(each) for each in value)
-    if not is_dataclass(value) or isinstance(value, (type, Enum)):
+    if not isinstance(value, Struct):
         return value
-    return replace(value, **{one.name: _hostile(one.name, getattr(value, one.name), value) for one in fields(value)})
+    return replace(value, **{name: _hostile(name, getattr(value, name), value) for name in value.__struct_fields__})
 
 
 def _hostile(name: str, inside: Any, of: Any) -> Any:

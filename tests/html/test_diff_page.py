@@ -10,7 +10,6 @@ import random
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from functools import cache
 from html import unescape
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 import pages
 import pytest
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.cli import main

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pages
 import pytest
 from browser import Browser
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.facts.kernels.kernel_rows import Costs

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html import unescape
 
 import pages
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import remedy_table
 from compiler_lens.facts.overview.explanation import explain
@@ -69,7 +69,7 @@ def test_no_path_is_left(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_structure_is_kept(name: str) -> None:
     full, less = pages.recording(name), redacted(pages.recording(name))
-    for one in full.__dataclass_fields__:
+    for one in full.__struct_fields__:
         if one not in {"sources", "environment"}:
             assert len(getattr(less, one)) == len(getattr(full, one)), one
     assert [k.name for k in less.kernels] == [k.name for k in full.kernels]

@@ -4,11 +4,11 @@ import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.running_order import running_order

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import made
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import draw
 from compiler_lens.facts.graphs.frame_graphs import frame_pieces

@@ -6,10 +6,10 @@ import os
 import sys
 import types
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import made
 import pytest
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens import UsageError, draw

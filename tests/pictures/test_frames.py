@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import made
+from msgspec.structs import replace
 
 from compiler_lens import draw
 from compiler_lens.facts.graphs.frame_graphs import frame_pieces

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import made
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import UsageError, draw
 from compiler_lens.facts.graphs.frame_graphs import frame_pieces

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import made
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import draw, load
 from compiler_lens.facts.graphs.level_boxes import BoxKind

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import made
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.graphs.graph_choice import choose_module
 from compiler_lens.facts.graphs.level_boxes import LIMIT, BoxKind

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import made
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens import draw
 from compiler_lens.facts.graphs.graph_choice import choose

@@ -1,9 +1,8 @@
 """Advice must hold for the very line that it is given for."""
 
-from dataclasses import replace
-
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.recording.model import BreakCause, GraphStage, Outcome, Recording

@@ -1,9 +1,9 @@
 """The view of what was not fused, on a screen and as JSON."""
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.fusion import neighbours
 from compiler_lens.facts.kernels.fusion_reasons import Reason

@@ -3,12 +3,12 @@
 
 import json
 import re
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.cli import main

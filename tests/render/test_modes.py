@@ -2,9 +2,9 @@
 
 import json
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.modes import Comparison, Compiled, Deviation, Row, Timing
 from compiler_lens.recording.errors import RecordingFileError

@@ -1,9 +1,8 @@
 """The view of recompiles: a card for each function, what changed in plain words, what to do, torch's own words last."""
 
-from dataclasses import replace
-
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.recording.model import (
     BreakOutcome,

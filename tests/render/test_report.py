@@ -4,11 +4,11 @@ import html
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.compare import diff
 from compiler_lens.recording.model import (

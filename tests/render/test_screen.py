@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.recording.model import (
     AutotuneChoice,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sample_recordings
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.cli import main

@@ -1,10 +1,10 @@
 """The source view on a page: gutter, ids, folds, reasons, and files that are missing or hostile."""
 
 import re
-from dataclasses import replace
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks import cards
 from compiler_lens.facts.program.select import EVERYTHING, Selection

@@ -2,10 +2,10 @@
 
 import json
 import re
-from dataclasses import replace
 
 import pytest
 import sample_recordings as samples
+from msgspec.structs import replace
 
 from compiler_lens.facts.program.select import EVERYTHING, Selection, select_ids
 from compiler_lens.recording.codec import plain
