@@ -21,7 +21,7 @@ from compiler_lens.capture.patches import Hook, Patch
 from compiler_lens.capture.session import Session, owner_of
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.subscription import Subscription
-from compiler_lens.capture.torch_api import cudagraphs, dynamo, structured_trace
+from compiler_lens.capture.torch_api import cudagraphs, dynamo, settings, structured_trace
 from compiler_lens.capture.torch_api.places import Arguments, NotOfferedError, Place
 from compiler_lens.capture.trace import TraceHandler, cache_answer
 from compiler_lens.recording.errors import CaptureError
@@ -286,7 +286,9 @@ class Tap(TraceHandler):
                 describe = functools.partial(describe_environment, record.facts.get("dynamic"))
                 self.safely("environment", functools.partial(session.describe_once, describe))
         if begins:
-            event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, record.facts)
+            facts = dict(record.facts)
+            self.safely("settings", lambda: facts.update(config=settings.config_lines(facts.get("dynamic"))))
+            event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, facts)
             self._give(record.sessions, event)
             defined = record.facts.get("definition") or {}
             for session in record.sessions:

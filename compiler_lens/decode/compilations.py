@@ -58,6 +58,7 @@ class FrameStart(Struct, frozen=True):
     mode: str = ""
     options: Mapping[str, str] = field(default_factory=dict)
     dynamic: bool | None = None
+    config: Mapping[str, str] | None = None
     module: str = ""
     definition: SourceLine | None = None
     parameters: tuple[str, ...] = ()
@@ -127,6 +128,7 @@ def read_frame_start(event: Event, compile_id: CompileId, _files: Mapping[int, s
         mode=meta.get("mode") or "",
         options={str(key): str(value) for key, value in (meta.get("options") or {}).items()},
         dynamic=meta.get("dynamic"),
+        config=meta.get("config"),
         module=meta.get("module") or "",
         definition=read_definition(meta.get("definition")),
         parameters=tuple(meta.get("parameters") or ()),
@@ -280,6 +282,7 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
         mode=(ours.mode if ours else "") or "default",
         options=ours.options if ours else {},
         dynamic=ours.dynamic if ours else None,
+        config=ours.config if ours else None,
         started=min((s.at for s in seen.starts), default=0.0),
         seconds=_seconds(seen, values),
         backward_seconds=backward_seconds,

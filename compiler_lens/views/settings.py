@@ -10,19 +10,19 @@ from compiler_lens.facts.overview.settings import SetBy, Setting, Touches, setti
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.views.document import Column, Document, Section, Table, line
-from compiler_lens.views.parts import Cell, Compiled, Kind, Tone
+from compiler_lens.views.parts import Cell, Compiled, Tone
 from compiler_lens.views.text import plural
 
 _TOUCHES: Mapping[Touches, str] = {
-    Touches.GRAPHS: "what is traced, and where graphs break",
-    Touches.SHAPES: "which sizes may vary, and so recompiles",
-    Touches.BACKWARD: "the backward, and what is kept for it",
-    Touches.FUSION: "which ops become one kernel",
-    Touches.TUNING: "which kernels and configurations are chosen",
-    Touches.CUDA_GRAPHS: "how kernels are launched",
-    Touches.CACHES: "what is compiled again in the next process",
-    Touches.CODE: "the generated code",
-    Touches.REPORTS: "only what torch reports",
+    Touches.GRAPHS: "tracing",
+    Touches.SHAPES: "sizes",
+    Touches.BACKWARD: "backward",
+    Touches.FUSION: "fusion",
+    Touches.TUNING: "autotuning",
+    Touches.CUDA_GRAPHS: "CUDA graphs",
+    Touches.CACHES: "caches",
+    Touches.CODE: "code",
+    Touches.REPORTS: "logs only",
     Touches.OTHER: "",
 }
 
@@ -34,7 +34,7 @@ class Data(Struct, frozen=True):
 
 
 def document(recording: Recording, selection: Selection) -> Document:
-    """Return each setting that differs from torch's default: its value, who set it, since when, what it touches."""
+    """Return each setting that differs from torch's default: its value, what it touches, how it was set, since when."""
     compilations = [one for one in recording.compilations if selection.has(one)]
     found = settings(recording.environment, compilations)
     if not found:
@@ -42,10 +42,9 @@ def document(recording: Recording, selection: Selection) -> Document:
     columns = (
         Column("setting", tone=Tone.STRONG, flexible=True, middle=True),
         Column("value", flexible=True),
+        Column("touches", choice=True),
         Column("set by", choice=True),
         Column("since"),
-        Column("compilations", Kind.COUNT),
-        Column("touches", tone=Tone.QUIET, flexible=True, choice=True),
     )
     table = Table(columns, tuple(_row(one) for one in found))
     told = f"{plural(len(found), 'setting')} that {'differs' if len(found) == 1 else 'differ'} from torch's defaults"
@@ -53,13 +52,6 @@ def document(recording: Recording, selection: Selection) -> Document:
 
 
 def _row(setting: Setting) -> tuple[Cell, ...]:
-    since = Compiled(setting.since) if setting.since else "the start"
-    return setting.name, setting.value, _set_by(setting), since, setting.compilations, _TOUCHES[setting.touches]
-
-
-def _set_by(setting: Setting) -> str:
-    if setting.set_by is SetBy.CONFIG:
-        return "torch's config"
-    if setting.set_by is SetBy.MODE:
-        return f"mode={setting.mode}"
-    return "options=" if setting.set_by is SetBy.OPTIONS else f"{setting.name}="
+    by = {SetBy.CONFIG: "config", SetBy.MODE: "mode", SetBy.OPTIONS: "options", SetBy.ARGUMENT: "argument"}
+    since = Compiled(setting.since) if setting.since else "start"
+    return setting.name, setting.value, _TOUCHES[setting.touches], by[setting.set_by], since

@@ -14,7 +14,7 @@ from compiler_lens.recording.model import Compilation, Environment
 class SetBy(Enum):
     """Where a setting was made."""
 
-    CONFIG = "config"  # of torch, for the whole process, before the first compilation
+    CONFIG = "config"  # of torch, for the whole process
     MODE = "mode"  # `torch.compile(mode=...)`
     OPTIONS = "options"  # `torch.compile(options=...)`
     ARGUMENT = "argument"  # another argument of `torch.compile`
@@ -86,17 +86,19 @@ def settings(environment: Environment, compilations: Sequence[Compilation]) -> t
     """Return every setting that differs from torch's default: those of the process first, then by first use."""
     found: dict[tuple[str, str, SetBy, str], list[CompileId]] = {}
     for compilation in compilations:
+        whole = environment.config if compilation.config is None else compilation.config
+        for name, value in sorted(whole.items()):
+            found.setdefault((name, value, SetBy.CONFIG, ""), []).append(compilation.compile_id)
         for name, value, set_by, mode in _asked_for(compilation):
             found.setdefault((name, value, set_by, mode), []).append(compilation.compile_id)
-    whole = [
-        Setting(name, value, SetBy.CONFIG, touches(name), compilations=len(compilations))
-        for name, value in sorted(environment.config.items())
-    ]
-    own = [
-        Setting(name, value, set_by, touches(name), mode, ids[0], len(ids))
-        for (name, value, set_by, mode), ids in found.items()
-    ]
-    return *whole, *own
+    for name, value in environment.config.items():
+        found.setdefault((name, value, SetBy.CONFIG, ""), [])
+    held = []
+    for (name, value, set_by, mode), ids in found.items():
+        from_the_start = set_by is SetBy.CONFIG and environment.config.get(name) == value
+        since = None if from_the_start else ids[0]
+        held.append(Setting(name, value, set_by, touches(name), mode, since, len(ids)))
+    return tuple(sorted(held, key=lambda setting: setting.set_by is not SetBy.CONFIG))
 
 
 def touches(name: str) -> Touches:

@@ -121,6 +121,8 @@ class Compilation(Struct, frozen=True):
     mode: str = "default"
     options: Mapping[str, str] = field(default_factory=dict)
     dynamic: bool | None = None
+    # Settings of the process that differed from torch's defaults when it began; None where that was not recorded.
+    config: Mapping[str, str] | None = None
     started: float = 0.0  # seconds since the epoch
     seconds: float | None = None  # wall time, without a lazy backward's
     backward_seconds: float | None = None  # the lazy backward's
