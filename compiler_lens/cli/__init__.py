@@ -1,12 +1,13 @@
-"""The command line: `compiler-lens COMMAND …`, one file per command."""
+"""The command line: `compiler-lens COMMAND …`."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from compiler_lens.cli.mixed import MixedParser
 from compiler_lens.recording.errors import LensError
 
 _DESCRIPTION = """\
@@ -31,40 +32,49 @@ Or in Python: lens = compiler_lens.Lens(); torch.compile(model, backend=lens);
 call the model; print(lens.report()).
 """
 
-
+# The module that has a command in its COMMANDS; in the order of the help.
+_WHERE: Mapping[str, str] = {
+    "run": "run",
+    "show": "show",
+    "report": "export",
+    "source": "show",
+    "graph": "export",
+    "diff": "diff",
+    "redact": "export",
+    "what-if": "measure",
+    "profile": "measure",
+    "modes": "measure",
+    "schema": "show",
+}
 _LONGEST = 300  # what an exception says, at most
 _BROKEN = 3  # the exit status where something of ours failed
+_ONE = (None, 1)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 if it did what was asked for."""
-    parser = _parser()
-    args = parser.parse_args(argv)
+    typed = sys.argv[1:] if argv is None else argv
+    args = _parser(typed[0] if typed else "").parse_args(typed)
     try:
         return int(args.run(args))
     except LensError as error:
         sys.stderr.write(f"compiler-lens: {error}\n")
         return error.exit_code
-    except Exception as error:
+    except Exception as error:  # a mistake of ours, in one line
         if args.traceback:
             raise
-        sys.stderr.write(f"compiler-lens: {_told(error, args)}\n")
+        from compiler_lens.views.text import one_line
+
+        do = "run" if "command" in args else "show"
+        intact = "the recording is intact; " if "recording" in args else ""
+        said = one_line(f"{type(error).__name__}: {error}").rstrip(": ")[:_LONGEST]
+        asked = f"{intact}please report it, with --traceback for details"
+        sys.stderr.write(f"compiler-lens: cannot {do} this: {said}; {asked}\n")
         return _BROKEN
 
 
-def _told(error: Exception, args: argparse.Namespace) -> str:
-    """A mistake of ours in one line."""
-    from compiler_lens.views.text import one_line
-
-    do = "run" if "command" in args else "show"
-    intact = "the recording is intact; " if "recording" in args else ""
-    said = one_line(f"{type(error).__name__}: {error}").rstrip(": ")[:_LONGEST]
-    return f"cannot {do} this: {said}; {intact}please report it, with --traceback for details"
-
-
-def _parser() -> argparse.ArgumentParser:
-    from compiler_lens.cli import diff, graph, modes, profile, redact, report, run, schema, show, source, what_if
-
+def _parser(named: str = "") -> argparse.ArgumentParser:
+    """The parser of all commands; where one is *named*, it loads no other."""
     parser = argparse.ArgumentParser(
         prog="compiler-lens",
         description=_DESCRIPTION,
@@ -72,14 +82,62 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands: argparse._SubParsersAction[argparse.ArgumentParser] = parser.add_subparsers(
-        metavar="COMMAND", required=True, parser_class=MixedParser
-    )
-    for command in (run, show, report, source, graph, diff, redact, what_if, profile, modes, schema):
-        command.add_parser(commands)
-    for added in commands.choices.values():
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_MixedParser)
+    for name in [named] if named in _WHERE else _WHERE:
+        command = importlib.import_module(f"compiler_lens.cli.{_WHERE[name]}").COMMANDS[name]
+        added = commands.add_parser(
+            name,
+            help=command.help,
+            usage=f"compiler-lens {name} {command.usage}",
+            description=command.description,
+            epilog=command.epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=command.allows_abbreviations,
+        )
+        for names, details in command.arguments:
+            added.add_argument(*names, **details)
         added.add_argument("--traceback", action="store_true", help=argparse.SUPPRESS)
+        added.set_defaults(run=command.run, **command.defaults)
     return parser
+
+
+class _MixedParser(argparse.ArgumentParser):
+    """Takes options also between its other arguments: `graph run.clens --stage kernels 0/0`.
+
+    argparse gives optional positional arguments away before the first option, and then knows no place for later ones.
+    """
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Parse, options first."""
+        passes_on = any(not action.option_strings and action.nargs in {"...", "A..."} for action in self._actions)
+        if args is None or passes_on:  # what a command passes on to a script stays as it is
+            return super().parse_known_args(args, namespace)
+        options: list[str] = []
+        others: list[str] = []
+        rest = iter(args)
+        for argument in rest:
+            if argument == "--":
+                others += ["--", *rest]
+                break
+            if not argument.startswith("-") or argument == "-":
+                others.append(argument)
+                continue
+            options.append(argument)
+            if self._takes_next(argument):
+                value = next(rest, None)
+                if value is None:  # an option without its value stays last, and does not take another argument
+                    others.append(options.pop())
+                else:
+                    options.append(value)
+        return super().parse_known_args([*options, *others], namespace)
+
+    def _takes_next(self, argument: str) -> bool:
+        """Whether an option's value is the argument behind it."""
+        known = self._option_string_actions
+        fitting = {id(a): a for name, a in known.items() if name == argument} or {
+            id(a): a for name, a in known.items() if argument.startswith("--") and name.startswith(argument)
+        }
+        return len(fitting) == 1 and next(iter(fitting.values())).nargs in _ONE
 
 
 class _Version(argparse.Action):

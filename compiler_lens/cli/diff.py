@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.output import add_look, check_width, printed
+from compiler_lens.cli.command import Command, argument, check_width, look, printed
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.views.diff.views import SUMMARY, VIEWS, diff_view
 
@@ -32,38 +33,8 @@ examples:
 )
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = subparsers.add_parser(
-        "diff",
-        help="what the compiler did differently in two recordings",
-        usage="compiler-lens diff BEFORE AFTER [VIEW] [NAME] [--code] [--json] [--exit-code] [--width N] [--no-color]",
-        description="Compare two recordings: kernels by what they compute, graphs, breaks, recompiles, tuning, time.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("before", metavar="BEFORE", help="a recording, a TORCH_TRACE log, or a folder with one of them")
-    parser.add_argument("after", metavar="AFTER", help="the same")
-    parser.add_argument("view", metavar="VIEW", nargs="?", default=SUMMARY, help="what to look at, see below")
-    parser.add_argument("name", metavar="NAME", nargs="?", default="", help="after `kernel`, the kernel's name")
-    parser.add_argument("--code", action="store_true", help="the code of what changed, side by side from 120 columns")
-    parser.add_argument(
-        "--exit-code", action="store_true", help="exit status 1 if anything differs, as git diff has it"
-    )
-    add_look(parser, json="everything as JSON")
-    parser.set_defaults(run=run)
-
-
 def run(args: argparse.Namespace) -> int:
-    """Print one view."""
-    _check(args)
-    made = _diff(args)
-    status = printed(lambda: _text(made, args))
-    return status or (_DIFFERS if args.exit_code and not made.is_empty else 0)
-
-
-def _check(args: argparse.Namespace) -> None:
-    """Say at once what is wrong with the command; reading large recordings takes a moment."""
+    """Print one view. Say at once what is wrong with the command; reading large recordings takes a moment."""
     diff_view(args.view)
     if (args.view == "kernel") != bool(args.name):
         said = "which kernel? compiler-lens diff BEFORE AFTER kernel NAME, and `kernels` lists the names"
@@ -71,22 +42,45 @@ def _check(args: argparse.Namespace) -> None:
     if args.code and args.view not in {SUMMARY, "kernel"}:
         raise UsageError(f"--code is a view of its own: leave out {args.view}")
     check_width(args.width)
-
-
-def _diff(args: argparse.Namespace) -> Diff:
     from compiler_lens.render.results.comparison import diff
 
     for path in (args.before, args.after):
         if not Path(path).exists():
             raise UsageError(f"no such file: {path}")
     try:
-        return diff(args.before, args.after)
+        made = diff(args.before, args.after)
     except RecordingFileError as error:
         raise UsageError(str(error)) from error
+    status = printed(partial(_text, made), args)
+    return status or (_DIFFERS if args.exit_code and not made.is_empty else 0)
 
 
 def _text(made: Diff, args: argparse.Namespace) -> str:
     if args.json:
         return made.to_json() + "\n"
     view = "code" if args.code and args.view == SUMMARY else args.view
-    return made.report(view, args.name, width=args.width, color=False if args.no_color else None)
+    return made.report(view, args.name, width=args.width, color=args.color)
+
+
+COMMANDS = {
+    "diff": Command(
+        run=run,
+        help="what the compiler did differently in two recordings",
+        usage="BEFORE AFTER [VIEW] [NAME] [--code] [--json] [--exit-code] [--width N] [--no-color]",
+        description="Compare two recordings: kernels by what they compute, graphs, breaks, recompiles, tuning, time.",
+        epilog=_EPILOG,
+        arguments=(
+            argument("before", metavar="BEFORE", help="a recording, a TORCH_TRACE log, or a folder with one of them"),
+            argument("after", metavar="AFTER", help="the same"),
+            argument("view", metavar="VIEW", nargs="?", default=SUMMARY, help="what to look at, see below"),
+            argument("name", metavar="NAME", nargs="?", default="", help="after `kernel`, the kernel's name"),
+            argument(
+                "--code", action="store_true", help="the code of what changed, side by side from 120 columns"
+            ),
+            argument(
+                "--exit-code", action="store_true", help="exit status 1 if anything differs, as git diff has it"
+            ),
+            *look(json="everything as JSON"),
+        ),
+    )
+}  # fmt: skip

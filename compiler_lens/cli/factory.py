@@ -6,8 +6,8 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from msgspec import Struct
@@ -46,7 +46,24 @@ class Target(Struct, frozen=True):
 
     def make(self, *, takes_phases: bool = False) -> Made:
         """Run the file, and the function. Raises `UsageError` where that fails, or returns something else."""
-        return _made(_factory(self.file, self.name), f"{self.name}() in {self.file}", takes_phases=takes_phases)
+        spec = importlib.util.spec_from_file_location(self.file.stem, self.file)
+        if spec is None or spec.loader is None:
+            raise UsageError(f"{self.file} is no Python file")
+        # A module of its own name, with its folder first on the path, as if it were run.
+        module = importlib.util.module_from_spec(spec)
+        sys.path.insert(0, str(self.file.absolute().parent))
+        sys.modules.setdefault(self.file.stem, module)  # where dataclasses and pickle look for what is defined in it
+        _called(partial(spec.loader.exec_module, module), f"importing {self.file}")
+        factory = getattr(module, self.name, None)
+        if callable(factory):
+            return _made(factory, f"{self.name}() in {self.file}", takes_phases=takes_phases)
+        if hasattr(module, self.name):
+            raise UsageError(f"{self.name} in {self.file} is no function: it must return {_SHAPES}")
+        from compiler_lens.facts.program.select import nearest
+
+        there = {n: None for n, value in vars(module).items() if callable(value) and not n.startswith("_")}
+        meant = nearest(self.name, there)
+        raise UsageError(f"no {self.name} in {self.file}{f': did you mean {meant}?' if meant else ''}")
 
 
 def target(text: str, command: str) -> Target:
@@ -67,32 +84,6 @@ def measuring(command: str, name: str) -> Callable[..., Any]:
     return getattr(compiler_lens, name)  # type: ignore[no-any-return]
 
 
-def _factory(file: Path, name: str) -> Callable[[], Any]:
-    module = _imported(file)
-    factory = getattr(module, name, None)
-    if callable(factory):
-        return factory  # type: ignore[no-any-return]
-    if hasattr(module, name):
-        raise UsageError(f"{name} in {file} is no function: it must return {_SHAPES}")
-    from compiler_lens.facts.program.select import nearest
-
-    there = {n: None for n, value in vars(module).items() if callable(value) and not n.startswith("_")}
-    meant = nearest(name, there)
-    raise UsageError(f"no {name} in {file}{f': did you mean {meant}?' if meant else ''}")
-
-
-def _imported(file: Path) -> ModuleType:
-    """The file as a module of its own name, with its folder first on the path, as if it were run."""
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise UsageError(f"{file} is no Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.absolute().parent))
-    sys.modules.setdefault(file.stem, module)  # where dataclasses and pickle look for what is defined in it
-    _called(lambda: spec.loader.exec_module(module), f"importing {file}")  # type: ignore[union-attr]
-    return module
-
-
 def _made(factory: Callable[[], Any], told: str, *, takes_phases: bool) -> Made:
     made = _called(factory, told)
     if takes_phases and isinstance(made, Mapping) and {"model", "phases"} == set(made):
@@ -104,13 +95,12 @@ def _made(factory: Callable[[], Any], told: str, *, takes_phases: bool) -> Made:
         kwargs = made[2] if len(made) > 2 else {}  # noqa: PLR2004
         if isinstance(kwargs, Mapping):
             return Made(made[0], [(tuple(args), dict(kwargs))], several=False)
-    raise UsageError(f"{told} returned {_shape(made)}: it must return {_SHAPES}")
-
-
-def _shape(made: Any) -> str:
+    shape = type(made).__name__
     if isinstance(made, (tuple, list)):
-        return f"({', '.join(type(item).__name__ for item in made)})"
-    return f"{{{', '.join(map(repr, made))}}}" if isinstance(made, Mapping) else type(made).__name__
+        shape = f"({', '.join(type(item).__name__ for item in made)})"
+    elif isinstance(made, Mapping):
+        shape = f"{{{', '.join(map(repr, made))}}}"
+    raise UsageError(f"{told} returned {shape}: it must return {_SHAPES}")
 
 
 def _called(step: Callable[[], Any], told: str) -> Any:

@@ -45,7 +45,12 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
         _say("compiler-lens: nothing was compiled: no report, and no recording.")
         return
     try:
-        recording, target = _recording(lens, path)
+        if lens is None:
+            from compiler_lens.decode.recording_file import load
+
+            recording, target = load(path), Path(path)
+        else:
+            recording, target = lens.recording, lens.path or Path(path)
         for text in _told(recording, target, _raised(), sys.stderr):
             _say(text)
     except Exception as error:
@@ -54,35 +59,32 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
         _say(f"compiler-lens: no report: {type(error).__name__}: {error}\nThe recording is {path}")
 
 
-def _recording(lens: Lens | None, path: str) -> tuple[Recording, Path]:
-    from compiler_lens.decode.recording_file import load
-
-    if lens is None:
-        return load(path), Path(path)
-    return lens.recording, lens.path or Path(path)
-
-
 def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iterator[str]:
     """How the script ended, if not well; then the report and where the recording is, if there is one to keep."""
     if raised:
         yield raised
     has_torch = "torch" in sys.modules
-    if _is_bare(recording) and (raised or not has_torch):
+    # whether nothing was recorded but the circumstances
+    is_bare = replace(recording, environment=Environment(), sources=(), unavailable=()) == Recording()
+    if is_bare and (raised or not has_torch):
         path.unlink(missing_ok=True)
         why = (
             "nothing was compiled before that" if has_torch else "torch was not imported, and only this process counts"
         )
         yield f"compiler-lens: {why}: no report, and no recording kept."
         return
-    if _is_bare(recording):
+    if is_bare:
         yield "The script imported torch, but called nothing that torch.compile made."
-    yield _report(recording, path, stream)
-    yield _closing_line(recording, path)
+    from compiler_lens.render.console import report
 
-
-def _is_bare(recording: Recording) -> bool:
-    """Whether nothing was recorded but the circumstances."""
-    return replace(recording, environment=Environment(), sources=(), unavailable=()) == Recording()
+    name = _shortest(path)
+    color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    yield report(recording, width=_width(stream), color=color, path=name if path.exists() else "REC")
+    failure = next((problem.message for problem in recording.problems if problem.where == "journal"), None)
+    if failure:
+        yield f"{'The recording is not whole' if path.exists() else 'There is no recording'}: {failure}"
+    else:
+        yield f"Recorded in {name}, open it again with: compiler-lens show {shlex.quote(name)}"
 
 
 def _raised() -> str:
@@ -98,26 +100,11 @@ def _raised() -> str:
     return one_line(f"The script raised {type(error).__name__}{where}")
 
 
-def _report(recording: Recording, path: Path, stream: TextIO) -> str:
-    from compiler_lens.render.console import report
-
-    color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    return report(recording, width=_width(stream), color=color, path=_shortest(path) if path.exists() else "REC")
-
-
 def _width(stream: TextIO) -> int:
     # Of the standard error's terminal: shutil asks the standard output, which is often a pipe.
     with contextlib.suppress(OSError, ValueError):
         return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(stream.fileno()).columns
     return shutil.get_terminal_size((80, 24)).columns
-
-
-def _closing_line(recording: Recording, path: Path) -> str:
-    failure = next((problem.message for problem in recording.problems if problem.where == "journal"), None)
-    if failure:
-        return f"{'The recording is not whole' if path.exists() else 'There is no recording'}: {failure}"
-    name = _shortest(path)
-    return f"Recorded in {name}, open it again with: compiler-lens show {shlex.quote(name)}"
 
 
 def _shortest(path: Path) -> str:

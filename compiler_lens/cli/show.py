@@ -1,14 +1,15 @@
-"""`compiler-lens show`: the report of a recording, and the views behind it."""
+"""`compiler-lens show` and `source`: the report of a recording and the views behind it; `schema`: their JSON Schema."""
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.output import add_look, add_user_path, check_width, printed
+from compiler_lens.cli.command import A_RECORDING, REDACT, Command, argument, check_width, look, printed, user_path
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.views.registry import REPORT, VIEWS, Asks, checked_view, view_named
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 _LISTED = 20  # recordings of a folder that a message names
 
-_EPILOG = (
+_SHOW_EPILOG = (
     "views:\n"
     + "\n".join(f"  {view.name:<12} {view.answers}" for view in VIEWS)
     + """
@@ -36,35 +37,37 @@ examples:
 """
 )
 
+_SOURCE_EPILOG = """\
+FILE is any ending of a file's path: model.py, models/model.py. Without one: the list of your files that
+something happened in, and the first of them.
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the command line."""
-    parser = subparsers.add_parser(
-        "show",
-        help="show a recording, or a TORCH_TRACE log",
-        usage="compiler-lens show REC [VIEW] [ID] [STAGE] [--user-path P] [--redact] [--json] [--width N] [--no-color]",
-        description="Show a recording: without a view, one screen that ends with what to do next.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    # Optional only for argparse, whose own message would not say what to type.
-    parser.add_argument(
-        "recording", metavar="REC", nargs="?", help="a recording, a TORCH_TRACE log, or a folder with one of them"
-    )
-    parser.add_argument("view", metavar="VIEW", nargs="?", default=REPORT, help="what to look at, see below")
-    parser.add_argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name")
-    parser.add_argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name")
-    add_user_path(parser, ", where breaks are placed; may be repeated")
-    parser.add_argument("--redact", action="store_true", help="without source text, and without the paths of files")
-    add_look(parser)
-    parser.set_defaults(run=run)
+examples:
+  compiler-lens source run.clens
+  compiler-lens source run.clens model.py
+  compiler-lens source run.clens model.py:41     the lines around line 41
+"""
+
+_SCHEMA_EPILOG = """\
+examples:
+  compiler-lens schema kernels > kernels.schema.json
+  compiler-lens schema breaks | jq '.["$defs"].Place'
+"""
 
 
-def run(args: argparse.Namespace) -> int:
-    """Print one view."""
+def show(args: argparse.Namespace) -> int:
+    """Print one view. Say at once what is wrong with the command; reading a large recording takes a moment."""
     args.recording = _named(args)
-    _check(args)
-    return printed(lambda: _text(args))
+    asks = Asks.NOTHING if args.view == REPORT else checked_view(args.view).asks
+    if asks is Asks.KERNEL and len(args.what) != 1:
+        raise UsageError("which kernel? compiler-lens show REC kernel NAME, and `kernels` lists the names")
+    if len(args.what) > asks.most:
+        raise UsageError(
+            f"too much: {' '.join(args.what[asks.most :])} (view {args.view} takes {asks.most} of ID or NAME)"
+        )
+    check_width(args.width)
+    if args.id and asks is not Asks.KERNEL:
+        raise UsageError(f"--id goes with `kernel`; here: compiler-lens show REC {args.view} {args.id}")
+    return printed(partial(_view, asks), args)
 
 
 def _named(args: argparse.Namespace) -> str:
@@ -86,28 +89,13 @@ def _named(args: argparse.Namespace) -> str:
 
 def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
     newest = " the newest" if len(found) > 1 else ""
-    file = quote(str(found[0])) if found else "FILE"
-    typed = " ".join(["compiler-lens show", file, *rest]).strip()
+    typed = " ".join(["compiler-lens show", quote(str(found[0])) if found else "FILE", *rest]).strip()
     if not found:
         return f"Type {typed}, and FILE is what compiler-lens run or Lens(path) wrote"
     return f"Did you mean{newest}? {typed}"
 
 
-def _check(args: argparse.Namespace) -> None:
-    """Say at once what is wrong with the command; reading a large recording takes a moment."""
-    asks = Asks.NOTHING if args.view == REPORT else checked_view(args.view).asks
-    if asks is Asks.KERNEL and len(args.what) != 1:
-        raise UsageError("which kernel? compiler-lens show REC kernel NAME, and `kernels` lists the names")
-    if len(args.what) > asks.most:
-        raise UsageError(
-            f"too much: {' '.join(args.what[asks.most :])} (view {args.view} takes {asks.most} of ID or NAME)"
-        )
-    check_width(args.width)
-    if args.id and asks is not Asks.KERNEL:
-        raise UsageError(f"--id goes with `kernel`; here: compiler-lens show REC {args.view} {args.id}")
-
-
-def _text(args: argparse.Namespace) -> str:
+def _view(asks: Asks, args: argparse.Namespace) -> str:
     from compiler_lens.decode.recording_file import open_recording
 
     recording, name = open_recording(args.recording), args.recording
@@ -115,29 +103,28 @@ def _text(args: argparse.Namespace) -> str:
         from compiler_lens.facts.program.ownership import Ownership
         from compiler_lens.recording.redact import redacted
 
-        recording, name = redacted(recording, Ownership.of(tuple(args.user_path or ())).owns), "REC"
-    selection = _selection(recording, args)
+        recording, name = redacted(recording, Ownership.of(tuple(args.user_path)).owns), "REC"
+    selection = _selection(recording, args, asks)
     if args.json:
         from compiler_lens.render.json import view_json
 
         return view_json(recording, args.view, selection) + "\n"
-    from compiler_lens.render.console import report, view
+    from compiler_lens.render import console
     from compiler_lens.render.console.open_page import page_for
 
-    color = False if args.no_color else None
     if args.view == REPORT:
-        return report(recording, width=args.width, color=color, path=name, user_paths=selection.user_paths)
-    page = page_for(recording, width=args.width, color=color, path=name)
-    return view(recording, args.view, page, selection)
+        return console.report(recording, width=args.width, color=args.color, path=name, user_paths=selection.user_paths)
+    return console.view(
+        recording, args.view, page_for(recording, width=args.width, color=args.color, path=name), selection
+    )
 
 
-def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
+def _selection(recording: Recording, args: argparse.Namespace, asks: Asks) -> Selection:
     from compiler_lens.facts.program.select import Selection, select_ids, select_kernels, select_launches, select_stage
 
-    own = tuple(args.user_path or ())
-    view = view_named(args.view)
+    own = tuple(args.user_path)
     named = args.what[0] if args.what else ""
-    match view.asks if view else Asks.NOTHING:
+    match asks:
         case Asks.KERNEL:
             ids = select_ids(recording, args.id) if args.id else None
             select_kernels(recording, named, ids)
@@ -151,3 +138,57 @@ def _selection(recording: Recording, args: argparse.Namespace) -> Selection:
     ids = select_ids(recording, named) if named else None
     stage = select_stage(recording, ids, args.what[1]) if ids and len(args.what) > 1 else None
     return Selection(ids=ids, stage=stage, user_paths=own)
+
+
+def _schema(args: argparse.Namespace) -> str:
+    import json
+
+    from compiler_lens.render.json import any_schema, view_schema
+    from compiler_lens.views.registry import documented
+
+    schemas = [view_schema(*view) for view in documented(args.view)]
+    return json.dumps(schemas[0] if args.view else any_schema(schemas), indent=1) + "\n"
+
+
+COMMANDS = {
+    "show": Command(
+        run=show,
+        help="show a recording, or a TORCH_TRACE log",
+        usage="REC [VIEW] [ID] [STAGE] [--user-path P] [--redact] [--json] [--width N] [--no-color]",
+        description="Show a recording: without a view, one screen that ends with what to do next.",
+        epilog=_SHOW_EPILOG,
+        arguments=(
+            # Optional only for argparse, whose own message would not say what to type.
+            (A_RECORDING[0], A_RECORDING[1] | {"nargs": "?"}),
+            argument("view", metavar="VIEW", nargs="?", default=REPORT, help="what to look at, see below"),
+            argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name"),
+            argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name"),
+            user_path(", where breaks are placed; may be repeated"),
+            REDACT,
+            *look(),
+        ),
+    ),
+    "source": Command(
+        run=show,
+        help="your file line by line: compiled, broken, eager",
+        usage="REC [FILE[:LINE]] [--user-path P] [--json] [--width N] [--no-color]",
+        description="Show a file of yours with what became of each of its lines; the same as show REC source.",
+        epilog=_SOURCE_EPILOG,
+        arguments=(
+            argument("recording", metavar="REC", nargs="?", help="a recording, or a folder with one"),
+            argument("what", metavar="FILE[:LINE]", nargs="*", help="the file; with a line, what is around it"),
+            user_path(""),
+            *look(),
+        ),
+        defaults={"view": "source", "id": None, "redact": False},
+    ),
+    "schema": Command(
+        run=partial(printed, _schema),
+        help="the JSON Schema of a view",
+        usage="[VIEW]",
+        description="Print the JSON Schema (draft 2020-12) of what `show REC VIEW --json` prints; without VIEW, of all"
+        " views.\n",
+        epilog=_SCHEMA_EPILOG,
+        arguments=(argument("view", metavar="VIEW", nargs="?", help="a view of `show`, or diff, modes, what_if"),),
+    ),
+}

@@ -56,7 +56,7 @@ def test_json_and_phases(write: Write, capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_options_of_a_row_are_values(monkeypatch: pytest.MonkeyPatch, write: Write) -> None:
-    from compiler_lens.cli.modes import _option
+    from compiler_lens.cli.measure import _option
 
     assert _option("a b=mode:max-autotune,max_autotune_gemm_backends:ATEN,CPP,coordinate_descent_tuning:False") == (
         "a b",

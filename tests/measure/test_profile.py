@@ -12,7 +12,7 @@ from torch import nn
 
 import compiler_lens
 from compiler_lens.cli import main
-from compiler_lens.cli import profile as cli_profile
+from compiler_lens.cli import measure as cli_measure
 from compiler_lens.measure.calls import Call
 from compiler_lens.measure.profile import figures, profiler, waits
 from compiler_lens.measure.profile.ceilings import best_of, device_name, product_notes
@@ -432,11 +432,11 @@ def test_an_error_in_a_traced_call_stops_the_profiler() -> None:
 
 def test_the_command_does_not_log_for_other_tracers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KINETO_LOG_LEVEL", raising=False)
-    with cli_profile._quiet_profiler():
+    with cli_measure._quiet_profiler():
         assert os.environ["KINETO_LOG_LEVEL"] == "6"
     assert "KINETO_LOG_LEVEL" not in os.environ
     monkeypatch.setenv("KINETO_LOG_LEVEL", "1")
-    with cli_profile._quiet_profiler():
+    with cli_measure._quiet_profiler():
         assert os.environ["KINETO_LOG_LEVEL"] == "1", "the user's own"
 
 

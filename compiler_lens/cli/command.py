@@ -1,12 +1,15 @@
-"""What the commands share that print something: the text for this terminal, its width, and how they end."""
+"""What a command is, and what several of them share: options, checks, how they print and how they end."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, field
 
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 
@@ -16,11 +19,52 @@ PIPE_CLOSED = 141  # 128 + SIGPIPE
 # What a terminal without Unicode shows instead.
 _ASCII = str.maketrans({"…": "...", "⋮": ":", "·": "|", "→": "->", "×": "x", "█": "#", "µ": "u", "–": "-"})  # noqa: RUF001
 
+Argument = tuple[tuple[str, ...], dict[str, Any]]
 
-def printed(text: Callable[[], str]) -> int:
+
+class Command(Struct, frozen=True):
+    """A command of the command line: what its help says, what it takes, and what runs it."""
+
+    run: Callable[[argparse.Namespace], int]
+    help: str
+    usage: str  # after its name
+    description: str
+    epilog: str
+    arguments: tuple[Argument, ...]
+    defaults: Mapping[str, Any] = field(default_factory=dict)  # of what it does not take
+    allows_abbreviations: bool = True
+
+
+def argument(*names: str, **details: Any) -> Argument:
+    """Return what `add_argument` of argparse takes."""
+    return names, details
+
+
+def look(json: str = "the same facts as JSON") -> tuple[Argument, ...]:
+    """Return the options that say how an answer is printed."""
+    return (
+        argument("--json", action="store_true", help=f"for programs: {json}"),
+        argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one"),
+        argument(
+            "--no-color", dest="color", action="store_const", const=False, help="no colours; NO_COLOR=1 does the same"
+        ),
+    )
+
+
+def user_path(more: str = "; may be repeated") -> Argument:
+    """Return the option that says what counts as the user's own code."""
+    told = f"a file, folder or package to count as your own code{more}"
+    return argument("--user-path", metavar="P", action="append", default=[], help=told)
+
+
+A_RECORDING = argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one of them")
+REDACT = argument("--redact", action="store_true", help="without source text, and without the paths of files")
+
+
+def printed(text: Callable[[argparse.Namespace], str], args: argparse.Namespace) -> int:
     """Print what a command has to say; its exit status. A closed pipe and Ctrl-C end it without a word."""
     try:
-        write(text())
+        write(text(args))
     except BrokenPipeError:
         _let_go()
         return PIPE_CLOSED
@@ -47,19 +91,6 @@ def write(text: str) -> None:
 def _let_go() -> None:
     """Python flushes standard output once more when it exits, and would complain then."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def add_look(parser: argparse.ArgumentParser, json: str = "the same facts as JSON") -> None:
-    """Add the options that say how an answer is printed."""
-    parser.add_argument("--json", action="store_true", help=f"for programs: {json}")
-    parser.add_argument("--width", metavar="N", type=int, help="columns; by default the terminal's, 80 without one")
-    parser.add_argument("--no-color", action="store_true", help="no colours; NO_COLOR=1 does the same")
-
-
-def add_user_path(parser: argparse.ArgumentParser, more: str = "; may be repeated") -> None:
-    """Add the option that says what counts as the user's own code."""
-    told = f"a file, folder or package to count as your own code{more}"
-    parser.add_argument("--user-path", metavar="P", action="append", help=told)
 
 
 def check_width(width: int | None) -> None:
