@@ -206,9 +206,10 @@ class Tap(TraceHandler):
     def safely(self, where: str, step: Callable[[], object]) -> None:
         """Run a step of ours inside the user's compilation: its errors become problems of the sessions."""
         local = self.local
-        is_outermost, local.is_ours = not local.is_ours, True
+        is_outermost = not local.is_ours
         start, imports = time.perf_counter(), local.import_seconds
         try:
+            local.is_ours = True  # in here: an interrupt may come at any call
             step()
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is ours and not the user's
             self._keep_error(where, error)

@@ -4,7 +4,8 @@ import multiprocessing
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,51 +65,75 @@ def test_an_interrupt_inside_inductor(functions: Functions) -> None:
     assert set(kernel.nodes) == {"cos", "mul"}
 
 
-@pytest.fixture
-def alarm() -> Iterator[Callable[[float], None]]:
-    """Interrupts this thread once, after so many seconds, wherever it is then."""
-    before = signal.signal(signal.SIGALRM, interrupt)
-    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
+TORCH_IS_BROKEN = 77  # an exit code
 
 
 def test_interrupts_at_any_moment_leave_a_whole_journal_and_a_working_lens(
-    alarm: Callable[[float], None], functions: Functions, tmp_path: Path
+    functions: Functions, tmp_path: Path
 ) -> None:
-    """In a child: what torch was in the midst of, it does not always put right again, as later tests would see."""
+    """In a child: what torch was in the midst of, it does not always put right again, as later tests would see.
+
+    A child in which torch itself no longer compiles, without a lens either, says nothing of ours: another one is tried.
+    """
     context = multiprocessing.get_context("fork")
-    child = context.Process(target=interrupted_at_any_moment, args=(alarm, functions, tmp_path))
-    child.start()
-    child.join()
-    assert child.exitcode == 0
+    exit_code: int | None = TORCH_IS_BROKEN
+    for attempt in range(5):
+        if exit_code == TORCH_IS_BROKEN:
+            child = context.Process(target=in_a_child, args=(functions, tmp_path / f"{attempt}.clens"))
+            child.start()
+            child.join()
+            exit_code = child.exitcode
+    assert exit_code == 0
 
 
-def interrupted_at_any_moment(alarm: Callable[[float], None], functions: Functions, tmp_path: Path) -> None:
-    run(first)
-    interrupted = 0
-    with Lens(tmp_path / "run.clens") as lens:
+def in_a_child(functions: Functions, path: Path) -> None:
+    try:
+        interrupted_at_any_moment(functions, path)
+    except Exception:
+        torch._dynamo.reset()
+        try:
+            run(second, "aot_eager")
+        except Exception:  # noqa: BLE001 -- a mode of torch's that stayed on fails in any way
+            sys.exit(TORCH_IS_BROKEN)
+        raise
+
+
+def interrupted_at_any_moment(functions: Functions, path: Path) -> None:
+    rung: list[int] = []
+
+    def ring(*_args: Any) -> None:
+        rung.append(step)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGALRM, ring)
+    run(first, "aot_eager")  # imports all that it needs: a half imported module stays one
+    with Lens(path) as lens:
         for step in range(25):
             torch._dynamo.reset()
             try:
                 try:
-                    alarm(0.001 + step * 0.002)
+                    signal.setitimer(signal.ITIMER_REAL, 0.001 + step * 0.002)
                     run(first, "aot_eager")
                 finally:
-                    alarm(0)  # it may still come here
+                    signal.setitimer(signal.ITIMER_REAL, 0)  # it may still come here
             except KeyboardInterrupt:
-                interrupted += 1
+                pass
+            except Exception as error:
+                # torch's own clean-up may fail after it; ours may not.
+                innermost = traceback.extract_tb(error.__traceback__)[-1].filename
+                if step not in rung or str(Path(compiler_lens.__file__).parent) in innermost:
+                    raise
         assert lens._tap.local.frames == []
         assert lens._tap.local.is_ours is False
         torch._dynamo.reset()
         run(second, "aot_eager")
 
-    assert interrupted > 3
+    assert len(rung) > 3
     recording = lens.recording
     last = next(c.compile_id for c in recording.compilations if c.function == "second")
     assert functions(lens)[-1] == "second"
     assert {g.stage.value for g in recording.graphs if g.compile_id == last} == {"dynamo", "inference"}
-    assert compiler_lens.load(tmp_path / "run.clens") == recording
+    assert compiler_lens.load(path) == recording
 
 
 def test_an_interrupt_inside_our_own_code_leaves_a_whole_journal(

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from compiler_lens.measure.profile.profiler import seconds_of
-from compiler_lens.measure.sandbox.settings import kept_settings
+from compiler_lens.measure.sandbox.restoring import kept_settings
 
 
 class Vendor(SimpleNamespace):

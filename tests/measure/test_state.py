@@ -2,7 +2,7 @@
 
 import argparse
 import random
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from enum import Flag
 from types import SimpleNamespace
@@ -13,8 +13,7 @@ import pytest
 import torch
 
 import compiler_lens
-from compiler_lens.measure.sandbox.restoring import Kept, restoring_state
-from compiler_lens.measure.sandbox.settings import kept_settings
+from compiler_lens.measure.sandbox.restoring import Kept, kept_settings, restoring_state
 from compiler_lens.measure.sandbox.state import State
 
 
@@ -205,6 +204,31 @@ def test_a_generator_goes_on_where_it_was() -> None:
     assert torch.equal(generator.get_state(), before)
 
 
+def test_containers_of_ones_own_get_back_what_they_held() -> None:
+    class Items(list[int]):
+        label = "first"
+
+    class Table(dict[str, int]):
+        pass
+
+    class Last(deque[int]):
+        pass
+
+    items, table, counts, last = Items([1, 2]), Table(a=1), Counter("aab"), Last([1, 2])
+    items.label = "second"
+    state = State({"items": items, "table": table, "counts": counts, "last": last})
+    state.restore()
+    assert (items, table, counts, last) == ([1, 2], {"a": 1}, {"a": 2, "b": 1}, deque([1, 2]))
+    items.append(3)
+    table["b"] = 2
+    counts.update("bc")
+    last.appendleft(0)
+    items.label = "third"
+    state.restore()
+    assert (items, table, counts, last) == ([1, 2], {"a": 1}, {"a": 2, "b": 1}, deque([1, 2]))
+    assert items.label == "second"
+
+
 def test_a_tensor_replaced_or_made_to_need_a_gradient() -> None:
     weight = torch.ones(2, requires_grad=True)
     plain, moved = torch.ones(2), torch.nn.Parameter(torch.ones(2))
@@ -224,7 +248,7 @@ def test_a_view_of_much_keeps_little() -> None:
     state = State(whole[5:7])
     whole[5:8] = 1
     state.restore()
-    assert sum(kept.numel() for _, kept in state._tensors._memory) == 2 * 10 * 4
+    assert sum(kept.numel() for _, kept in state._memory) == 2 * 10 * 4
     assert torch.equal(whole[5:7], torch.zeros(2, 10))
     assert torch.equal(whole[7], torch.ones(10)), "what it was not given is not its business"
 

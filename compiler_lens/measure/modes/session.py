@@ -26,8 +26,7 @@ from compiler_lens.measure.modes.phases import Phase
 from compiler_lens.measure.modes.reference import Doubles, Results, depends_on_chance, deviation, gradients, kept, widen
 from compiler_lens.measure.modes.wanted import Wanted
 from compiler_lens.measure.program import cause, placed
-from compiler_lens.measure.sandbox.restoring import Kept
-from compiler_lens.measure.sandbox.settings import quiet
+from compiler_lens.measure.sandbox.restoring import Kept, quiet
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
 

@@ -19,8 +19,7 @@ from compiler_lens.measure.profile.figures import measured
 from compiler_lens.measure.profile.profiler import check_profiler_is_free
 from compiler_lens.measure.profile.run import Run
 from compiler_lens.measure.program import Program, callable_of, known_mode
-from compiler_lens.measure.sandbox.restoring import code_caches_apart, restoring_state
-from compiler_lens.measure.sandbox.settings import quiet
+from compiler_lens.measure.sandbox.restoring import code_caches_apart, quiet, restoring_state
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import ProfileNote, Recording, Remark
 

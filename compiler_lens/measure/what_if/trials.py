@@ -8,8 +8,7 @@ from typing import Any
 from compiler_lens.facts.measured.what_if import NotTried, Trial, WhatIf, breaks_left, count
 from compiler_lens.measure.calls import as_calls
 from compiler_lens.measure.program import Program, callable_of, described, placed
-from compiler_lens.measure.sandbox.restoring import code_caches_apart, restoring_state
-from compiler_lens.measure.sandbox.settings import quiet
+from compiler_lens.measure.sandbox.restoring import code_caches_apart, quiet, restoring_state
 from compiler_lens.measure.what_if.changes import CHANGES, MARKS, SCALARS, SIZES, Change, wanted
 from compiler_lens.measure.what_if.marks import marks
 from compiler_lens.measure.what_if.trial import Observed, observe, obstacle, warm_up
