@@ -12,9 +12,8 @@ from compiler_lens import draw
 from compiler_lens.facts.graphs.frame_graphs import frame_pieces
 from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.graphs.graph_choice import choose, choose_module
-from compiler_lens.facts.graphs.level_boxes import BoxKind
 from compiler_lens.facts.graphs.level_tree import GroupKind
-from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.facts.graphs.levels import BoxKind, levels
 from compiler_lens.facts.kernels.graph_flow import Role
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import GraphStage, Node, Recording, Subgraph

@@ -8,7 +8,7 @@ import pytest
 from graphviz import Source
 
 from compiler_lens import UsageError, draw
-from compiler_lens.facts.graphs.level_boxes import BoxKind
+from compiler_lens.facts.graphs.levels import BoxKind
 
 PICTURES = [
     ("trig", "dynamo"),

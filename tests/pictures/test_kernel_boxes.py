@@ -9,8 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from compiler_lens import draw, load
-from compiler_lens.facts.graphs.level_boxes import BoxKind
-from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.facts.graphs.levels import BoxKind, levels
 from compiler_lens.facts.kernels.kernels import fused_op_count, view_nodes
 from compiler_lens.facts.kernels.launches import launches_by_graph
 from compiler_lens.facts.kernels.lineage import is_view

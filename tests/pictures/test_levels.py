@@ -9,9 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from compiler_lens.facts.graphs.graph_choice import choose_module
-from compiler_lens.facts.graphs.level_boxes import LIMIT, BoxKind
 from compiler_lens.facts.graphs.level_tree import GroupKind
-from compiler_lens.facts.graphs.levels import levels
+from compiler_lens.facts.graphs.levels import LIMIT, BoxKind, levels
 from compiler_lens.facts.kernels.graph_flow import Role, Value
 from compiler_lens.recording.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
 from compiler_lens.views.picture.tooltips import tooltip

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.program.coverage import Coverage, Function, coverage
-from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Recording, SourceLine
 from compiler_lens.recording.resume_names import resumed
 from compiler_lens.recording.source_text import sources
@@ -52,22 +51,24 @@ class FrameGraphs(Struct, frozen=True):
     functions: Mapping[CompileId, Function]
     graphs: Mapping[CompileId, Graph]
     cuts: Mapping[CompileId, Cut]
-    splits: Mapping[CompileId, Sequence[Graph]]
+    splits: Mapping[CompileId, Sequence[Graph]]  # the forward graphs, in the order in which they run
     order: Mapping[CompileId, int]  # in which the compilations were made
 
     @classmethod
     def of(cls, recording: Recording, covered: Coverage, cards: Sequence[BreakCard]) -> FrameGraphs:
         """Return them for a recording, its functions and its graph breaks."""
         graphs: dict[CompileId, Graph] = {}
+        splits: dict[CompileId, list[Graph]] = {}
         for graph in recording.graphs:
             if graph.stage is GraphStage.DYNAMO:
                 graphs.setdefault(graph.compile_id, graph)
-        functions: dict[CompileId, Function] = {}
-        for function in covered.functions:
-            for compile_id in function.compile_ids:
-                functions.setdefault(compile_id, function)
+            elif graph.stage in {GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE}:
+                splits.setdefault(graph.compile_id, []).append(graph)
+        for several in splits.values():
+            several.sort(key=lambda graph: graph.ordinal)
+        functions = {each: function for function in reversed(covered.functions) for each in function.compile_ids}
         order = {each.compile_id: number for number, each in enumerate(recording.compilations)}
-        return cls(functions, graphs, _cuts(recording, cards), _splits(recording), order)
+        return cls(functions, graphs, _cuts(recording, cards), splits, order)
 
     def pieces(self, compile_id: CompileId, wanted: CompileId | None = None) -> FramePieces:
         """Return the graphs of a compilation's function; of recompiles the wanted one and what ran with it."""
@@ -80,9 +81,12 @@ class FrameGraphs(Struct, frozen=True):
         before = None
         for place, part in enumerate(parts):
             first = self._chosen(part, parts[at], wanted, place < at)
-            instead = before is not None and before.line == part.line > 0 and part.line not in self._resumes(before)
+            instead = False
+            if before is not None and before.line == part.line > 0:
+                instead = all(self.cuts[i].resumes != part.line for i in before.ids if i in self.cuts)
             # The one whose break comes first stands last, before the part that goes on there.
-            for number, one in enumerate(sorted((first, *self._others(part, first)), key=self._goes_on)):
+            shown = sorted(self._ends(part, first), key=lambda i: -self.cuts[i].resumes if i in self.cuts else -inf)
+            for number, one in enumerate(shown):
                 found += self._shown(one, part.line, instead=instead or number > 0)
             before = part
         return FramePieces(function.name.name, tuple(found))
@@ -109,33 +113,21 @@ class FrameGraphs(Struct, frozen=True):
         earlier = [i for i in part.ids if self.order.get(i, 0) < at]
         return (*after, *reversed(earlier), *part.ids)[0]
 
-    def _others(self, part: _FramePart, first: CompileId) -> list[CompileId]:
-        """Recompiles that end otherwise: at another break, or at none."""
-        ends = {self._end(i): i for i in reversed(part.ids)}
-        ends.pop(self._end(first))
-        return sorted(ends.values(), key=part.ids.index)[:_OTHERS]
-
-    def _goes_on(self, compile_id: CompileId) -> float:
-        return -self.cuts[compile_id].resumes if compile_id in self.cuts else -inf
-
-    def _end(self, compile_id: CompileId) -> int:
-        return self.cuts[compile_id].number if compile_id in self.cuts else 0
-
-    def _resumes(self, part: _FramePart) -> set[int]:
-        return {self.cuts[i].resumes for i in part.ids if i in self.cuts}
+    def _ends(self, part: _FramePart, first: CompileId) -> list[CompileId]:
+        """One compilation of a part, and recompiles that end otherwise: at another break, or at none."""
+        breaks = {i: self.cuts[i].number if i in self.cuts else 0 for i in part.ids}
+        others = {end: i for i, end in reversed(breaks.items()) if end != breaks[first]}
+        return [first, *sorted(others.values(), key=part.ids.index)[:_OTHERS]]
 
     def _shown(self, compile_id: CompileId, line: int, *, instead: bool) -> list[Piece]:
         """One graph, or the parts that it was split into; what ends it comes after the last."""
         graph, cut = self.graphs.get(compile_id), self.cuts.get(compile_id)
         splits = self.splits.get(compile_id, ())
-        if len(splits) > 1:
-            found = [Piece(compile_id, each, None, n, len(splits), line) for n, each in enumerate(splits, 1)]
-            found[-1] = replace(found[-1], cut=cut)
-        elif graph or cut:
-            found = [Piece(compile_id, graph, cut, line=line)]
-        else:
-            return []
-        return [replace(found[0], instead=instead), *found[1:]]
+        if len(splits) < 2:  # noqa: PLR2004 -- it is whole
+            return [Piece(compile_id, graph, cut, line=line, instead=instead)] if graph or cut else []
+        found = [Piece(compile_id, each, None, n, len(splits), line) for n, each in enumerate(splits, 1)]
+        found[0], found[-1] = replace(found[0], instead=instead), replace(found[-1], cut=cut)
+        return found
 
 
 class _FramePart(Struct, frozen=True):
@@ -145,19 +137,10 @@ class _FramePart(Struct, frozen=True):
     ids: tuple[CompileId, ...]  # its compilations that show something
 
 
-def frame_pieces(recording: Recording, compile_id: CompileId, own: Ownership | None = None) -> FramePieces:
+def frame_pieces(recording: Recording, compile_id: CompileId) -> FramePieces:
     """Return the graphs of the function that one compilation belongs to, that compilation's own among them."""
-    graphs = FrameGraphs.of(recording, coverage(recording, own), break_cards(recording, own))
+    graphs = FrameGraphs.of(recording, coverage(recording), break_cards(recording))
     return graphs.pieces(compile_id, wanted=compile_id)
-
-
-def _splits(recording: Recording) -> Mapping[CompileId, list[Graph]]:
-    """The forward graphs of each compilation, in the order in which they run."""
-    found: dict[CompileId, list[Graph]] = {}
-    for graph in recording.graphs:
-        if graph.stage in {GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE}:
-            found.setdefault(graph.compile_id, []).append(graph)
-    return {each: sorted(graphs, key=lambda graph: graph.ordinal) for each, graphs in found.items()}
 
 
 def _cuts(recording: Recording, cards: Sequence[BreakCard]) -> Mapping[CompileId, Cut]:

@@ -42,6 +42,7 @@ class Body(Struct, frozen=True):
 
     name: str  # "true", "score_mod"; empty where there is only one
     graph: Subgraph
+    held: str = ""  # the attribute that the call is given; none where the call names the graph itself
 
 
 def bodies(node: Node, names: Mapping[str, Node], inner: Mapping[str, Subgraph], scope: str = "") -> tuple[Body, ...]:
@@ -53,23 +54,17 @@ def bodies(node: Node, names: Mapping[str, Node], inner: Mapping[str, Subgraph],
         inner: all graphs inside of the whole one, by their paths.
         scope: the path of the graph that the call stands in.
     """
+    prefix = f"{scope}." if scope else ""
     if node.op == "call_module":
-        own = inner.get(_within(scope, node.target))
+        own = inner.get(prefix + node.target)
         return (Body("", own),) if own else ()
-    found = [inner[path] for read in node.inputs if (path := _path(names.get(read), scope)) in inner]
+    # The same graph may be held under one name and read under several.
+    held = [name for name in node.inputs if name in names and names[name].op == "get_attr"]
+    found = [(name, graph) for name in held if (graph := inner.get(prefix + names[name].target))]
     words = _NAMES.get(node.target.removeprefix(_HIGHER_ORDER), ()) if len(found) > 1 else ("",)
     if len(words) != len(found):
-        words = tuple(graph.name.rpartition(".")[2] for graph in found)
-    return tuple(map(Body, words, found))
-
-
-def _path(node: Node | None, scope: str) -> str:
-    # The same graph may be held under one name and read under several.
-    return _within(scope, node.target) if node is not None and node.op == "get_attr" else ""
-
-
-def _within(scope: str, name: str) -> str:
-    return f"{scope}.{name}" if scope else name
+        words = tuple(graph.name.rpartition(".")[2] for _, graph in found)
+    return tuple(Body(word, graph, name) for word, (name, graph) in zip(words, found, strict=True))
 
 
 def op_count(graph: Graph) -> tuple[int, int]:
@@ -99,7 +94,8 @@ def with_bodies(flowing: Flow, launched: list[Launched], ordered: Ordered) -> tu
     """Return the flow with the steps of all bodies before the calls that run them, and the launch of each step."""
     if not flowing.graph.subgraphs:
         return flowing, launched
-    opening = _Opening(flowing, ordered)
+    inner = {each.name: each for each in flowing.graph.subgraphs}
+    opening = _Opening(flowing, ordered, inner, inputs=dict(flowing.inputs))
     opening.add(_Scope("", "", flowing.steps, {n.name: n for n in flowing.graph.nodes}, launched, {}))
     makers = {node.name: number for number, step in enumerate(opening.steps) for node in step.nodes}
     inputs = {name: value for name, value in opening.inputs.items() if name not in opening.held}
@@ -118,23 +114,23 @@ class _Scope(Struct, frozen=True):
     given: Mapping[str, str]  # what its inputs are in the graph around it
     within: tuple[Within, ...] = ()
 
+    def named(self, name: str) -> str:
+        """What a name of a body is in the whole flow."""
+        return self.given.get(name) or f"{self.prefix}{name}"
+
 
 class _Opening(Struct):
     """A flow under way."""
 
     flowing: Flow
     ordered: Ordered
+    inner: Mapping[str, Subgraph]
+    inputs: dict[str, Value]
     steps: list[Step] = field(default_factory=list)
     launched: list[Launched] = field(default_factory=list)
-    inputs: dict[str, Value] = field(default_factory=dict)
     local: dict[str, tuple[int, int]] = field(default_factory=dict)
     held: set[str] = field(default_factory=set)  # attributes that are bodies
     left: int = _MOST
-    inner: dict[str, Subgraph] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.inputs.update(self.flowing.inputs)
-        self.inner.update((each.name, each) for each in self.flowing.graph.subgraphs)
 
     def add(self, scope: _Scope) -> None:
         for step, launch in zip(scope.steps, scope.launched, strict=True):
@@ -145,37 +141,34 @@ class _Opening(Struct):
                 self.left -= room
                 self._call(scope, step, launch, found)
             else:
-                self._emit(scope, step, launch, (_named(scope, name) for name in step.reads), scope.within)
+                self._emit(scope, step, launch, map(scope.named, step.reads), scope.within)
 
     def _call(self, scope: _Scope, step: Step, launch: Launched, found: Sequence[Body]) -> None:
-        node = step.node
-        held = [name for name in node.inputs if _path(scope.names.get(name), scope.path) in self.inner]
+        node, call = step.node, f"{scope.prefix}{step.node.name}"
+        held = {body.held for body in found if body.held}
         self.held.update(f"{scope.prefix}{name}" for name in held)
-        rest = node.arguments[_end_of(held, node.arguments) :]
+        last = [m.end() for name in held for m in re.finditer(rf"\b{re.escape(name)}\b(?!')", node.arguments)]
+        rest = node.arguments[max(last, default=0) :]
         operands = [word for word in _WORD.findall(rest) if word in node.inputs and word not in held]
         taken: set[str] = set()
         given: list[str] = []
         first = len(self.steps)
         for body in found:
-            places = [n for n in body.graph.nodes if n.op == "placeholder"]
-            matched = len(places) == len(operands)
-            names = dict(zip((n.name for n in places), operands, strict=True)) if matched else {}
+            places = [n.name for n in body.graph.nodes if n.op == "placeholder"]
+            names = dict(zip(places, operands, strict=True)) if len(places) == len(operands) else {}
             taken.update(names.values())
-            outputs = self._body(scope, step, body, {name: _named(scope, of) for name, of in names.items()})
+            outputs = self._body(scope, step, body, {name: scope.named(of) for name, of in names.items()})
             given.extend(() if body.name in _APART else outputs)
-        own = (_named(scope, name) for name in step.reads if name not in held and name not in taken)
+        own = (scope.named(name) for name in step.reads if name not in held and name not in taken)
         self._emit(scope, step, launch, (*own, *given), (*scope.within, Within(node)))
         if len(found) == 1:  # body and call are one box
-            self.local.update(dict.fromkeys(self._given(f"{scope.prefix}{node.name}"), (first, len(self.steps))))
-
-    def _given(self, call: str) -> list[str]:
-        return [name for name in reversed(self.local) if name.rpartition(".")[0] == call]
+            inside = [name for name in reversed(self.local) if name.rpartition(".")[0] == call]
+            self.local.update(dict.fromkeys(inside, (first, len(self.steps))))
 
     def _body(self, scope: _Scope, step: Step, body: Body, given: Mapping[str, str]) -> list[str]:
         """Put in the steps of a body; what it returns."""
         graph, nodes = body.graph, body.graph.nodes
-        call = f"{scope.prefix}{step.node.name}."
-        prefix = f"{call}{body.name}." if body.name else call
+        prefix = f"{scope.prefix}{step.node.name}." + (f"{body.name}." if body.name else "")
         steps = steps_of([n for n in nodes if _calls(n)], self.flowing.graph.stage)
         makers = {node.name: number for number, each in enumerate(steps) for node in each.nodes}
         inner, launched = self.ordered(graph.name, replace(self.flowing, steps=steps, makers=makers))
@@ -183,48 +176,26 @@ class _Opening(Struct):
         opened = _Scope(graph.name, prefix, inner.steps, {n.name: n for n in nodes}, launched, given, within)
         first = len(self.steps)
         self.add(opened)
-        labels = _GIVEN.get(body.name, ())
-        for number, node in enumerate(n for n in nodes if n.op == "placeholder"):
-            if node.name not in given:
-                label = labels[number] if number < len(labels) else node.name
-                self._local(prefix, node, Role.INPUT, label, first)
+        labels = iter(_GIVEN.get(body.name, ()))
         for node in nodes:
-            if node.op == "get_attr":
-                self._local(prefix, node, Role.PARAMETER, node.name, first)
+            label = next(labels, node.name) if node.op == "placeholder" else node.name
+            if node.op == "get_attr" or (node.op == "placeholder" and node.name not in given):
+                name, role = f"{prefix}{node.name}", Role.PARAMETER if node.op == "get_attr" else Role.INPUT
+                self.inputs[name] = Value(replace(node, name=name), role, label)
+                self.local[name] = (first, len(self.steps))
         output = next((node for node in reversed(nodes) if node.op == "output"), None)
-        return [_named(opened, name) for name in output.inputs] if output else []
-
-    def _local(self, prefix: str, node: Node, role: Role, label: str, first: int) -> None:
-        name = f"{prefix}{node.name}"
-        self.inputs[name] = Value(replace(node, name=name), role, label)
-        self.local[name] = (first, len(self.steps))
+        return [opened.named(name) for name in output.inputs] if output else []
 
     def _emit(
-        self,
-        scope: _Scope,
-        step: Step,
-        launch: Launched,
-        reads: Iterable[str],
-        within: tuple[Within, ...],
+        self, scope: _Scope, step: Step, launch: Launched, reads: Iterable[str], within: tuple[Within, ...]
     ) -> None:
-        self.launched.append(launch)
         read = tuple(dict.fromkeys(reads))  # two of its inputs may be the same value
-        if not scope.prefix:
-            self.steps.append(replace(step, reads=read, within=within))
-            return
-        node = replace(step.node, name=f"{scope.prefix}{step.node.name}", inputs=read)
-        parts = tuple(
-            replace(part, name=f"{scope.prefix}{part.name}", inputs=tuple(_named(scope, n) for n in part.inputs))
-            for part in step.parts
-        )
+        node, parts = step.node, step.parts
+        if scope.prefix:
+            node = replace(node, name=f"{scope.prefix}{node.name}", inputs=read)
+            parts = tuple(
+                replace(part, name=f"{scope.prefix}{part.name}", inputs=tuple(map(scope.named, part.inputs)))
+                for part in parts
+            )
+        self.launched.append(launch)
         self.steps.append(Step(node, parts, read, within))
-
-
-def _named(scope: _Scope, name: str) -> str:
-    """What a name of a body is in the whole flow."""
-    return scope.given.get(name) or f"{scope.prefix}{name}"
-
-
-def _end_of(names: Sequence[str], text: str) -> int:
-    """Where the last of some words ends."""
-    return max((m.end() for name in names for m in re.finditer(rf"\b{re.escape(name)}\b(?!')", text)), default=0)

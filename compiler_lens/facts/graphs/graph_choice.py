@@ -8,7 +8,6 @@ from msgspec import Struct
 
 from compiler_lens.facts.graphs.level_tree import Group, GroupKind
 from compiler_lens.facts.graphs.levels import Levels
-from compiler_lens.facts.kernels.graph_flow import Step
 from compiler_lens.facts.program.select import instead, select_ids
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, Graph, GraphStage, Recording
@@ -61,7 +60,13 @@ def choose(recording: Recording, stage: str = "", compile_id: str = "", part: in
         timed = [graph for graph in fitting if graph.compile_id in measured]
     found = _largest(timed or fitting)
     others = dict.fromkeys(graph.compile_id for graph in fitting if graph.compile_id != found.compile_id)
-    return Choice(found if part is None else _part(fitting, found.compile_id, part), view, tuple(others))
+    if part is not None:
+        parts = {graph.ordinal + 1: graph for graph in reversed(fitting) if graph.compile_id == found.compile_id}
+        if part not in parts:
+            which = f"it has {len(parts)}" if len(parts) > 1 else "it is whole"
+            raise UsageError(f"no part {part} of this graph of {found.compile_id}: {which}")
+        found = parts[part]
+    return Choice(found, view, tuple(others))
 
 
 def _largest(graphs: Sequence[Graph]) -> Graph:
@@ -70,16 +75,6 @@ def _largest(graphs: Sequence[Graph]) -> Graph:
     same = [graph for graph in graphs if graph.compile_id.of_frame == largest.compile_id.of_frame]
     first = next(graph for graph in same if len(graph.nodes) >= _ABOUT * len(largest.nodes))
     return max((graph for graph in same if graph.compile_id == first.compile_id), key=lambda graph: len(graph.nodes))
-
-
-def _part(graphs: Sequence[Graph], compile_id: CompileId, part: int) -> Graph:
-    """One of the graphs that the backend was given, where there are several."""
-    several = [graph for graph in graphs if graph.compile_id == compile_id]
-    found = next((graph for graph in several if graph.ordinal == part - 1), None)
-    if found is None:
-        there = f"it has {len(several)}" if len(several) > 1 else "it is whole"
-        raise UsageError(f"no part {part} of this graph of {compile_id}: {there}")
-    return found
 
 
 def _views(recording: Recording, graphs: Sequence[Graph]) -> dict[str, list[Graph]]:
@@ -123,21 +118,14 @@ def choose_module(levels: Levels, module: str) -> Group:
         hint = instead(wanted, ends or sorted(paths)) if paths else ": its nodes tell of none"
         raise UsageError(f"{'which' if ends else 'no'} module {module!r} in this graph{hint}")
     path = wanted if wanted in ends else ends[0]
-    return groups.get(path) or _stretch(levels, path)
-
-
-def _stretch(levels: Levels, path: str) -> Group:
-    """A module that is no group of its own: the first run of its steps."""
-
-    def within(step: Step) -> bool:
-        return step.node.module == path or step.node.module.startswith(f"{path}.")
-
-    steps = levels.flow.steps
-    first = next((number for number, step in enumerate(steps) if within(step)), None)
-    if first is None:
+    if path in groups:
+        return groups[path]
+    # A module that is no group of its own: the first run of its steps.
+    inside = {n for n, step in enumerate(levels.flow.steps) if f"{step.node.module}.".startswith(f"{path}.")}
+    if not inside:
         raise UsageError(f"no module {path!r} in this graph: it has no ops here")
-    last = next((number for number in range(first, len(steps)) if not within(steps[number])), len(steps))
-    for group in levels.root.walk():
-        if (group.first, group.last) == (first, last):
-            return group
-    return Group(GroupKind.MODULE, path, first, last, tuple(range(first, last)), path)
+    first = last = min(inside)
+    while last in inside:
+        last += 1
+    same = (group for group in levels.root.walk() if (group.first, group.last) == (first, last))
+    return next(same, Group(GroupKind.MODULE, path, first, last, tuple(range(first, last)), path))

@@ -15,14 +15,15 @@ from typing import TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.graphs.launch_shares import Share, calls_around, launch_number, shares
-from compiler_lens.facts.kernels.graph_flow import Flow, Step, Within, common
+from compiler_lens.facts.graphs.launch_order import Share, calls_around, launch_number, shares
+from compiler_lens.facts.kernels.graph_flow import Flow, Step, common
 from compiler_lens.facts.kernels.launches import Launched
 from compiler_lens.recording.model import Kernel
 
 MOST = 60  # boxes that compute, in one level; inputs and outputs come on top
 _DEEPEST = 40  # modules in each other
 _COMPONENT = re.compile(r"[^.]+(?:\.\d+)*")  # "h.3" of "transformer.h.3.attn": brothers of one family
+_NUMBER = re.compile(r"\.?\d+(?:\.\d+)*$")
 
 _T = TypeVar("_T")
 
@@ -102,65 +103,50 @@ class _Steps(Struct, frozen=True):
     reads: Sequence[tuple[int, ...]]  # how far back each step reads
 
 
-def tree(flow: Flow, launched: Sequence[Launched] = (), ops: Mapping[int, int] | None = None) -> Group:
-    """Return the whole graph as one group.
-
-    Args:
-        flow: the steps.
-        launched: the launch that computes each step, if any.
-        ops: how many ops each launch computes.
-    """
+def tree(flow: Flow, launched: Sequence[Launched], ops: Mapping[int, int]) -> Group:
+    """Return the whole graph as one group, with the launch that computes each step and how many ops each launch has."""
     steps = flow.steps
     if not steps:
         return Group(GroupKind.GRAPH, "", 0, 0)
     known = _Steps(
         steps,
-        _paths(steps, _modules(steps, launched)),
+        _paths(steps, launched),
         {step.node.module: step.node.module_type for step in steps if step.node.module_type},
         launched or [None] * len(steps),
-        shares(steps, launched, ops or {}),
+        shares(steps, launched, ops),
         [hash((step.node.target, step.node.specs, len(step.parts))) for step in steps],
         [tuple(place - flow.makers.get(name, -1) for name in step.reads) for place, step in enumerate(steps)],
     )
     return _group(known, GroupKind.GRAPH, "", _children(known, 0, len(steps), 0))
 
 
-def _modules(steps: Sequence[Step], launched: Sequence[Launched]) -> list[str]:
-    """The module of each step; of a launch, the one around all that it computes."""
-    own = [step.node.module for step in steps]
-    of: dict[Hashable, list[int]] = {}
+def _paths(steps: Sequence[Step], launched: Sequence[Launched]) -> list[tuple[_Part, ...]]:
+    """The way to each step: modules, and the calls that it stands in; of a launch, around all that it computes."""
+    modules = [step.node.module for step in steps]
+    computed: dict[Hashable, list[int]] = {}
     for number, launch in enumerate(launched):
         if launch:
-            of.setdefault((launch[0], calls_around(steps[number])), []).append(number)
-    for members in of.values():
-        around = common([own[number] for number in members])
-        for number in members:
-            own[number] = around
-    return own
-
-
-def _paths(steps: Sequence[Step], modules: Sequence[str]) -> list[tuple[_Part, ...]]:
-    """The way to each step: modules, and the calls that it stands in."""
+            computed.setdefault((launch[0], calls_around(steps[number])), []).append(number)
+    for numbers in computed.values():
+        around = common([modules[number] for number in numbers])
+        for number in numbers:
+            modules[number] = around
     known: dict[Hashable, tuple[_Part, ...]] = {}
     found = []
     for step, module in zip(steps, modules, strict=True):
         key = (module, calls_around(step))
         if key not in known:
-            known[key] = _path(step.within, module)
+            parts: list[_Part] = []
+            around = ""
+            for each in step.within:
+                parts += _between(around, each.call.module)
+                around = each.call.module
+                parts.append(_Part(GroupKind.CALL, each.call.target.rpartition(".")[2], each.call.name))
+                if each.body:
+                    parts.append(_Part(GroupKind.BODY, each.body, f"{each.call.name} {each.body}"))
+            known[key] = (*parts, *_between(around, module))
         found.append(known[key])
     return found
-
-
-def _path(within: Sequence[Within], module: str) -> tuple[_Part, ...]:
-    parts: list[_Part] = []
-    around = ""
-    for each in within:
-        parts += _between(around, each.call.module)
-        around = each.call.module
-        parts.append(_Part(GroupKind.CALL, each.call.target.rpartition(".")[2], each.call.name))
-        if each.body:
-            parts.append(_Part(GroupKind.BODY, each.body, f"{each.call.name} {each.body}"))
-    return (*parts, *_between(around, module))
 
 
 def _between(around: str, module: str) -> list[_Part]:
@@ -184,9 +170,8 @@ def _children(known: _Steps, first: int, last: int, depth: int) -> tuple[Child, 
     for start, end, part in _runs(first, last, part_of):
         if part is None:
             children.extend(_launches(known, start, end))
-            continue
-        inner = _children(known, start, end, depth + 1)
-        children.append((_module if part.kind is GroupKind.MODULE else _call)(known, part, inner))
+        else:
+            children.append(_opened(known, part, _children(known, start, end, depth + 1)))
     return _divided(known, tuple(children), set())
 
 
@@ -196,37 +181,31 @@ def _runs(first: int, last: int, key: Callable[[int], _T]) -> Iterator[tuple[int
         yield places[0], places[-1] + 1, what
 
 
-def _module(known: _Steps, part: _Part, children: tuple[Child, ...]) -> Child:
-    if len(children) > 1:
-        return _group(known, part.kind, part.label, children, detail=known.types.get(part.key, ""), module=part.key)
-    only = children[0]
-    if isinstance(only, int) or only.kind is not GroupKind.MODULE:
-        return only
-    return replace(only, label=f"{part.label}.{only.label}")
-
-
-def _call(known: _Steps, part: _Part, children: tuple[Child, ...]) -> Child:
-    """A call with what it runs, or a part of that; what is one module but for the call has that module's name."""
+def _opened(known: _Steps, part: _Part, children: tuple[Child, ...]) -> Child:
+    """A module; or a call with what it runs: what is one module but for the call has that module's name."""
     inner, *rest = children
-    if part.kind is GroupKind.CALL and not isinstance(inner, int) and inner.kind is GroupKind.MODULE and len(rest) == 1:
-        return _group(known, part.kind, inner.label, (*inner.children, *rest), detail=part.label, module=inner.module)
+    module = inner if not isinstance(inner, int) and inner.kind is GroupKind.MODULE else None
+    if part.kind is GroupKind.MODULE and rest:
+        return _group(known, part.kind, part.label, children, detail=known.types.get(part.key, ""), module=part.key)
+    if part.kind is GroupKind.MODULE:
+        return replace(module, label=f"{part.label}.{module.label}") if module else inner
+    if part.kind is GroupKind.CALL and module and len(rest) == 1:
+        children = (*module.children, *rest)
+        return _group(known, part.kind, module.label, children, detail=part.label, module=module.module)
     return _group(known, part.kind, part.label, children)
 
 
 def _launches(known: _Steps, first: int, last: int) -> Iterator[Child]:
     """Steps as they are, those of one kernel launch in a group, also where it is one step."""
-    for start, end, number in _runs(first, last, lambda n: launch_number(known.launched[n])):
+    for start, end, _ in _runs(first, last, lambda n: launch_number(known.launched[n])):
         launch = known.launched[start]
-        if launch is None or number is None:
+        if launch is None:
             yield from range(start, end)
         else:
             children = _divided(known, tuple(range(start, end)), set())
             share = known.shares.get(start)
             made = _group(known, GroupKind.KERNEL, launch[1].name, children)
             yield replace(made, kernel=launch[1], share=share, shape=hash((made.shape, share)))
-
-
-# -- keeping levels small
 
 
 def _divided(known: _Steps, children: tuple[Child, ...], tried: set[GroupKind]) -> tuple[Child, ...]:
@@ -237,9 +216,12 @@ def _divided(known: _Steps, children: tuple[Child, ...], tried: set[GroupKind]) 
         runs = [tuple(run) for _, run in groupby(children, key=lambda child: _place(known, child, kind))]
         if 1 < len(runs) < len(children):
             tried = {*tried, kind}
-            children = tuple(run[0] if len(run) == 1 else _grouped(known, kind, run, tried) for run in runs)
-    while len(folds(children)) > MOST:
-        children = _stretches(known, children)
+            children = tuple(run[0] if len(run) == 1 else _written(known, kind, run, tried) for run in runs)
+    while len(folds(children)) > MOST:  # stretches of about equal length, as few as will do
+        count = min(-(-len(children) // (MOST // 2)), MOST)
+        size = -(-len(children) // count)
+        cuts = [children[start : start + size] for start in range(0, len(children), size)]
+        children = tuple(_group(known, GroupKind.STRETCH, "", _divided(known, cut, set(GroupKind))) for cut in cuts)
     return children
 
 
@@ -252,8 +234,9 @@ def _place(known: _Steps, child: Child, kind: GroupKind) -> Hashable:
     return (stack[-1].file, stack[-1].function, stack[-1].line if kind is GroupKind.LINE else 0)
 
 
-def _grouped(known: _Steps, kind: GroupKind, run: tuple[Child, ...], tried: set[GroupKind]) -> Group:
-    stack = known.steps[_first(run[0])].node.source
+def _written(known: _Steps, kind: GroupKind, run: tuple[Child, ...], tried: set[GroupKind]) -> Group:
+    """What one function or line wrote."""
+    stack = known.steps[span(run[0])[0]].node.source
     children = _divided(known, run, tried)
     if not stack:
         return _group(known, GroupKind.STRETCH, "", children)
@@ -262,48 +245,25 @@ def _grouped(known: _Steps, kind: GroupKind, run: tuple[Child, ...], tried: set[
     return _group(known, kind, label or file, children, detail=file if label else "")
 
 
-def _stretches(known: _Steps, children: tuple[Child, ...]) -> tuple[Child, ...]:
-    """The children in stretches of about equal length, as few as will do."""
-    count = min(-(-len(children) // (MOST // 2)), MOST)
-    size = -(-len(children) // count)
-    cuts = [children[start : start + size] for start in range(0, len(children), size)]
-    return tuple(_group(known, GroupKind.STRETCH, "", _divided(known, cut, set(GroupKind))) for cut in cuts)
-
-
-def _first(child: Child) -> int:
-    return child if isinstance(child, int) else child.first
-
-
-def _last(child: Child) -> int:
-    return child + 1 if isinstance(child, int) else child.last
-
-
-# -- what is alike
-
-
 def _group(  # noqa: PLR0913 -- what makes a group
     known: _Steps, kind: GroupKind, label: str, children: tuple[Child, ...], *, detail: str = "", module: str = ""
 ) -> Group:
-    first, last = _first(children[0]), _last(children[-1])
-    return Group(kind, label, first, last, children, module, detail, shape=_shape(known, children, first, detail))
-
-
-def _shape(known: _Steps, children: tuple[Child, ...], first: int, detail: str) -> int:
-    parts: list[Hashable] = [detail]
+    first, last = span(children[0])[0], span(children[-1])[1]
+    alike: list[Hashable] = [detail]
     for child in children:
         if isinstance(child, int):
-            parts.append(known.shapes[child])
+            alike.append(known.shapes[child])
         else:
-            parts.append((child.kind, "" if child.kind is GroupKind.KERNEL else child.label, child.shape))
-    for step in range(first, _last(children[-1])):
+            alike.append((child.kind, "" if child.kind is GroupKind.KERNEL else child.label, child.shape))
+    for step in range(first, last):
         # A step that reads from outside of the group is alike wherever that comes from.
-        parts.append(tuple(min(back, step - first + 1) for back in known.reads[step]))  # noqa: PERF401
-    return hash(tuple(parts))
+        alike.append(tuple(min(back, step - first + 1) for back in known.reads[step]))  # noqa: PERF401
+    return Group(kind, label, first, last, children, module, detail, shape=hash(tuple(alike)))
 
 
-def family(label: str) -> str:
-    """Return a numbered label without its number: `h` of `h.3`; empty for a plain number."""
-    return re.sub(r"\.?\d+(?:\.\d+)*$", "", label)
+def span(child: Child) -> tuple[int, int]:
+    """Return the first step of a group or single step, and the one after its last."""
+    return (child, child + 1) if isinstance(child, int) else (child.first, child.last)
 
 
 def folds(children: Sequence[Child]) -> list[tuple[Child, ...]]:
@@ -314,8 +274,10 @@ def folds(children: Sequence[Child]) -> list[tuple[Child, ...]]:
 def _sameness(child: Child) -> Hashable:
     if isinstance(child, int):
         return child
-    numbered = child.kind in {GroupKind.MODULE, GroupKind.CALL} and family(child.label) != child.label
     # The same call again and again is alike by itself, its module has no number.
-    if not (numbered or child.kind in {GroupKind.STRETCH, GroupKind.CALL}):
+    if child.kind not in {GroupKind.MODULE, GroupKind.CALL, GroupKind.STRETCH}:
         return (child.first, child.last)
-    return (child.kind, family(child.label), child.detail, len(child), child.shape)
+    family = _NUMBER.sub("", child.label)  # `h` of `h.3`; nothing of a plain number
+    if child.kind is GroupKind.MODULE and family == child.label:
+        return (child.first, child.last)
+    return (child.kind, family, child.detail, len(child), child.shape)

@@ -13,9 +13,8 @@ from msgspec.structs import replace
 from compiler_lens.facts.graphs import graph_choice
 from compiler_lens.facts.graphs.frame_graphs import FrameGraphs
 from compiler_lens.facts.graphs.graph_choice import choose
-from compiler_lens.facts.graphs.level_boxes import Box
 from compiler_lens.facts.graphs.level_tree import Group, GroupId, GroupKind
-from compiler_lens.facts.graphs.levels import Levels, levels
+from compiler_lens.facts.graphs.levels import Box, Levels, levels
 from compiler_lens.recording.model import Compilation, CompileId, Direction, Graph, GraphStage, Kernel, Recording
 from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.links import address

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pydot
 
-from compiler_lens.facts.graphs.level_boxes import BoxKind
+from compiler_lens.facts.graphs.levels import BoxKind
 from compiler_lens.render.picture.style import fill
 from compiler_lens.views.picture.picture import Picture, PictureBox
 from compiler_lens.views.text import one_line, times

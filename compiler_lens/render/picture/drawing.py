@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from compiler_lens.facts.graphs.graph_choice import choose
-from compiler_lens.facts.graphs.level_boxes import Level
+from compiler_lens.facts.graphs.levels import Level
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, GraphStage, Recording
 from compiler_lens.render.picture.svg import to_svg

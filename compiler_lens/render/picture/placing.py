@@ -9,7 +9,7 @@ from math import inf
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from compiler_lens.facts.graphs.level_boxes import BoxKind
+from compiler_lens.facts.graphs.levels import BoxKind
 from compiler_lens.render.picture.layout import Link, Placement, Point, place
 from compiler_lens.render.picture.measure import TEXT, TITLE, text_width
 from compiler_lens.views.picture.picture import Picture, PictureBox, PictureEdge

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 
 from msgspec import Struct
 
-from compiler_lens.facts.graphs.level_boxes import Box, BoxKind
+from compiler_lens.facts.graphs.levels import Box, BoxKind
 from compiler_lens.render.picture.layout import Point
 from compiler_lens.render.picture.measure import TEXT, TITLE, text_width
 from compiler_lens.render.picture.placing import (

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from compiler_lens.facts.graphs.level_boxes import Box, BoxKind
 from compiler_lens.facts.graphs.level_tree import Group, GroupKind
+from compiler_lens.facts.graphs.levels import Box, BoxKind
 from compiler_lens.facts.kernels.graph_flow import Role, Value
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.recording.model import Node, SavedTensor, TensorSpec

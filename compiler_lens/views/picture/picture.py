@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from compiler_lens.facts.graphs.level_boxes import Box, BoxKind, Edge, Level
 from compiler_lens.facts.graphs.level_tree import Group, GroupId, GroupKind
-from compiler_lens.facts.graphs.levels import Levels
+from compiler_lens.facts.graphs.levels import Box, BoxKind, Edge, Level, Levels
 from compiler_lens.recording.model import Node
 from compiler_lens.views.picture import labels
 from compiler_lens.views.picture.tints import Tint, tint

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from compiler_lens.facts.graphs import graph_choice
 from compiler_lens.facts.graphs.frame_graphs import Cut, FramePieces, Piece, frame_pieces
 from compiler_lens.facts.graphs.graph_choice import Choice, choose_module
-from compiler_lens.facts.graphs.level_boxes import Box, BoxKind, Level
 from compiler_lens.facts.graphs.level_tree import Group
-from compiler_lens.facts.graphs.levels import Levels, levels
+from compiler_lens.facts.graphs.levels import Box, BoxKind, Level, Levels, levels
 from compiler_lens.facts.kernels.graph_flow import Role
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import GraphStage, Node, Recording, SavedTensor

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from compiler_lens.facts.graphs.level_boxes import Box, BoxKind
 from compiler_lens.facts.graphs.level_tree import GroupKind
+from compiler_lens.facts.graphs.levels import Box, BoxKind
 from compiler_lens.views.words import op_name
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from compiler_lens.facts.graphs.graph_times import Spent
-from compiler_lens.facts.graphs.level_boxes import Box, BoxKind
 from compiler_lens.facts.graphs.level_tree import Group
+from compiler_lens.facts.graphs.levels import Box, BoxKind, Spent
 from compiler_lens.facts.kernels.graph_flow import Value
 from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.recording.model import Node
