@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.fusion_templates import asks_for_tuning, template_of
-from compiler_lens.facts.kernels.library_calls import Library, library_of
+from compiler_lens.facts.kernels.library_calls import Library, asks_for_tuning, library_of, template_of
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.tuned import run_otherwise
 from compiler_lens.facts.program.select import Selection

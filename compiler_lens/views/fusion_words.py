@@ -6,8 +6,7 @@ from collections.abc import Mapping
 
 from compiler_lens.facts.kernels.fusion import Cause
 from compiler_lens.facts.kernels.fusion_reasons import Reason
-from compiler_lens.facts.kernels.fusion_templates import Template, can_try, template_of
-from compiler_lens.facts.kernels.library_calls import Library
+from compiler_lens.facts.kernels.library_calls import Library, Template, can_try, template_of
 from compiler_lens.recording.model import Compilation, Environment, Launch
 
 # What is said of a pair.

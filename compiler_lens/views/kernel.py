@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
-from compiler_lens.facts.kernels.kernel_rows import Costs, KernelFacts, by_kernel, lineages_of
+from compiler_lens.facts.kernels.kernels import Costs, KernelFacts, by_kernel, lineages_of
 from compiler_lens.facts.kernels.library_calls import helps
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance

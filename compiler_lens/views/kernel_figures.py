@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from compiler_lens.facts.kernels.kernel_rows import Costs, KernelFacts
-from compiler_lens.facts.kernels.kernels import KernelGroup
+from compiler_lens.facts.kernels.kernels import Costs, KernelFacts, KernelGroup
 from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.roofline import GroupCost

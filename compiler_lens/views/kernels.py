@@ -10,13 +10,12 @@ from enum import Enum
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.kernel_rows import Costs, KernelFacts, KernelRow, by_kernel, kernel_rows
-from compiler_lens.facts.kernels.kernels import is_generated
+from compiler_lens.facts.kernels.kernels import Costs, KernelFacts, KernelRow, by_kernel, kernel_rows
+from compiler_lens.facts.kernels.launch_work import Traffic
 from compiler_lens.facts.kernels.library_calls import Help, computed_ops, helps
-from compiler_lens.facts.kernels.lineage import Lineage, is_view
+from compiler_lens.facts.kernels.lineage import Lineage, is_generated, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.roofline import GroupCost
-from compiler_lens.facts.kernels.traffic import Traffic
 from compiler_lens.facts.overview.line_story import selected
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.kernels import Costs
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Role
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.line_story import Fate, LineRow, LineStory, line_rows, line_story

@@ -6,10 +6,8 @@ from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.kernels import is_generated
-from compiler_lens.facts.kernels.launch_costs import Bound
-from compiler_lens.facts.kernels.lineage import is_view
-from compiler_lens.facts.kernels.profile_doubts import Doubt
+from compiler_lens.facts.kernels.launch_costs import Bound, Doubt
+from compiler_lens.facts.kernels.lineage import is_generated, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.roofline import (
     Advice,
@@ -149,7 +147,7 @@ def _of(value: float, whole: float) -> str:
 
 
 def _others(found: Roofline) -> Iterator[Paragraph]:
-    others = found.others
+    others = found.profile.others
     if not others:
         return
     listed = []

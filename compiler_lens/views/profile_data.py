@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.launch_costs import Bound, LaunchCost
-from compiler_lens.facts.kernels.profile_doubts import Doubt
+from compiler_lens.facts.kernels.launch_costs import Bound, Doubt, LaunchCost
 from compiler_lens.facts.kernels.roofline import Advice, GroupCost, Roofline
 from compiler_lens.facts.overview.profile_part import ProfilePart
 from compiler_lens.recording.ids import CompileId, Direction

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from compiler_lens.facts.kernels.launch_costs import Bound
-from compiler_lens.facts.kernels.profile_doubts import Doubt
+from compiler_lens.facts.kernels.launch_costs import Bound, Doubt
 from compiler_lens.facts.kernels.roofline import Advice
 from compiler_lens.recording.model import ProfileNote, Remark
 from compiler_lens.views.text import UNKNOWN, percent, plural

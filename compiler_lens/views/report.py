@@ -8,12 +8,8 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.kernels.kernels import (
-    autotune_winners,
-    cudagraph_states,
-    is_generated,
-    launch_count,
-)
+from compiler_lens.facts.kernels.kernels import autotune_winners, cudagraph_states, launch_count
+from compiler_lens.facts.kernels.lineage import is_generated
 from compiler_lens.facts.overview.shared import summary_of
 from compiler_lens.facts.overview.summary import Summary
 from compiler_lens.facts.program.compilations import CompilationRow, folded

@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.kernels import Costs
 from compiler_lens.facts.kernels.lineage import LaunchMatch
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.line_story import Asked, LineStory, story_of

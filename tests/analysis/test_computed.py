@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.computed import computed
-from compiler_lens.facts.kernels.fusion import fusion
+from compiler_lens.facts.kernels.fusion import computed, fusion
 from compiler_lens.recording.model import (
     BufferAccess,
     CompileId,

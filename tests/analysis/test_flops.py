@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.flops import Work, dtypes_multiplied, launch_work, node_work, positional
+from compiler_lens.facts.kernels.launch_work import Work, dtypes_multiplied, launch_work, node_work, positional
 from compiler_lens.recording.model import (
     CompileId,
     Direction,

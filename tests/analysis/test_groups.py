@@ -9,8 +9,14 @@ import sample_recordings as samples
 from msgspec.structs import replace
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.kernel_rows import Costs, kernel_rows
-from compiler_lens.facts.kernels.kernels import fused_op_count, kernel_groups, kernel_kinds, launch_count
+from compiler_lens.facts.kernels.kernels import (
+    Costs,
+    fused_op_count,
+    kernel_groups,
+    kernel_kinds,
+    kernel_rows,
+    launch_count,
+)
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.program.compilations import compilation_rows, folded
 from compiler_lens.facts.program.select import Selection, select_ids, select_kernels, select_stage

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.kernel_rows import Costs, kernel_rows
+from compiler_lens.facts.kernels.kernels import Costs, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.line_story import Fate, line_rows, line_story, selected
 from compiler_lens.facts.program.ownership import Ownership

@@ -3,8 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from compiler_lens.facts.kernels.launch_costs import Bound, launch_costs
-from compiler_lens.facts.kernels.profile_doubts import Doubt
+from compiler_lens.facts.kernels.launch_costs import Bound, Doubt, launch_costs
 from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
 from compiler_lens.recording.model import (
     BufferAccess,

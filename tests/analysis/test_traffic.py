@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
+from compiler_lens.facts.kernels.launch_work import Traffic, launch_traffic
 from compiler_lens.recording.model import (
     Buffer,
     BufferAccess,

@@ -13,7 +13,7 @@ from browser import Browser
 from msgspec.structs import replace
 
 import compiler_lens
-from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.kernels import Costs
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording

@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.running_order import running_order
+from compiler_lens.facts.kernels.launches import running_order
 from compiler_lens.measure.profile.match import Matched, Sample, match
 from compiler_lens.measure.profile.plans import with_keys
 from compiler_lens.measure.profile.times import launch_times, median_and_spread, other_times

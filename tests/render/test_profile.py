@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from compiler_lens import load
-from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.kernels import Costs
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.line_story import select_place
 from compiler_lens.facts.overview.source_view import source_view

@@ -23,7 +23,7 @@ from compiler_lens.facts.compare.model import (
 )
 from compiler_lens.facts.compare.programs import Compiled, Paired
 from compiler_lens.facts.kernels.kernels import launch_count
-from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
+from compiler_lens.facts.kernels.launch_costs import doubts, is_usable
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.tuned import Otherwise, run_otherwise
 from compiler_lens.facts.program.coverage import coverage

@@ -14,10 +14,9 @@ from compiler_lens.facts.graphs.graph_bodies import op_count, with_bodies
 from compiler_lens.facts.graphs.launch_order import order_of_launches
 from compiler_lens.facts.graphs.level_tree import MOST, Child, Group, folds, span, tree
 from compiler_lens.facts.kernels.graph_flow import BACKWARDS, HELD, Flow, Role, Value, flow
-from compiler_lens.facts.kernels.launch_costs import LaunchCost, launch_costs
+from compiler_lens.facts.kernels.launch_costs import LaunchCost, doubts, is_usable, launch_costs
 from compiler_lens.facts.kernels.launches import Call, Launched, launches_by_graph, launches_of_steps, without_steps
 from compiler_lens.facts.kernels.lineage import is_view
-from compiler_lens.facts.kernels.profile_doubts import doubts, is_usable
 from compiler_lens.recording.model import Graph, Node, Recording
 
 _PILLS = 8  # boxes for what comes in, and as many for what goes out

@@ -9,15 +9,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.kernels.computed import computed
 from compiler_lens.facts.kernels.fusion_reasons import Reason, reason_of
 from compiler_lens.facts.kernels.library_calls import Library, library_of
-from compiler_lens.facts.kernels.lineage import is_view
+from compiler_lens.facts.kernels.lineage import bodies, is_view
 from compiler_lens.facts.program.select import EVERYTHING, Selection
-from compiler_lens.recording.ids import CodeId, CompileId, Direction, GraphId, LaunchId
+from compiler_lens.recording.ids import CodeId, CompileId, Direction, LaunchId
 from compiler_lens.recording.model import BufferAccess, Graph, Kernel, KernelKind, Launch, Node, Recording, UnfusedPair
 
 _NUMBERED = re.compile(r"_\d+$")
+_FOLDED = 64  # views of views
 
 
 class LaunchRef(Struct, frozen=True):
@@ -122,26 +122,21 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
         if selection.has(ref.kernel) and ref.launch.ops:
             refs[ref.kernel.code_id].append(ref)
     graphs = {graph.id: graph for graph in recording.graphs}
-    return tuple(_code_fusion(code, listed, causes(pairs[code]), graphs) for code, listed in refs.items())
-
-
-def _code_fusion(
-    code: CodeId, refs: Sequence[LaunchRef], found: tuple[Cause, ...], graphs: Mapping[GraphId, Graph]
-) -> CodeFusion:
-    lowered = graphs.get(code.graph)
-    traced = graphs.get(code.traced) if code.direction is Direction.BACKWARD else None
-    views: set[str] = set()
-    symbolic = False
-    if lowered is not None:
-        inner = [node for graph in lowered.subgraphs for node in graph.nodes]
-        views.update(node.name for node in (*lowered.nodes, *inner) if is_view(node.target))
-        symbolic = any(isinstance(size, str) for node in lowered.nodes for spec in node.specs for size in spec.shape)
-    computed_by: set[str] = set()
-    for ref in refs:
-        alone = ref.kernel.nodes if len(ref.kernel.launches) == 1 else ()
-        computed_by.update(ref.launch.nodes or alone)
-    again = tuple(n for n in (traced.ops if traced else ()) if not n.backward and n.inputs and not is_view(n.target))
-    return CodeFusion(code, len(computed_by - views), len(refs), found, _repeated(lowered, refs), again, symbolic)
+    found: list[CodeFusion] = []
+    for code, own in refs.items():
+        named: set[str] = set()
+        for ref in own:
+            named.update(ref.launch.nodes or (ref.kernel.nodes if len(ref.kernel.launches) == 1 else ()))
+        lowered, symbolic = graphs.get(code.graph), False
+        if lowered is not None:
+            named -= {node.name for body in bodies(lowered) for node in body.nodes if is_view(node.target)}
+            specs = (spec for node in lowered.nodes for spec in node.specs)
+            symbolic = any(isinstance(size, str) for spec in specs for size in spec.shape)
+        traced = graphs.get(code.traced) if code.direction is Direction.BACKWARD else None
+        again = tuple(n for n in traced.ops if not n.backward and n.inputs and not is_view(n.target)) if traced else ()
+        repeated = _repeated(lowered, own) if lowered is not None else ()
+        found.append(CodeFusion(code, len(named), len(own), causes(pairs[code]), repeated, again, symbolic))
+    return tuple(found)
 
 
 def unfused(recording: Recording, selection: Selection = EVERYTHING) -> tuple[UnfusedLaunches, ...]:
@@ -215,16 +210,17 @@ def _unfused(
     first: LaunchRef, second: LaunchRef, pair: UnfusedPair, won: Mapping[CompileId, Collection[str]]
 ) -> UnfusedLaunches:
     called = [library for ref in (first, second) if (library := library_of(ref.kernel, won))]
+    library = None
     if called:
         reason = Reason.LIBRARY if len(called) == 1 else Reason.LIBRARIES
-        return UnfusedLaunches(first, second, pair, reason, called[0] if len(called) == 1 else None)
-    if KernelKind.USER in (first.kernel.kind, second.kernel.kind):
+        library = called[0] if len(called) == 1 else None
+    elif KernelKind.USER in (first.kernel.kind, second.kernel.kind):
         reason = Reason.USER_KERNEL
     elif not {access.name for access in pair.shared} & {access.name for access in second.launch.reads}:
         reason = Reason.JOINED
     else:
         reason = reason_of(pair.reason)
-    return UnfusedLaunches(first, second, pair, reason)
+    return UnfusedLaunches(first, second, pair, reason, library)
 
 
 def _launch_refs(recording: Recording) -> Iterator[LaunchRef]:
@@ -237,10 +233,8 @@ def _launch_refs(recording: Recording) -> Iterator[LaunchRef]:
 _PARTLY = ("sum", "mean", "prod", "var", "std", "amax", "amin", "argmax", "argmin", "any", "all", "cumsum", "sort")
 
 
-def _repeated(graph: Graph | None, refs: Sequence[LaunchRef]) -> tuple[Repeated, ...]:
+def _repeated(graph: Graph, refs: Sequence[LaunchRef]) -> tuple[Repeated, ...]:
     """Return the nodes that more than one launch computes, without views and reductions."""
-    if graph is None:
-        return ()
     targets: dict[str, str] = {}
     for node in graph.ops:
         is_reduction = any(part.startswith(_PARTLY) for part in node.target.split(".")[-2:])
@@ -252,3 +246,64 @@ def _repeated(graph: Graph | None, refs: Sequence[LaunchRef]) -> tuple[Repeated,
             for name in targets.keys() & names:
                 found[name].append(ref)
     return tuple(Repeated(n, target, tuple(found[n])) for n, target in targets.items() if len(found[n]) > 1)
+
+
+# -- which nodes a launch computes, of all that torch counts to it
+
+
+def computed(graph: Graph, launches: Sequence[Launch]) -> list[frozenset[str]]:
+    """Return for each launch the nodes whose inputs it reads from memory, or makes itself out of what it reads.
+
+    Inductor passes origins on: a template is also of what converted its weight, the second half of a split sum also of
+    what went into the first. What a launch reads decides, and rather too few than too many: what is made of partial
+    sums is left out.
+    """
+    memory = _Memory(graph, launches)
+    order = {node.name: number for number, node in enumerate(graph.nodes)}
+    found: list[frozenset[str]] = []
+    for launch in launches:
+        read = frozenset(access.name for access in launch.reads)
+        known: dict[str, bool | None] = {}  # None: made of nothing that is in memory, a constant
+        for name in sorted((name for name in launch.nodes if name in order), key=order.__getitem__):
+            inputs = [memory.has(one, known, read) for one in memory.nodes[name].inputs]
+            known[name] = None
+            if inputs.count(None) < len(inputs):
+                known[name] = False not in inputs
+        found.append(frozenset(name for name, is_computed in known.items() if is_computed))
+    return found
+
+
+class _Memory:
+    """The nodes of a graph, and the buffers that may hold what was stored of each."""
+
+    def __init__(self, graph: Graph, launches: Sequence[Launch]) -> None:
+        self.nodes: Mapping[str, Node] = {node.name: node for node in graph.nodes}
+        self._written: dict[str, list[frozenset[str]]] = defaultdict(list)
+        users: dict[str, set[str]] = defaultdict(set)
+        for node in graph.nodes:
+            for name in node.inputs:
+                users[name].add(node.name)
+        for launch in launches:
+            own = set(launch.nodes)
+            for name in own & self.nodes.keys():
+                if not users[name] <= own:  # what only the launch itself uses is not stored
+                    sizes = {spec.bytes for spec in self.nodes[name].specs}
+                    is_any = None in sizes
+                    fitting = (w.name for w in launch.writes if is_any or w.bytes is None or w.bytes in sizes)
+                    self._written[name].append(frozenset(fitting))
+
+    def has(self, name: str, known: Mapping[str, bool | None], read: frozenset[str]) -> bool | None:
+        """Return whether a launch has an input, computed by itself or read; None for what is not in memory."""
+        for _ in range(_FOLDED):
+            node = self.nodes.get(name)
+            if node is None or not node.specs or node.op == "get_attr":  # a size, or a constant with a name of its own
+                return None
+            if known.get(name, False) is not False:
+                return known[name]
+            stored = [frozenset((name,))] if node.op == "placeholder" else self._written.get(name, ())
+            if any(not buffers.isdisjoint(read) for buffers in stored):
+                return True
+            if name in known or not is_view(node.target) or not node.inputs:
+                return False
+            name = node.inputs[0]
+        return False

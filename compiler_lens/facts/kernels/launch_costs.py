@@ -1,19 +1,23 @@
-"""What each launch takes, against the least that this device needs for as much work."""
+"""What each launch takes, against the least that this device needs for as much work, and what speaks against it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.flops import Work, launch_work
-from compiler_lens.facts.kernels.traffic import Traffic, launch_traffic
-from compiler_lens.recording.model import Ceilings, Kernel, LaunchTime, Profile, Recording
+from compiler_lens.facts.kernels.launch_work import Traffic, Work, launch_traffic, launch_work
+from compiler_lens.recording.model import Ceilings, Kernel, LaunchTime, Profile, Recording, Remark
 
 _NEAR = 0.4  # of a ceiling: from there on it is what bounds a kernel
 _NOISE = 1.25  # a launch that takes no longer than this times the shortest is as short as one can be
 MICRO = 1e6
+
+_WIDE = 0.5  # of the median: between the quartiles
+_HELD_UP = 1.5  # times a call: more work than it has time for
+_FAR = 100  # times the least time: one kernel may be that bad, all of them are not
+_ABOVE = 1.05  # of a ceiling: what two measurements of the same differ by anyway
 
 
 class Bound(Enum):
@@ -76,15 +80,53 @@ def _cost(
     least = ceilings.launch_microseconds or 0.0
     floor = max([*known, least]) if known else None
     shares = [ideal / took if ideal is not None and took else None for ideal in (by_memory, by_compute)]
-    return LaunchCost(time, kernel, traffic, work, floor, _bound(known, shares, took, least), *shares)
-
-
-def _bound(known: Sequence[float], shares: Sequence[float | None], took: float, least: float) -> Bound:
-    if not known:
-        return Bound.UNKNOWN
     memory, compute = (share or 0.0 for share in shares)
-    if max(known) <= least and took <= _NOISE * least + least:
-        return Bound.LAUNCH
-    if max(memory, compute) < _NEAR:
-        return Bound.LAUNCH if took <= _NOISE * least else Bound.NEITHER
-    return Bound.MEMORY if memory >= compute else Bound.COMPUTE
+    if not known:
+        bound = Bound.UNKNOWN
+    elif max(known) <= least and took <= _NOISE * least + least:
+        bound = Bound.LAUNCH
+    elif max(memory, compute) < _NEAR:
+        bound = Bound.LAUNCH if took <= _NOISE * least else Bound.NEITHER
+    else:
+        bound = Bound.MEMORY if memory >= compute else Bound.COMPUTE
+    return LaunchCost(time, kernel, traffic, work, floor, bound, *shares)
+
+
+# -- a busy machine measures itself
+
+
+class Doubt(Enum):
+    """Why figures of a profile cannot be right."""
+
+    WAITED = "waited"  # calls waited for a processor
+    UNEVEN = "uneven"  # a usual call took much longer than the fastest
+    SPREAD = "spread"  # calls of the same work took very different times
+    HELD_UP = "held_up"  # under the profiler the work took longer than the calls do
+    FAR_BELOW = "far_below"  # every kernel is far below all ceilings
+    CEILING = "ceiling"  # a kernel computes faster than the ceiling: no cache explains that
+
+    @property
+    def is_fatal(self) -> bool:
+        """Whether times say nothing, and not just the ceiling that they are compared with."""
+        return self is not Doubt.CEILING
+
+
+def is_usable(found: Iterable[Doubt]) -> bool:
+    """Return whether the times are those of the program, and gains and advice may be drawn from them."""
+    return not any(doubt.is_fatal for doubt in found)
+
+
+def doubts(profile: Profile, costs: Sequence[LaunchCost]) -> tuple[Doubt, ...]:
+    """Return all that holds of a profile, with the launches that it timed."""
+    noted = {note.remark for note in profile.notes}
+    above = [cost.time.microseconds / cost.floor for cost in costs if cost.floor]
+    found = {
+        Doubt.WAITED: Remark.KEPT_WAITING in noted,
+        Doubt.UNEVEN: Remark.UNEVEN in noted,
+        Doubt.SPREAD: profile.spread > _WIDE * profile.microseconds,
+        # Not the sum over kernels: on several streams they run at the same time.
+        Doubt.HELD_UP: profile.busy_microseconds > _HELD_UP * profile.microseconds,
+        Doubt.FAR_BELOW: len(above) > 1 and min(above) > _FAR,
+        Doubt.CEILING: any((cost.compute_share or 0.0) > _ABOVE for cost in costs),
+    }
+    return tuple(doubt for doubt, holds in found.items() if holds)

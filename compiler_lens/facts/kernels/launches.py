@@ -1,21 +1,22 @@
-"""Which launch of a kernel computes each step of a post-grad graph."""
+"""In which order launches run, and which launch of a kernel computes each step of a post-grad graph."""
 
 from __future__ import annotations
 
 import math
+import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from compiler_lens.facts.kernels.graph_flow import Flow
-from compiler_lens.facts.kernels.kernels import is_generated
-from compiler_lens.facts.kernels.lineage import is_view
-from compiler_lens.facts.kernels.lowered import Scopes
-from compiler_lens.facts.kernels.origins import Origins
-from compiler_lens.facts.kernels.running_order import running_order
+from compiler_lens.facts.kernels.lineage import bodies, is_generated, is_view
+from compiler_lens.facts.kernels.origins import Origins, Scopes
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.recording.model import Graph, Kernel, Recording, Subgraph
+from compiler_lens.recording.model import Graph, Kernel, Recording
+
+_PARTITION = re.compile(r"def partition_(\d+)\(|partitions\[(\d+)\]\(")
 
 Launched = tuple[int, Kernel] | None  # the launch's place among all of its output code
 
@@ -30,6 +31,27 @@ class Call(Struct, frozen=True):
     ops: int = 0  # how many of these do work: views do none
 
 
+def running_order(code: str) -> Callable[[int], tuple[int, int]]:
+    """Return a key that sorts lines of an output code: those of a partition run where it is called, further down."""
+    starts: list[tuple[int, int]] = []  # line, partition that begins there; -1: none
+    called: dict[int, int] = {}
+    for number, line in enumerate(code.split("\n"), 1):
+        if "partition" in line and (found := _PARTITION.search(line)):
+            if found[1]:
+                starts.append((number, int(found[1])))
+            else:
+                called[int(found[2])] = number
+        elif starts and starts[-1][1] >= 0 and line and not line[0].isspace():
+            starts.append((number, -1))
+
+    def order(line: int) -> tuple[int, int]:
+        at = bisect_right(starts, (line, 1 << 30))
+        partition = starts[at - 1][1] if at else -1
+        return called.get(partition, line), line
+
+    return order
+
+
 def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequence[Call]]:
     """Return the launches of a graph's output code, for the graph itself, "", and for each inside of it."""
     order = running_order(next((code.code for code in recording.output_codes if code.id.graph == graph.id), ""))
@@ -39,7 +61,7 @@ def launches_by_graph(recording: Recording, graph: Graph) -> Mapping[str, Sequen
             calls += [(order(launch.line), kernel.name, n, kernel) for n, launch in enumerate(kernel.launches)]
     scopes = Scopes(recording, Origins(Ownership())) if graph.subgraphs else None
     targets: dict[str, Mapping[str, str]] = {}
-    for inner in (Subgraph("", graph.nodes), *graph.subgraphs):
+    for inner in bodies(graph):
         targets[inner.name] = {node.name: node.target for node in inner.nodes if node.op.startswith("call_")}
     found: dict[str, list[Call]] = defaultdict(list)
     for place, (_, _, number, kernel) in enumerate(sorted(calls, key=lambda call: call[:3])):

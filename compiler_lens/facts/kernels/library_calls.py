@@ -1,6 +1,8 @@
-"""Calls of libraries: why there is one, what it computes, and which kernels only make its inputs ready.
+"""Calls of libraries: why there is one, what it computes, what only makes its inputs ready, what could stand for it.
 
-Inductor counts such a kernel to the same op as the call.
+Inductor counts a kernel that makes inputs ready to the same op as the call. Which ops it has templates of its own for,
+which can compute what follows, is a fact of torch: torch/_inductor/kernel/mm.py, bmm.py, conv.py and
+`use_triton_template`, `use_cpp_gemm_template` in utils.py, the same in 2.11, 2.13 and 2.15.
 """
 
 from __future__ import annotations
@@ -11,10 +13,9 @@ from enum import Enum
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.kernels import is_generated
-from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, op_packet
+from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, is_generated, op_packet
 from compiler_lens.recording.ids import CodeId, CompileId, KernelId, LaunchId
-from compiler_lens.recording.model import Kernel, KernelKind
+from compiler_lens.recording.model import Compilation, Environment, Kernel, KernelKind
 
 # Ops that Inductor gives to a library or fills into a template: no other kernel of its own computes them.
 _LIBRARY_OPS = frozenset(
@@ -69,23 +70,19 @@ def library_of(kernel: Kernel, won: Mapping[CompileId, Collection[str]]) -> Libr
 
 def helps(lineages: Iterable[Lineage]) -> Mapping[LaunchId | KernelId, Help]:
     """Return the launches that have an op of a library's call, with the first such call of each."""
-    generated: list[Lineage] = []
-    calls: dict[tuple[CodeId, str], Lineage] = {}
+    lineages = tuple(lineages)
+    calls: dict[tuple[CodeId, str], tuple[int, Kernel]] = {}  # with their lines
     for one in lineages:
-        if is_generated(one.kernel):
-            generated.append(one)
-        elif one.called is not None:
+        if one.called is not None and not is_generated(one.kernel):
             for node in _library_nodes(one):
-                calls.setdefault((one.kernel.code_id, node.name), one)
+                calls.setdefault((one.kernel.code_id, node.name), (one.called.line, one.kernel))
     found: dict[LaunchId | KernelId, Help] = {}
-    for one in generated:
-        if one.kernel.kind is KernelKind.TEMPLATE:
-            continue
-        served = [calls.get((one.kernel.code_id, node.name)) for node in _library_nodes(one)]
-        theirs = [call for call in served if call is not None]
-        if theirs and _line(one) < _line(theirs[0]):
-            whole = len(theirs) == sum(not node.is_view for node in one.nodes)
-            found[one.id] = Help(theirs[0].kernel, whole)
+    for one in lineages:
+        if is_generated(one.kernel) and one.kernel.kind is not KernelKind.TEMPLATE:
+            served = [calls.get((one.kernel.code_id, node.name)) for node in _library_nodes(one)]
+            theirs = [call for call in served if call is not None]
+            if theirs and (one.called.line if one.called else 0) < theirs[0][0]:
+                found[one.id] = Help(theirs[0][1], len(theirs) == sum(not node.is_view for node in one.nodes))
     return found
 
 
@@ -97,9 +94,64 @@ def computed_ops(lineages: Iterable[Lineage]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(op_packet(node.node.target) for node in nodes if node.node and not node.is_view))
 
 
-def _line(lineage: Lineage) -> int:
-    return lineage.called.line if lineage.called is not None else 0
-
-
 def _library_nodes(lineage: Lineage) -> list[NodeProvenance]:
     return [node for node in lineage.nodes if node.node and op_packet(node.node.target) in _LIBRARY_OPS]
+
+
+# -- templates in their place
+
+
+class Template(Enum):
+    """Whether there is a template for an op on a device."""
+
+    TRIED = "tried"  # by mode="max-autotune"
+    CONSTANT_WEIGHT = "constant weight"  # only where freezing made the weight a constant
+    NONE = "none"
+
+
+# By type of device, and by the last part of the name that is called; nothing is known of others, nor advised. A CPU's
+# bmm and baddbmm have a template for some dtypes and layouts, which no recording has.
+TEMPLATES: Mapping[tuple[str, str], Template] = {
+    ("cuda", "mm"): Template.TRIED,
+    ("cuda", "addmm"): Template.TRIED,
+    ("cuda", "bmm"): Template.TRIED,
+    ("cuda", "baddbmm"): Template.TRIED,
+    ("cuda", "convolution"): Template.TRIED,
+    ("cpu", "mm"): Template.CONSTANT_WEIGHT,
+    ("cpu", "addmm"): Template.CONSTANT_WEIGHT,
+    ("cpu", "convolution"): Template.NONE,
+}
+
+
+def template_of(kernel: Kernel) -> Template | None:
+    """Return what is known of a library's call; None where nothing is, or where it is not a library's."""
+    if kernel.kind is not KernelKind.EXTERN:
+        return None
+    return TEMPLATES.get((kernel.device.partition(":")[0], _called(kernel)))
+
+
+def can_try(kernel: Kernel, compilation: Compilation | None, environment: Environment) -> bool:
+    """Return whether mode="max-autotune" would try a template in place of a call, and nothing has done so yet."""
+    if template_of(kernel) is not Template.TRIED or asks_for_tuning(compilation, environment):
+        return False
+    # It names whose kernels are tried: Triton's are Inductor's own.
+    setting = "max_autotune_conv_backends" if _called(kernel) == "convolution" else "max_autotune_gemm_backends"
+    backends = _setting(setting, compilation, environment)
+    return not backends or "TRITON" in backends.upper()
+
+
+def asks_for_tuning(compilation: Compilation | None, environment: Environment) -> bool:
+    """Return whether templates are tried already."""
+    if compilation is not None and compilation.mode.startswith("max-autotune"):
+        return True
+    return any(_setting(name, compilation, environment) == "True" for name in ("max_autotune", "max_autotune_gemm"))
+
+
+def _called(kernel: Kernel) -> str:
+    return kernel.name.rpartition(".")[2]
+
+
+def _setting(name: str, compilation: Compilation | None, environment: Environment) -> str:
+    """Return a setting of Inductor's as text; empty where it is torch's default."""
+    options = compilation.options if compilation is not None else {}
+    return str(options[name]) if name in options else environment.config.get(f"_inductor.config.{name}", "")

@@ -7,7 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 from compiler_lens.recording.ids import CompileId, KernelId, LaunchId
-from compiler_lens.recording.model import Kernel, Launch, Node, SourceLine, Trust
+from compiler_lens.recording.model import Graph, Kernel, Launch, Node, SourceLine, Subgraph, Trust
 
 # From the one that says least.
 DOUBT = (Trust.UNKNOWN, Trust.TEXT, Trust.EXACT)
@@ -65,9 +65,7 @@ class Lineage(Struct, frozen=True):
     """One launch and all that its nodes come from."""
 
     index: int  # of the kernel in `Recording.kernels`
-    launch: (
-        int | None
-    )  # which of its launches, from 0; None: the kernel's, where it is not known which launch computes what
+    launch: int | None  # which of its launches, from 0; None: all of them, where it is not known which computes what
     kernel: Kernel
     nodes: tuple[NodeProvenance, ...]
     lost: tuple[str, ...] = ()  # nodes that it is said to compute and that its graph does not show
@@ -136,6 +134,16 @@ class OriginsAt(Struct, frozen=True):
     def every(self) -> tuple[Origin, ...]:
         """Both."""
         return (*self.direct, *self.calls)
+
+
+def bodies(graph: Graph) -> tuple[Subgraph, ...]:
+    """Return a graph as the first, without a name, of all the graphs that are in it."""
+    return (Subgraph("", graph.nodes), *graph.subgraphs)
+
+
+def is_generated(kernel: Kernel) -> bool:
+    """Return whether Inductor wrote the kernel, or filled in a template: only such a kernel fuses anything."""
+    return not kernel.kind.is_library
 
 
 def is_view(target: str) -> bool:

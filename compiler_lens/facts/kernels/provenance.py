@@ -9,8 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, NodeProvenance, Origin, OriginsAt, Role
-from compiler_lens.facts.kernels.lowered import Scopes
-from compiler_lens.facts.kernels.origins import Origins
+from compiler_lens.facts.kernels.origins import Origins, Scopes
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Direction, GraphStage, Kernel, Recording, Trust
@@ -37,7 +36,11 @@ class Provenance(Struct, frozen=True):
         lineages: list[Lineage] = []
         starts = [0]
         for index, kernel in enumerate(recording.kernels):
-            lineages += _lineages(index, kernel, scopes)
+            launches = kernel.launches
+            numbers: Iterable[int | None] = range(len(launches))
+            if len(launches) != 1 and not any(launch.nodes or launch.source_nodes for launch in launches):
+                numbers = (None,)  # what all of them compute together is known, and not which computes what
+            lineages += [_lineage(index, number, kernel, scopes) for number in numbers]
             starts.append(len(lineages))
         by_origin: dict[int, list[tuple[int, NodeProvenance]]] = defaultdict(list)
         for place, lineage in enumerate(lineages):
@@ -94,24 +97,16 @@ class Provenance(Struct, frozen=True):
         return tuple(LaunchMatch(self.lineages[place], tuple(found[place].values())) for place in sorted(found))
 
 
-def _lineages(index: int, kernel: Kernel, scopes: Scopes) -> Iterator[Lineage]:
-    launches = kernel.launches
-    if len(launches) == 1:
-        yield _lineage(index, 0, kernel, launches[0].nodes or kernel.nodes, scopes)
-    elif any(launch.nodes or launch.source_nodes for launch in launches):
-        for number, launch in enumerate(launches):
-            yield _lineage(index, number, kernel, launch.nodes, scopes)
-    else:  # what all of them compute together is known, and not which computes what
-        yield _lineage(index, None, kernel, kernel.nodes, scopes)
-
-
-def _lineage(index: int, number: int | None, kernel: Kernel, names: Sequence[str], scopes: Scopes) -> Lineage:
+def _lineage(index: int, number: int | None, kernel: Kernel, scopes: Scopes) -> Lineage:
+    launch = None if number is None else kernel.launches[number]
+    names = launch.nodes if launch else kernel.nodes
+    if len(kernel.launches) == 1:
+        names = names or kernel.nodes
     if not names:
-        commented = kernel.launches[number].source_nodes if number is not None else ()
-        return Lineage(index, number, kernel, tuple(_by_comment(kernel, commented, scopes)))
+        return Lineage(index, number, kernel, tuple(_by_comment(kernel, launch.source_nodes if launch else (), scopes)))
     scope, certain = scopes.of_launch(kernel, number, names)
     if scope is None:
-        return Lineage(index, number, kernel, (), tuple(names))
+        return Lineage(index, number, kernel, (), names)
     known = kernel.trust if certain else Trust.TEXT
     nodes = tuple(scopes.traced(scope, name, kernel, known) for name in names if name in scope.nodes)
     return Lineage(index, number, kernel, nodes, tuple(name for name in names if name not in scope.nodes))

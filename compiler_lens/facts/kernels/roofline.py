@@ -8,13 +8,11 @@ from enum import Enum
 from itertools import chain
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from compiler_lens.facts.kernels.kernels import KernelGroup, Views, kernel_groups, view_nodes
-from compiler_lens.facts.kernels.launch_costs import MICRO, Bound, LaunchCost, launch_costs
-from compiler_lens.facts.kernels.profile_doubts import Doubt, doubts, is_usable
+from compiler_lens.facts.kernels.kernels import KernelGroup, kernel_groups, view_nodes
+from compiler_lens.facts.kernels.launch_costs import MICRO, Bound, Doubt, LaunchCost, doubts, is_usable, launch_costs
 from compiler_lens.recording.ids import KernelId
-from compiler_lens.recording.model import OtherTime, Profile, Recording, Trust
+from compiler_lens.recording.model import Profile, Recording, Trust
 
 _BUSY_ENOUGH = 0.8  # of a call: with less, the device mostly waits for launches
 _GRAPHS = frozenset(("reduce-overhead", "max-autotune"))  # modes that replay launches
@@ -116,7 +114,6 @@ class Roofline(Struct, frozen=True):
     profile: Profile
     parts: CallParts
     groups: tuple[GroupCost, ...]  # the most to gain first
-    others: tuple[OtherTime, ...]
     advice: tuple[Advice, ...]
     doubts: tuple[Doubt, ...] = ()
 
@@ -129,11 +126,15 @@ class Roofline(Struct, frozen=True):
 def roofline(recording: Recording, profile: Profile) -> Roofline:
     """Return what a profile of this recording means, kernel by kernel."""
     costs = launch_costs(recording, profile)
-    groups = _grouped(costs, view_nodes(recording.graphs))
-    parts = call_parts(profile)
-    found = Roofline(profile, parts, groups, profile.others, (), doubts(profile, costs))
-    advice = _advice(recording, profile, parts, groups) if found.is_usable else (Advice.MEASURE_AGAIN,)
-    return replace(found, advice=advice)
+    by_kernel: dict[KernelId, list[LaunchCost]] = defaultdict(list)
+    for cost in costs:
+        by_kernel[cost.kernel.id].append(cost)
+    alike = kernel_groups((own[0].kernel for own in by_kernel.values()), view_nodes(recording.graphs))
+    groups = [GroupCost(group, tuple(chain(*(by_kernel[kernel.id] for kernel in group.kernels)))) for group in alike]
+    groups.sort(key=lambda group: (-group.above, -group.total))
+    parts, found = call_parts(profile), doubts(profile, costs)
+    advice = _advice(recording, profile, parts, groups) if is_usable(found) else (Advice.MEASURE_AGAIN,)
+    return Roofline(profile, parts, tuple(groups), advice, found)
 
 
 def call_parts(profile: Profile) -> CallParts:
@@ -152,15 +153,6 @@ def shares_by_bound(groups: Iterable[GroupCost]) -> Mapping[Bound, float]:
         for cost in group.launches:
             total[cost.bound] += cost.total
     return total
-
-
-def _grouped(costs: Sequence[LaunchCost], views: Views) -> tuple[GroupCost, ...]:
-    by_kernel: dict[KernelId, list[LaunchCost]] = defaultdict(list)
-    for cost in costs:
-        by_kernel[cost.kernel.id].append(cost)
-    groups = kernel_groups((own[0].kernel for own in by_kernel.values()), views)
-    found = [GroupCost(group, tuple(chain(*(by_kernel[kernel.id] for kernel in group.kernels)))) for group in groups]
-    return tuple(sorted(found, key=lambda group: (-group.above, -group.total)))
 
 
 def _advice(

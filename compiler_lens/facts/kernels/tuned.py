@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.kernels import is_generated
-from compiler_lens.facts.kernels.lineage import Lineage
+from compiler_lens.facts.kernels.lineage import Lineage, is_generated
 from compiler_lens.recording.ids import POST_GRADS
 from compiler_lens.recording.model import AutotuneResult, CompileId, GraphId, Kernel, KernelKind, Node, Recording
 

@@ -8,7 +8,7 @@ from enum import Enum
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.kernel_rows import lineages_of
+from compiler_lens.facts.kernels.kernels import lineages_of
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, Origin, OriginsAt, Role, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.kernels.kernel_rows import launch_ids
+from compiler_lens.facts.kernels.kernels import launch_ids
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.roofline import GroupCost, Roofline
 from compiler_lens.facts.overview.line_story import selected

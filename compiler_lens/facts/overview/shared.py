@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
-from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, kernel_rows
+from compiler_lens.facts.kernels.kernels import Costs, KernelRow, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.explanation import Explanation
 from compiler_lens.facts.overview.findings import findings

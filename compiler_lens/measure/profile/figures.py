@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from compiler_lens.capture.recorder import Recorder
-from compiler_lens.facts.kernels.flops import dtypes_multiplied
+from compiler_lens.facts.kernels.launch_work import dtypes_multiplied
 from compiler_lens.measure.profile.ceilings import measure_ceilings, product_notes
 from compiler_lens.measure.profile.match import Matched, match
 from compiler_lens.measure.profile.plans import with_keys

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.kernels.running_order import running_order
+from compiler_lens.facts.kernels.launches import running_order
 from compiler_lens.measure.profile.trace import Range
 from compiler_lens.recording.ids import CodeId, CompileId, LaunchId
 from compiler_lens.recording.model import (

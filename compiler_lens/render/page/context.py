@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
-from compiler_lens.facts.kernels.kernel_rows import Costs, KernelRow, kernel_rows
+from compiler_lens.facts.kernels.kernels import Costs, KernelRow, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.shared import costs_of, files_of, provenance_of, summary_of
 from compiler_lens.facts.overview.source_view import FileView

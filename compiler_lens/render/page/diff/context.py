@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from compiler_lens.facts.compare.model import LaunchRef, RecordingDiff
-from compiler_lens.facts.kernels.kernel_rows import Costs
+from compiler_lens.facts.kernels.kernels import Costs
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.tuned import Tuned

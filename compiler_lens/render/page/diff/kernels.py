@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from compiler_lens.facts.compare.model import Case, Difference, LaunchRef, MatchMethod, Times
 from compiler_lens.facts.kernels.kernels import fused_op_count
+from compiler_lens.facts.kernels.launch_work import Traffic
 from compiler_lens.facts.kernels.lineage import Lineage
-from compiler_lens.facts.kernels.traffic import Traffic
 from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLine, Trust
 from compiler_lens.render.page.diff.code import compared
 from compiler_lens.render.page.diff.context import Both, Half
