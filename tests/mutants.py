@@ -177,7 +177,7 @@ def mutants_of(file: str) -> Iterator[Mutant]:
 
 
 def _inert(tree: ast.Module) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    """Yield where annotations, decorators, blocks for type checkers and `strict=` stand: from and up to (line, column)."""
+    """Yield where annotations, decorators, arguments of classes, blocks for type checkers and `strict=` stand: from and up to (line, column)."""
     for node in ast.walk(tree):
         for part in _inert_parts(node):
             yield (part.lineno, part.col_offset), (part.end_lineno, part.end_col_offset)
@@ -190,8 +190,8 @@ def _inert_parts(node: ast.AST) -> Iterable[ast.AST]:
             | ast.AsyncFunctionDef(decorator_list=decorators, returns=returns)
         ):
             return [*decorators, *([returns] if returns else [])]
-        case ast.ClassDef(decorator_list=decorators):
-            return decorators
+        case ast.ClassDef(decorator_list=decorators, keywords=keywords):
+            return [*decorators, *keywords]
         case ast.arg(annotation=ast.AST() as annotation) | ast.AnnAssign(annotation=annotation):
             return [annotation]
         case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.keyword(arg="strict"):
