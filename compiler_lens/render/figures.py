@@ -36,6 +36,7 @@ _FORMATS: Mapping[Kind, Callable[[float], str]] = {
     Kind.SHARE: lambda value: percent(value, 1.0),
     Kind.RATIO: lambda value: f"{value:.2f}",
     Kind.RATE: per_second,
+    Kind.GAIN: lambda value: f"{value:+,.1f} µs".replace("-", "\N{MINUS SIGN}") if value else "noise",
     Kind.ERROR: lambda value: f"{value:.1e}" if isfinite(value) else "not finite",
 }
 

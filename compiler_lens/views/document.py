@@ -193,6 +193,7 @@ class Comparison(Struct, frozen=True):
 
     before: tuple[str, ...]
     after: tuple[str, ...]
+    language: str = "python"
 
 
 class Branch(Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -146,7 +146,7 @@ class _Kernel(Struct, frozen=True):
         yield from fusion.neighbours(self.pairs, self.index, folds_nothing=False)
         if self.kernel.configs:
             yield line(strong(plural(len(self.kernel.configs), "config")), indent=2)
-            yield self._configs()
+            yield config_table(self.kernel.configs)
         if self.kernel.source:
             yield from (Gap(), Listing(self.kernel.source, self.kernel.lexer))
         else:
@@ -177,7 +177,7 @@ class _Kernel(Struct, frozen=True):
         if tried:
             yield autotune.tried(autotune.Tuned.of(tried, ""))
         if self.kernel.configs:
-            yield Section(plural(len(self.kernel.configs), "config"), (self._configs(),))
+            yield Section(plural(len(self.kernel.configs), "config"), (config_table(self.kernel.configs),))
         source = Listing(self.kernel.source, self.kernel.lexer) if self.kernel.source else None
         yield Section("Source", (source or paragraph("no source: a library has it", tone=Tone.QUIET),))
 
@@ -296,28 +296,29 @@ class _Kernel(Struct, frozen=True):
         if not costs.is_usable:
             yield paragraph(UNUSABLE, indent=4, tone=Tone.WARN)
 
-    def _configs(self) -> Table:
-        columns = (
-            Column("config", Kind.CODE, flexible=True),
-            Column("time", Kind.MILLISECONDS),
-            Column("registers", Kind.COUNT),
-            Column("spills", Kind.COUNT),
-            Column("shared memory", Kind.BYTES),
-            Column("chosen", headless=True),
-        )
-        return Table(columns, tuple(map(config_cells, self.kernel.configs)), indent=4)
 
-
-def config_cells(config: KernelConfig) -> tuple[Cell, ...]:
-    """Return a way to run a kernel: what it is, how long that took, what it needs."""
-    return (
-        ", ".join(f"{name}={value}" for name, value in config.values.items()),
-        config.milliseconds,
-        config.registers,
-        config.spills,
-        config.shared_bytes,
-        Span("chosen", Tone.GOOD) if config.chosen else None,
+def config_table(configs: Iterable[KernelConfig]) -> Table:
+    """Return the ways to run a kernel: what each is, how long that took, what it needs."""
+    columns = (
+        Column("config", Kind.CODE, flexible=True),
+        Column("time", Kind.MILLISECONDS),
+        Column("registers", Kind.COUNT),
+        Column("spills", Kind.COUNT),
+        Column("shared memory", Kind.BYTES),
+        Column("chosen", headless=True),
     )
+    rows = (
+        (
+            ", ".join(f"{name}={value}" for name, value in config.values.items()),
+            config.milliseconds,
+            config.registers,
+            config.spills,
+            config.shared_bytes,
+            Span("chosen", Tone.GOOD) if config.chosen else None,
+        )
+        for config in configs
+    )
+    return Table(columns, tuple(rows), indent=4)
 
 
 def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, str]:

@@ -43,6 +43,7 @@ class Kind(Enum):
     SHARE = "share"  # of one: 0.25 is 25 %
     RATIO = "ratio"  # how many times as much
     RATE = "rate"  # how many in a second
+    GAIN = "gain"  # microseconds more or less than before; 0: no more than noise
     ERROR = "error"  # of one: what differs, by what it should be
     BAR = "bar"  # against the longest in its column; for who reads without colours the number stands beside it
 
@@ -153,10 +154,10 @@ Text = Part | Parts | None
 
 
 class Stacked(Struct, frozen=True):
-    """What stands in a cell, and what stands beneath it where there is room."""
+    """What stands in a cell, and what stands beneath it where there is room; of bars two."""
 
-    upper: Text
-    beneath: Text
+    upper: Text | float
+    beneath: Text | float
     found_by: str = ""  # what else readers find it by
 
 

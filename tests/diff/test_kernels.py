@@ -26,9 +26,8 @@ from compiler_lens.recording.model import (
     TensorSpec,
 )
 from compiler_lens.render.results.comparison import diff_json
-from compiler_lens.views.diff.difference_words import difference
 from compiler_lens.views.diff.summary import call_words
-from compiler_lens.views.diff.words import change_line
+from compiler_lens.views.diff.words import change_line, difference
 
 ID = CompileId(0, 0)
 

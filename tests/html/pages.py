@@ -45,7 +45,7 @@ def data(html: str) -> dict[str, Any]:
     """Everything that a page holds as data, by name."""
     found = re.findall(r'<script type="application/octet-stream" id="data-([\w-]+)">([A-Za-z0-9+/=]*)</script>', html)
     held = {name: json.loads(gzip.decompress(base64.b64decode(packed))) for name, packed in found}
-    for shelf in ("file", "kernel", "graph"):
+    for shelf in ("file", "kernel", "graph", "change"):
         if shelf in held:
             keys = [key for pack in held[shelf] for key in pack]
             held[shelf] = [one for number in range(len(held[shelf])) for one in held.pop(f"{shelf}-{number}")]

@@ -23,15 +23,16 @@ import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.facts.compare.model import Times
 from compiler_lens.recording.model import Recording
-from compiler_lens.render.page.diff import code
-from compiler_lens.render.page.diff.code import compared, stretches
-from compiler_lens.render.page.diff.context import Both
-from compiler_lens.render.page.diff.kernels import time_cells
-from compiler_lens.render.page.diff.page import diff_page
+from compiler_lens.render.figures import written
+from compiler_lens.render.page import comparison
+from compiler_lens.render.page.comparison import compared, stretches
+from compiler_lens.render.page.diff import asked_of, diff_page
 from compiler_lens.render.results.comparison import Diff
-from compiler_lens.views.diff import around_words
+from compiler_lens.views.diff import around as beside
 from compiler_lens.views.diff import words as told
-from compiler_lens.views.diff.summary import around, compile_time_words, timed_words
+from compiler_lens.views.diff.kernels import pair_became, time_cells
+from compiler_lens.views.diff.summary import around, compile_time_words
+from compiler_lens.views.parts import Kind
 
 GPU, CPU = pages.TESTS / "gpu" / "data", pages.TESTS / "diff" / "data"
 PAIRS = {
@@ -65,8 +66,16 @@ def hostile() -> str:
     return diff_page(compiler_lens.diff(pages.hostile(modes.before), pages.hostile(modes.after)))
 
 
-def matter(d: Diff) -> Both:
-    return Both.of(d.before, d.after, d.result, d.names, ())
+def titled(tables: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Tables by their names."""
+    return {one["table"]: one for one in tables if "table" in one}
+
+
+def lines_of(kernel: dict[str, Any]) -> list[list[str]]:
+    """The user's lines that a pair of kernels works for: whether they came or went, where, and the code."""
+    _, _, rest = kernel["html"].partition("From your lines")
+    rows = re.findall(r"<tr>(.*?)</tr>", rest.partition("<h2>")[0], re.DOTALL)
+    return [[shown(cell) for cell in re.findall(r"<td.*?>(.*?)</td>", row, re.DOTALL)] for row in rows]
 
 
 def shown(html: str) -> str:
@@ -91,9 +100,9 @@ def test_a_recording_and_itself_differ_in_nothing(name: str) -> None:
     assert menu(html) == ["overview", "kernels", "times", "environment"]
     (said,) = re.findall(r"<h1[^>]*>(No kernel differs: .*?)</h1>", html)
     assert said.endswith(f"all identical; {told.NOTHING_ELSE}")
-    assert data["kernels"]["pairs"] is data["kernels"]["changes"] is data["kernels"]["retuned"] is None
-    assert data["change"] == data["graph"] == data["autotune"] == []
-    assert all(one["verdict"] == "identical" for one in data["kernel"])
+    assert [one["table"] for one in data["kernels"]] == ["Identical"]
+    assert data["change"] == []
+    assert all("<span>identical</span>" in one["html"] for one in data["kernel"])
     assert "no setting differs" in shown(html)
 
 
@@ -104,16 +113,16 @@ def test_it_counts_as_the_json_does(name: str) -> None:
     elements = pages.Elements(html).found
 
     assert len(data["change"]) == len(told_["kernels"])
-    listed = [one for one in matter(found(name)).pairs if one.change is not None]
+    pairs = asked_of(found(name)).pairs
+    listed = [one for one in pairs if one.change is not None]
     assert sum(len(pair.cases) for pair in listed) == sum(len(change["cases"]) for change in told_["kernels"])
-    same = [one for one in matter(found(name)).pairs if one.change is None]
+    same = [one for one in pairs if one.change is None]
     assert sum(len(pair.cases) for pair in same) == len(told_["identical"])
     assert sum(len(pair.cases) for pair in same if pair.retuned) == len(told_["retuned"])
     assert len(data["kernel"]) == len(listed) + len(same)
-    assert len(data["graph"]) == len(data["graphs"]) == len(told_["graphs"])
-    for graph, change in zip(data["graph"], told_["graphs"], strict=True):
-        assert graph["table"]["size"] == len(change["nodes"])
-    assert (data["autotune"][0]["size"] if data["autotune"] else 0) == len(told_["autotunes"])
+    graphs = [one for one in data.get("graphs", []) if "table" in one]
+    assert [one["size"] for one in graphs] == [len(change["nodes"]) for change in told_["graphs"]]
+    assert (data["autotune"][0]["size"] if "autotune" in data else 0) == len(told_["autotunes"])
     assert ("environment" in menu(html), "autotune" in menu(html)) == (True, bool(told_["autotunes"]))
     counts = dict(re.findall(r'data-view="(\w+)">[^<]*<span class="count">([\d,]+)<', html))
     assert int(counts.get("breaks", 0)) == sum(len(told_[what]) for what in ("breaks", "recompiles", "frames"))
@@ -126,8 +135,8 @@ def test_it_counts_as_the_json_does(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_every_launch_is_in_exactly_one_pair(name: str) -> None:
     d = found(name)
-    pairs = matter(d).pairs
-    assert len({pair.key for pair in pairs}) == len(pairs)
+    pairs = asked_of(d).pairs
+    assert len({one["key"] for one in pages.data(page(name))["kernel"]}) == len(pairs)
     for side in ("before", "after"):
         launches = [
             (one.compile_id, one.direction, one.ordinal, one.kernel, one.launch)
@@ -149,15 +158,19 @@ def test_it_says_what_the_console_says(name: str) -> None:
         assert compile_time_words(d) in text
     if d.call_times:
         assert told.gain(d.call_times) in text
-        assert timed_words(d).removeprefix("; ") in text
+        assert told.timed_words(d).removeprefix("; ") in text
         assert told.idle(d).removeprefix("; ") in text
         assert all(f"{amount} µs" in text for amount in told.amounts(d.call_times))
     else:
         assert told.NO_TIMES in text or "times" not in menu(page(name))
     for each in d.settings:
         assert each.name in text
-    listed = [text for pair in data["kernel"] for text in (pair["verdict"], pair["method"])]
-    assert set(listed) <= {*told.VERDICTS.values(), "other configuration", "identical, autotuned differently", *told.METHODS.values(), ""}  # fmt: skip
+    verdicts = {*told.VERDICTS.values(), "other configuration", "identical, autotuned differently"}
+    for pair, one in zip(asked_of(found(name)).pairs, data["kernel"], strict=True):
+        assert one["name"] == " ".join(told.names(pair.first).split())
+        assert pair.verdict in verdicts
+        assert f"<span>{pair_became(pair)}</span>" in one["html"]
+        assert told.differences(pair.first.differences, 99) in unescape(one["html"])
 
 
 def test_what_the_author_changed_stands_before_the_kernels_that_follow_from_it() -> None:
@@ -169,16 +182,16 @@ def test_what_the_author_changed_stands_before_the_kernels_that_follow_from_it()
 
 
 def test_kernels_made_one_are_told_by_their_ops() -> None:
-    merged = [pair for pair in matter(found("modes")).pairs if pair.verdict == "merged"]
+    merged = [pair for pair in asked_of(found("modes")).pairs if pair.verdict == "merged"]
     assert merged
     assert all(told.grouping(pair.first).endswith(" → one kernel") for pair in merged)
     assert all(" + " in told.grouping(pair.first) for pair in merged)
-    changed = next(pair for pair in matter(found("modes")).pairs if pair.verdict == "changed")
+    changed = next(pair for pair in asked_of(found("modes")).pairs if pair.verdict == "changed")
     assert told.grouping(changed.first) == ""
 
 
 def test_times_are_told_on_both_sides() -> None:
-    d, (table,) = found("modes").result, [pages.data(page("modes"))["kernels"]["changes"]]
+    d, table = found("modes").result, titled(pages.data(page("modes"))["kernels"])["Changes"]
     heads = [one["name"] for one in table["columns"]]
     assert len(pages.rows(table)) == len(d.kernels)
     for row, change in zip(pages.rows(table), d.kernels, strict=True):
@@ -188,28 +201,31 @@ def test_times_are_told_on_both_sides() -> None:
 
 
 def test_noise_is_called_noise() -> None:
-    assert time_cells(Times(10.0, 9.5, 0.1, 0.6)) == (("10.0 µs", 10.0), ("9.5 µs", 9.5), ("noise", 0.0))
-    assert time_cells(Times(10.0, 9.5, 0.1, 0.2))[2] == ("\N{MINUS SIGN}0.5 µs", -0.5)
-    assert time_cells(Times(9.5, 10.0))[2] == ("+0.5 µs", 0.5)
-    assert time_cells(None) == ("", "", "")
+    assert time_cells(Times(10.0, 9.5, 0.1, 0.6)) == (10.0, 9.5, 0.0)
+    assert time_cells(Times(10.0, 9.5, 0.1, 0.2)) == (10.0, 9.5, -0.5)
+    assert time_cells(None) == (None, None, None)
+    assert [written(gain, Kind.GAIN) for gain in (0.0, -0.5, 0.5)] == ["noise", "\N{MINUS SIGN}0.5 µs", "+0.5 µs"]
 
 
 @pytest.mark.parametrize("name", ["modes", "op", "dtype"])
 def test_both_codes_are_there_whole(name: str) -> None:
     data = pages.data(page(name))
-    pairs = matter(found(name)).pairs
-    for pair, one in zip(pairs, data["kernel"], strict=True):
-        sides = [data[f"texts-{pack}"][at].split("\n") for pack, at in (one["code"]["before"], one["code"]["after"])]
-        assert sides == [list(code) or [""] for code in pair.code]
-        if "rows" in one["code"]:
-            assert pair.code[0] != pair.code[1]
-            put_together(*pair.code, one["code"])
-    for graph in data["graph"]:
-        assert graph["code"] is not None
-        sides = [
-            data[f"texts-{pack}"][at].split("\n") for pack, at in (graph["code"]["before"], graph["code"]["after"])
-        ]
-        put_together(*sides, graph["code"])
+    for pair, one in zip(asked_of(found(name)).pairs, data["kernel"], strict=True):
+        if pair.code[0] == pair.code[1]:
+            ((pack, at),) = re.findall(r'data-text="(\d+)-(\d+)"', one["html"])
+            assert data[f"texts-{pack}"][int(at)].split("\n") == (list(pair.code[0]) or [""])
+        else:
+            (both,) = (block["both"] for block in one["tables"] if "both" in block)
+            assert sides_of(both, data) == [list(code) or [""] for code in pair.code]
+            put_together(*pair.code, both)
+    codes = [one["both"] for one in data.get("graphs", []) if "both" in one]
+    assert len(codes) == len(found(name).result.graphs)
+    for both in codes:
+        put_together(*sides_of(both, data), both)
+
+
+def sides_of(both: dict[str, Any], data: dict[str, Any]) -> list[list[str]]:
+    return [data[f"texts-{pack}"][at].split("\n") for pack, at in (both["before"], both["after"])]
 
 
 def put_together(left: Any, right: Any, told_: dict[str, Any]) -> None:
@@ -271,7 +287,7 @@ def test_lines_that_are_all_alike_are_not_compared_for_minutes(monkeypatch: pyte
             looked.append((ahi or 0) - alo)
             return super().find_longest_match(alo, ahi, blo, bhi)
 
-    monkeypatch.setattr(code, "SequenceMatcher", Counting)
+    monkeypatch.setattr(comparison, "SequenceMatcher", Counting)
     left = [f"v = f(u{n})" for n in range(800)]
     right = [f"v = f(u{n + 5000})" if n % 2 else f"w = f(u{n + 5000})" for n in range(800)]
     rows = stretches(left, right)
@@ -282,7 +298,7 @@ def test_lines_that_are_all_alike_are_not_compared_for_minutes(monkeypatch: pyte
 
 def test_each_launch_has_its_own_lineage() -> None:
     """By its number, without a look at the others."""
-    for half, side in zip(matter(found("modes")).halves, ("before", "after"), strict=True):
+    for half, side in zip(asked_of(found("modes")).halves, ("before", "after"), strict=True):
         cases = (
             *found("modes").result.identical,
             *(c for change in found("modes").result.kernels for c in change.cases),
@@ -304,10 +320,11 @@ def test_very_long_lines_are_marked_up_to_a_limit() -> None:
 
 
 def test_lines_of_the_user_are_of_both_sides_or_of_one() -> None:
-    lines = next(one for one in pages.data(page("op"))["kernel"] if one["name"].startswith("cpp_fused_relu_1"))["lines"]
-    assert [(mark, code) for mark, _, code in lines] == [("-", "y = F.relu(y)"), ("+", "y = F.silu(y)")]
+    kernel = next(one for one in pages.data(page("op"))["kernel"] if one["name"].startswith("cpp_fused_relu_1"))
+    assert [(mark, code) for mark, _, code in lines_of(kernel)] == [("-", "y = F.relu(y)"), ("+", "y = F.silu(y)")]
     for one in pages.data(page("same"))["kernel"]:
-        assert {mark for mark, _, _ in one["lines"]} <= {"="}
+        assert {mark for mark, _, _ in lines_of(one)} <= {""}
+        assert "→" not in "".join(at for _, at, _ in lines_of(one))
 
 
 def test_what_autotuning_tried_stands_with_the_kernel_and_by_itself() -> None:
@@ -317,14 +334,15 @@ def test_what_autotuning_tried_stands_with_the_kernel_and_by_itself() -> None:
     assert len(tables) == len({(change.op, change.inputs) for change in changes}) > 0
     for change in changes:
         rows = tables[f"{change.op}({', '.join(change.inputs)})"]
-        assert [row[0] for row in rows if "after" in row] == [around_words.choice(change.after)]
-    with_kernel = [one["tuned"] for one in data["kernel"] if one["tuned"]]
+        assert [row[0] for row in rows if "after" in row] == [beside.choice(change.after)]
+    with_kernel = [one for kernel in data["kernel"] for one in kernel["tables"] if one.get("table") in tables]
     assert with_kernel
-    assert all(pages.rows(one) == tables[one["table"]] for one in with_kernel if one["table"] in tables)
+    assert all(pages.rows(one) == tables[one["table"]] for one in with_kernel)
 
 
 def test_breaks_are_fixed_or_new() -> None:
-    new, fixed = (re.findall(r'<b class="chip (\w+)">(\w+)</b>', page(name)) for name in ("broken", "mended"))
+    said = r'<span class="(\w+)">(new|fixed|more|fewer) *</span>'
+    new, fixed = (re.findall(said, page(name)) for name in ("broken", "mended"))
     assert set(new) == {("bad", "new")}
     assert set(fixed) == {("good", "fixed")}
     assert len(new) == len(fixed) == len(found("broken").result.breaks)
@@ -387,11 +405,10 @@ def test_hostile_names_are_text() -> None:
 def test_links_lead_somewhere(name: str) -> None:
     html, data = page(name), pages.data(page(name))
     known = {f"#/{view}" for view in menu(html)} | {"#/overview"}
-    known |= {f"#/kernel/{one['key']}" for one in data["kernel"]} | {f"#/graphs/{one['key']}" for one in data["graph"]}
+    known |= {f"#/kernel/{one['key']}" for one in data["kernel"]}
     known |= {f"#/change/{number}" for number in range(1, len(data["change"]) + 1)}
     links = set(re.findall(r'#/[^"\s\\]+', pages.all_text(html)))
     assert links <= known
-    assert len({one["key"] for one in data["graph"]}) == len(data["graph"])
 
 
 @pytest.mark.parametrize("name", ["modes", "op", "broken"])
@@ -418,11 +435,12 @@ def test_redacted_it_has_no_source_and_no_path_of_either_side(name: str) -> None
 def test_redacted_it_counts_the_same(name: str) -> None:
     full, less = (pages.data(page(name, redact=redact)) for redact in (False, True))
     for one, other in zip(full["kernel"], less["kernel"], strict=True):
-        assert [one[what] for what in ("key", "name", "verdict", "method", "told", "times")] == [
-            other[what] for what in ("key", "name", "verdict", "method", "told", "times")
-        ]
+        assert (one["key"], one["name"]) == (other["key"], other["name"])
+        said, less_said = (re.findall(r'<p class="(?:figures|strong)">.*?</p>', each["html"]) for each in (one, other))
+        assert said == less_said != []
     assert [one["name"] for one in full["change"]] == [one["name"] for one in less["change"]]
-    assert [one["table"]["size"] for one in full["graph"]] == [one["table"]["size"] for one in less["graph"]]
+    sizes, less_sizes = ([one.get("size") for one in each.get("graphs", [])] for each in (full, less))
+    assert sizes == less_sizes
     assert menu(page(name)) == menu(page(name, redact=True))
 
 
@@ -471,11 +489,11 @@ def test_every_view_shows_something(name: str, open_page: Any, addresses: dict[s
     page_ = open_page(name)
     data = pages.data(Path(addresses[name].removeprefix("file://")).read_text("utf-8"))
     views = page_.run("[...document.querySelectorAll('.menu a')].map((a) => a.getAttribute('href'))")[1:]
-    verdicts = {one["verdict"]: one["key"] for one in data["kernel"]}
+    became = re.compile(r'<p class="figures"><span>.*?</span><span>(.*?)</span>')
+    verdicts = {became.findall(one["html"])[0]: one["key"] for one in data["kernel"]}
     below = [f"#/kernel/{key}" for key in verdicts.values()] + [
         f"#/change/{n + 1}" for n in range(len(data["change"]))
     ][:3]
-    below += [f"#/graphs/{one['key']}" for one in data["graph"][:2]]
     for to in [*views, *below]:
         page_.go(to)
         assert page_.texts("main h1"), to
@@ -491,19 +509,19 @@ def test_every_view_shows_something(name: str, open_page: Any, addresses: dict[s
 @pytest.mark.browser
 def test_from_the_summary_to_the_code_and_back(open_page: Any) -> None:
     page_ = open_page("op")
-    page_.click(".changes li:nth-child(4) a")
+    page_.click("#view-overview .tree li:nth-child(4) a")
     page_.wait("document.querySelector('.beside')")
     assert page_.run("location.hash") == "#/kernel/0_0/cpp_fused_silu_1"
     marks = page_.texts(".beside .other mark")
     assert marks
-    assert page_.texts(".from .gone code") == ["y = F.relu(y)"]
+    assert page_.texts(".small tr:has(.bad) code") == ["y = F.relu(y)"]
     before = page_.run("document.querySelectorAll('.beside .same').length")
     page_.click(".beside .fold")
     assert page_.run("document.querySelectorAll('.beside .same').length") > before
     halves = "[...document.querySelectorAll('.beside .{} code')].map((e) => e.textContent)"
     for _ in range(page_.run("document.querySelectorAll('.beside .fold').length")):
         page_.click(".beside .fold")
-    pair = next(one for one in matter(found("op")).pairs if one.key == "0_0/cpp_fused_silu_1")
+    pair = next(one for one in asked_of(found("op")).pairs if one.first.after[0].kernel == "cpp_fused_silu_1")
     assert page_.run(halves.format("old")) == list(pair.code[0])
     assert page_.run(halves.format("now")) == list(pair.code[1])
     page_.back()
@@ -559,7 +577,7 @@ def test_on_a_narrow_screen_sides_are_one_below_the_other(open_page: Any) -> Non
 @pytest.mark.browser
 def test_it_can_be_read_dark_and_light_and_by_a_screen_reader(open_page: Any) -> None:
     page_ = open_page("op", "#/kernel/0_0/cpp_fused_silu_1")
-    script = """[...document.querySelectorAll('.beside .half, .beside code span, .from code, .sides-of td, .was, .is')].map((e) => {
+    script = """[...document.querySelectorAll('.beside .half, .beside code span, .small td, .small td *')].map((e) => {
       let back = e;
       while (/0\\)$/.test(getComputedStyle(back).backgroundColor)) back = back.parentElement;
       return [getComputedStyle(e).color, getComputedStyle(back).backgroundColor].map((c) => c.match(/[\\d.]+/g).map(Number)); })"""

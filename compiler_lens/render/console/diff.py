@@ -20,4 +20,5 @@ def diff_report(
     page, other = (page_for(one, width=width, color=color) for one in (compared.after, compared.before))
     target = " ".join(given if given in {"BEFORE", "AFTER"} else quote(given) for given in compared.names)
     page = replace(page, target=target, verb="diff", names=other.names.joined(page.names))
-    return render(block_lines(found.blocks(Asked(compared, name, page.width // 2 - 6)), page), page)
+    asked = Asked(compared.result, compared.before, compared.after, compared.names, name, page.width // 2 - 6)
+    return render(block_lines(found.blocks(asked), page), page)

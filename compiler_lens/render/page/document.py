@@ -9,6 +9,7 @@ from markupsafe import Markup, escape
 from msgspec import Struct, field
 
 from compiler_lens.render.figures import written
+from compiler_lens.render.page.comparison import comparison_data
 from compiler_lens.render.page.links import PageLinks
 from compiler_lens.render.page.markup import beside, change, element, excerpt, joined, link, text_of, ticks
 from compiler_lens.render.page.pool import Pool
@@ -74,9 +75,14 @@ class DocumentPart(Struct, frozen=True):
     tables: tuple[dict[str, Any], ...]
 
 
-def document_part(view: str, title: str, document: Document, links: PageLinks) -> DocumentPart:
-    """Return the part of the page that shows a view's document; addresses call it `view`."""
-    writer = _Writer(view, links)
+def document_part(
+    view: str, title: str, document: Document, links: PageLinks, pool: Pool | None = None
+) -> DocumentPart:
+    """Return the part of the page that shows a view's document; addresses call it `view`.
+
+    With a `pool`, code goes there, and is shown by the script.
+    """
+    writer = _Writer(view, links, pool)
     inside = joined(writer.top(title, document.blocks))
     has_head = any(isinstance(block, Verdict) for block in document.blocks)
     head = Markup() if has_head else Markup("<h1>{}</h1>\n").format(title)
@@ -136,7 +142,8 @@ class _Writer(Struct):
             case Annotated():
                 return Markup()  # the script draws files: render/page/source.py has what it reads
             case Comparison():
-                return joined(element("pre", text_of("\n".join(side)), "code") for side in (block.before, block.after))
+                self.tables.append({"both": comparison_data(block, self.pool or Pool())})
+                return self._drawn("later", "code, before and after")
             case Tree():
                 return self._branches(block.branches)
             case Tiles():
@@ -266,10 +273,10 @@ class _Writer(Struct):
         """A table that is read, not searched, and needs no script."""
         used = [i for i, _ in enumerate(table.columns) if any(row[i] not in {None, ""} for row in table.rows)]
         columns = [table.columns[i] for i in used]
-        names = element("tr", joined(Markup('<th scope="col">{}</th>').format(one.name) for one in columns))
+        names = element("tr", joined(map(_heading, columns)))
         head = element("thead", names) if any(one.name for one in columns) else Markup()
         bars = [i for i in used if table.columns[i].kind is Kind.BAR]
-        longest = max((float(row[i]) for row in table.rows for i in bars), default=0.0)  # type: ignore[arg-type]
+        longest = max((length for row in table.rows for i in bars for length in _lengths(row[i])), default=0.0)
         rows = []
         for number, row in enumerate(table.rows):
             cells = (self._standing_cell(row[i], table.columns[i], longest) for i in used)
@@ -280,14 +287,10 @@ class _Writer(Struct):
         return element("table", head + element("tbody", joined(rows)), "small" if table.is_short else "list")
 
     def _standing_cell(self, value: Cell, column: Column, longest: float) -> Markup:
+        if column.kind is Kind.BAR:
+            return _bars(_lengths(value), longest)
         if isinstance(value, Stacked):
             value = value.upper
-        if column.kind is Kind.BAR:
-            width = 100 * value / longest if isinstance(value, (int, float)) and longest else 0.0
-            return Markup(
-                '<td class="fill"><svg class="bar" viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">'
-                '<rect width="{:.2f}" height="1"/></svg></td>'
-            ).format(width)
         if value is None or isinstance(value, (int, float)):
             shown = escape(written(value, column.kind))
         else:
@@ -338,6 +341,31 @@ class _Writer(Struct):
 
 
 _PLAIN = Column()
+
+
+def _heading(column: Column) -> Markup:
+    side = Markup(' class="n"') if column.kind.is_right else ""
+    return Markup('<th scope="col"{}>{}</th>').format(side, column.name)
+
+
+def _lengths(value: Cell) -> list[float]:
+    """Those of the bars in a cell: one, or one below the other."""
+    both = (value.upper, value.beneath) if isinstance(value, Stacked) else (value,)
+    return [one for one in both if isinstance(one, (int, float))]
+
+
+def _bars(lengths: Sequence[float], longest: float) -> Markup:
+    high = len(lengths) or 1
+    bars = [
+        Markup('<rect{} width="{:.2f}" height="1"/>').format(
+            Markup(' y="{}"').format(1.1 * i) if i else "", 100 * one / longest if longest else 0.0
+        )
+        for i, one in enumerate(lengths or [0.0])
+    ]
+    return Markup(
+        '<td class="fill"><svg class="bar" viewBox="0 0 100 {}" preserveAspectRatio="none" aria-hidden="true">'
+        "{}</svg></td>"
+    ).format(1.1 * high - 0.1 if high > 1 else 1, joined(bars))
 
 
 def _sign(column: Column) -> str:

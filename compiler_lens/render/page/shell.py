@@ -11,8 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.render.page.markup import ticks
-from compiler_lens.views import text, words
+from compiler_lens.views.text import clean
 
 _HERE = Path(__file__).parent
 
@@ -63,7 +62,7 @@ def _policy(style: str, script: str) -> str:
 
 
 def _environment() -> Environment:
-    made = Environment(
+    return Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -71,13 +70,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.globals.update(words=words, plural=text.plural, seconds=text.seconds, number=text.number)
-    made.filters.update(ticks=ticks, one_line=text.one_line)
-    return made
 
 
 def _shown(value: Any) -> Any:
     """What a template prints: always clean, and then escaped."""
     if isinstance(value, Markup) or not isinstance(value, str):
         return "" if value is None else value
-    return text.clean(value)
+    return clean(value)

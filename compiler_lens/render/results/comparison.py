@@ -57,7 +57,7 @@ class Diff(Struct, frozen=True):
 
         It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
         """
-        from compiler_lens.render.page.diff.page import write_diff
+        from compiler_lens.render.page.diff import write_diff
 
         write_diff(self, Path(path), user_paths=user_paths, redact=redact)
         return Path(path)

@@ -6,16 +6,19 @@ from collections.abc import Iterator
 
 from compiler_lens.facts.compare.model import BreakChange, RecordingDiff, Side
 from compiler_lens.recording.torch_names import Phase
+from compiler_lens.views import document as doc
 from compiler_lens.views import words
+from compiler_lens.views.diff import around as beside
 from compiler_lens.views.diff import words as told
-from compiler_lens.views.diff.around_words import autotune_line, cudagraph_line, frame_line, graph_lines, is_cause
+from compiler_lens.views.diff.kernels import change_link
 from compiler_lens.views.diff.views import Asked
-from compiler_lens.views.document import Block, Command, line, paragraph
-from compiler_lens.views.parts import Tone, quiet, strong
+from compiler_lens.views.document import Block, Column, Section, Table, line, paragraph
+from compiler_lens.views.parts import Cell, Kind, Tone, ToView, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
 from compiler_lens.views.text import plural, seconds
 
 _CHANGES = 4  # the biggest changes of kernels that a summary has
+_LISTED, _SETTINGS = 8, 8  # of each, where there is room
 _PLACES = 2
 _NAME = 44  # columns for a kernel's name
 _PHASES = 3
@@ -24,14 +27,48 @@ _SAME_TIME = 0.05  # seconds: phases that differ by less are left out
 
 
 def whole(asked: Asked) -> tuple[Block, ...]:
-    """Return the summary, and the views that have more."""
+    """Return the summary, and the views that have more; with what leads to all of it, where that can be walked."""
+    if asked.halves:
+        return tuple(_overview(asked))
     d = asked.diff
     more = ["kernels", "code"] if d.kernels else []
     more += [view for view, found in (("graphs", d.graphs), ("breaks", d.breaks), ("autotune", d.autotunes)) if found]
     if not more and d.is_empty:
         return summary(d, asked.room)
     others = ", ".join([*more, "times", "environment"])
-    return *summary(d, asked.room), Command(f"more ({others}): ", more[0] if more else "times", indent=0)
+    return *summary(d, asked.room), doc.Command(f"more ({others}): ", more[0] if more else "times", indent=0)
+
+
+def _overview(asked: Asked) -> Iterator[Block]:
+    d = asked.diff
+    yield beside.key(asked)
+    rest = (f"; {told.NOTHING_ELSE}",) if d.is_empty else ()
+    yield doc.Verdict(told.kernels_line(d), rest, Tone.GOOD if d.same_kernels else Tone.PLAIN)
+    yield from (paragraph(text, tone=Tone.WARN) for text in gap_words(d))
+    if d.kernels:
+        counts: list[tuple[Cell, ...]] = [(what, n, n) for what, n in told.launch_counts(d) if n]
+        columns = Column("launches"), Column("", Kind.COUNT), Column("", Kind.BAR)
+        yield Table(columns, tuple(counts), is_short=True)
+    settings: list[Block] = [beside.setting_table(d, _SETTINGS) if d.settings else paragraph("no setting differs")]
+    if len(d.settings) > _SETTINGS:
+        settings.append(paragraph(ToView(plural(len(d.settings) - _SETTINGS, "more setting"), "environment")))
+    yield Section("Asked of the compiler", tuple(settings))
+    if lines := tuple(paragraph(ToView(text, view), tone=tone) for view, text, tone in cause(d)):
+        yield Section("What the program does", lines, "the kernels follow from it")
+    if d.kernels:
+        listed = [change_link(asked, n, told.change_line(d.kernels[n])) for n in range(len(d.kernels))[:_LISTED]]
+        tree = doc.Tree(tuple(doc.Branch((quiet(f"{n}. "), one)) for n, one in enumerate(listed, 1)))
+        more = f"{plural(len(d.kernels) - _LISTED, 'more change')}, " if len(d.kernels) > _LISTED else ""
+        every = paragraph(ToView(f"{more}every kernel", "kernels"))
+        yield Section("Kernels", (tree, every), "what weighs most first")
+    if lines := tuple(paragraph(ToView(text, view), tone=tone) for view, text, tone in around(d)):
+        yield Section("Around the kernels", lines)
+    times: list[Section] = []
+    if compiling := compile_time_words(d):
+        times.append(Section("Compile time", (beside.phase_table(d), paragraph(ToView(compiling, "times"))), ""))
+    if call := tuple(beside.call_blocks(d)):
+        times.append(Section("One call of the model", call))
+    yield doc.Columns(tuple(times))
 
 
 def summary(d: RecordingDiff, room: int) -> tuple[Block, ...]:
@@ -78,16 +115,16 @@ def _side_gaps(name: str, side: Side) -> Iterator[str]:
 
 def cause(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
     """Return where the program itself differs, that: the kernels follow from it. As `around` has the rest."""
-    if is_cause(d.graphs):
-        yield from (("graphs", text, Tone.PLAIN) for text in graph_lines(d.graphs))
+    if beside.is_cause(d.graphs):
+        yield from (("graphs", text, Tone.PLAIN) for text in beside.graph_lines(d.graphs))
 
 
 def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
     """Return what differs around the kernels: a line each, with the view that has all of it."""
-    if not is_cause(d.graphs):
-        yield from (("graphs", text, Tone.PLAIN) for text in graph_lines(d.graphs))
+    if not beside.is_cause(d.graphs):
+        yield from (("graphs", text, Tone.PLAIN) for text in beside.graph_lines(d.graphs))
     for frame in d.frames[:_PLACES]:
-        yield "breaks", frame_line(frame), Tone.PLAIN
+        yield "breaks", beside.frame_line(frame), Tone.PLAIN
     if d.breaks:
         is_worse = any(change.after > change.before for change in d.breaks)
         yield "breaks", _breaks(d.breaks), Tone.BAD if is_worse else Tone.GOOD
@@ -95,9 +132,9 @@ def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
         before, after = (sum(getattr(change, side) for change in d.recompiles) for side in ("before", "after"))
         yield "breaks", f"Recompiles: {before:,} {_ARROW} {after:,}", Tone.BAD if after > before else Tone.GOOD
     if d.cudagraphs:
-        yield "cudagraphs", cudagraph_line(d.cudagraphs), Tone.PLAIN
+        yield "cudagraphs", beside.cudagraph_line(d.cudagraphs), Tone.PLAIN
     if d.autotunes:
-        yield "autotune", autotune_line(d.autotunes), Tone.PLAIN
+        yield "autotune", beside.autotune_line(d.autotunes), Tone.PLAIN
 
 
 def _breaks(changes: tuple[BreakChange, ...]) -> str:
@@ -113,7 +150,7 @@ def compile_time_words(d: RecordingDiff) -> str:
     before, after = d.before.phases, d.after.phases
     if not (before.timed and after.timed):
         return ""
-    apart = [(phase, values) for phase, values in phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
+    apart = [(phase, values) for phase, values in beside.phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
     phases = "; ".join(_phase(phase, values, d) for phase, values in apart[:_PHASES])
     return f"Compile time: {seconds(before.total)} {_ARROW} {seconds(after.total)}{f': {phases}' if phases else ''}"
 
@@ -129,22 +166,7 @@ def call_words(d: RecordingDiff) -> list[str]:
     """Return what one call of the model takes, and its kernels, where both sides were profiled."""
     found = []
     if kernel_time := d.kernel_times:
-        found.append(f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)}){timed_words(d)}")
+        found.append(f"Kernels in one call: {told.spent(kernel_time)} ({told.gain(kernel_time)}){told.timed_words(d)}")
     if call := d.call_times:
         found.append(f"One call of the model: {told.spent(call)} ({told.gain(call)}){told.idle(d)}")
     return found
-
-
-def timed_words(d: RecordingDiff) -> str:
-    """Return which launches these times are of, where not all were timed on both sides."""
-    if all(timed == there for timed, there in d.timed_launches):
-        return ""
-    before, after = (f"{timed:,} of {there:,}" for timed, there in d.timed_launches)
-    return f"; only of launches timed on both sides, {before} {_ARROW} {after}"
-
-
-def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:
-    """Return the seconds of each phase on both sides, those that differ most first."""
-    before, after = dict(d.before.phases.both), dict(d.after.phases.both)
-    pairs = [(phase, (before.get(phase, 0.0), after.get(phase, 0.0))) for phase in Phase]
-    return sorted((pair for pair in pairs if any(pair[1])), key=lambda pair: -abs(pair[1][0] - pair[1][1]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from compiler_lens.recording.errors import UsageError
 if TYPE_CHECKING:
     from compiler_lens.facts.compare.model import RecordingDiff
     from compiler_lens.recording.model import Recording
+    from compiler_lens.views.diff.pairs import Half, Pair
     from compiler_lens.views.document import Block
 
 SUMMARY = "summary"
@@ -35,14 +36,14 @@ class Compared(Protocol):
 class Asked(Struct, frozen=True):
     """What of a diff is wanted."""
 
-    compared: Compared
-    name: str  # of a kernel
-    room: int  # columns for a kernel's name
-
-    @property
-    def diff(self) -> RecordingDiff:
-        """What differs."""
-        return self.compared.result
+    diff: RecordingDiff
+    before: Recording
+    after: Recording
+    names: tuple[str, str]  # of the two, for the reader
+    name: str = ""  # of a kernel
+    room: int = 999  # columns for a kernel's name
+    halves: tuple[Half, ...] = ()  # both sides, for who can walk through all of it: a page; else nothing
+    pairs: tuple[Pair, ...] = ()  # all that stands for each other, if so
 
 
 class DiffView(Struct, frozen=True):
@@ -50,25 +51,43 @@ class DiffView(Struct, frozen=True):
 
     function: str  # in a module beside this one: "around.graphs"
     answers: str = ""  # empty: not listed in the help
+    title: str = ""  # in the menu of a page; empty: not there
+    count: Callable[[RecordingDiff], int | None] = lambda _: None  # of what it has; 0: nothing to show
 
     def blocks(self, asked: Asked) -> tuple[Block, ...]:
         """Return what the view says. Raises `UsageError` where it is asked about a kernel that is not there."""
         module, _, name = self.function.partition(".")
-        made: tuple[Block, ...] = getattr(importlib.import_module(f"compiler_lens.views.diff.{module}"), name)(asked)
-        return made
+        return tuple(getattr(importlib.import_module(f"compiler_lens.views.diff.{module}"), name)(asked))
 
 
 VIEWS: Mapping[str, DiffView] = {
-    SUMMARY: DiffView("summary.whole"),
-    "kernels": DiffView("kernels.kernels", "every change of a kernel, and how it was matched"),
-    "kernel": DiffView("code.kernel", "one kernel by NAME, of either side: both sources"),
-    "code": DiffView("code.codes"),
-    "graphs": DiffView("around.graphs", "ops added, gone, moved, changed, for each graph"),
-    "breaks": DiffView("around.breaks", "graph breaks fixed and new; recompiles, frames"),
-    "autotune": DiffView("around.autotune", "ops for which another choice won"),
-    "times": DiffView("around.compile_times", "compile time by phase; kernel times, where both sides were profiled"),
-    "environment": DiffView("around.environment", "versions and settings that differ"),
-}
+    SUMMARY: DiffView("summary.whole", "", "Overview"),
+    "kernels": DiffView(
+        "kernels.kernels", "every change of a kernel, and how it was matched", "Kernels",
+        lambda d: len(d.kernels) or (None if d.identical else 0),
+    ),
+    "kernel": DiffView("kernels.kernel", "one kernel by NAME, of either side: both sources"),
+    "code": DiffView("kernels.codes"),
+    "graphs": DiffView(
+        "around.graphs", "ops added, gone, moved, changed, for each graph", "Graphs", lambda d: len(d.graphs)
+    ),
+    "breaks": DiffView(
+        "around.breaks", "graph breaks fixed and new; recompiles, frames", "Breaks, recompiles",
+        lambda d: len(d.breaks) + len(d.recompiles) + len(d.frames),
+    ),
+    "autotune": DiffView(
+        "around.autotune", "ops for which another choice won", "Autotuning",
+        lambda d: sum(change.times for change in d.autotunes),
+    ),
+    "cudagraphs": DiffView("around.cudagraphs", "", "CUDA graphs", lambda d: len(d.cudagraphs)),
+    "times": DiffView(
+        "around.compile_times", "compile time by phase; kernel times, where both sides were profiled", "Times",
+        lambda d: None if (d.before.phases.timed and d.after.phases.timed) or d.call_times or d.kernel_times else 0,
+    ),
+    "environment": DiffView(
+        "around.environment", "versions and settings that differ", "Environment", lambda d: len(d.settings) or None
+    ),
+}  # fmt: skip
 
 
 def diff_view(name: str) -> DiffView:

@@ -85,8 +85,7 @@ function table(block, untitled) {
   const filter = make("input", { type: "search", placeholder: "filter", "aria-label": `filter ${block.table}`, oninput: () => { wanted = filter.value.toLowerCase(); again(); } });
   const tools = block.size > 8 ? make("div", { class: "tools" }, filter, filters, count) : null;
   grow();
-  const lead = block.lead && block.lead.length ? make("div", { class: "lead" }, block.lead.map(([told, mood]) => make("p", { class: mood || null }, ticks(told)))) : null;
-  return make("div", {}, untitled ? (block.note ? make("p", { class: "figures" }, block.note) : "") : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), lead, tools,
+  return make("div", {}, untitled ? (block.note ? make("p", { class: "figures" }, block.note) : "") : make("h2", {}, block.table, block.note ? make("span", { class: "quiet" }, block.note) : null), tools,
     fitting(make("table", { class: "data", "aria-label": block.table }, make("thead", {}, make("tr", {}, header)), body)), more);
 }
 // A table scrolls in a box of its own; where it has room, its head stays in sight instead.
@@ -118,10 +117,9 @@ async function fillTables(view, tables) {
     holder.classList.remove("later");
     if (holder.dataset.text) { holder.replaceWith(listing(await text(holder.dataset.text.split("-")), holder.dataset.language)); continue; }
     const block = (tables || (await data(holder.dataset.of)))[Number(holder.dataset.table)];
-    holder.replaceChildren(...(block.strip ? strip(block.strip) : [table(block, true)]));
+    holder.replaceChildren(...(block.strip ? strip(block.strip) : block.both ? await beside(block.both) : [table(block, true)]));
   }
 }
-const blocks = (listed) => listed.filter(Boolean).map((block) => (block.table !== undefined ? table(block) : make("p", { class: "quiet" }, block.text)));
 
 // -- the strip of the whole run: a compilation's width is its seconds, its parts are its phases
 const WIDTH = 1200, HEIGHT = 84, THINNEST = 3;

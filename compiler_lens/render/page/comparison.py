@@ -9,6 +9,9 @@ from difflib import SequenceMatcher
 from itertools import accumulate
 from typing import Any
 
+from compiler_lens.render.page.pool import Pool
+from compiler_lens.views.document import Comparison
+
 Stretch = tuple[str, int, int, int, int]  # "=" equal, "~" line by line, "-" only before, "+" only after
 Spans = list[list[int]]  # where in a line something differs: begin, end
 
@@ -158,8 +161,14 @@ def _add(spans: Spans, begin: int, end: int) -> None:
         spans.append([begin, end])
 
 
+def comparison_data(block: Comparison, pool: Pool) -> dict[str, Any]:
+    """Return what the page's script needs to show two texts beside each other: stretches, and marks within lines."""
+    texts = {"before": pool.add("\n".join(block.before)), "after": pool.add("\n".join(block.after))}
+    return {**texts, "language": block.language, **compared(block.before, block.after)}
+
+
 def compared(left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:
-    """What the page's script needs to show two texts beside each other: stretches, and marks within lines."""
+    """Return the stretches of two texts, and marks within their lines."""
     rows = stretches(left, right)
     changed = [(b0 + i, a0 + i) for tag, b0, b1, a0, _ in rows if tag == "~" for i in range(b1 - b0)]
     lengths = accumulate(max(len(left[b]), len(right[a])) ** 2 for b, a in changed)
