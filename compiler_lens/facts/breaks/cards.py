@@ -7,21 +7,13 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from compiler_lens.facts.breaks.fallout import Regions, fallout_of, regions
-from compiler_lens.facts.breaks.remedies import Remedy, remedy_for
+from compiler_lens.facts.breaks.fallout import Key, Regions, fallout_of, regions
+from compiler_lens.facts.breaks.remedies import Remedy, arm_at, remedy_for
 from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
-from compiler_lens.facts.breaks.rewrites.arms import arm_at
 from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, coverage, is_disabling
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.ids import SourcePlace
-from compiler_lens.recording.model import (
-    BreakCause,
-    BreakOutcome,
-    CompileId,
-    GraphBreak,
-    Recording,
-    SourceLine,
-)
+from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
@@ -85,9 +77,6 @@ class BreakCard(Struct, frozen=True):
         return len({event.compile_id.of_frame for event in self.events if event.outcome is outcome})
 
 
-_Key = tuple[SourcePlace | None, str]  # and the type of the root
-
-
 def break_cards(
     recording: Recording, own: Ownership | None = None, covered: Coverage | None = None
 ) -> tuple[BreakCard, ...]:
@@ -98,11 +87,9 @@ def break_cards(
     own = own or Ownership()
     events, around, known = recording.graph_breaks, regions(recording), sources(recording)
     places = [_place(event, around, own) for event in events]
-    keys: list[_Key] = []
-    for event, place in zip(events, places, strict=True):
-        keys.append((place.place if place else None, root_cause(event).gb_type))
+    keys = [(at.place if at else None, root_cause(e).gb_type) for e, at in zip(events, places, strict=True)]
     roots = fallout_of(events, keys, around, known)
-    groups: dict[_Key, list[int]] = defaultdict(list)
+    groups: dict[Key, list[int]] = defaultdict(list)
     for number, key in enumerate(keys):
         groups[roots.get(key, key)].append(number)
     homes: dict[CompileId, Function] = {}
@@ -110,10 +97,11 @@ def break_cards(
         homes |= dict.fromkeys(function.compile_ids, function)
     cards: list[BreakCard] = []
     for key, numbers in groups.items():
-        direct = [number for number in numbers if keys[number] == key]
-        followed = tuple(events[number] for number in numbers)
-        cards.append(_card(places[direct[0]], [events[n] for n in direct], followed, own, known, homes))
-    return tuple(sorted(cards, key=_cost, reverse=True))
+        direct = [events[number] for number in numbers if keys[number] == key]
+        place = places[next(number for number in numbers if keys[number] == key)]
+        cards.append(_card(place, direct, tuple(events[number] for number in numbers), own, known, homes))
+    skips = BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST
+    return tuple(sorted(cards, key=lambda c: (*map(c.frames_that, skips), len(c.events)), reverse=True))
 
 
 def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
@@ -125,7 +113,11 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     homes: Mapping[CompileId, Function],
 ) -> BreakCard:
     cause = root_cause(direct[0])
-    inside = Counter(inner for event in direct if (inner := innermost(event)) is not None)
+    inside = Counter(inner for event in direct if (inner := _innermost(event)) is not None)
+    chain = [at for at in direct[0].user_stack if not is_machinery(at.file)]
+    if place is not None and place in chain:  # the user's own calls; where the place is a library's, those as well
+        chain = chain[: len(chain) - chain[::-1].index(place)]
+        chain = [at for at in chain if own.owns(at.file) or not own.owns(place.file)]
     broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
     for event in events:
         if function := homes.get(event.compile_id):
@@ -136,7 +128,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         events=events,
         direct=len(direct),
         own=place is not None and own.owns(place.file),
-        chain=_chain(direct[0], place, own),
+        chain=tuple(chain),
         inside=tuple(at for at, _ in inside.most_common() if place is None or at.place != place.place),
         frames=len({event.compile_id.of_frame for event in events}),
         parts=sum(function.parts for function in broken[BreakOutcome.SPLIT].values()),
@@ -157,14 +149,14 @@ def specific_hints(cause: BreakCause) -> tuple[str, ...]:
     return tuple(hint for hint in cause.hints if not hint.strip().startswith(_GENERIC_HINTS))
 
 
-def innermost(event: GraphBreak) -> SourceLine | None:
-    """Return where torch stood when it broke, whoever wrote that line."""
+def _innermost(event: GraphBreak) -> SourceLine | None:
+    """Where torch stood when it broke, whoever wrote that line."""
     return event.user_stack[-1] if event.user_stack else event.location
 
 
 def broken_at(event: GraphBreak) -> SourcePlace | None:
     """Return the place of a break: of the user's innermost line, else of where torch stood; None if not known."""
-    at = innermost_own(event.user_stack) or innermost(event)
+    at = innermost_own(event.user_stack) or _innermost(event)
     return at.place if at else None
 
 
@@ -176,18 +168,4 @@ def _place(event: GraphBreak, around: Regions, own: Ownership) -> SourceLine | N
     if event.location is not None and own.owns(event.location.file):
         return event.location
     outside = [at for at in compiled if not is_machinery(at.file)]
-    return outside[-1] if outside else innermost(event)
-
-
-def _chain(event: GraphBreak, place: SourceLine | None, own: Ownership) -> tuple[SourceLine, ...]:
-    """The user's own calls; where the place is a library's, the library's as well."""
-    stack = [at for at in event.user_stack if not is_machinery(at.file)]
-    if place is None or place not in stack:
-        return tuple(stack)
-    stack = stack[: len(stack) - stack[::-1].index(place)]
-    return tuple(at for at in stack if own.owns(at.file)) if own.owns(place.file) else tuple(stack)
-
-
-def _cost(card: BreakCard) -> tuple[int, int, int]:
-    skipped = card.frames_that(BreakOutcome.SKIPPED_FRAME)
-    return skipped, card.frames_that(BreakOutcome.SKIPPED_REST), len(card.events)
+    return outside[-1] if outside else _innermost(event)

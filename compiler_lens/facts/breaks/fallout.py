@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -15,7 +14,7 @@ from compiler_lens.recording.own_files import is_machinery
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Definition, Sources
 
-Key = TypeVar("Key", bound=Hashable)
+Key = tuple[SourcePlace | None, str]  # of a group of breaks: where, and the type of the root
 _Call = tuple[str, str]  # a file and a function's own name
 
 # Types of break, alike in 2.11 to 2.15, that a value in a tensor brings about.
@@ -48,17 +47,9 @@ class Regions(Struct, frozen=True):
         frame = self.frames.get(event.compile_id)
         if frame is None:
             return None
-        wanted = (frame.file, plain_function(frame.function))
+        wanted, expected = (frame.file, plain_function(frame.function)), len(frame.stack) - 1
         found = [i for i, at in enumerate(event.user_stack) if _call(at) == wanted]
-        expected = len(frame.stack) - 1
-        if expected in found:
-            return expected
-        return found[-1] if found else None
-
-    def resumes_at(self, event: GraphBreak) -> int:
-        """Return the line after which the frame begins: 0 but for a resume function."""
-        frame = self.frames.get(event.compile_id)
-        return (resumed_line(frame) or 0) if frame else 0
+        return expected if expected in found else next(reversed(found), None)
 
 
 def regions(recording: Recording) -> Regions:
@@ -74,36 +65,33 @@ def fallout_of(events: Sequence[GraphBreak], keys: Sequence[Key], around: Region
     until the other broke it, because torch was still at work on the other, or because they ask for a number that the
     other brought out. What is not sure is a root of its own: a card too many is read, a hidden cause is not.
     """
-    history: _History[Key] = _History(around, known)
+    history = _History(around, known)
     firsts: dict[Key, int] = {}
+    groups: dict[Key, list[GraphBreak]] = defaultdict(list)
     blamed: dict[Key, list[Key | None]] = defaultdict(list)
     for number, (event, key) in enumerate(zip(events, keys, strict=True)):
         firsts.setdefault(key, number)
+        groups[key].append(event)
         # Nobody traced the call that a recompile is for. But where the line broke by itself and not within the call
         # around it, it will not break again once that call is compiled whole.
         blamed[key].append(blamed[key][0] if event.compile_id.recompile and blamed[key] else history.root(event, key))
         history.note(event, key)
     roots = {key: found[0] for key, found in blamed.items() if found[0] is not None and None not in found}
-    groups: dict[Key, list[GraphBreak]] = defaultdict(list)
-    for event, key in zip(events, keys, strict=True):
-        if key not in roots:
-            groups[key].append(event)
-    roots |= _derived(groups, known)
-    return {key: _last(key, roots, firsts) for key in roots}
-
-
-def _last(key: Key, roots: Mapping[Key, Key], firsts: Mapping[Key, int]) -> Key:
-    """The root of roots. Each points to what happened before it, so this ends."""
-    while key in roots and firsts[roots[key]] < firsts[key]:
-        key = roots[key]
-    return key
+    roots |= _derived({key: group for key, group in groups.items() if key not in roots}, known)
+    ends: dict[Key, Key] = {}
+    for key in roots:
+        root = key
+        while root in roots and firsts[roots[root]] < firsts[root]:  # each points to what happened before it
+            root = roots[root]
+        ends[key] = root
+    return ends
 
 
 def _call(at: SourceLine) -> _Call:
     return at.file, plain_function(at.function)
 
 
-class _Reached(Struct, Generic[Key], frozen=True):
+class _Reached(Struct, frozen=True):
     """How far a call had been traced when something broke it."""
 
     after: int  # a resume function begins after this line
@@ -111,45 +99,38 @@ class _Reached(Struct, Generic[Key], frozen=True):
     key: Key
 
 
-class _History(Generic[Key]):
+class _History:
     """What had broken, and where, when something else did."""
 
     def __init__(self, around: Regions, known: Sources) -> None:
         self._around = around
         self._known = known
-        self._reached: dict[tuple[object, ...], dict[int, _Reached[Key]]] = {}
+        self._reached: dict[tuple[object, ...], dict[int, _Reached]] = {}
         self._before: dict[CompileId, tuple[GraphBreak, Key]] = {}
 
     def note(self, event: GraphBreak, key: Key) -> None:
-        """Return each call on the way to a break was traced up to it, by the frame that was being compiled."""
+        """Note that each call on the way to a break was traced up to it, by the frame that was being compiled."""
         self._before[event.compile_id] = event, key
-        depth = self._around.depth(event)
+        depth, frame = self._around.depth(event), self._around.frames.get(event.compile_id)
         if depth is None:
             return
         for i, (call, at) in enumerate(_calls(event)[depth:]):
             if i == 0 and event.outcome is BreakOutcome.SPLIT:
                 continue  # what the frame itself did before the break is compiled, and stays so
-            after = self._around.resumes_at(event) if i == 0 else 0
+            after = (resumed_line(frame) or 0) if frame and i == 0 else 0
             by_depth = self._reached.setdefault(call, {})
             if depth not in by_depth or by_depth[depth].line < at.line:
                 by_depth[depth] = _Reached(after, at.line, key)
 
     def root(self, event: GraphBreak, key: Key) -> Key | None:
         """Return what an event follows from."""
-        found = self._at_work_on(event) or self._passed_before(event, key)
-        return None if found == key else found
-
-    def _at_work_on(self, event: GraphBreak) -> Key | None:
-        """The break that torch was splitting the frame at when that failed as well: there it gave up on the frame."""
-        before, key = self._before.get(event.compile_id, (None, None))
-        if before is None or event.outcome is not BreakOutcome.SKIPPED_FRAME or event.attempt <= before.attempt:
-            return None
-        at, now = self._line(before), self._line(event)
-        return key if at is None or now is None or at <= now else None
-
-    def _line(self, event: GraphBreak) -> int | None:
-        depth = self._around.depth(event)
-        return None if depth is None else event.user_stack[depth].line
+        before, other = self._before.get(event.compile_id, (event, key))
+        if event.outcome is BreakOutcome.SKIPPED_FRAME and event.attempt > before.attempt:
+            # torch was splitting the frame at the other break when that failed as well: there it gave up on the frame
+            depth, now = self._around.depth(before), self._around.depth(event)
+            if depth is None or now is None or before.user_stack[depth].line <= event.user_stack[now].line:
+                return None if other == key else other
+        return self._passed_before(event, key)
 
     def _passed_before(self, event: GraphBreak, key: Key) -> Key | None:
         """What broke a call around this frame further on than where this break stands: else the frame were part of it.
@@ -157,30 +138,23 @@ class _History(Generic[Key]):
         Sure only of the frame's first compilation, and where the way to the frame has no branch that the other
         break's has not: then the frame is called as it was traced.
         """
-        depth = self._around.depth(event)
+        depth, known = self._around.depth(event), self._known
         if depth is None or event.compile_id.recompile != 0:
             return None
         start = len(event.user_stack) - len(self._around.compiled(event))
         for i, (call, at) in enumerate(_calls(event)):
-            if i >= start and self._repeats(at):
+            if i >= start and not is_machinery(at.file) and known.repeats(at.file, at.line):
                 break  # from here on it may be another round of a loop, with other objects
             for outer, reached in self._reached.get(call, {}).items():
                 if outer >= depth or reached.key == key or not reached.after <= at.line < reached.line:
                     continue
-                if self._always(at, reached.line) and all(map(self._straight, event.user_stack[i + 1 : depth])):
+                here, there = known.arms(at.file, at.line), known.arms(at.file, reached.line)
+                if here is None or there is None or not here <= there:
+                    continue  # who reaches the one need not have passed the other
+                between = [line for line in event.user_stack[i + 1 : depth] if not is_machinery(line.file)]
+                if all(known.arms(line.file, line.line) == frozenset() for line in between):
                     return reached.key
         return None
-
-    def _always(self, at: SourceLine, line: int) -> bool:
-        """Whether who reaches a line has also passed another one of the same function."""
-        arms, there = self._known.arms(at.file, at.line), self._known.arms(at.file, line)
-        return arms is not None and there is not None and arms <= there
-
-    def _repeats(self, at: SourceLine) -> bool:
-        return not is_machinery(at.file) and self._known.repeats(at.file, at.line)
-
-    def _straight(self, at: SourceLine) -> bool:
-        return is_machinery(at.file) or self._known.arms(at.file, at.line) == frozenset()
 
 
 def _calls(event: GraphBreak) -> list[tuple[tuple[object, ...], SourceLine]]:
@@ -196,29 +170,22 @@ def _calls(event: GraphBreak) -> list[tuple[tuple[object, ...], SourceLine]]:
 def _derived(groups: Mapping[Key, Sequence[GraphBreak]], known: Sources) -> Mapping[Key, Key]:
     """Groups that only ask for a row number, in a loop over those that another group's line brought out."""
     made: dict[tuple[str, Definition], dict[int, Key]] = defaultdict(dict)
+    asking: list[tuple[Key, list[SourcePlace]]] = []
     for key, events in groups.items():
-        for at in _places_of(events) if _type(events[0]).startswith(_OF_ROWS) else ():
+        inner = (next((at for at in reversed(e.user_stack) if not is_machinery(at.file)), None) for e in events)
+        places = [at.place for at in dict.fromkeys(inner) if at]  # be it in a library
+        if places and key[1].startswith(_ON_A_VALUE):
+            asking.append((key, places))
+        for at in places if key[1].startswith(_OF_ROWS) else ():
             if around := known.function_at(at.file, at.line):
                 made[at.file, around].setdefault(at.line, key)
     found: dict[Key, Key] = {}
-    for key, events in groups.items() if made else ():
-        asking = _places_of(events) if _type(events[0]).startswith(_ON_A_VALUE) else []
-        file = asking[0].file if asking else ""
-        around = known.function_at(file, asking[0].line) if asking else None
+    for key, places in asking if made else ():
+        around = known.function_at(places[0].file, places[0].line)
         if around is None:
             continue
-        for start, root in made.get((file, around), {}).items():
-            rows = known.lines_on_rows(file, around, start)
-            if all(at.file == file and at.line in rows for at in asking):
+        for start, root in made.get((places[0].file, around), {}).items():
+            rows = known.lines_on_rows(places[0].file, around, start)
+            if all(at.file == places[0].file and at.line in rows for at in places):
                 found[key] = root
     return found
-
-
-def _places_of(events: Iterable[GraphBreak]) -> list[SourcePlace]:
-    """Where breaks happened, be it in a library."""
-    inner = (next((at for at in reversed(e.user_stack) if not is_machinery(at.file)), None) for e in events)
-    return [at.place for at in dict.fromkeys(inner) if at]
-
-
-def _type(event: GraphBreak) -> str:
-    return event.causes[0].gb_type if event.causes else ""

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import re
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.rewrites.arms import Arm
+from compiler_lens.facts.breaks.rewrites.site import site_at
 from compiler_lens.facts.data_file import read_data
-from compiler_lens.recording.model import BreakCause
+from compiler_lens.recording.model import BreakCause, SourceLine
+from compiler_lens.recording.source_text import Sources
 
 _FILE = Path(__file__).with_name("remedies.toml")
+
+
+class Arm(Enum):
+    """What happens where the test of an `if` is true, as far as its own lines show."""
+
+    RAISES = "raises"  # an error, and nothing else
+    ENDS = "ends"  # a `return`, a `break`
+    SAVES_WORK = "saves work"  # on to the next round of a loop, since there is nothing to compute with
+    OTHER = "other"
 
 
 class Setting(Struct, frozen=True):
@@ -45,6 +57,7 @@ class RemedyTable(Struct, frozen=True):
     remedies: Mapping[str, Remedy]  # by name, in the file's order
     branches: tuple[str, ...]  # the remedies for a branch on a value
     of_arms: Mapping[Arm, Remedy]  # instead of these, where the branch is there for that
+    by_type: Mapping[str, tuple[Remedy, ...]]  # all others by registry type: those that ask for certain words first
 
 
 @functools.cache
@@ -60,7 +73,11 @@ def remedy_table() -> RemedyTable:
         setting = settings[entry.pop("setting")] if "setting" in entry else None
         remedies[name] = Remedy(name=name, gb_types=tuple(gb_types), setting=setting, **entry)
     of_arms = {Arm(arm): remedies[name] for arm, name in data["branches_that"].items()}
-    return RemedyTable(remedies, tuple(data["branches"]), of_arms)
+    by_type: dict[str, tuple[Remedy, ...]] = {}
+    for remedy in sorted(remedies.values(), key=lambda remedy: not remedy.about):
+        for gb_type in remedy.gb_types if remedy not in of_arms.values() else ():
+            by_type[gb_type] = (*by_type.get(gb_type, ()), remedy)
+    return RemedyTable(remedies, tuple(data["branches"]), of_arms, by_type)
 
 
 def remedy_for(cause: BreakCause, arm: Arm | None = None) -> Remedy | None:
@@ -71,21 +88,33 @@ def remedy_for(cause: BreakCause, arm: Arm | None = None) -> Remedy | None:
         arm: what happens where the test of the branch at its line is true, if there is one.
 
     """
-    said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"
-    found = next((r for r in _by_type().get(cause.gb_type, ()) if re.search(r.about, said)), None)
     table = remedy_table()
+    said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"
+    found = next((r for r in table.by_type.get(cause.gb_type, ()) if re.search(r.about, said)), None)
     if found is None or arm is None or found.name not in table.branches:
         return found
     return table.of_arms.get(arm) or (replace(found, leave="") if arm is Arm.OTHER else found)
 
 
-@functools.cache
-def _by_type() -> Mapping[str, tuple[Remedy, ...]]:
-    """Return the remedies by registry type: those that ask for certain words first, each group in the file's order."""
-    table = remedy_table()
-    found: dict[str, list[Remedy]] = {}
-    for remedy in sorted(table.remedies.values(), key=lambda remedy: not remedy.about):
-        for gb_type in remedy.gb_types:
-            if remedy not in table.of_arms.values():
-                found.setdefault(gb_type, []).append(remedy)
-    return {gb_type: tuple(remedies) for gb_type, remedies in found.items()}
+def arm_at(sources: Sources, at: SourceLine) -> Arm | None:
+    """Return what the `if` at a line is there for; None where there is none, or its text is not known."""
+    try:
+        site = site_at(sources, at)
+    except RecursionError:  # an expression nested deeper than Python's stack
+        return None
+    match site.statement if site else None:
+        case ast.If(body=[ast.Raise(), *_], orelse=[]):
+            return Arm.RAISES
+        case ast.If(body=[*_, ast.Raise() | ast.Return() | ast.Break()]):
+            return Arm.ENDS
+        case ast.If(  # `mask.sum() == 0`, `mask.sum() < 1`, `not mask.any()`
+            test=ast.UnaryOp(op=ast.Not())
+            | ast.Compare(ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=0)])
+            | ast.Compare(ops=[ast.Lt()], comparators=[ast.Constant(value=1)]),
+            body=[ast.Continue(), *_],
+            orelse=[],
+        ):
+            return Arm.SAVES_WORK
+        case ast.If():
+            return Arm.OTHER
+    return None

@@ -5,53 +5,45 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
+from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching
-from compiler_lens.facts.breaks.rewrites.calls import (
-    data_of,
-    deep_copy,
-    effect,
-    made_outside,
-    numpy_function,
-    requires_grad,
-    same_memory,
-)
 from compiler_lens.facts.breaks.rewrites.masks import masked
-from compiler_lens.facts.breaks.rewrites.numbers import python_number, random_number
 from compiler_lens.facts.breaks.rewrites.site import Rewrite, Site, site_at
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
 __all__ = ["Rewrite", "rewrite"]
 
+_HANDLING = tuple(kind for name in ("Try", "TryStar") if (kind := getattr(ast, name, None)) is not None)
 _Rule = Callable[[Site, BreakCause], Rewrite | None]
 
 # By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
 _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Data-dependent branching": (branching,),
-    "Data dependent operator": (branching, python_number, random_number),
+    "Data dependent operator": (branching, calls.python_number, calls.random_number),
     "Dynamic shape operator": (masked,),
-    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (branching, python_number),
-    "Tensor.tolist() with non-integer tensor": (python_number,),
-    "Failed to trace builtin operator": (effect,),
-    "Unsupported python_type() call": (effect,),
-    "Unsupported method call": (effect,),
-    "logging.Logger method not supported for non-export cases": (effect,),
-    "Attempted to call function marked as skipped": (effect, random_number, branching),
-    "Call to a time function": (effect,),
-    "Attempted to copy.deepcopy a tensor": (deep_copy,),
-    "copy.deepcopy()": (deep_copy,),
-    "Failed to mutate tensor data attribute": (data_of,),
-    "Data pointer comparison": (same_memory,),
-    "Builtin `operator.*` comparison with constant `self` failed": (same_memory,),
-    "UserError: DataPtrVariable() has no type": (same_memory,),  # 2.11, for `!=`
-    "setattr() on Tensor.requires_grad": (requires_grad,),
-    "Unsupported Tensor.requires_grad_() call": (requires_grad,),
-    "requires_grad_() intermediate leaked as output": (requires_grad,),
-    "Attempted to use tensor creation function with requires_grad=True": (made_outside,),
-    "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (made_outside,),
-    "Tensor.numpy() with trace_numpy=False": (numpy_function,),
-    "attempted to trace numpy function with config.trace_numpy=False": (numpy_function,),
-    "call `torch.from_numpy` with `torch._dynamo.config.trace_numpy=False`": (numpy_function,),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (branching, calls.python_number),
+    "Tensor.tolist() with non-integer tensor": (calls.python_number,),
+    "Failed to trace builtin operator": (calls.effect,),
+    "Unsupported python_type() call": (calls.effect,),
+    "Unsupported method call": (calls.effect,),
+    "logging.Logger method not supported for non-export cases": (calls.effect,),
+    "Attempted to call function marked as skipped": (calls.effect, calls.random_number, branching),
+    "Call to a time function": (calls.effect,),
+    "Attempted to copy.deepcopy a tensor": (calls.deep_copy,),
+    "copy.deepcopy()": (calls.deep_copy,),
+    "Failed to mutate tensor data attribute": (calls.data_of,),
+    "Data pointer comparison": (calls.same_memory,),
+    "Builtin `operator.*` comparison with constant `self` failed": (calls.same_memory,),
+    "UserError: DataPtrVariable() has no type": (calls.same_memory,),  # 2.11, for `!=`
+    "setattr() on Tensor.requires_grad": (calls.requires_grad,),
+    "Unsupported Tensor.requires_grad_() call": (calls.requires_grad,),
+    "requires_grad_() intermediate leaked as output": (calls.requires_grad,),
+    "Attempted to use tensor creation function with requires_grad=True": (calls.made_outside,),
+    "Attempted to use `torch.nn.Parameter()` constructor with Dynamo": (calls.made_outside,),
+    "Tensor.numpy() with trace_numpy=False": (calls.numpy_function,),
+    "attempted to trace numpy function with config.trace_numpy=False": (calls.numpy_function,),
+    "call `torch.from_numpy` with `torch._dynamo.config.trace_numpy=False`": (calls.numpy_function,),
 }
 
 
@@ -66,6 +58,3 @@ def rewrite(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | No
         return next((found for rule in rules if (found := rule(site, cause)) is not None), None)
     except RecursionError:  # an expression nested deeper than Python's stack
         return None
-
-
-_HANDLING = tuple(kind for name in ("Try", "TryStar") if (kind := getattr(ast, name, None)) is not None)

@@ -8,34 +8,45 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from compiler_lens.facts.breaks.rewrites import syntax
 from compiler_lens.facts.breaks.rewrites.site import Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, gives_several, is_number, is_pure_call
+from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
 
 OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
     ast.Pow: "**", ast.MatMult: "@", ast.FloorDiv: "//", ast.Mod: "%",
 }  # fmt: skip
-
+_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _EFFECTS = frozenset({
     "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add_module", "write", "print",
     "log", "debug", "info", "warning", "error", "warn", "item", "tolist", "numpy", "open", "next", "input", "exec",
-    "eval", "setattr", "delattr", "backward", "step", "zero_grad",
+    "eval", "setattr", "delattr", "backward", "step", "zero_grad", "dropout", "bernoulli",
 })  # fmt: skip
 # What these give shares memory with what they are called on, or may.
 _SHARING = frozenset({
     "view", "reshape", "t", "transpose", "permute", "squeeze", "unsqueeze", "expand", "flatten", "select", "detach",
     "contiguous", "to", "float", "double", "half", "type_as",
 })  # fmt: skip
-
+# Functions that give no number, or an error, for some arguments: a test in front of them may be there for that.
+_PARTIAL = frozenset({
+    "div", "log", "log1p", "masked_select", "pow", "reciprocal", "rsqrt", "sqrt", "norm", "std", "acos", "asin", "tan",
+})  # fmt: skip
+_SETTING = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)
+_NOT_IN_COND = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
 _MOST_NAMES = 50
 
 
 class Assignment(Struct, frozen=True):
-    """A name that is assigned a value, or changed by an operator and a value."""
+    """A name that is assigned a value, or changed by an operator and a value; without a name a value alone."""
 
     name: str
     value: ast.expr
     operator: type[ast.operator] | None = None
+
+    @property
+    def computed(self) -> ast.expr:
+        """What the name is from then on."""
+        return ast.BinOp(ast.Name(self.name), self.operator(), self.value) if self.operator else self.value
 
 
 def assignments(body: Sequence[ast.stmt]) -> list[Assignment] | None:
@@ -54,19 +65,19 @@ def assignments(body: Sequence[ast.stmt]) -> list[Assignment] | None:
 
 def stays_tensor(site: Site, one: Assignment) -> bool:
     """Return whether a count in Python, such as `n += 1`, does not become a tensor."""
-    counts = one.operator or any(n.id == one.name for n in ast.walk(one.value) if isinstance(n, ast.Name))
-    return not counts or site.is_tensor(ast.Name(one.name))
+    return one.name not in _names_in(one.computed) or site.is_tensor(ast.Name(one.name))
 
 
 def is_simple_value(node: ast.expr) -> bool:
     """Return whether a value may be computed though it is not needed, and is a tensor or a number."""
     match node:
         case ast.Constant():
-            return is_number(node)
+            return syntax.is_number(node)
         case ast.Call(func=function, args=args, keywords=keywords):
             owner = [function.value] if isinstance(function, ast.Attribute) else []
             parts = [*args, *(k.value for k in keywords), *owner]
-            return is_pure_call(node) and all(is_simple_value(n) or _is_setting(n) for n in parts)
+            settings = [n for n in parts if all(isinstance(inner, _SETTING) for inner in ast.walk(n))]
+            return syntax.is_pure_call(node) and all(n in settings or is_simple_value(n) for n in parts)
         case ast.BinOp(left=left, right=right):
             return is_simple_value(left) and is_simple_value(right)
         case ast.UnaryOp(op=op, operand=operand):
@@ -76,23 +87,16 @@ def is_simple_value(node: ast.expr) -> bool:
     return bool(dotted(node))
 
 
-# Functions that give no number, or an error, for some arguments: a test in front of them may be there for that.
-_PARTIAL = frozenset({
-    "div", "log", "log1p", "masked_select", "pow", "reciprocal", "rsqrt", "sqrt", "norm", "std", "acos", "asin", "tan",
-})  # fmt: skip
-_DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
-
-
-def is_guarded(site: Site, test: ast.expr, values: Sequence[ast.expr | Assignment]) -> bool:
+def is_guarded(site: Site, test: ast.expr, values: Sequence[Assignment]) -> bool:
     """Return whether a test may guard a value against being computed: it asks for what that divides or selects by."""
-    asked = _made_of(site, [test])
-    return any(_made_of(site, _risks(value, _above_zero(test))) & asked for value in values)
+    asked, name = _made_of(site, [test]), _above_zero(test)
+    return any(_made_of(site, _risks(one.computed, name)) & asked for one in values)
 
 
-def zero_divisor(test: ast.expr, values: Sequence[ast.expr | Assignment]) -> str:
+def zero_divisor(test: ast.expr, values: Sequence[Assignment]) -> str:
     """Return what is assumed where a value divides by what the test finds above a number: `norm` in `norm > 1.0`."""
     name = _above_zero(test)
-    found = any(_divided_by(value, name) for value in values)
+    found = any(_divides_by(node, name) for one in values for node in ast.walk(one.computed))
     return f"no gradient is taken through it where `{name}` is 0" if found else ""
 
 
@@ -104,31 +108,24 @@ def _above_zero(test: ast.expr) -> str:
     return ""
 
 
-def _divided_by(value: ast.expr | Assignment, name: str) -> list[ast.Name]:
-    """Return where a value divides by a name. No number is an error there: the quotient by 0 is thrown away."""
-    found = [value.value] if isinstance(value, Assignment) and value.operator is ast.Div else []
-    nodes = ast.walk(value.value if isinstance(value, Assignment) else value)
-    found += [n.right for n in nodes if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Div)]
-    return [divisor for divisor in found if isinstance(divisor, ast.Name) and divisor.id == name]
+def _divides_by(node: ast.AST, name: str) -> bool:
+    """Whether it is a quotient by a name. No number is an error there: the quotient by 0 is thrown away."""
+    match node:
+        case ast.BinOp(op=ast.Div(), right=ast.Name(id=divisor)):
+            return divisor == name
+    return False
 
 
-def _risks(value: ast.expr | Assignment, above_zero: str) -> list[ast.AST]:
+def _risks(value: ast.expr, above_zero: str) -> list[ast.AST]:
     """Return what a value is not computed for whatever it is."""
-    safe = _divided_by(value, above_zero)
     found: list[ast.AST] = []
-    if isinstance(value, Assignment):
-        if value.operator in _DIVISIONS and value.value not in safe:
-            found += [ast.Name(value.name), value.value] if value.operator is ast.Pow else [value.value]
-        value = value.value
     for node in ast.walk(value):
-        if isinstance(node, ast.BinOp) and node.right in safe:
-            continue
-        if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS) and not _divides_by(node, above_zero):
             found += [node.left, node.right] if isinstance(node.op, ast.Pow) else [node.right]
         elif isinstance(node, ast.Subscript):
-            found += [node.slice]
+            found.append(node.slice)
         elif called(node) in _PARTIAL:
-            found += [node]
+            found.append(node)
     return found
 
 
@@ -151,11 +148,6 @@ def _names_in(node: ast.AST) -> tuple[str, ...]:
     return tuple(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
-def _is_setting(node: ast.expr) -> bool:
-    kinds = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)
-    return all(isinstance(n, kinds) for n in ast.walk(node))
-
-
 def new_value(site: Site, one: Assignment) -> str:
     """Return what a name has after an assignment, as an expression."""
     text = site.source(one.value)
@@ -167,17 +159,15 @@ def new_value(site: Site, one: Assignment) -> str:
 
 def runs_in_cond(node: ast.expr) -> bool:
     """Return whether a value may be computed inside of torch.cond: it changes nothing in place and is one tensor."""
-    kinds = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
-    if isinstance(node, kinds) or (isinstance(node, ast.Call) and gives_several(node)):
+    if isinstance(node, _NOT_IN_COND) or (isinstance(node, ast.Call) and syntax.gives_several(node)):
         return False
-    return not any(map(_has_effect, calls_in(node)))
-
-
-def _has_effect(call: ast.Call) -> bool:
-    name = called(call)
-    random = name.startswith("rand") or "random" in dotted(call.func).split(".") or name in ("dropout", "bernoulli")
-    writes = any(k.arg in ("inplace", "out") for k in call.keywords)
-    return not name or random or writes or name in _EFFECTS or (name.endswith("_") and not name.endswith("__"))
+    for call in syntax.calls_in(node):
+        name = called(call)
+        is_random = name.startswith("rand") or "random" in dotted(call.func).split(".")
+        in_place = syntax.writes(call) or (name.endswith("_") and not name.endswith("__"))
+        if not name or is_random or in_place or name in _EFFECTS:
+            return False
+    return True
 
 
 def as_function(
@@ -185,21 +175,15 @@ def as_function(
 ) -> Iterator[str]:
     """Yield the lines of a function for torch.cond or while_loop; for the target "" it returns the one value."""
     yield f"def {name}({', '.join(operands)}):"
-    if targets == [""]:
-        yield f"    return {_own(site, body[0])}"
-        return
     for one in body:
-        yield f"    {one.name} = {_own(site, one)}"
-    yield f"    return {', '.join(t if body else f'{t}.clone()' for t in targets)}"
-
-
-def _own(site: Site, one: Assignment) -> str:
-    """Return a value that shares no memory with an operand: torch.cond refuses those that do."""
-    text = new_value(site, one)
-    fresh = one.operator or isinstance(one.value, (ast.BinOp, ast.UnaryOp, ast.Compare))
-    if isinstance(one.value, ast.Call):
-        fresh = called(one.value) not in _SHARING
-    return text if fresh else f"{text}.clone()"
+        text = new_value(site, one)
+        # torch.cond refuses what shares memory with an operand
+        fresh = one.operator or isinstance(one.value, (ast.BinOp, ast.UnaryOp, ast.Compare))
+        if isinstance(one.value, ast.Call):
+            fresh = called(one.value) not in _SHARING
+        yield f"    {f'{one.name} =' if one.name else 'return'} {text if fresh else f'{text}.clone()'}"
+    if targets != [""]:
+        yield f"    return {', '.join(t if body else f'{t}.clone()' for t in targets)}"
 
 
 def as_tuple(names: Sequence[str]) -> str:

@@ -1,35 +1,32 @@
-"""Rewrites of branches and assertions that depend on a tensor's values."""
+"""Rewrites of branches, assertions and loops that depend on a tensor's values."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.rewrites.assignments import (
-    OPERATORS,
-    Assignment,
-    as_function,
-    as_tuple,
-    assignments,
-    is_guarded,
-    is_simple_value,
-    new_value,
-    runs_in_cond,
-    stays_tensor,
-    zero_divisor,
+from compiler_lens.facts.breaks.rewrites import assignments as of
+from compiler_lens.facts.breaks.rewrites.assignments import Assignment
+from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
+from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site, parsed
+from compiler_lens.facts.breaks.rewrites.syntax import (
+    NOT_ON_TENSORS,
+    SIMPLE,
+    called,
+    dotted,
+    is_boolean,
+    loads,
+    of_torch,
 )
-from compiler_lens.facts.breaks.rewrites.conditions import condition, is_boolean
-from compiler_lens.facts.breaks.rewrites.loops import search, while_loop
-from compiler_lens.facts.breaks.rewrites.numbers import RANDOM_NEEDS
-from compiler_lens.facts.breaks.rewrites.site import Rewrite, Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, dotted, is_simple
 from compiler_lens.recording.model import BreakCause
 
 _SAME_SHAPE = "both sides are computed every time and give tensors of one shape and dtype"
 _NEUTRAL = {ast.Add: "0", ast.Sub: "0", ast.Mult: "1", ast.Div: "1"}  # x += 0 and x *= 1 change nothing
 _NEVER = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
 _WIDEST = 100
+_MOST_STATEMENTS = 60
 
 
 def branching(site: Site, cause: BreakCause) -> Rewrite | None:
@@ -38,17 +35,16 @@ def branching(site: Site, cause: BreakCause) -> Rewrite | None:
     if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
         return None
     if isinstance(statement, (ast.Assert, ast.If, ast.While)):
-        test = condition(site, statement.test) if _is_asked_by(cause, statement.test) else None
+        test = _condition(site, statement.test) if _is_asked_by(cause, statement.test) else None
         if test is None:
             return None
         if isinstance(statement, ast.Assert):
-            message = _message(statement.msg) if statement.msg else ""
-            found = site.rewrite([_check(site, test, message)], _asynchronous("AssertionError"))
+            found = _checked(site, test, statement.msg, "AssertionError")
         elif isinstance(statement, ast.While):
-            found = while_loop(site, statement, test)
+            found = _while_loop(site, statement, test)
         else:
             found = _branch(site, statement, test)
-    elif is_simple(statement):
+    elif isinstance(statement, SIMPLE):
         found = _conditional_expression(site)
     if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
         return found
@@ -71,97 +67,56 @@ def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
     return cause.gb_type.startswith("Unsupported Tensor.item()") and bool(names & {"item", "bool", "float", "int"})
 
 
+def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rewrite | None:
+    """Write an assertion on the device, with what of its message needs no tensor's value."""
+    said = ""
+    match message:
+        case ast.Constant(value=str()):
+            said = f", {ast.unparse(message)}"
+        case ast.JoinedStr(values=parts):
+            text = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
+            said = f", {text!r}" if text else ""
+    needs = f"the error is then a RuntimeError, not {error}; on a GPU a failed check ends the process's CUDA context"
+    return site.rewrite([f"{site.torch}._assert_async({test}{said})"], needs)
+
+
 # -- if
 
 
 def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
+    is_elif = site.edited(node).startswith("elif")
+    first, second, last = of.assignments(node.body), of.assignments(node.orelse), None
     match node:
         case ast.If(body=[ast.Raise(exc=ast.expr() as error)], orelse=[]):
-            return None if _is_elif(site) else _raise(site, node, error, test)
+            return None if is_elif else _raise(site, node.test, error, test)
         case ast.If(body=[*_, ast.Break()]):
-            return search(site, node, test)
+            return _search(site, node, test)
         case ast.If(body=[*_, ast.Return()]):
-            return _returns(site, node, test)
-    first, second = assignments(node.body), assignments(node.orelse)
-    if first is None or second is None or not _same_targets(site, first, second):
+            match (*node.body, *(node.orelse or site.following[:1])):
+                case (ast.Return(value=ast.expr() as value), ast.Return(value=ast.expr() as other) as otherwise):
+                    first, second = [Assignment("", value)], [Assignment("", other)]
+                    last = None if node.orelse else otherwise
+    if first is None or second is None or (last and is_elif):
         return None
-    return _chosen(site, node, test, first, second)
-
-
-def _chosen(site: Site, node: ast.If, test: str, first: list[Assignment], second: list[Assignment]) -> Rewrite | None:
-    """Write torch.where for the same targets on either side if both sides may be computed, else torch.cond."""
-    both = [*first, *second]
-    if any(is_simple_value(a.value) and not stays_tensor(site, a) for a in both):
-        return None
-    if not all(is_simple_value(a.value) for a in both):
-        return _cond(site, test, first, second)
-    if is_guarded(site, node.test, both) or not _are_values(site, first, second):
-        return None
-    is_optional = not second and all(a.operator for a in first)
-    needs = "the value is computed every time" if is_optional else _SAME_SHAPE
-    lines = _as_elif(site, _selected(site, test, first, second))
-    return site.rewrite(lines, _joined(needs, zero_divisor(node.test, both)))
-
-
-def _raise(site: Site, node: ast.If, call: ast.expr, test: str) -> Rewrite | None:
-    message = _message(call.args[0]) if isinstance(call, ast.Call) and call.args else ""
-    inverse = test[2:-1] if test.startswith("~(") and _closes_at_end(test) else f"~({test})"
-    if is_boolean(node.test) and called(node.test):
-        inverse = f"~{test}"
-    name = dotted(call.func if isinstance(call, ast.Call) else call)
-    return site.rewrite([_check(site, inverse, message)], _asynchronous(name or "its own"))
-
-
-def _asynchronous(error: str) -> str:
-    return f"the error is then a RuntimeError, not {error}; on a GPU a failed check ends the process's CUDA context"
-
-
-def _check(site: Site, test: str, message: str) -> str:
-    return f"{site.torch}._assert_async({test}{f', {message}' if message else ''})"
-
-
-def _message(node: ast.expr) -> str:
-    """Return a message that needs no tensor's value; of an f-string what is constant in it."""
-    match node:
-        case ast.Constant(value=str()):
-            return ast.unparse(node)
-        case ast.JoinedStr(values=parts):
-            text = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
-            return repr(text) if text else ""
-    return ""
-
-
-def _returns(site: Site, node: ast.If, test: str) -> Rewrite | None:
-    match (*node.body, *(node.orelse or site.following[:1])):
-        case (ast.Return(value=ast.expr() as first), ast.Return(value=ast.expr() as second) as otherwise):
-            last = None if node.orelse else otherwise
-        case _:
-            return None
-    if last and _is_elif(site):
-        return None
-    if not (is_simple_value(first) and is_simple_value(second)):
-        return _cond(site, test, [Assignment("", first)], [Assignment("", second)], last)
-    if is_guarded(site, node.test, [first, second]) or not _alike(site, first, second):
-        return None
-    lines = _where(site, "return ", test, site.source(first), site.source(second))
-    needs = _joined(_SAME_SHAPE, zero_divisor(node.test, [first, second]))
-    return site.rewrite(_as_elif(site, lines), needs, last=last)
-
-
-def _same_targets(site: Site, first: list[Assignment], second: list[Assignment]) -> bool:
     names = [a.name for a in first]
-    if second:
-        return names == [a.name for a in second]
-    return all(site.defined_before(name) for name in names)
+    if names != [a.name for a in second] if second else not all(map(site.defined_before, names)):
+        return None
+    both = [*first, *second]
+    are_simple = [of.is_simple_value(a.value) for a in both]
+    if all(are_simple):
+        return _chosen(site, node.test, test, first, second, last)
+    mixed = any(simple and not of.stays_tensor(site, a) for a, simple in zip(both, are_simple, strict=True))
+    return None if mixed or is_elif else _cond(site, test, first, second, last)
 
 
-def _are_values(site: Site, first: list[Assignment], second: list[Assignment]) -> bool:
-    others = [b.value for b in second] or [ast.Name(a.name) for a in first]
-    operators = [b.operator for b in second] or [None for _ in first]
-    return all(
-        a.operator or operator or _alike(site, a.value, other)
-        for a, other, operator in zip(first, others, operators, strict=True)
-    )
+def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
+    inverse = f"~({test})"
+    if test.startswith("~(") and parsed(test[2:-1].strip()):  # the bracket closes at the end
+        inverse = test[2:-1]
+    elif is_boolean(asked) and called(asked):
+        inverse = f"~{test}"
+    made, arguments = (error.func, error.args) if isinstance(error, ast.Call) else (error, [])
+    return _checked(site, inverse, arguments[0] if arguments else None, dotted(made) or "its own")
 
 
 def _alike(site: Site, one: ast.expr, other: ast.expr) -> bool:
@@ -170,89 +125,193 @@ def _alike(site: Site, one: ast.expr, other: ast.expr) -> bool:
     return any(not isinstance(n, bare) or site.is_tensor(n) for n in (one, other))
 
 
-def _selected(site: Site, test: str, first: list[Assignment], second: list[Assignment]) -> list[str]:
+def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
+    site: Site, asked: ast.expr, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None
+) -> Rewrite | None:
+    """Write torch.where for the same targets on either side."""
+    both = [*first, *second]
+    if not all(of.stays_tensor(site, a) for a in both) or of.is_guarded(site, asked, both):
+        return None
     lines: list[str] = []
     if len(first) > 1:  # the test may read what the first line assigns
-        lines, test = [f"{(name := site.free('chosen'))} = {test}"], name
-    others: list[Assignment | None] = [*second] if second else [None] * len(first)
-    for one, other in zip(first, others, strict=True):
-        head, a, b = _sides(site, one, other)
-        lines += _where(site, head, test, a, b)
-    return lines
-
-
-def _sides(site: Site, one: Assignment, other: Assignment | None) -> tuple[str, str, str]:
-    """How the line begins, and the value of either side."""
-    in_place = one.operator and (other.operator is one.operator if other else one.operator in _NEUTRAL)
-    if in_place and one.operator:
-        b = site.source(other.value) if other else _NEUTRAL[one.operator]
-        return f"{one.name} {OPERATORS[one.operator]}= ", site.source(one.value), b
-    return f"{one.name} = ", new_value(site, one), new_value(site, other) if other else one.name
-
-
-def _where(site: Site, head: str, test: str, a: str, b: str) -> list[str]:
-    line = f"{head}{site.torch}.where({test}, {a}, {b})"
-    if len(line) <= _WIDEST:
-        return [line]
-    return [f"{head}{site.torch}.where(", *(f"    {part}," for part in (test, a, b)), ")"]
-
-
-def _is_elif(site: Site) -> bool:
-    return site.edited(site.statement).startswith("elif")
-
-
-def _as_elif(site: Site, lines: list[str]) -> list[str]:
-    return ["else:", *(f"    {line}" for line in lines)] if _is_elif(site) else lines
-
-
-# -- torch.cond
+        name = site.free("chosen")
+        lines, test = [f"{name} = {test}"], name
+    for one, other in zip(first, second or [Assignment(a.name, ast.Name(a.name)) for a in first], strict=True):
+        if not (one.operator or other.operator or _alike(site, one.value, other.value)):
+            return None
+        head = f"{one.name} = " if one.name else "return "
+        a, b = of.new_value(site, one), of.new_value(site, other) if second else one.name
+        if one.operator and (other.operator is one.operator if second else one.operator in _NEUTRAL):
+            head, a = f"{one.name} {of.OPERATORS[one.operator]}= ", site.source(one.value)
+            b = site.source(other.value) if second else _NEUTRAL[one.operator]
+        line = f"{head}{site.torch}.where({test}, {a}, {b})"
+        parts = [f"{head}{site.torch}.where(", *(f"    {part}," for part in (test, a, b)), ")"]
+        lines += [line] if len(line) <= _WIDEST else parts
+    if site.edited(site.statement).startswith("elif"):
+        lines = ["else:", *(f"    {line}" for line in lines)]
+    is_optional = not second and all(a.operator for a in first)
+    needs = "the value is computed every time" if is_optional else _SAME_SHAPE
+    return site.rewrite(lines, _joined(needs, of.zero_divisor(asked, both)), last=last)
 
 
 def _cond(
-    site: Site, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None = None
+    site: Site, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None
 ) -> Rewrite | None:
     both = [*first, *second]
-    if not all(runs_in_cond(a.value) for a in both) or _is_elif(site):
+    if not all(of.runs_in_cond(a.value) for a in both):
         return None
-    targets = [a.name for a in first]
+    targets, local = [a.name for a in first], site.local()
     # Tensors and names to be changed; the functions see all others as they stand around them.
     loaded = [n.id for a in both for n in ast.walk(a.value) if isinstance(n, ast.Name)]
     loaded += [a.name for a in both if a.operator or not second]
-    known = [n for n in dict.fromkeys(loaded) if n in site.local() and (n in site.tensors or n in targets)]
+    known = [n for n in dict.fromkeys(loaded) if n in local and (n in site.tensors or n in targets)]
     operands = [name for name in known if site.defined_before(name)]
     if_true, if_false = site.free("if_true"), site.free("if_false")
     head = f"{', '.join(targets)} = " if targets != [""] else "return "
     lines = [
-        *as_function(site, if_true, operands, first, targets),
-        *as_function(site, if_false, operands, second, targets),
-        f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {as_tuple(operands)})",
+        *of.as_function(site, if_true, operands, first, targets),
+        *of.as_function(site, if_false, operands, second, targets),
+        f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {of.as_tuple(operands)})",
     ]
     needs = "both functions give tensors of one shape, dtype and layout, and change nothing else"
     return site.rewrite(lines, needs, last=last)
 
 
-# -- a if test else b
-
-
 def _conditional_expression(site: Site) -> Rewrite | None:
+    """Write torch.where for `a if test else b`."""
     found = [n for n in ast.walk(site.statement) if isinstance(n, ast.IfExp)]
     if len(found) != 1:
         return None
     node, first, second = found[0], found[0].body, found[0].orelse
-    if not (is_simple_value(first) and is_simple_value(second) and _alike(site, first, second)):
+    if not (of.is_simple_value(first) and of.is_simple_value(second) and _alike(site, first, second)):
         return None
-    test = condition(site, node.test)
-    if test is None or is_guarded(site, node.test, [first, second]):
+    test, both = _condition(site, node.test), [Assignment("", first), Assignment("", second)]
+    if test is None or of.is_guarded(site, node.test, both):
         return None
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
-    return site.edit([(node, new)], _joined(_SAME_SHAPE, zero_divisor(node.test, [first, second])))
+    return site.edit([(node, new)], _joined(_SAME_SHAPE, of.zero_divisor(node.test, both)))
 
 
-def _closes_at_end(text: str) -> bool:
-    """Whether the bracket of `~(…)` closes at the end of the text, not before."""
-    depth = 0
-    for place, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if depth == 0 and sign == ")":
-            return place == len(text) - 1
-    return False
+# -- loops
+
+
+def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
+    """Write `for …: …; if test: break` with a tensor that says whether it is over."""
+    loop = site.around[-1] if site.around else None
+    if not isinstance(loop, ast.For) or loop.orelse or node.orelse or len(node.body) != 1:
+        return None
+    if len(loop.body) > _MOST_STATEMENTS or node not in loop.body:
+        return None
+    number = loop.body.index(node)
+    before, after = of.assignments(loop.body[:number]), of.assignments(loop.body[number + 1 :])
+    both = [*(before or ()), *(after or ())]
+    if before is None or after is None or not both or len({a.name for a in both}) != len(both):
+        return None
+    # What it counts by has another value after it, as the loop then does not stop.
+    counters = [n for n in ast.walk(loop.target) if not isinstance(n, (ast.Tuple, ast.List, ast.expr_context))]
+    if any(not isinstance(n, ast.Name) or len(site.loads(n.id)) > len(loads(loop, n.id)) for n in counters):
+        return None
+    around, head = replace(site, statement=loop, following=()), site.head(loop)
+    fit = (of.is_simple_value(a.value) and of.stays_tensor(site, a) and around.defined_before(a.name) for a in both)
+    if not head or of.is_guarded(site, node.test, both) or not all(fit):
+        return None
+    done = site.free("done")
+    device = next((f", device={a.name}.device" for a in both if a.name in site.tensors), "")
+    lines = [f"{done} = {site.torch}.zeros((), dtype={site.torch}.bool{device})", *head]
+    steps = [f"    {a.name} = {site.torch}.where({done}, {a.name}, {of.new_value(site, a)})" for a in both]
+    lines += [*steps[: len(before)], f"    {done} = {done} | ({test})", *steps[len(before) :]]
+    needs = "the loop then always runs to its end, and what it changes keeps its shape and dtype"
+    return around.rewrite(lines, needs)
+
+
+def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
+    """Write a `while` that a tensor ends as torch's `while_loop`."""
+    body = of.assignments(node.body)
+    if body is None or node.orelse or not all(of.runs_in_cond(a.value) for a in body):
+        return None
+    names = [a.name for a in body]
+    if not all(site.defined_before(n) and n in site.tensors for n in names):
+        return None
+    proceed, step, both = site.free("proceed"), site.free("step"), of.as_tuple(names)
+    lines = [f"def {proceed}({', '.join(names)}):", f"    return {test}"]
+    lines += of.as_function(site, step, names, body, names)
+    lines[-1] = f"    return {both}"
+    lines.append(f"{both} = {site.torch}._higher_order_ops.while_loop({proceed}, {step}, {both})")
+    return site.rewrite(lines, "what the loop changes keeps its shape and dtype")
+
+
+# -- tests
+
+_OF_A_TENSOR = frozenset({"equal", "allclose", "item"})  # calls that `_condition` makes tensors again
+_SIZES = frozenset({"numel", "nelement", "len", "size", "shape", "dim", "ndim", "hasattr", "isinstance"})
+_RISKY = (ast.Subscript, ast.Div, ast.FloorDiv, ast.Mod)
+
+
+def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911 -- one for each kind of syntax
+    """Return a test as an expression that is a bool tensor; None if it may be something else."""
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            # `~` of a Python bool is a number: -1 and -2 are both true
+            inner = _condition(site, operand) if _is_surely_tensor(site, operand) else None
+            return inner and f"~({inner})"
+        case ast.BoolOp(op=op, values=values):
+            parts = [_condition(site, value) for value in values]
+            sign = " & " if isinstance(op, ast.And) else " | "
+            return None if None in parts or _guards_itself(node) else sign.join(f"({part})" for part in parts)
+        case ast.Compare(ops=ops):
+            if any(isinstance(op, NOT_ON_TENSORS) for op in ops):
+                return None
+            changes = list(_python_numbers(site, node))
+            if len(ops) == 1:
+                return site.source(node, changes)
+            terms = [
+                site.source(t, [c for c in changes if c[0] in ast.walk(t)]) for t in (node.left, *node.comparators)
+            ]
+            signs = [ast.unparse(ast.Compare(ast.Name("a"), [op], [ast.Name("b")]))[2:-2] for op in ops]
+            return " & ".join(f"({a} {sign} {b})" for a, sign, b in zip(terms, signs, terms[1:], strict=False))
+        case ast.Call(func=ast.Name(id="bool" | "float" | "int"), args=[inner_test]):
+            return _condition(site, inner_test)
+        case ast.Call(func=ast.Attribute(value=owner, attr="item")):
+            return _condition(site, owner)
+        case ast.Call(func=ast.Attribute(attr="equal"), args=[one, other]) if of_torch(node):
+            return f"({site.source(one)} == {site.source(other)}).all()"
+        case ast.Call(func=ast.Attribute(value=owner, attr="allclose") as function) if of_torch(node):
+            return f"{site.edited(node, [(function, f'{dotted(owner)}.isclose')])}.all()"
+    value = site.value_of(node.id) if isinstance(node, ast.Name) else node
+    if value is not None and is_boolean(value):
+        return site.source(node)
+    return f"{site.source(node)} != 0" if site.is_tensor(node) else None
+
+
+def _guards_itself(node: ast.BoolOp) -> bool:
+    """Whether a later part of `and` and `or` may be an error where an earlier one has decided."""
+    asked = [n for value in node.values[:-1] for n in ast.walk(value)]
+    later = [n for value in node.values[1:] for n in ast.walk(value)]
+    sizes = any(getattr(n, "attr", "") in _SIZES or getattr(n, "id", "") in _SIZES for n in asked)
+    return sizes or any(isinstance(n, _RISKY) or called(n) in ("masked_select", "div", "reciprocal") for n in later)
+
+
+def _is_surely_tensor(site: Site, node: ast.expr) -> bool:
+    match node:
+        case ast.UnaryOp(op=ast.Not(), operand=inner) | ast.Call(func=ast.Name(id="bool"), args=[inner, *_]):
+            return _is_surely_tensor(site, inner)
+        case ast.BoolOp(values=values):
+            return any(_is_surely_tensor(site, value) for value in values)
+    return site.is_tensor(node) or any(True for _ in _python_numbers(site, node)) or called(node) in _OF_A_TENSOR
+
+
+def _python_numbers(site: Site, node: ast.expr) -> Iterator[Change]:
+    """Calls that make a Python number of a tensor, each with the tensor; random numbers with torch's own."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr="item")):
+            yield node, site.source(owner)
+        case ast.Call(args=[tensor, *_]) if called(node) in ("float", "int") and site.is_tensor(tensor):
+            yield node, f"({site.source(tensor)})"
+        case ast.Call(func=function) if dotted(function) == "random.random":
+            names = sorted({n.id for n in ast.walk(site.statement) if isinstance(n, ast.Name)} & site.tensors)
+            device = next((f", device={n}.device" for n in names if site.defined_before(n)), "")
+            yield node, f"{site.torch}.rand((){device})"
+        case _:
+            for part in ast.iter_child_nodes(node):
+                if isinstance(part, ast.expr):
+                    yield from _python_numbers(site, part)

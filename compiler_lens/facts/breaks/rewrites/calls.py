@@ -1,11 +1,13 @@
-"""Rewrites of calls that torch does not follow: messages, clocks, copies, tensors made on the way."""
+"""Rewrites of calls that torch does not follow: messages, clocks, copies, tensors made on the way, Python numbers."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
+from compiler_lens.facts.breaks.rewrites import syntax
 from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site
-from compiler_lens.facts.breaks.rewrites.syntax import called, calls_in, dotted, is_simple, of_torch, parameters
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, calls_in, dotted, of_torch, parameters
 from compiler_lens.recording.model import BreakCause
 
 _LOGGERS = frozenset({"logger", "log", "_logger", "LOG", "LOGGER", "logging", "_log", "self.logger", "self.log"})
@@ -26,9 +28,7 @@ def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
     owner, _, level = name.rpartition(".")
     if name not in _EFFECTS and not (owner in _LOGGERS and level in _LEVELS):
         return None
-    first, *rest = site.edited(site.statement).split("\n")
-    lines = [first, *(line[site.statement.col_offset :] for line in rest)]
-    body = [f"    {line}".rstrip() for line in lines]
+    body = [f"    {line}".rstrip() for line in site.lines()]
     needs = f"compiled code then runs without this `{name}`"
     return site.rewrite([f"if not {site.torch}.compiler.is_compiling():", *body], needs)
 
@@ -57,7 +57,7 @@ def requires_grad(site: Site, _cause: BreakCause) -> Rewrite | None:
             pass
         case _:
             return None
-    if site.function is None or name not in parameters(site.function) or site.assigns(name):
+    if site.function is None or name not in parameters(site.function) or name in site.uses().stores:
         return None
     needs = f"the caller runs `{site.edited(site.statement)}` before the call"
     return site.rewrite(["..."], needs, is_complete=False)
@@ -70,7 +70,7 @@ _COPY = "the copy then never requires grad; the deepcopy of a leaf that does wou
 
 def deep_copy(site: Site, cause: BreakCause) -> Rewrite | None:
     """Write `t.detach().clone()` for `copy.deepcopy(t)`."""
-    if not is_simple(site.statement) or "TensorVariable" not in cause.context:
+    if not isinstance(site.statement, SIMPLE) or "TensorVariable" not in cause.context:
         return None
     calls = [n for n in calls_in(site.statement) if dotted(n.func) in ("copy.deepcopy", "deepcopy")]
     if not all(len(n.args) == 1 and site.is_tensor(n.args[0]) for n in calls):
@@ -90,7 +90,7 @@ def data_of(site: Site, _cause: BreakCause) -> Rewrite | None:
 def same_memory(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Write `a is b` for `a.data_ptr() == b.data_ptr()`."""
     statement, needs = site.statement, "neither is a view of the other's memory"
-    if not isinstance(statement, (ast.If, ast.While)) and not is_simple(statement):
+    if not isinstance(statement, (ast.If, ast.While, *SIMPLE)):
         return None
     test = getattr(statement, "test", statement)
     changes: list[Change] = []
@@ -103,12 +103,18 @@ def same_memory(site: Site, _cause: BreakCause) -> Rewrite | None:
             ):
                 same = "is" if isinstance(sign, ast.Eq) else "is not"
                 changes.append((node, f"{site.atom(one)} {same} {site.atom(other)}"))
-    if is_simple(statement) or not changes:
+    if isinstance(statement, SIMPLE) or not changes:
         return site.edit(changes, needs)
     if not test.lineno == test.end_lineno == statement.lineno:
         return None
     before, after = (site.edited(statement, edits).split("\n")[0].rstrip() for edits in ((), changes))
     return Rewrite((before,), (after,), is_complete=True, needs=needs)
+
+
+_SAME_IN_NUMPY = frozenset({
+    "abs", "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "expm1", "sqrt", "square", "floor", "ceil", "sign",
+    "maximum", "minimum", "matmul", "dot",
+})  # fmt: skip
 
 
 def numpy_function(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -118,24 +124,15 @@ def numpy_function(site: Site, _cause: BreakCause) -> Rewrite | None:
         if not of_torch(node) or called(node) not in ("from_numpy", "as_tensor", "tensor"):
             continue
         match node:
-            case ast.Call(args=[ast.Call(keywords=[]) as inner], keywords=[]):
-                pass
+            case ast.Call(args=[ast.Call(args=arrays, keywords=[]) as inner], keywords=[]):
+                is_of_numpy = dotted(inner.func).split(".")[0] in ("np", "numpy") and called(inner) in _SAME_IN_NUMPY
+                if not is_of_numpy or any(called(a) != "numpy" for a in arrays):
+                    return None
             case _:
                 return None
-        if dotted(inner.func).split(".")[0] not in ("np", "numpy"):
-            return None
-        arrays = [a for a in inner.args if called(a) == "numpy"]
-        if called(inner) not in _SAME_IN_NUMPY or len(arrays) != len(inner.args):
-            return None
         tensors = ", ".join(_tensor_of(site, a) for a in arrays)
         changes.append((node, f"{site.torch}.{called(inner)}({tensors})"))
-    return site.edit(changes) if is_simple(site.statement) else None
-
-
-_SAME_IN_NUMPY = frozenset({
-    "abs", "sin", "cos", "tan", "tanh", "exp", "log", "log1p", "expm1", "sqrt", "square", "floor", "ceil", "sign",
-    "maximum", "minimum", "matmul", "dot",
-})  # fmt: skip
+    return site.edit(changes) if isinstance(site.statement, SIMPLE) else None
 
 
 def _tensor_of(site: Site, node: ast.expr) -> str:
@@ -144,3 +141,114 @@ def _tensor_of(site: Site, node: ast.expr) -> str:
         case ast.Call(func=ast.Attribute(value=owner, attr="numpy" | "cpu")):
             return _tensor_of(site, owner)
     return site.source(node)
+
+
+# -- numbers
+
+_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow)
+_FLOATING = frozenset({"mean", "norm", "std", "var", "exp", "log", "sqrt", "sigmoid", "tanh", "softmax", "logsumexp"})
+_MOST_READS = 16
+_DEPTH = 4  # assignments that a value is followed through
+
+
+def python_number(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Keep the tensor of `x * s.item()`, where the number only goes into arithmetic with tensors."""
+    statement, needs = site.statement, ""
+    if not isinstance(statement, SIMPLE):
+        return _iterated(site, statement) if isinstance(statement, ast.For) else None
+    if stacked := _stacked(site):
+        return stacked
+    every = {n: tensor for n in calls_in(statement) if (tensor := _number_of(site, n)) is not None}
+    changes: list[Change] = []
+    for call, tensor in every.items():
+        parent = site.parents().get(call)
+        if parent in every:  # of float(x.item()) the outer one
+            continue
+        if not _meets_tensors(site, call, _DEPTH):
+            return None
+        if not syntax.has_no_dimensions(tensor):
+            needs = "the tensor has no dimensions"
+        # a float stays one, and none takes a gradient
+        text = f"{site.atom(tensor)}.long()" if called(call) == "int" else f"{site.atom(tensor)}.detach()"
+        divides = isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.Div)
+        if called(call) == "float" and not divides and called(tensor) not in _FLOATING:
+            text = f"({text} * 1.0)"  # it may be of integers
+        changes.append((call, text))
+    return site.edit(changes, needs)
+
+
+def _number_of(site: Site, call: ast.expr) -> ast.expr | None:
+    """Return the tensor that a call makes a Python number of."""
+    match call:
+        case ast.Call(func=ast.Attribute(value=tensor, attr="item"), args=[]):
+            return tensor
+        case ast.Call(func=ast.Name(id="float" | "int"), args=[inner]):
+            if called(inner) == "item":
+                return _number_of(site, inner)
+            return inner if site.is_tensor(inner) else None
+    return None
+
+
+def _meets_tensors(site: Site, node: ast.AST, depth: int) -> bool:
+    """Return whether a number is used in arithmetic with tensors only, so that a tensor may stand for it."""
+    parent = site.parents().get(node)
+    match parent:
+        case ast.BinOp(left=left, op=op, right=right) if isinstance(op, _ARITHMETIC):
+            return site.is_tensor(right if left is node else left) or _meets_tensors(site, parent, depth)
+        case ast.UnaryOp(op=ast.USub()):
+            return _meets_tensors(site, parent, depth)
+        case ast.AugAssign(target=target, op=op, value=value) if isinstance(op, _ARITHMETIC):
+            return value is node and site.is_tensor(target)
+        case ast.Assign(targets=[ast.Name(id=name)]) if depth and site.value_of(name) is not None:
+            return _all_meet(site, site.loads(name), depth - 1)
+    return False
+
+
+def _all_meet(site: Site, reads: Sequence[ast.Name], depth: int) -> bool:
+    return 0 < len(reads) <= _MOST_READS and all(_meets_tensors(site, n, depth) for n in reads)
+
+
+def _iterated(site: Site, loop: ast.For) -> Rewrite | None:
+    """Write `for v in t.unbind():` for `for v in t.tolist():`, whose `v` only goes into arithmetic with tensors."""
+    match loop:
+        case ast.For(target=ast.Name(id=name), iter=ast.Call(func=ast.Attribute(value=tensor, attr="tolist"))):
+            head = site.head(loop)
+        case _:
+            return None
+    inside = [n for s in loop.body for n in syntax.loads(s, name)]
+    is_left = site.function is None or set(site.loads(name)) - set(inside)
+    if len(head) != 1 or is_left or not _all_meet(site, inside, 0):
+        return None
+    after = f"for {name} in {site.atom(tensor)}.detach().unbind():"
+    return Rewrite((head[0].rstrip(),), (after,), is_complete=True, needs="the tensor has one dimension")
+
+
+def _stacked(site: Site) -> Rewrite | None:
+    """Write `torch.stack([a, b])` for `torch.tensor([a.item(), b.item()])`."""
+    changes: list[Change] = []
+    for node in calls_in(site.statement):
+        if not of_torch(node) or called(node) != "tensor" or len(node.args) != 1:
+            continue
+        parts = node.args[0].elts if isinstance(node.args[0], ast.List) else []
+        known = [tensor for part in parts if (tensor := _number_of(site, part)) is not None]
+        if not parts or len(known) != len(parts) or node.keywords or any(called(p) == "int" for p in parts):
+            return None
+        listed = ", ".join(f"{site.atom(t)}.detach()" for t in known)
+        changes.append((node, f"{site.torch}.stack([{listed}])"))
+    return site.edit(changes, "all of them are tensors without dimensions, of one dtype")
+
+
+RANDOM_NEEDS = "the numbers then come from torch's generator: torch.manual_seed, not another library's"
+_RANDOM = {
+    "random.random": "rand", "np.random.rand": "rand", "np.random.random": "rand", "numpy.random.rand": "rand",
+    "numpy.random.random": "rand", "np.random.randn": "randn", "numpy.random.randn": "randn",
+}  # fmt: skip
+
+
+def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Draw a random number that only goes into arithmetic with tensors by torch."""
+    calls = [n for n in calls_in(site.statement) if dotted(n.func) in _RANDOM and not n.args]
+    if not isinstance(site.statement, SIMPLE) or not all(_meets_tensors(site, n, _DEPTH) for n in calls):
+        return None
+    changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]
+    return site.edit(changes, RANDOM_NEEDS)

@@ -4,54 +4,49 @@ from __future__ import annotations
 
 import ast
 
-from compiler_lens.facts.breaks.rewrites.conditions import is_boolean
-from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site
-from compiler_lens.facts.breaks.rewrites.syntax import (
-    called,
-    calls_in,
-    dotted,
-    is_elementwise,
-    is_method,
-    is_number,
-    is_simple,
-    loads,
-    of_torch,
-)
+from compiler_lens.facts.breaks.rewrites import syntax
+from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site, number_at
+from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, is_number, loads, of_torch
 from compiler_lens.recording.model import BreakCause
 
 _MOST_READS = 16
 _MOST_BETWEEN = 60  # statements
+_SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
 def masked(site: Site, cause: BreakCause) -> Rewrite | None:
     """Rewrite a size that depends on values: a mask used as an index, or the indices of its true places."""
-    if not is_simple(site.statement):
+    if not isinstance(site.statement, SIMPLE) or "aten." not in cause.context:
         return None
-    return _masked_write(site) or _masked_reduction(site) or _chosen_rows(site) if "aten." in cause.context else None
+    return _masked_write(site) or _masked_reduction(site) or _chosen_rows(site)
 
 
 def _masked_reduction(site: Site) -> Rewrite | None:
     changes: list[Change] = []
-    needs: list[str] = []
+    needs: dict[str, None] = {}  # in order
+    torch = site.torch
     selections = [n for n in ast.walk(site.statement) if isinstance(n, ast.Subscript) and _is_mask(site, n.slice)]
-    for node in calls_in(site.statement):
+    for node in syntax.calls_in(site.statement):
         name = called(node)
         if name not in ("sum", "mean", "max", "min") or node.keywords or (selected := _selection(node)) is None:
             continue
         tensor, mask = selected
-        if not _is_mask(site, mask):
+        x, m = site.source(tensor), site.source(mask)
+        if not _is_mask(site, mask) or (name == "mean" and not dotted(tensor)):
             return None
         if not _same_shape(site, tensor, mask):
-            needs.append(f"`{site.source(mask)}` has the shape of `{site.source(tensor)}`")
+            needs[f"`{m}` has the shape of `{x}`"] = None
+        fill = {"max": 'float("-inf")', "min": 'float("inf")'}.get(name, "0")
         if name in ("max", "min"):
-            needs.append("the tensor is of a floating dtype, and the mask is nowhere empty")
+            needs["the tensor is of a floating dtype, and the mask is nowhere empty"] = None
+        new = f"{torch}.where({m}, {x}, {fill}).{name}()"
         if name == "mean":
-            if not dotted(tensor):
-                return None
-            needs.append("the tensor is real, and its device has float64")
-        changes.append((node, _reduced(site, name, tensor, mask)))
+            needs["the tensor is real, and its device has float64"] = None
+            total = f"{torch}.where({m}, {x}, 0).sum(dtype={torch}.float64)"  # a sum in float16 ends at 65504
+            new = f"({total} / {site.atom(mask)}.sum()).to({x}.dtype)"
+        changes.append((node, new))
     inside = {n for call, _ in changes for n in ast.walk(call)}
-    return site.edit(changes, "; ".join(dict.fromkeys(needs))) if inside.issuperset(selections) else None
+    return site.edit(changes, "; ".join(needs)) if inside.issuperset(selections) else None
 
 
 def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
@@ -73,18 +68,9 @@ def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
-def _reduced(site: Site, name: str, tensor: ast.expr, mask: ast.expr) -> str:
-    torch, x, m = site.torch, site.source(tensor), site.source(mask)
-    fill = {"max": 'float("-inf")', "min": 'float("inf")'}.get(name, "0")
-    if name == "mean":  # a sum in float16 ends at 65504
-        count = m if isinstance(mask, (ast.Name, ast.Call)) else f"({m})"
-        return f"({torch}.where({m}, {x}, 0).sum(dtype={torch}.float64) / {count}.sum()).to({x}.dtype)"
-    return f"{torch}.where({m}, {x}, {fill}).{name}()"
-
-
 def _is_mask(site: Site, node: ast.expr) -> bool:
     value = site.value_of(node.id) if isinstance(node, ast.Name) else node
-    return value is not None and is_boolean(value)
+    return value is not None and syntax.is_boolean(value)
 
 
 def _same_shape(site: Site, tensor: ast.expr, mask: ast.expr) -> bool:
@@ -99,81 +85,79 @@ def _same_shape(site: Site, tensor: ast.expr, mask: ast.expr) -> bool:
 
 def _masked_write(site: Site) -> Rewrite | None:
     """Write `x[m] = x[m] * 2` and `x[m] *= 2` for the whole tensor, chosen by `torch.where`."""
-    sign: str | None = None
+    sign = ""
     match site.statement:
         case ast.Assign(targets=[ast.Subscript(value=tensor, slice=mask)], value=given):
             pass
-        case ast.AugAssign(target=ast.Subscript(value=tensor, slice=mask), op=op, value=given):
-            sign = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(op), "")
+        case ast.AugAssign(target=ast.Subscript(value=tensor, slice=mask), op=op, value=given) if type(op) in _SIGNS:
+            sign = _SIGNS[type(op)]
         case _:
             return None
-    value = _whole(site, given, mask)
-    if value is None or not _is_mask(site, mask) or not dotted(tensor) or sign == "":
+    if not _is_elementwise(given, mask) or not _is_mask(site, mask) or not dotted(tensor):
         return None
     x, m = site.source(tensor), site.source(mask)
+    selected = [n for n in ast.walk(given) if isinstance(n, ast.Subscript) and _is_selected(n, mask)]
+    value = site.source(given, [(n, site.source(n.value)) for n in selected])
     if sign:
         value = f"{x} {sign} {value if is_number(given) else f'({value})'}"
-    elif not any(_is_selected(n, mask) for n in ast.walk(given)):
-        if not _is_made_of_numbers(given):
+    elif not selected:
+        number = given
+        while isinstance(number, ast.UnaryOp) and isinstance(number.op, (ast.USub, ast.UAdd)):
+            number = number.operand
+        if not isinstance(number, ast.Constant) or not is_number(number):
             return None
-        if any(isinstance(n, ast.Constant) and isinstance(n.value, float) for n in ast.walk(given)):
+        if isinstance(number.value, float):
             value = f"{site.torch}.full_like({x}, {value})"  # else an integer tensor becomes a floating one
     needs = "" if _same_shape(site, tensor, mask) else f"`{m}` has the shape of `{x}`"
     return site.rewrite([f"{x}.copy_({site.torch}.where({m}, {value}, {x}))"], needs)
 
 
-def _is_made_of_numbers(node: ast.expr) -> bool:
-    match node:
-        case ast.UnaryOp(op=ast.USub() | ast.UAdd(), operand=operand):
-            return _is_made_of_numbers(operand)
-    return is_number(node)
+def _is_selected(node: ast.Subscript, mask: ast.expr) -> bool:
+    return ast.dump(node.slice) == ast.dump(mask) and bool(dotted(node.value))
 
 
-def _whole(site: Site, value: ast.expr, mask: ast.expr) -> str | None:
-    """A value computed from the places in the mask, element by element, as computed from all places."""
-    subscripts = (n for n in ast.walk(value) if isinstance(n, ast.Subscript))
-    changes: list[Change] = [(n, site.source(n.value)) for n in subscripts if _is_selected(n, mask)]
-    return site.source(value, changes) if _is_elementwise(site, value, mask) else None
-
-
-def _is_selected(node: ast.AST, mask: ast.expr) -> bool:
-    return isinstance(node, ast.Subscript) and ast.dump(node.slice) == ast.dump(mask) and bool(dotted(node.value))
-
-
-def _is_elementwise(site: Site, node: ast.expr, mask: ast.expr) -> bool:
-    parts: list[ast.expr]
+def _is_elementwise(node: ast.expr, mask: ast.expr) -> bool:
+    """Whether a value is computed from the places in the mask element by element."""
     match node:
         case ast.BinOp(left=left, right=right):
             parts = [left, right]
         case ast.UnaryOp(operand=operand):
             parts = [operand]
-        case ast.Call(func=function, args=args, keywords=keywords) if is_elementwise(node):
-            owner = [function.value] if is_method(node) and isinstance(function, ast.Attribute) else []
+        case ast.Subscript() if _is_selected(node, mask):
+            return True
+        case ast.Call(func=function, args=args, keywords=keywords) if called(node) in syntax.ELEMENTWISE:
+            is_method = syntax.is_method(node)
+            if not is_method and not of_torch(node):
+                return False
+            owner = [function.value] if is_method and isinstance(function, ast.Attribute) else []
             parts = [*owner, *args, *(k.value for k in keywords)]
         case _:
-            return is_number(node) or _is_selected(node, mask) or dotted(node).startswith("self.")
-    return all(_is_elementwise(site, part, mask) for part in parts)
+            return is_number(node) or dotted(node).startswith("self.")
+    return all(_is_elementwise(part, mask) for part in parts)
 
 
 def _chosen_rows(site: Site) -> Rewrite | None:
     """Write `i = torch.where(m)[0]` and then `out.index_add_(0, i, expert(x[i]))` for all rows, with a mask."""
     match site.statement:
         case ast.Assign(targets=[ast.Name(id=index) | ast.Tuple(elts=[ast.Name(id=index)])], value=value):
-            mask = _places_of(value)
+            mask, every = _places_of(value), site.loads(index)
         case _:
             return None
-    every = site.loads(index)
     if site.function is None or mask is None or not _is_mask(site, mask) or len(every) > _MOST_READS:
         return None
-    users = sorted({n for read in every if (n := site.number_of(read)) is not None})
-    guards = {n for n in users if _asks_for_none(site.following[n], index)}
+    users = sorted({n for read in every if (n := number_at(site.following, read.lineno)) is not None})
+    guards: set[int] = set()
+    for n in users:
+        match site.following[n]:
+            case ast.If(test=test, body=[ast.Continue(), *_], orelse=[]) if loads(test, index):
+                guards.add(n)  # `if i.numel() == 0: continue`
     reads = sum(len(loads(site.following[n], index)) for n in users)
     if len(users) != len(guards) + 1 or users[-1] in guards or users[-1] > _MOST_BETWEEN or reads != len(every):
         return None
     between = [s for n, s in enumerate(site.following[: users[-1]]) if n not in guards]
     last = site.following[users[-1]]
     line = _dense(site, last, index, mask)
-    if not line or not all(is_simple(s) for s in between):
+    if not line or not all(isinstance(s, SIMPLE) for s in between):
         return None
     needs = f"`{site.source(mask)}` has one dimension and the tensors two; all rows are then computed, each by itself"
     return site.rewrite([*map(site.edited, between), line], needs, last=last)
@@ -196,47 +180,31 @@ def _places_of(node: ast.expr) -> ast.expr | None:
     return None
 
 
-def _asks_for_none(statement: ast.stmt, index: str) -> bool:
-    """Return whether a statement is like `if i.numel() == 0: continue`."""
-    match statement:
-        case ast.If(test=test, body=[ast.Continue(), *_], orelse=[]):
-            return bool(loads(test, index))
-    return False
-
-
 def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> str:
     """Return the statement that adds or writes rows, for all rows; empty if it is another one."""
-    adds = not isinstance(statement, ast.Assign)
     match statement:
-        case ast.Expr(
-            value=ast.Call(
-                func=ast.Attribute(value=ast.Name(id=out), attr="index_add_"),
-                args=[ast.Constant(value=0), ast.Name(id=rows), value],
-                keywords=[],
-            )
-        ):
+        case ast.Expr(ast.Call(ast.Attribute(ast.Name(id=out), "index_add_"), [ast.Constant(0), rows, value], [])):
             pass
-        case ast.AugAssign(ast.Subscript(ast.Name(id=out), ast.Name(id=rows)), ast.Add(), value):
+        case ast.AugAssign(ast.Subscript(ast.Name(id=out), rows), ast.Add(), value):
             pass
-        case ast.Assign([ast.Subscript(ast.Name(id=out), ast.Name(id=rows))], value):
+        case ast.Assign([ast.Subscript(ast.Name(id=out), rows)], value):
             pass
         case _:
             return ""
-    all_rows = _all_rows(site, value, index) if rows == index else ""
-    if not all_rows:
+    if not isinstance(rows, ast.Name) or rows.id != index:
         return ""
-    m = site.source(mask) if isinstance(mask, (ast.Name, ast.Call)) else f"({site.source(mask)})"
-    new = f"{site.torch}.where({m}.unsqueeze(-1), {all_rows}, {'0' if adds else out})"
-    return f"{out} += {new}" if adds else f"{out}.copy_({new})"
-
-
-def _all_rows(site: Site, value: ast.expr, index: str) -> str:
     changes: list[Change] = []
     for node in ast.walk(value):
         match node:
             case ast.Subscript(value=tensor, slice=ast.Name(id=name)) if name == index:
                 changes.append((node, site.source(tensor)))
-            case ast.Subscript(slice=ast.Tuple(elts=[ast.Name(id=name) as rows, _])) if name == index:
-                changes.append((rows, ":"))
-    reduces = any(called(n) in ("sum", "mean", "max", "min", "softmax", "cumsum", "sort") for n in ast.walk(value))
-    return "" if reduces or len(changes) != len(loads(value, index)) else site.source(value, changes)
+            case ast.Subscript(slice=ast.Tuple(elts=[ast.Name(id=name) as of_rows, _])) if name == index:
+                changes.append((of_rows, ":"))
+            case ast.Call() if called(node) in ("sum", "mean", "max", "min", "softmax", "cumsum", "sort"):
+                return ""
+    if len(changes) != len(loads(value, index)):
+        return ""
+    is_written = isinstance(statement, ast.Assign)
+    all_rows = f"{site.source(value, changes)}, {out if is_written else '0'}"
+    new = f"{site.torch}.where({site.atom(mask)}.unsqueeze(-1), {all_rows})"
+    return f"{out}.copy_({new})" if is_written else f"{out} += {new}"

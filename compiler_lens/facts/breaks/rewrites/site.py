@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
 
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Struct, field
 
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
 from compiler_lens.recording.model import SourceLine
@@ -32,6 +31,14 @@ class Rewrite(Struct, frozen=True):
     after: tuple[str, ...]  # what to write instead, with their own names
     is_complete: bool  # False: a sketch; its `...`, or what `needs` says, is left to the user
     needs: str = ""  # what the rewrite assumes
+
+
+class Uses(Struct, frozen=True):
+    """What a function does with each name."""
+
+    loads: Mapping[str, Sequence[ast.Name]] = field(default_factory=dict)  # in the order of the text
+    stores: Mapping[str, Sequence[int]] = field(default_factory=dict)  # lines, in order
+    values: Mapping[str, Sequence[ast.expr]] = field(default_factory=dict)  # what is assigned to the name alone
 
 
 class Site(Struct, frozen=True):
@@ -57,10 +64,6 @@ class Site(Struct, frozen=True):
         text = self.source(node)
         return text if isinstance(node, (ast.Name, ast.Call, ast.Attribute, ast.Subscript)) else f"({text})"
 
-    def free(self, name: str) -> str:
-        """Return a name that the function does not use yet."""
-        return name if name not in self.names() else self.free(f"{name}_")
-
     def edited(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
         """Return a node's text as the user wrote it, with parts of it changed."""
         whole, starts = _encoded(self.text)
@@ -71,44 +74,34 @@ class Site(Struct, frozen=True):
             data = data[: begin - first] + new.encode() + data[end - first :]
         return data.decode()
 
+    def lines(self, changes: Sequence[Change] = ()) -> list[str]:
+        """Return the statement's lines, dedented, with parts of them changed."""
+        first, *rest = self.edited(self.statement, changes).split("\n")
+        return [first, *(line[self.statement.col_offset :] for line in rest)]
+
     def rewrite(
         self, after: Sequence[str], needs: str = "", *, last: ast.stmt | None = None, is_complete: bool = True
     ) -> Rewrite | None:
         """Return a suggestion for the statement, or for all from it to `last`; None where that is not whole lines."""
-        before = self._lines(last or self.statement)
-        if before is None or tuple(after) == before:
+        first, end = self.statement, last or self.statement
+        lines = _split(self.text)[first.lineno - 1 : end.end_lineno]
+        tail = lines[-1].encode()[end.end_col_offset or 0 :].decode().strip()
+        if len(lines) > _LONGEST_STATEMENT or sum(map(len, lines)) > _LARGEST_STATEMENT:
             return None
+        if any(line[: first.col_offset].strip() for line in lines) or (tail and not tail.startswith("#")):
+            return None
+        for statement in (first, *takewhile(lambda s: s.lineno <= end.lineno, self.following)):
+            texts = (n for n in ast.walk(statement) if isinstance(n, (ast.JoinedStr, ast.Constant)))
+            if any(n.lineno != n.end_lineno and isinstance(getattr(n, "value", ""), (str, bytes)) for n in texts):
+                return None
+        before = tuple(line[first.col_offset :].rstrip() for line in lines)
         if not self.imports_torch and any("torch." in line for line in after):
             needs = "; ".join(filter(None, (needs, "`import torch`")))
-        return Rewrite(before, tuple(after), is_complete, needs)
+        return None if tuple(after) == before else Rewrite(before, tuple(after), is_complete, needs)
 
     def edit(self, changes: Sequence[Change], needs: str = "") -> Rewrite | None:
         """Return a suggestion that changes parts of the statement and keeps the rest as it is."""
-        if not changes:
-            return None
-        indent = self.statement.col_offset
-        first, *rest = self.edited(self.statement, changes).split("\n")
-        return self.rewrite([first, *(line[indent:] for line in rest)], needs)
-
-    def _lines(self, last: ast.stmt) -> tuple[str, ...] | None:
-        first, indent = self.statement, self.statement.col_offset
-        lines = _split(self.text)[first.lineno - 1 : last.end_lineno]
-        tail = lines[-1].encode()[last.end_col_offset or 0 :].decode().strip()
-        between = [first, *takewhile(lambda s: s.lineno <= last.lineno, self.following)]
-        if (
-            sum(map(len, lines)) > _LARGEST_STATEMENT
-            or lines[0][:indent].strip()
-            or (tail and not tail.startswith("#"))
-            or len(lines) > _LONGEST_STATEMENT
-        ):
-            return None
-        if any(line[:indent].strip() for line in lines) or any(_spans_lines(n) for s in between for n in ast.walk(s)):
-            return None
-        return tuple(line[indent:].rstrip() for line in lines)
-
-    def at(self, statement: ast.stmt) -> Site:
-        """Return the same place for a statement around this one."""
-        return replace(self, statement=statement, following=())
+        return self.rewrite(self.lines(changes), needs) if changes else None
 
     def head(self, statement: ast.For) -> tuple[str, ...]:
         """Return the lines of a loop before its body, dedented; empty if they hold more than that."""
@@ -116,39 +109,32 @@ class Site(Struct, frozen=True):
         is_whole = lines[-1].rstrip().endswith(":") and statement.body[0].lineno > _head_end(statement)
         return tuple(line[statement.col_offset :] for line in lines) if is_whole else ()
 
-    def names(self) -> frozenset[str]:
-        """Return every name that the function, or without one the statement, uses."""
+    def free(self, name: str) -> str:
+        """Return a name that neither the function nor, without one, the statement uses yet."""
         uses = _uses(self.function or self.statement)
-        return frozenset((*uses.loads, *uses.stores))
+        return self.free(f"{name}_") if name in uses.loads or name in uses.stores else name
+
+    def uses(self) -> Uses:
+        """Return what the function does with each name; without one nothing."""
+        return _uses(self.function) if self.function else Uses()
 
     def local(self) -> frozenset[str]:
         """Return parameters and names that the function assigns."""
-        return _local(self.function) if self.function else frozenset()
+        return frozenset((*self.uses().stores, *parameters(self.function))) if self.function else frozenset()
 
     def defined_before(self, name: str) -> bool:
         """Return whether a local name has a value when the statement is reached, as far as its text shows."""
-        if self.function is None:
-            return False
-        first = next(iter(_uses(self.function).stores.get(name, ())), self.statement.lineno)
-        return name in parameters(self.function) or first < self.statement.lineno
+        first = next(iter(self.uses().stores.get(name, ())), self.statement.lineno)
+        return self.function is not None and (name in parameters(self.function) or first < self.statement.lineno)
 
     def value_of(self, name: str) -> ast.expr | None:
         """Return what a name is assigned, if that happens once in the function."""
-        uses = _uses(self.function) if self.function else _Uses({}, {}, {})
-        values = uses.values.get(name, ())
-        return values[0] if len(uses.stores.get(name, ())) == len(values) == 1 else None
+        values, stores = self.uses().values.get(name, ()), self.uses().stores.get(name, ())
+        return values[0] if len(stores) == len(values) == 1 else None
 
     def loads(self, name: str) -> Sequence[ast.Name]:
         """Return where the function reads a name, in the order of the text."""
-        return _uses(self.function).loads.get(name, ()) if self.function else ()
-
-    def assigns(self, name: str) -> bool:
-        """Return whether the function assigns a name."""
-        return self.function is not None and name in _uses(self.function).stores
-
-    def number_of(self, node: ast.expr) -> int | None:
-        """Return in which of the following statements a node is."""
-        return _number_at(self.following, node.lineno)
+        return self.uses().loads.get(name, ())
 
     def parents(self) -> Mapping[ast.AST, ast.AST]:
         """Return, for each node of the function, or without one of the statement, the node around it."""
@@ -161,47 +147,54 @@ class Site(Struct, frozen=True):
 
 def site_at(sources: Sources, at: SourceLine) -> Site | None:
     """Return the statement at a line; from the line alone where its file is not known or is another one by now."""
-    known = sources.line(at.file, at.line)
+    known, told = sources.line(at.file, at.line), at.code.strip()
     if len(known) > _LONGEST_LINE or len(at.code) > _LONGEST_LINE:
         return None
-    if known.strip() and (not at.code or at.code.strip().startswith(known.strip())):  # torch may join several lines
+    if known.strip() and (not at.code or told.startswith(known.strip())):  # torch may join several lines
         return _in_file(_with_line_feeds(sources.texts[at.file]), at.line)
-    tree = _parsed(at.code.strip())
+    tree = parsed(told)
     if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], SIMPLE):
         return None
     statement = tree.body[0]
     names = tensor_names(statement, frozenset(n.id for n in ast.walk(statement) if isinstance(n, ast.Name)))
-    return Site(at.code.strip(), 1, statement, (), (), None, names)
+    return Site(told, 1, statement, (), (), None, names)
 
 
 def _in_file(text: str, line: int) -> Site | None:
-    tree = _parsed(text)
-    path = _path(tree.body, line) if tree else ()
-    if tree is None or not path or _is_large(path[-1][0], _encoded(text)[1]):
-        return None
-    places = [i for i, (s, _) in enumerate(path) if isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef))]
-    (statement, following), around = path[-1], [s for s, _ in path[:-1]]
-    function = around[places[-1]] if places and places[-1] < len(around) else None
-    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        return None
-    inner = tuple(around[places[-1] + 1 :])
-    names = _tensors(function)
-    torch = _torch_name(tree)
-    return Site(text, line, statement, following, inner, function, names, torch or "torch", bool(torch))
-
-
-def _path(body: Sequence[ast.stmt], line: int) -> tuple[tuple[ast.stmt, tuple[ast.stmt, ...]], ...]:
-    """The statements around a line, outermost first, each with those after it; empty where they are too many."""
-    found: list[tuple[ast.stmt, tuple[ast.stmt, ...]]] = []
-    while (number := _number_at(body, line)) is not None and len(found) < _DEEPEST:
-        statement = body[number]
-        found.append((statement, tuple(body[number + 1 :])))
-        inner = (b for b in _blocks(statement) if _number_at(b, line) is not None)
+    tree = parsed(text)
+    body: Sequence[ast.stmt] = tree.body if tree else ()
+    function: Function | None = None
+    around: list[ast.stmt] = []  # in the function: all statements around the line, the innermost last
+    for _ in range(_DEEPEST):
+        if (number := number_at(body, line)) is None:
+            break
+        statement, following = body[number], tuple(body[number + 1 :])
+        if isinstance(statement, Function):
+            function, around = statement, []
+        else:
+            around.append(statement)
+        inner = (b for b in _blocks(statement) if number_at(b, line) is not None)
         body = () if line <= _head_end(statement) else next(inner, ())
-    return tuple(found) if len(found) < _DEEPEST else ()
+    else:
+        return None
+    if tree is None or function is None or not around or _is_large(around[-1], _encoded(text)[1]):
+        return None
+    torch = _torch_name(tree)
+    return Site(
+        text,
+        line,
+        around[-1],
+        following,
+        tuple(around[:-1]),
+        function,
+        _tensors(function),
+        torch or "torch",
+        bool(torch),
+    )
 
 
-def _number_at(body: Sequence[ast.stmt], line: int) -> int | None:
+def number_at(body: Sequence[ast.stmt], line: int) -> int | None:
+    """Return which of some statements a line is in."""
     number = bisect_left(body, line, key=lambda s: s.end_lineno or 0)
     return number if number < len(body) and body[number].lineno <= line else None
 
@@ -209,37 +202,36 @@ def _number_at(body: Sequence[ast.stmt], line: int) -> int | None:
 def _head_end(statement: ast.stmt) -> int:
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return statement.lineno - 1
-    heads = [getattr(statement, field, None) for field in ("test", "iter", "subject")]
+    heads = [getattr(statement, name, None) for name in ("test", "iter", "subject")]
     heads += [e for item in getattr(statement, "items", ()) for e in (item.context_expr, item.optional_vars)]
     return max(statement.lineno, *(getattr(head, "end_lineno", None) or 0 for head in heads))
 
 
 def _is_large(statement: ast.stmt, starts: tuple[int, ...]) -> bool:
     """Whether a statement, or of one with a block the head, is longer than a suggestion may be."""
+    first, last = starts[statement.lineno - 1], starts[_head_end(statement)]
     if isinstance(statement, SIMPLE):
         first, last = _extent(statement, starts)
-    else:
-        first, last = starts[statement.lineno - 1], starts[_head_end(statement)]
     return last - first > _LARGEST_STATEMENT or (statement.end_lineno or 0) - statement.lineno > _LARGEST_BLOCK
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for field in ("body", "orelse", "finalbody"):
-        yield getattr(statement, field, [])
+    for name in ("body", "orelse", "finalbody"):
+        yield getattr(statement, name, [])
     for part in (*getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
         yield part.body
 
 
-class _Uses(Struct, frozen=True):
-    """What a function does with each name."""
+def _extent(node: ast.AST, starts: tuple[int, ...]) -> tuple[int, int]:
+    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
+    return starts[first - 1] + getattr(node, "col_offset", 0), starts[last - 1] + getattr(node, "end_col_offset", 0)
 
-    loads: Mapping[str, Sequence[ast.Name]]
-    stores: Mapping[str, Sequence[int]]  # lines, in order
-    values: Mapping[str, Sequence[ast.expr]]  # what is assigned to the name alone
+
+# -- what is found out once of a text, or of a function
 
 
 @lru_cache(maxsize=16)
-def _uses(tree: ast.AST) -> _Uses:
+def _uses(tree: ast.AST) -> Uses:
     loads: dict[str, list[ast.Name]] = {}
     stores: dict[str, list[int]] = {}
     values: dict[str, list[ast.expr]] = {}
@@ -251,7 +243,7 @@ def _uses(tree: ast.AST) -> _Uses:
         elif isinstance(node, ast.Assign) and len(named := targets(node)) == 1:
             values.setdefault(named[0], []).append(node.value)
     in_order = {name: sorted(nodes, key=lambda n: n.lineno) for name, nodes in loads.items()}
-    return _Uses(in_order, {name: sorted(lines) for name, lines in stores.items()}, values)
+    return Uses(in_order, {name: sorted(lines) for name, lines in stores.items()}, values)
 
 
 @lru_cache(maxsize=16)
@@ -260,31 +252,14 @@ def _parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
 
 
 @lru_cache(maxsize=16)
-def _local(function: Function) -> frozenset[str]:
-    return frozenset(_uses(function).stores).union(parameters(function))
-
-
-@lru_cache(maxsize=16)
 def _tensors(function: Function) -> frozenset[str]:
-    return tensor_names(function, _local(function))
+    return tensor_names(function, frozenset((*_uses(function).stores, *parameters(function))))
 
 
 @lru_cache(maxsize=16)
 def _torch_name(tree: ast.Module) -> str:
     imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names)
     return next((a.asname or "torch" for a in imports if a.name == "torch" or a.name.startswith("torch.")), "")
-
-
-def _spans_lines(node: ast.AST) -> bool:
-    is_text = isinstance(node, ast.JoinedStr) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))
-    )
-    return is_text and getattr(node, "lineno", 0) != getattr(node, "end_lineno", 0)
-
-
-def _extent(node: ast.AST, starts: tuple[int, ...]) -> tuple[int, int]:
-    first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", 1)
-    return starts[first - 1] + getattr(node, "col_offset", 0), starts[last - 1] + getattr(node, "end_col_offset", 0)
 
 
 @lru_cache(maxsize=16)
@@ -300,16 +275,17 @@ def _split(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=16)
 def _encoded(text: str) -> tuple[bytes, tuple[int, ...]]:
     starts = [0]
-    for line in text.split("\n"):
+    for line in _split(text):
         starts.append(starts[-1] + len(line.encode()) + 1)
     return text.encode(), tuple(starts)
 
 
 @lru_cache(maxsize=16)
-def _parsed(text: str) -> ast.Module | None:
+def parsed(text: str) -> ast.Module | None:
+    """Return the syntax of a text; None where it cannot be read: another Python's, a cell with magics."""
     if not text or len(text) > _LONGEST_FILE:
         return None
     try:
         return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # another Python's syntax, a cell with magics
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None

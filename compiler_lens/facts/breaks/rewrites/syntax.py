@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert)  # no block of statements
 
 # fmt: off
-_ELEMENTWISE = frozenset({
+ELEMENTWISE = frozenset({
     "abs", "ceil", "clamp", "cos", "div", "double", "exp", "expm1", "float", "floor", "gelu", "half", "log1p", "log",
     "masked_fill", "mul", "neg", "pow", "reciprocal", "relu", "round", "rsqrt", "sigmoid", "sign", "silu", "sin",
     "softplus", "sqrt", "square", "tan", "tanh", "trunc",
 })
-BOOLEAN = frozenset({
+_BOOLEAN = frozenset({
     "all", "any", "bool", "eq", "ge", "gt", "isclose", "isfinite", "isin", "isinf", "isnan", "le", "logical_and",
     "logical_not", "logical_or", "logical_xor", "lt", "ne",
 })
@@ -22,15 +24,12 @@ _REDUCING = frozenset({
     "sum", "var",
 })
 # Operators without side effects that give one tensor.
-PURE = (
-    _ELEMENTWISE | BOOLEAN | _REDUCING - {"numel"}
-    | frozenset({
+_PURE = ELEMENTWISE | _BOOLEAN | _REDUCING - {"numel"} | {
     "add", "bmm", "clone", "contiguous", "cumsum", "detach", "expand", "flatten", "flip", "full_like", "gather",
     "index_select", "int", "log_softmax", "long", "masked_select", "matmul", "maximum", "minimum", "mm", "ones_like",
     "permute", "repeat", "reshape", "select", "softmax", "squeeze", "stack", "sub", "t", "to", "transpose", "tril",
     "triu", "type_as", "unsqueeze", "view", "where", "zeros_like", "cat",
-})
-)
+}
 _GIVE_PAIRS = frozenset({"max", "min", "median"})  # with a dim they give values and indices
 _GIVE_SEVERAL = frozenset({"topk", "sort", "split", "chunk", "unbind", "kthvalue", "mode", "tensor_split"})
 # Methods that things other than tensors have too: no evidence.
@@ -38,16 +37,12 @@ _SHARED = frozenset({
     "add", "bool", "double", "expand", "float", "half", "int", "log", "repeat", "round", "select", "sub", "to",
     "view", "where",
 })
+_OF_TENSORS = (_PURE | {"item", "nonzero", "numel"}) - _SHARED
 _NO_TENSOR = frozenset({"item", "tolist", "size", "dim", "numel", "data_ptr", "float", "int", "len", "bool", "str"})
-_FUNCTIONAL = ("F", "functional", "torch.nn.functional", "nn.functional")
+_LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)
+_TORCH = ("torch", "th", "F", "functional", "torch.nn.functional", "nn.functional")
+NOT_ON_TENSORS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 # fmt: on
-
-SIMPLE = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.Return, ast.Expr, ast.Assert)
-
-
-def is_simple(statement: ast.stmt) -> bool:
-    """Return whether a statement has no block of statements."""
-    return isinstance(statement, SIMPLE)
 
 
 def parameters(function: Function) -> tuple[str, ...]:
@@ -79,14 +74,18 @@ def dotted(node: ast.AST) -> str:
 
 def of_torch(call: ast.Call) -> bool:
     """Return whether a call is of a function of torch's, by the names that everybody uses."""
-    return isinstance(call.func, ast.Attribute) and dotted(call.func.value) in ("torch", "th", *_FUNCTIONAL)
+    return isinstance(call.func, ast.Attribute) and dotted(call.func.value) in _TORCH
 
 
 def is_method(call: ast.Call) -> bool:
     """Return whether a call is of a method of a value, not of a module's or of the user's own object."""
-    return isinstance(call.func, ast.Attribute) and dotted(call.func.value) not in ("self", "math", "np", "numpy") and (
-        not of_torch(call)
-    )  # fmt: skip
+    return isinstance(call.func, ast.Attribute) and dotted(call.func.value) not in (
+        "self",
+        "math",
+        "np",
+        "numpy",
+        *_TORCH,
+    )
 
 
 def gives_several(call: ast.Call) -> bool:
@@ -95,16 +94,15 @@ def gives_several(call: ast.Call) -> bool:
     return with_dim or called(call) in _GIVE_SEVERAL
 
 
+def writes(call: ast.Call) -> bool:
+    """Return whether a call writes its result to one of its arguments, as far as they say."""
+    return any(k.arg in ("inplace", "out") for k in call.keywords)
+
+
 def is_pure_call(call: ast.Call) -> bool:
     """Return whether a call computes one tensor and does nothing else."""
-    writes = any(k.arg in ("inplace", "out") for k in call.keywords)
-    is_known = called(call) in PURE and (of_torch(call) or is_method(call))
-    return is_known and not writes and not gives_several(call)
-
-
-def is_elementwise(call: ast.Call) -> bool:
-    """Return whether a call treats every element by itself."""
-    return called(call) in _ELEMENTWISE and (of_torch(call) or is_method(call))
+    is_known = called(call) in _PURE and (of_torch(call) or is_method(call))
+    return is_known and not writes(call) and not gives_several(call)
 
 
 def has_no_dimensions(node: ast.expr) -> bool:
@@ -123,42 +121,41 @@ def is_number(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
 
 
+def is_boolean(node: ast.expr) -> bool:
+    """Return whether an expression on tensors is a tensor of bools."""
+    match node:
+        case ast.Compare(ops=[op]):
+            return not isinstance(op, NOT_ON_TENSORS)
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            return is_boolean(left) and is_boolean(right)
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return is_boolean(operand)
+        case ast.Call():
+            return called(node) in _BOOLEAN and is_pure_call(node)
+    return False
+
+
 def tensor_names(tree: ast.AST, candidates: frozenset[str]) -> frozenset[str]:
     """Return those of some names that are tensors for sure, by how a function declares, makes and uses them."""
-    nodes = list(ast.walk(tree))
-    annotated = {n.arg for n in nodes if isinstance(n, ast.arg) and n.annotation and _speaks_of_tensors(n.annotation)}
-    found = annotated | {name for n in nodes if isinstance(n, ast.Call) and (name := _used_as_tensor(n))}
-    assigns = [(t, n.value) for n in nodes if isinstance(n, ast.Assign) for t in targets(n)]
-    for _ in range(2):  # a name that is made of names that come later in the text
-        for target, value in assigns:
-            if target not in found and _is_tensor_at_all(value, found):
+    found: set[str] = set()
+    assigned: list[tuple[str, ast.expr]] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.arg(arg=name, annotation=ast.expr() as kind):
+                words = [getattr(n, key, "") for n in ast.walk(kind) for key in ("id", "attr", "value")]
+                found |= {name for word in words if isinstance(word, str) and "Tensor" in word}
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _OF_TENSORS:
+                found.add(name)
+            case ast.Call(func=ast.Attribute(ast.Compare(ast.Name(id=name), _, others), method)):  # (x > 3).any()
+                found |= {name} if method in _OF_TENSORS and all(map(is_number, others)) else set()
+            case ast.Assign(value=value):
+                assigned += [(target, value) for target in targets(node)]
+    for target, value in assigned * 2:  # a name may be made of names that come later in the text
+        with suppress(RecursionError):  # nested deeper than Python's stack
+            if target not in found and is_tensor(value, found):
                 found.add(target)
-    others = {target for target, value in assigns if called(value) in _NO_TENSOR or isinstance(value, _LITERALS)}
-    return frozenset(found & candidates) - others - {"self", "cls"}
-
-
-def _speaks_of_tensors(annotation: ast.expr) -> bool:
-    parts = (getattr(n, "id", "") or getattr(n, "attr", "") or getattr(n, "value", "") for n in ast.walk(annotation))
-    return any("Tensor" in part for part in parts if isinstance(part, str))
-
-
-def _is_tensor_at_all(value: ast.expr, names: AbstractSet[str]) -> bool:
-    try:
-        return is_tensor(value, names)
-    except RecursionError:  # nested deeper than Python's stack
-        return False
-
-
-_LITERALS = (ast.Constant, ast.List, ast.Tuple, ast.Dict, ast.Set, ast.ListComp, ast.JoinedStr)
-
-
-def _used_as_tensor(call: ast.Call) -> str:
-    owner = call.func.value if isinstance(call.func, ast.Attribute) else None
-    if isinstance(owner, ast.Compare) and all(is_number(n) for n in owner.comparators):  # (x > 3).any()
-        owner = owner.left
-    if not isinstance(call.func, ast.Attribute) or not isinstance(owner, ast.Name):
-        return ""
-    return owner.id if call.func.attr in (PURE | {"item", "nonzero", "numel"}) - _SHARED else ""
+    no_tensors = {target for target, value in assigned if called(value) in _NO_TENSOR or isinstance(value, _LITERALS)}
+    return frozenset(found & candidates) - no_tensors - {"self", "cls"}
 
 
 def is_tensor(node: ast.expr, names: AbstractSet[str]) -> bool:
@@ -166,10 +163,10 @@ def is_tensor(node: ast.expr, names: AbstractSet[str]) -> bool:
     if isinstance(node, ast.Name):
         return node.id in names
     if isinstance(node, ast.Call):
-        arguments = any(is_tensor(a, names) for a in node.args)
-        by_self = isinstance(node.func, ast.Attribute) and dotted(node.func.value) == "self"
-        method = is_method(node) and (called(node) not in _SHARED or is_tensor(_receiver(node), names))
-        return (called(node) in PURE and (of_torch(node) or method)) or (by_self and arguments)
+        owner = node.func.value if isinstance(node.func, ast.Attribute) else node.func
+        by_self = owner is not node.func and dotted(owner) == "self" and any(is_tensor(a, names) for a in node.args)
+        is_known = of_torch(node) or (is_method(node) and (called(node) not in _SHARED or is_tensor(owner, names)))
+        return by_self or (called(node) in _PURE and is_known)
     if isinstance(node, ast.BinOp):
         return is_tensor(node.left, names) or is_tensor(node.right, names)
     if isinstance(node, ast.Compare):
@@ -177,10 +174,6 @@ def is_tensor(node: ast.expr, names: AbstractSet[str]) -> bool:
     if isinstance(node, ast.UnaryOp):
         return not isinstance(node.op, ast.Not) and is_tensor(node.operand, names)
     return isinstance(node, ast.Subscript) and is_tensor(node.value, names)
-
-
-def _receiver(call: ast.Call) -> ast.expr:
-    return call.func.value if isinstance(call.func, ast.Attribute) else call.func
 
 
 def targets(assign: ast.Assign) -> list[str]:
