@@ -83,7 +83,7 @@ def coverage_data(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
     )
     frames = (
         FrameFacts(
-            homes.get(f.id, f.name), f.outcome, f.reason, f.resumes_at, f.graph_breaks,
+            homes.get(f.id, f.name), f.outcome, f.reason, f.resumes_at, len(f.breaks),
             tuple(c.compile_id for c in f.compilations),
         )
         for f in covered.frames
@@ -214,7 +214,7 @@ def _frames(function: Function) -> list[Block]:
     for frame in function.frames:
         at = f"after line {frame.resumes_at}" if frame.resumes_at is not None else "from its start"
         outcome = Span(words.OUTCOMES[frame.outcome], _OUTCOME_TONES.get(frame.outcome, Tone.WARN))
-        broken = plural(frame.graph_breaks, "graph break") if frame.graph_breaks else ""
+        broken = plural(len(frame.breaks), "graph break") if frame.breaks else ""
         rows.append((_compiled(frame), at, outcome, broken))
     columns = (Column(tone=Tone.QUIET), Column(), Column(), Column(tone=Tone.QUIET))
     return [Table(columns, tuple(rows), indent=6, is_short=True)]

@@ -10,8 +10,6 @@ from msgspec.structs import replace
 from compiler_lens.facts.program.coverage import FunctionName, function_name, resumed_line
 from compiler_lens.recording.model import Compilation, CompileId, GraphStage, Outcome, Recording
 
-_FORWARD = (GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE)
-
 
 class CompilationRow(Struct, frozen=True):
     """One compilation in figures, or several that look the same."""
@@ -41,9 +39,24 @@ def compilation_rows(recording: Recording) -> tuple[CompilationRow, ...]:
         ops[graph.compile_id][graph.stage] += len(graph.ops)
         graphs[graph.compile_id][graph.stage] += 1
     kernels = Counter(kernel.compile_id for kernel in recording.kernels)
-    return tuple(
-        _row(c, ops[c.compile_id], graphs[c.compile_id], kernels[c.compile_id]) for c in recording.compilations
-    )
+    rows: list[CompilationRow] = []
+    for one in recording.compilations:
+        have, counts = graphs[one.compile_id], ops[one.compile_id]
+        forward = [stage for stage in (GraphStage.AOT_FORWARD, GraphStage.AOT_INFERENCE) if have[stage]]
+        row = CompilationRow(
+            name=function_name(one),
+            resumes_at=resumed_line(one),
+            outcome=one.outcome,
+            compile_ids=(one.compile_id,),
+            graphs=have[GraphStage.DYNAMO] or int(any(have.values())),
+            dynamo_ops=counts[GraphStage.DYNAMO] if have[GraphStage.DYNAMO] else one.op_count,
+            forward_ops=sum(counts[stage] for stage in forward) if forward else None,
+            backward_ops=counts[GraphStage.AOT_BACKWARD] if have[GraphStage.AOT_BACKWARD] else None,
+            kernels=kernels[one.compile_id],
+            seconds=compile_seconds(one),
+        )
+        rows.append(row)
+    return tuple(rows)
 
 
 def folded(rows: tuple[CompilationRow, ...]) -> tuple[CompilationRow, ...]:
@@ -51,37 +64,15 @@ def folded(rows: tuple[CompilationRow, ...]) -> tuple[CompilationRow, ...]:
     groups: dict[CompilationRow, list[CompilationRow]] = {}
     for row in rows:
         groups.setdefault(replace(row, compile_ids=(), seconds=None), []).append(row)
-    return tuple(_sum(tuple(group)) for group in groups.values())
+    found: list[CompilationRow] = []
+    for key, group in groups.items():
+        known = [row.seconds for row in group if row.seconds is not None]
+        ids = tuple(i for row in group for i in row.compile_ids)
+        found.append(replace(key, compile_ids=ids, seconds=sum(known) if known else None))
+    return tuple(found)
 
 
 def compile_seconds(compilation: Compilation) -> float | None:
     """Return seconds that a compilation took, its lazy backward included."""
     known = [s for s in (compilation.seconds, compilation.backward_seconds) if s is not None]
     return sum(known) if known else None
-
-
-def _row(
-    compilation: Compilation, ops: Counter[GraphStage], graphs: Counter[GraphStage], kernels: int
-) -> CompilationRow:
-    def count(*stages: GraphStage) -> int | None:
-        return sum(ops[s] for s in stages) if any(graphs[s] for s in stages) else None
-
-    dynamo = count(GraphStage.DYNAMO)
-    return CompilationRow(
-        name=function_name(compilation),
-        resumes_at=resumed_line(compilation),
-        outcome=compilation.outcome,
-        compile_ids=(compilation.compile_id,),
-        graphs=graphs[GraphStage.DYNAMO] or int(any(graphs.values())),
-        dynamo_ops=compilation.op_count if dynamo is None else dynamo,
-        forward_ops=count(*_FORWARD),
-        backward_ops=count(GraphStage.AOT_BACKWARD),
-        kernels=kernels,
-        seconds=compile_seconds(compilation),
-    )
-
-
-def _sum(rows: tuple[CompilationRow, ...]) -> CompilationRow:
-    known = [row.seconds for row in rows if row.seconds is not None]
-    ids = tuple(i for row in rows for i in row.compile_ids)
-    return replace(rows[0], compile_ids=ids, seconds=sum(known) if known else None)

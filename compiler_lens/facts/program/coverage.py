@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -80,11 +80,6 @@ class Frame(Struct, frozen=True):
     graphs: int = 0  # of its first compilation: what one call runs
 
     @property
-    def graph_breaks(self) -> int:
-        """How many breaks it has."""
-        return len(self.breaks)
-
-    @property
     def reason(self) -> str:
         """Why it was not compiled, as far as torch said."""
         return next((c.reason for c in reversed(self.compilations) if c.reason and c.outcome is self.outcome), "")
@@ -107,11 +102,6 @@ class Function(Struct, frozen=True):
     eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
     own: bool = True  # the user's own, not a library's
     generator: bool = False  # by itself it is never compiled, only within a function
-
-    @property
-    def outcome(self) -> Outcome:
-        """The outcome of its worst frame, but an empty rest of a compiled function counts as compiled."""
-        return _worst({frame.outcome for frame in self.frames})
 
     @property
     def parts(self) -> int:
@@ -188,12 +178,21 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     for event in recording.graph_breaks:
         broken[event.compile_id].append(event)
     graphs = Counter(graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
-    frames = [_frame(frame_id, tuple(group), broken, graphs) for (frame_id, _), group in groups.items()]
-    looked_at = tuple(f for f in frames if not _passed_over(f, own))
+    looked_at: list[Frame] = []
+    library: list[Frame] = []
+    for (frame_id, _), group in groups.items():
+        name, outcome = function_name(group[0]), min((c.outcome for c in group), key=_OUTCOME_ORDER.index)
+        ids = dict.fromkeys(c.compile_id for c in group)
+        breaks = tuple(event for i in ids for event in broken.get(i, ()))
+        first_graphs = next((graphs[i] for i in ids if i in graphs), 0)
+        frame = Frame(frame_id, name, outcome, tuple(group), resumed_line(group[0]), breaks, first_graphs)
+        # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
+        is_idle = outcome in {Outcome.SKIPPED, Outcome.EMPTY} and not breaks and not name.module
+        (library if is_idle and not own.owns(group[0].file) else looked_at).append(frame)
     functions = _functions(looked_at, own, sources(recording))
     asked_for = (e for e in recording.graph_breaks if e.user_stack and e.causes and is_disabling(e.causes[0]))
     disabled = dict.fromkeys(event.user_stack[-1] for event in asked_for)
-    return Coverage(looked_at, functions, tuple(f for f in frames if _passed_over(f, own)), tuple(disabled))
+    return Coverage(tuple(looked_at), functions, tuple(library), tuple(disabled))
 
 
 def is_disabling(cause: BreakCause) -> bool:
@@ -201,78 +200,41 @@ def is_disabling(cause: BreakCause) -> bool:
     return cause.gb_type.endswith("disable()`d function")  # as torch's registry has it
 
 
-def _worst(outcomes: set[Outcome]) -> Outcome:
-    return next(outcome for outcome in _OUTCOME_ORDER if outcome in outcomes)
-
-
-def _frame(
-    frame_id: CompileId,
-    compilations: tuple[Compilation, ...],
-    broken: Mapping[CompileId, list[GraphBreak]],
-    graphs: Mapping[CompileId, int],
-) -> Frame:
-    first = compilations[0]
-    ids = dict.fromkeys(c.compile_id for c in compilations)
-    return Frame(
-        frame_id,
-        function_name(first),
-        _worst({c.outcome for c in compilations}),
-        compilations,
-        resumed_line(first),
-        tuple(event for i in ids for event in broken.get(i, ())),
-        next((graphs[i] for i in ids if graphs.get(i)), 0),
-    )
-
-
-def _passed_over(frame: Frame, own: Ownership) -> bool:
-    # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
-    idle = frame.outcome in {Outcome.SKIPPED, Outcome.EMPTY} and not frame.breaks
-    return idle and not frame.name.module and not own.owns(frame.compilations[0].file)
-
-
-def _functions(frames: tuple[Frame, ...], own: Ownership, known: Sources) -> tuple[Function, ...]:
+def _functions(frames: Sequence[Frame], own: Ownership, known: Sources) -> tuple[Function, ...]:
     members: dict[FunctionName, list[Frame]] = {f.name: [] for f in frames if f.resumes_at is None}
-    starts: dict[tuple[str, str], list[FunctionName]] = {}
+    starts: dict[tuple[str, str], list[FunctionName]] = defaultdict(list)
     for name in members:
-        starts.setdefault((name.file, name.name), []).append(name)
+        starts[name.file, name.name].append(name)
     for frame in frames:
-        members.setdefault(_home(frame, starts), []).append(frame)
+        home, at = frame.name, frame.resumes_at
+        if at is not None and not any(c.definition for c in frame.compilations):
+            # of several functions with one name in one file, the last that starts before it
+            before = [name for name in starts.get((home.file, home.name), ()) if name.line <= at]
+            home = max(before, key=lambda name: name.line, default=home)
+        members.setdefault(home, []).append(frame)
     return tuple(_function(name, tuple(group), own, known) for name, group in members.items())
 
 
-def _home(frame: Frame, starts: Mapping[tuple[str, str], list[FunctionName]]) -> FunctionName:
-    """The function that a frame is part of; of several with one name in one file, the last that starts before it."""
-    at = frame.resumes_at
-    if at is None or any(c.definition for c in frame.compilations):
-        return frame.name
-    before = [name for name in starts.get((frame.name.file, frame.name.name), ()) if name.line <= at]
-    return max(before, key=lambda name: name.line, default=frame.name)
-
-
 def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, known: Sources) -> Function:
-    lines = tuple(dict.fromkeys(line for frame in frames for line in _eager_lines(frame)))
-    if lines:  # only now: to find where a function ends, its file must be parsed
-        around = known.function_at(name.file, name.line)
-        is_it = around is not None and not name.module and name.line in {around.line, around.first}
-        lines = tuple(replace(line, last=around.last) for line in lines) if around and is_it else lines
+    lines: dict[Lines, None] = {}  # in order: after a break that nothing resumes from, and of resume functions given up
+    for frame in frames:
+        file = frame.compilations[0].file
+        if frame.resumes_at is not None and frame.outcome in {Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT}:
+            lines[Lines(file, frame.resumes_at)] = None
+        for event in frame.breaks:
+            at = next((at for at in reversed(event.user_stack) if at.file == file), None)
+            if event.outcome is BreakOutcome.SKIPPED_REST and at is not None:
+                lines[Lines(file, at.line)] = None
     refused = all(frame.id.frame is None and frame.outcome is Outcome.SKIPPED for frame in frames)
-    found = known.function_at(name.file, name.line) if refused and not name.module else None
-    is_generator = found is not None and found.generator
-    return Function(name, frames, _treatment(frames, lines), lines, own.owns(name.file), is_generator)
+    # Only where it is needed: to find where a function ends, its file must be parsed.
+    around = known.function_at(name.file, name.line) if (lines or refused) and not name.module else None
+    last = around.last if around and name.line in {around.line, around.first} else None
+    eager = tuple(replace(line, last=last) for line in lines)
+    is_generator = refused and around is not None and around.generator
+    return Function(name, frames, _treatment(frames, eager), eager, own.owns(name.file), is_generator)
 
 
-def _eager_lines(frame: Frame) -> Iterable[Lines]:
-    """The rest of the function after a break that nothing could resume from, and of a resume function given up."""
-    file = frame.compilations[0].file
-    if frame.resumes_at is not None and frame.outcome in {Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT}:
-        yield Lines(file, frame.resumes_at)
-    for event in frame.breaks:
-        at = next((at for at in reversed(event.user_stack) if at.file == file), None)
-        if event.outcome is BreakOutcome.SKIPPED_REST and at is not None:
-            yield Lines(file, at.line)
-
-
-def _parts(frames: tuple[Frame, ...]) -> int:
+def _parts(frames: Iterable[Frame]) -> int:
     groups: dict[int | None, list[Frame]] = defaultdict(list)
     for frame in frames:
         groups[frame.resumes_at].append(frame)
@@ -280,12 +242,10 @@ def _parts(frames: tuple[Frame, ...]) -> int:
     for at, group in groups.items():
         sizes = [int(frame.graphs or frame.outcome is Outcome.COMPILED) for frame in group]
         # After a branch torch makes a resume function for either way; other breaks of one line follow each other.
-        total += sum(sizes) if at is None or any(_breaks_at(frame, at) for frame in group) else max(sizes)
+        lines = ((f.name.file, line) for f in group for event in f.breaks for line in event.user_stack)
+        breaks_again = any(line.line == at and line.file == file for file, line in lines)
+        total += sum(sizes) if at is None or breaks_again else max(sizes)
     return total
-
-
-def _breaks_at(frame: Frame, line: int) -> bool:
-    return any(at.line == line and at.file == frame.name.file for event in frame.breaks for at in event.user_stack)
 
 
 def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:

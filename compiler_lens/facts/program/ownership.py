@@ -32,7 +32,11 @@ class Ownership(Struct, frozen=True):
 
     def owns(self, file: str) -> bool:
         """Return whether a file is the user's own."""
-        return is_own(file) or (bool(file) and any(_is_in(slashed(file), slashed(path)) for path in self.paths))
+        at = slashed(file)
+        for path in map(slashed, self.paths if file and not is_own(file) else ()):
+            if at == path or at.startswith(f"{path}/") or f"/{path.lstrip('./')}/" in at or at.endswith(f"/{path}"):
+                return True
+        return is_own(file)
 
     def innermost(self, stack: Iterable[SourceLine]) -> SourceLine | None:
         """Return the innermost own line of a stack (outermost first)."""
@@ -43,7 +47,3 @@ class Ownership(Struct, frozen=True):
 def innermost_own(stack: Iterable[SourceLine]) -> SourceLine | None:
     """Return the innermost line of a stack (outermost first) that the user wrote."""
     return Ownership().innermost(stack)
-
-
-def _is_in(file: str, path: str) -> bool:
-    return file == path or file.startswith(f"{path}/") or f"/{path.lstrip('./')}/" in file or file.endswith(f"/{path}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from itertools import accumulate
 from typing import Any, Protocol, TypeVar
 
@@ -16,7 +16,6 @@ from compiler_lens.recording.model import CompileId, GraphStage, Kernel, Recordi
 _WORDS = 3  # of a kernel's short name
 _ROOM = 60  # characters for the names that a message lists
 _COMPILE_ID = re.compile(r"\[?!?[\d/@-]+\]?")
-
 
 Found = TypeVar("Found")
 
@@ -69,10 +68,11 @@ def select_ids(recording: Recording, text: str) -> frozenset[CompileId]:
     known = compile_ids(recording)
     exact = frozenset(i for i in known if str(i) == wanted)
     found = exact or frozenset(i for i in known if str(i).rpartition("/")[0] == wanted)
-    if not found:
-        names = map(str, sorted((i for i in known if str(i) != "-"), key=_by_number))
-        raise UsageError(f"no compilation {text!r} in this recording{instead(wanted, names)}")
-    return found
+    if found:
+        return found
+    numbers = {i: (i.autograd, i.frame, i.recompile) for i in known if str(i) != "-"}
+    ranked = sorted(numbers, key=lambda i: (i.epoch, *(-1 if number is None else number for number in numbers[i])))
+    raise UsageError(f"no compilation {text!r} in this recording{instead(wanted, map(str, ranked))}")
 
 
 def select_launches(recording: Recording, text: str, user_paths: UserPaths = ()) -> Selection:
@@ -80,11 +80,6 @@ def select_launches(recording: Recording, text: str, user_paths: UserPaths = ())
     if _COMPILE_ID.fullmatch(text):
         return Selection(ids=select_ids(recording, text), user_paths=user_paths)
     return Selection(place=text, user_paths=user_paths)
-
-
-def _by_number(compile_id: CompileId) -> tuple[int, ...]:
-    numbers = (compile_id.autograd, compile_id.frame, compile_id.recompile)
-    return (compile_id.epoch, *(-1 if number is None else number for number in numbers))
 
 
 def select_stage(recording: Recording, ids: frozenset[CompileId], text: str) -> GraphStage:
@@ -121,9 +116,9 @@ def kernel_name(name: str, names: Collection[str], where: str) -> str:
 def _meant(wanted: str, names: Collection[str]) -> list[str]:
     if wanted in names:
         return [wanted]
-    ways = (_is_last_part, str.startswith, str.endswith, str.__contains__)
+    ways: tuple[Callable[[str, str], bool], ...] = (str.startswith, str.endswith, str.__contains__)
     several: list[str] = []
-    for fits in ways if wanted else ():
+    for fits in (lambda name, end: name.rpartition(".")[2] == end, *ways) if wanted else ():
         found = [name for name in names if fits(name, wanted)]
         if len(found) == 1:
             return found
@@ -138,10 +133,6 @@ def short_name(name: str, names: Collection[str]) -> str:
     return next((end for end in ends if end and _meant(end, names) == [name]), name)
 
 
-def _is_last_part(name: str, wanted: str) -> bool:
-    return name.rpartition(".")[2] == wanted
-
-
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that somebody who wrote `word` most likely meant."""
     from difflib import get_close_matches
@@ -154,14 +145,8 @@ def instead(wanted: str, known: Iterable[str]) -> str:
     names = list(dict.fromkeys(known))
     if not names:
         return ": it has none"
-    listed = f": it has {_listed(names)}"
-    meant = nearest(wanted, names)
-    return f"{listed}. Did you mean {meant}?" if meant else listed
-
-
-def _listed(names: Sequence[str]) -> str:
-    ends = accumulate(len(name) + 2 for name in names)
-    shown = max(sum(end <= _ROOM for end in ends), 1)
+    shown = max(sum(end <= _ROOM for end in accumulate(len(name) + 2 for name in names)), 1)
     shown += len(names) == shown + 1  # "and 1 more" is no shorter than most names
     more = f" and {len(names) - shown:,} more" if len(names) > shown else ""
-    return ", ".join(names[:shown]) + more
+    meant = nearest(wanted, names)
+    return f": it has {', '.join(names[:shown])}{more}" + (f". Did you mean {meant}?" if meant else "")
