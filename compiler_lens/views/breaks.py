@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -14,23 +14,11 @@ from compiler_lens.facts.overview.shared import cards_of
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
 from compiler_lens.recording.resume_names import plain_function
-from compiler_lens.recording.source_text import Excerpt as SourceExcerpt
+from compiler_lens.recording.source_text import Excerpt
+from compiler_lens.views import document as doc
 from compiler_lens.views.advice import effect, link, sentence, setting_of, why
-from compiler_lens.views.document import (
-    Block,
-    Card,
-    Change,
-    Document,
-    Excerpt,
-    Field,
-    Fields,
-    Line,
-    Quoted,
-    Section,
-    line,
-    paragraph,
-)
-from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, Web, code, quiet, sequence
+from compiler_lens.views.document import Block, Document, Field, Section, line, paragraph
+from compiler_lens.views.parts import At, Compiled, Part, Span, Tone, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
 
 _IDS = 8
@@ -54,7 +42,7 @@ class CardFacts(Struct, frozen=True):
     compile_ids: tuple[CompileId, ...]
     chain: tuple[SourceLine, ...]
     inside: tuple[SourceLine, ...]
-    excerpt: SourceExcerpt | None
+    excerpt: Excerpt | None
     why: str
     effect: str
     remedy: Remedy | None
@@ -80,7 +68,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     every = cards_of(recording, selection)
     cards = [(n, card) for n, card in enumerate(every, 1) if any(selection.has(event) for event in card.events)]
     events = sum(len(card.events) for _, card in cards)
-    data = Data(events, tuple(_with_events(card) for _, card in cards))
+    data = Data(events, tuple(CardWithEvents(**asdict(card_facts(card)), events=card.events) for _, card in cards))
     if not cards:
         return Document((line("No graph breaks."),), data, count=0)
     summary = f"{plural(events, 'break')} at {plural(len(cards), 'place')}, costliest first"
@@ -97,79 +85,67 @@ def card_facts(card: BreakCard) -> CardFacts:
     )  # fmt: skip
 
 
-def _with_events(card: BreakCard) -> CardWithEvents:
-    facts = card_facts(card)
-    return CardWithEvents(**asdict(facts), events=card.events)
-
-
-def _card(number: int, card: BreakCard, selection: Selection) -> Card:
-    follow = len(card.events) - card.direct
+def _card(number: int, card: BreakCard, selection: Selection) -> doc.Card:
+    place, follow = card.place, len(card.events) - card.direct
     counted = plural(len(card.events), "break") + (f", {follow:,} of them only follow from it" if follow else "")
-    where: Part = At(card.place, Tone.STRONG) if card.place else Span("unknown place", Tone.STRONG)
-    function = f" in {plain_function(card.place.function)}" if card.place and card.place.function else ""
+    where: Part = At(place, Tone.STRONG) if place else Span("unknown place", Tone.STRONG)
+    function = f" in {plain_function(place.function)}" if place and place.function else ""
+    shown: tuple[Block, ...] = ()
+    if place and card.excerpt:
+        shown = (doc.Excerpt(card.excerpt.lines, card.excerpt.first, place.line),)
+    elif place:
+        source = place.code.strip()
+        shown = (line(code(source) if source else quiet("its source text is not in the recording"), indent=6),)
+    ids = card.compile_ids if selection.folds_nothing else card.compile_ids[:_IDS]
+    seen = sequence([Compiled(compile_id, Tone.PLAIN) for compile_id in ids])
+    more = f" and {len(card.compile_ids) - len(ids):,} more" if len(card.compile_ids) > len(ids) else ""
     told = (
-        Field("why", (paragraph(why(card), indent=_FROM),)),
-        Field("effect", (paragraph(sentence(effect(card)), indent=_FROM, tone=Tone.WARN),)),
+        _field("why", why(card)),
+        _field("effect", sentence(effect(card)), Tone.WARN),
         *_remedy(card),
         *_torch(card),
         *_way(card, selection),
-        Field("in", (_where_seen(card, selection),)),
+        Field("in", (line(*seen, more, indent=_FROM),)),
     )
     note = (Span(f"  {counted}", Tone.WARN),)
-    return Card(number, (where, function), (*_excerpt(card), Fields(told)), note=note)
+    return doc.Card(number, (where, function), (*shown, doc.Fields(told)), note=note)
 
 
-def _excerpt(card: BreakCard) -> tuple[Block, ...]:
-    if card.place is None:
-        return ()
-    if card.excerpt is not None:
-        return (Excerpt(card.excerpt.lines, card.excerpt.first, card.place.line),)
-    source = card.place.code.strip()
-    return (line(code(source) if source else quiet("its source text is not in the recording"), indent=6),)
+def _field(label: str, text: str, tone: Tone = Tone.PLAIN, *, is_action: bool = False) -> Field:
+    return Field(label, (paragraph(text, indent=_FROM, tone=tone),), is_action)
 
 
 def _remedy(card: BreakCard) -> list[Field]:
-    remedy = card.remedy
+    """What to change; the code to write is for this very line, else an example."""
+    remedy, rewrite = card.remedy, card.rewrite
     changes = (remedy.change,) if remedy else specific_hints(card.cause)
-    told = [Field("change", (paragraph(change, indent=_FROM, tone=Tone.DO),), is_action=True) for change in changes]
-    if how := _how(card):
-        told.append(Field("", how, is_action=True))
+    told = [_field("change", change, Tone.DO, is_action=True) for change in changes]
+    if rewrite:
+        where = f"in place of {plural(len(rewrite.before), 'line')}" if len(rewrite.before) > 1 else "to"
+        head = line(quiet(where if rewrite.is_complete else "along the lines of"), indent=_FROM)
+        needs = (paragraph(f"given that {rewrite.needs}", indent=_FROM, tone=Tone.QUIET),) if rewrite.needs else ()
+        told.append(Field("", (head, doc.Change(after=rewrite.after), *needs), is_action=True))
+    elif remedy:
+        example = doc.Change(tuple(remedy.before.splitlines()), tuple(remedy.after.splitlines()))
+        told.append(Field("", (line(quiet("as in"), indent=_FROM), example), is_action=True))
     if setting := setting_of(card):
         typed = paragraph(code(f"{setting.name} = {setting.value}"), indent=_FROM)
         told.append(Field("or set", (typed, paragraph(setting.price, indent=_FROM, tone=Tone.QUIET))))
     if remedy and remedy.leave:
-        told.append(Field("leave it", (paragraph(remedy.leave, indent=_FROM),)))
+        told.append(_field("leave it", remedy.leave))
     return told
-
-
-def _how(card: BreakCard) -> tuple[Block, ...]:
-    """The code to write: for this very line, else an example."""
-    rewrite, remedy = card.rewrite, card.remedy
-    if rewrite:
-        where = f"in place of {plural(len(rewrite.before), 'line')}" if len(rewrite.before) > 1 else "to"
-        told = line(quiet(where if rewrite.is_complete else "along the lines of"), indent=_FROM)
-        needs = (paragraph(f"given that {rewrite.needs}", indent=_FROM, tone=Tone.QUIET),) if rewrite.needs else ()
-        return told, Change(after=rewrite.after), *needs
-    if remedy:
-        before, after = tuple(remedy.before.splitlines()), tuple(remedy.after.splitlines())
-        return line(quiet("as in"), indent=_FROM), Change(before, after)
-    return ()
 
 
 def _torch(card: BreakCard) -> list[Field]:
     """torch's own message: whole where we have no remedy of our own."""
-    cause = card.cause
-    blocks: list[Block] = [paragraph(_named(cause), indent=_FROM)]
+    cause, causes = card.cause, (card.cause, *card.events[0].causes[1:])
+    named = [each.gb_type + (f" ({each.gbid})" if each.gbid else "") for each in causes]
+    blocks: list[Block] = [paragraph(named[0], indent=_FROM)]
     if card.remedy is None:
-        blocks += [Quoted(cause.explanation, _FROM), Quoted(cause.context, _FROM, Tone.QUIET)]
+        blocks += [doc.Quoted(cause.explanation, _FROM), doc.Quoted(cause.context, _FROM, Tone.QUIET)]
     if address := link(card):
         blocks.append(line(Web("torch's page on it", address), indent=4, whole=True))
-    then = [Field("then", (paragraph(_named(cause), indent=_FROM),)) for cause in card.events[0].causes[1:]]
-    return [Field("torch", tuple(blocks)), *then]
-
-
-def _named(cause: BreakCause) -> str:
-    return cause.gb_type + (f" ({cause.gbid})" if cause.gbid else "")
+    return [Field("torch", tuple(blocks)), *(_field("then", name) for name in named[1:])]
 
 
 def _way(card: BreakCard, selection: Selection) -> list[Field]:
@@ -179,22 +155,10 @@ def _way(card: BreakCard, selection: Selection) -> list[Field]:
     if not selection.folds_nothing:
         hidden = max(len(above) - _DEPTH, 0) + max(len(inside) - _DEPTH, 0)
         above, inside = above[-_DEPTH:], inside[:_DEPTH]
-    told = [Field(label, _calls(stack)) for label, stack in (("called", above), ("inside", inside)) if stack]
+    told: list[Field] = []
+    for label, stack in (("called", above), ("inside", inside)):
+        calls = [(At(at), quiet(f" {plain_function(at.function)}"), "  ", code(at.code.strip())) for at in stack]
+        told += [Field(label, tuple(line(*call, indent=_FROM) for call in calls))] if calls else []
     if hidden:
-        more = quiet(f"… and {plural(hidden, 'more line')} in --json")
-        told.append(Field("", (line(more, indent=_FROM),)))
+        told.append(Field("", (line(quiet(f"… and {plural(hidden, 'more line')} in --json"), indent=_FROM),)))
     return told
-
-
-def _calls(stack: Sequence[SourceLine]) -> tuple[Line, ...]:
-    return tuple(
-        line(At(at), quiet(f" {plain_function(at.function)}"), "  ", code(at.code.strip()), indent=_FROM)
-        for at in stack
-    )
-
-
-def _where_seen(card: BreakCard, selection: Selection) -> Line:
-    ids = card.compile_ids if selection.folds_nothing else card.compile_ids[:_IDS]
-    hidden = len(card.compile_ids) - len(ids)
-    seen: Parts = sequence([Compiled(compile_id, Tone.PLAIN) for compile_id in ids])
-    return line(*seen, f" and {hidden:,} more" if hidden else "", indent=_FROM)

@@ -1,10 +1,11 @@
-"""The table of compilations, which the report and the view of graphs share."""
+"""The table of compilations, which the report and the view of graphs share; how a function is named beside its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from compiler_lens.facts.program.compilations import CompilationRow
+from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.recording.model import Outcome
 from compiler_lens.views import words
 from compiler_lens.views.document import Column, Table
@@ -32,30 +33,21 @@ _COLUMNS = (
 
 def compilation_table(rows: Iterable[CompilationRow]) -> Table:
     """Return a row for each compilation: function, ops of each graph, kernels, seconds; the outcome if it failed."""
-    return Table(_COLUMNS, tuple(_cells(row) for row in rows))
+    cells: list[tuple[Cell, ...]] = []
+    for row in rows:
+        rest = f" after line {row.resumes_at}" if row.resumes_at is not None else ""
+        name, *place = named(row.name, short=True)
+        several = times(row.times) if row.times > 1 else ""
+        outcome: Parts = (several,) if several else ()
+        if row.outcome is not Outcome.COMPILED:
+            failed = Span(words.OUTCOMES[row.outcome], _TONES[row.outcome])
+            outcome = failed, f" {several}" if several else ""
+        ops = row.dynamo_ops or None, row.forward_ops, row.backward_ops, row.kernels or None
+        cells.append((Compiled(row.compile_ids[0]), (name, rest, *place), *ops, row.seconds, outcome))
+    return Table(_COLUMNS, tuple(cells))
 
 
-def _cells(row: CompilationRow) -> tuple[Cell, ...]:
-    return (
-        Compiled(row.compile_ids[0]),
-        _function(row),
-        row.dynamo_ops or None,
-        row.forward_ops,
-        row.backward_ops,
-        row.kernels or None,
-        row.seconds,
-        _outcome(row),
-    )
-
-
-def _function(row: CompilationRow) -> Parts:
-    rest = f" after line {row.resumes_at}" if row.resumes_at is not None else ""
-    place = (quiet("  "), At(row.name, Tone.QUIET, short=True)) if row.name.file else ()
-    return strong(row.name.name), rest, *place
-
-
-def _outcome(row: CompilationRow) -> Parts:
-    several = times(row.times) if row.times > 1 else ""
-    if row.outcome is Outcome.COMPILED:
-        return (several,) if several else ()
-    return Span(words.OUTCOMES[row.outcome], _TONES[row.outcome]), f" {several}" if several else ""
+def named(function: FunctionName, *, short: bool = False) -> Parts:
+    """Return a function's name and the place of its definition, where that is known."""
+    place = (quiet("  "), At(function, Tone.QUIET, short)) if function.file else ()
+    return strong(function.name), *place

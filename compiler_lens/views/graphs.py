@@ -12,7 +12,7 @@ from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CompileId, Decomposition, Graph, Recording
 from compiler_lens.views import words
-from compiler_lens.views.compilations import compilation_table
+from compiler_lens.views.compilations import compilation_table, named
 from compiler_lens.views.document import (
     Block,
     Column,
@@ -26,7 +26,6 @@ from compiler_lens.views.document import (
     line,
     paragraph,
 )
-from compiler_lens.views.functions import named
 from compiler_lens.views.parts import Kind, Tone, code, quiet, strong
 from compiler_lens.views.text import nbytes, number, plural, times
 

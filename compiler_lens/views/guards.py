@@ -10,8 +10,9 @@ from msgspec import Struct
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Guard, Recording, Symbol
+from compiler_lens.views.compilations import named
 from compiler_lens.views.document import Block, Column, Command, Document, Section, Table, line
-from compiler_lens.views.parts import At, Compiled, Kind, Tone, quiet, strong
+from compiler_lens.views.parts import At, Compiled, Kind, Tone
 from compiler_lens.views.text import plural
 
 
@@ -28,31 +29,25 @@ def document(recording: Recording, selection: Selection) -> Document:
     symbols = tuple(symbol for symbol in recording.symbols if selection.has(symbol))
     if not guards and not symbols:
         return Document((line("No guards."),), Data(guards, symbols), count=0)
-    is_whole = selection.ids is not None or selection.folds_nothing
     summary = f"{plural(len(guards), 'condition')} under which compiled code is reused"
-    blocks = (_every(guards),) if is_whole else (_kinds(guards), *_by_compilation(recording, guards))
+    blocks: tuple[Block, ...] = (_every(guards),)
+    if selection.ids is None and not selection.folds_nothing:
+        columns = (Column("kind", tone=Tone.STRONG), Column("guards", Kind.COUNT))
+        kinds = Table(columns, tuple(Counter(guard.kind for guard in guards).most_common()))
+        blocks = (kinds, *_by_compilation(recording, guards))
     sections = (Section("Guards", blocks, summary), *_symbolic(symbols))
     return Document(sections, Data(guards, symbols), count=len(guards))
 
 
-def _kinds(guards: Iterable[Guard]) -> Table:
-    columns = (Column("kind", tone=Tone.STRONG), Column("guards", Kind.COUNT))
-    return Table(columns, tuple(Counter(guard.kind for guard in guards).most_common()))
-
-
 def _by_compilation(recording: Recording, guards: Iterable[Guard]) -> tuple[Block, ...]:
     counts = Counter(guard.compile_id for guard in guards)
-    rows = []
-    for compilation in recording.compilations:
-        if counts[compilation.compile_id]:
-            name = function_name(compilation)
-            named = (strong(name.name), quiet("  "), At(name, Tone.QUIET)) if name.file else (strong(name.name),)
-            rows.append((Compiled(compilation.compile_id), named, counts[compilation.compile_id]))
-    if not rows:
+    having = [compilation for compilation in recording.compilations if counts[compilation.compile_id]]
+    if not having:
         return ()
+    rows = tuple((Compiled(c.compile_id), named(function_name(c)), counts[c.compile_id]) for c in having)
     columns = (Column("id"), Column("function", flexible=True), Column("guards", Kind.COUNT))
-    every = Command("every guard of one: ", f"guards {rows[0][0].compile_id}")
-    return (Section("", (Table(columns, tuple(rows)), every)),)
+    every = Command("every guard of one: ", f"guards {having[0].compile_id}")
+    return (Section("", (Table(columns, rows), every)),)
 
 
 def _every(guards: Iterable[Guard]) -> Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
@@ -19,17 +19,23 @@ _WRAPPER = re.compile(r"(^|/)torch/_dynamo/external_utils\.py$")
 # Optimizer.profile_hook_step() there wraps every step as `wrapper(*args, **kwargs)`.
 _OPTIMIZER = re.compile(r"(^|/)torch/optim/optimizer\.py$")
 
-_LOCAL = re.compile(r"\bL\[(?P<quote>['\"])(?P<name>.*?)(?P=quote)\]")
-_GLOBAL = re.compile(r"\bG\[(?P<quote>['\"])(?P<name>.*?)(?P=quote)\]")
-_BUILTIN = re.compile(r"\bG\['__builtins_dict__\w*'\]\['(\w+)'\]")
-_IMPORTED = re.compile(r"\bG\['__import_(\w+?)'\]")
-# Where nn.Module keeps its attributes, written out: self._modules['attn'].act, self.__dict__['_modules']['attn'].act.
-_KEPT = re.compile(
-    r"(?:\.__dict__\['_(?:modules|parameters|buffers)'\]|\._(?:modules|parameters|buffers))\['([^']+)'\]"
+# What torch writes, and the author: in this order.
+_IN_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"\bL\[(['\"])(.*?)\1\]"), r"\2"),
+    (re.compile(r"\bG\['__builtins_dict__\w*'\]\['(\w+)'\]"), r"\1"),
+    (re.compile(r"\bG\['__import_(\w+?)'\]"), lambda m: m[1].replace("_dot_", ".")),
+    (re.compile(r"\bG\[(['\"])(.*?)\1\]"), r"\2"),
+    # Where nn.Module keeps its attributes: self._modules['attn'].act, self.__dict__['_modules']['attn'].act.
+    (
+        re.compile(
+            r"(?:\.__dict__\['_(?:modules|parameters|buffers)'\]|\._(?:modules|parameters|buffers))\['([^']+)'\]"
+        ),
+        lambda m: f"[{m[1]}]" if m[1].isdigit() else f".{m[1]}",
+    ),
+    (re.compile(r"\.__dict__\['(\w+)'\]"), r".\1"),
+    (re.compile(r"\.size\(\)\[(\d+)\]"), r".shape[\1]"),
+    (re.compile(r"\.stride\(\)\[(\d+)\]"), r".stride(\1)"),
 )
-_IN_DICT = re.compile(r"\.__dict__\['(\w+)'\]")
-_SIZE = re.compile(r"\.size\(\)\[(\d+)\]")
-_STRIDE = re.compile(r"\.stride\(\)\[(\d+)\]")
 _POSITIONAL = re.compile(r"\bargs\[(\d+)\]")
 _KEYWORD = re.compile(r"\bkwargs\['(\w+)'\]")
 _MODULE = re.compile(r"(?<![\w.'\"])fn(?=[.\[]|$)")
@@ -64,7 +70,13 @@ def names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable
     if line is not None:
         return Names(break_line=line, stack_value=_stack_value(texts.line(compilation.file, line), breaks, line))
     if is_wrapper(compilation):
-        return Names(wrapper=True, parameters=compilation.parameters or _parameters_by_line(graphs, texts))
+        if compilation.parameters:
+            return Names(wrapper=True, parameters=compilation.parameters)
+        # those of the function around the outermost line that a graph of the frame was traced at
+        lines = (node.source[0] for graph in graphs for node in graph.nodes if node.source)
+        outermost = (at for at in lines if is_own(at.file) and not _WRAPPER.search(at.file))
+        functions = (texts.function_at(at.file, at.line) for at in outermost)
+        return Names(wrapper=True, parameters=next((f.parameters for f in functions if f), ()))
     if compilation.function == "wrapper" and _OPTIMIZER.search(compilation.file.replace("\\", "/")):
         return Names(wrapper=True, parameters=("self",))
     return _of_function(compilation, texts)
@@ -72,46 +84,26 @@ def names_of(compilation: Compilation, graphs: Iterable[Graph], breaks: Iterable
 
 def readable(source: str, names: Names) -> str:
     """Return a source or a guard of torch's in the author's words; `args[0]` stays where nothing is known."""
-    text = _LOCAL.sub(lambda m: m["name"], source)
-    text = _BUILTIN.sub(r"\1", text)
-    text = _IMPORTED.sub(lambda m: m[1].replace("_dot_", "."), text)
-    text = _GLOBAL.sub(lambda m: m["name"], text)
-    text = _KEPT.sub(lambda m: f"[{m[1]}]" if m[1].isdigit() else f".{m[1]}", text)
-    text = _IN_DICT.sub(r".\1", text)
-    text = _STRIDE.sub(r".stride(\1)", _SIZE.sub(r".shape[\1]", text))
+    text = source
+    for pattern, words in _IN_WORDS:
+        text = pattern.sub(words, text)
     if names.wrapper:
         text = _MODULE.sub("self", _KEYWORD.sub(r"\1", text))
-        text = _POSITIONAL.sub(lambda m: _parameter(names, int(m[1])), text)
+        known = dict(enumerate(names.parameters))
+        text = _POSITIONAL.sub(lambda m: known.get(int(m[1]), f"args[{int(m[1])}]"), text)
     return text.replace("___stack0", names.stack_value) if names.stack_value else text
 
 
 def phrase(text: str, names: Names) -> str:
     """Return the same for a person: what has no name is described by where it is."""
+    what = ""
     if names.wrapper and (found := _POSITIONAL.match(text)):
         number = int(found[1])
-        ordinal = _ORDINALS[number] if number < len(_ORDINALS) else f"{number + 1}th"
-        return _of(text[found.end() :], f"the {ordinal} argument ({found[0]})")
-    if names.break_line is not None and (found := _ON_STACK.match(text)):
-        return _of(text[found.end() :], f"the value at line {names.break_line}")
-    return text
-
-
-def _of(rest: str, what: str) -> str:
-    return f"{rest.removeprefix('.')} of {what}" if rest else what
-
-
-def _parameter(names: Names, number: int) -> str:
-    return names.parameters[number] if number < len(names.parameters) else f"args[{number}]"
-
-
-def _parameters_by_line(graphs: Iterable[Graph], texts: Sources) -> tuple[str, ...]:
-    """Those of the function around the outermost line that a graph of the frame was traced at."""
-    for graph in graphs:
-        for at in (node.source[0] for node in graph.nodes if node.source):
-            function = None if _WRAPPER.search(at.file) else texts.function_at(at.file, at.line)
-            if function is not None and is_own(at.file):
-                return function.parameters
-    return ()
+        what = f"the {_ORDINALS[number] if number < len(_ORDINALS) else f'{number + 1}th'} argument ({found[0]})"
+    elif names.break_line is not None and (found := _ON_STACK.match(text)):
+        what = f"the value at line {names.break_line}"
+    rest = text[found.end() :].removeprefix(".") if what and found else ""
+    return f"{rest} of {what}" if rest else what or text
 
 
 def _of_function(compilation: Compilation, texts: Sources) -> Names:
@@ -120,21 +112,16 @@ def _of_function(compilation: Compilation, texts: Sources) -> Names:
     function = max((d for d in around if at.line in {d.line, d.first}), key=lambda d: d.line, default=None)
     if function is None:
         return Names()
-    signature = _signature(texts, at.file, function.first)
-    captured = any(d.line < function.line and function.name.startswith(f"{d.name}.") for d in around)
-    return Names(parameters=function.parameters, captured=captured, own=signature | frozenset(function.parameters))
-
-
-def _signature(texts: Sources, file: str, first: int) -> frozenset[str]:
-    """Every name up to the end of a signature: *args and **kwargs among them, and no harm in a few more."""
-    found: set[str] = set()
-    for number in range(first, first + 40):
-        line = texts.line(file, number)
+    own = set(function.parameters)
+    # Every name up to the end of the signature: *args and **kwargs among them, and no harm in a few more.
+    for number in range(function.first, function.first + 40):
+        line = texts.line(at.file, number)
         head, end, _ = line.partition("):") if "):" in line else line.partition(") ->")
-        found |= set(re.findall(r"\w+", head))
+        own |= set(re.findall(r"\w+", head))
         if end or line.rstrip().endswith(":"):
             break
-    return frozenset(found)
+    captured = any(d.line < function.line and function.name.startswith(f"{d.name}.") for d in around)
+    return Names(parameters=function.parameters, captured=captured, own=frozenset(own))
 
 
 def _stack_value(line: str, breaks: Iterable[GraphBreak], number: int) -> str:

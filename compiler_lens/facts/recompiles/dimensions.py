@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -67,19 +67,19 @@ def dimensions(recording: Recording) -> tuple[Dimension, ...]:
     groups: dict[tuple[CompileId, str], list[Symbol]] = {}
     for symbol in recording.symbols:
         if symbol.source and "._base" not in symbol.source:  # the base of a view is not an argument
-            key = facts.epochs.first(symbol.compile_id), _name(symbol, facts)
-            groups.setdefault(key, []).append(symbol)
+            # One symbol for sizes that are always equal has several sources: the first one names it.
+            first = symbol.source.partition(", ")[0]
+            name = readable(first, facts.names.get(symbol.compile_id, Names()))
+            groups.setdefault((facts.epochs.first(symbol.compile_id), name), []).append(symbol)
     of_frame: dict[CompileId, list[CompileId]] = {}
     for one in ids:
         of_frame.setdefault(facts.epochs.first(one), []).append(one)
-    guards = _conditions(recording.guards, {s.compile_id for s in recording.symbols})
+    guards: dict[CompileId, list[Guard]] = {s.compile_id: [] for s in recording.symbols}
+    for guard in recording.guards:  # torch writes guards on sizes without a source of their own
+        if guard.compile_id in guards and guard.kind == "LAMBDA_GUARD" and not guard.source:
+            guards[guard.compile_id].append(guard)
     made = [_dimension(name, group, of_frame.get(frame, ()), guards, facts) for (frame, name), group in groups.items()]
     return tuple(sorted(made, key=lambda dimension: not dimension.pins))
-
-
-def _name(symbol: Symbol, facts: Facts) -> str:
-    # One symbol for sizes that are always equal has several sources: the first one names it.
-    return readable(symbol.source.partition(", ")[0], facts.names.get(symbol.compile_id, Names()))
 
 
 def _dimension(
@@ -93,17 +93,27 @@ def _dimension(
     # Each of a compilation's symbols once: every attempt reports it again.
     pinned = {(s.compile_id, s.name): s for s in group if s.specialized}.values()
     pins = tuple(Pin(s.compile_id, s.value, innermost_own(s.user_stack)) for s in pinned)
-    symbols = {s.name for s in group}
+    symbols = dict.fromkeys(s.name for s in group)
     nodes = (node for i in compile_ids for graph in facts.graphs.get(i, ()) for node in graph.nodes)
-    users = (innermost_own(node.source) for node in nodes if symbols.intersection(node.inputs))
+    users = (innermost_own(node.source) for node in nodes if not symbols.keys().isdisjoint(node.inputs))
     names = facts.names.get(last.compile_id, Names())
-    told = list(_told(name, guards.get(last.compile_id, ()), names))
-    low, high = _bounds(name, last, [text for text, _ in told])
+    found = _RANGE.match(last.value_range)
+    lows, highs = ([_number(found["low"])], [_number(found["high"])]) if found else ([], [])
     conditions: list[Condition] = []
-    for text, guard in told:
-        if not _bounds_of(name, text):
+    word = re.compile(rf"(?<![\w.\]]){re.escape(name)}(?!\w)")
+    for guard in guards.get(last.compile_id, ()):
+        text = readable(guard.expression, names)
+        if ".stride(" in text or not word.search(text):  # that strides follow from sizes is not a demand
+            continue
+        bounds = _BOUNDS.match(text)
+        if bounds and bounds["name"] == name and (bounds["low"] or bounds["high"]):
+            lows.append(_number(bounds["low"]))
+            highs.append(_number(bounds["high"]))
+        else:
             line = whole_line(guard.user_line, guard.compile_id, facts) if guard.user_line else None
             conditions.append(Condition(text, line))
+    if last.specialized and _NUMBER.match(last.value):
+        lows = highs = [int(last.value)]
     ids = dict.fromkeys((*compile_ids, *(symbol.compile_id for symbol in group)))
     seen = (facts.values.get(one, _NO_GUARDS).values.get(name, "") for one in ids)
     compilation = facts.compilations.get(last.compile_id)
@@ -111,52 +121,15 @@ def _dimension(
         author_name(compilation, facts) if compilation else facts.home(last.compile_id),
         phrase(name, names),
         role(name, facts.values.get(last.compile_id, _NO_GUARDS)),
-        tuple(dict.fromkeys(symbol.name for symbol in group)),
+        tuple(symbols),
         tuple(dict.fromkeys(value for value in seen if value)),
-        low,
-        high,
+        max((low for low in lows if low is not None), default=None),
+        min((high for high in highs if high is not None), default=None),
         tuple(conditions),
         tuple(dict.fromkeys(line for line in users if line is not None)),
         pins,
     )
 
 
-def _told(name: str, guards: Iterable[Guard], names: Names) -> Iterator[tuple[str, Guard]]:
-    """The guards that speak of a size; that strides follow from sizes is not a demand."""
-    word = re.compile(rf"(?<![\w.\]]){re.escape(name)}(?!\w)")
-    for guard in guards:
-        text = readable(guard.expression, names)
-        if ".stride(" not in text and word.search(text):
-            yield text, guard
-
-
-def _bounds(name: str, symbol: Symbol, texts: Iterable[str]) -> tuple[int | None, int | None]:
-    if symbol.specialized and _NUMBER.match(symbol.value):
-        return int(symbol.value), int(symbol.value)
-    found = _RANGE.match(symbol.value_range)
-    low, high = (_number(found["low"]), _number(found["high"])) if found else (None, None)
-    for text in texts:
-        if bounds := _bounds_of(name, text):
-            low = max((b for b in (low, bounds[0]) if b is not None), default=None)
-            high = min((b for b in (high, bounds[1]) if b is not None), default=None)
-    return low, high
-
-
-def _bounds_of(name: str, text: str) -> tuple[int | None, int | None] | None:
-    found = _BOUNDS.match(text)
-    if found is None or found["name"] != name or not (found["low"] or found["high"]):
-        return None
-    return _number(found["low"]), _number(found["high"])
-
-
 def _number(text: str | None) -> int | None:
     return int(text) if text and _NUMBER.match(text) else None
-
-
-def _conditions(guards: Iterable[Guard], wanted: set[CompileId]) -> Mapping[CompileId, Sequence[Guard]]:
-    """The guards on sizes of each compilation: torch writes them without a source of their own."""
-    found: dict[CompileId, list[Guard]] = {}
-    for guard in guards:
-        if guard.compile_id in wanted and guard.kind == "LAMBDA_GUARD" and not guard.source:
-            found.setdefault(guard.compile_id, []).append(guard)
-    return found

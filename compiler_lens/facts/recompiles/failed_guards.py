@@ -17,6 +17,12 @@ _C = CauseClass
 _TENSOR = re.compile(
     r"tensor '(?P<tensor>.*)' (?P<what>size|stride|dtype|dispatch key set|requires_grad|rank|device index) "
 )
+_OF_TENSOR = {  # the class, the attribute, what entries call it
+    "dtype": (_C.DTYPE, "dtype", "dtype"),
+    "requires_grad": (_C.REQUIRES_GRAD, "requires_grad", "requires_grad"),
+    "rank": (_C.RANK, "dim()", "dim"),
+    "device index": (_C.DEVICE, "device", "device"),
+}
 _INDEX = re.compile(r" mismatch at index (\d+)\.")
 _SIZE = re.compile(r"(?P<tensor>.+)\.shape\[(?P<axis>\d+)\]\Z")
 _NUMBER = re.compile(r"-?\d+\Z")
@@ -48,7 +54,8 @@ class Failed(Struct, frozen=True):
 
 def understand(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
     """Return a failed guard of `entry`, when `now` was compiled; a value that is not known is empty."""
-    made = _tensor(failure, names, entry, now) or _sentence(failure, names) or _expression(failure, names, entry, now)
+    made = _of_tensor(failure, names, entry, now) or _sentence(failure, names)
+    made = made or _expression(failure, names, entry, now)
     kinds = entry.kind(made.subject), now.kind(made.subject)
     if made.cause in OF_CLASS and "None" in kinds and all(kinds):
         return Failed(_C.BOOL_OR_NONE, made.subject, made.key, *kinds)
@@ -73,37 +80,27 @@ def _plain(cause: CauseClass, value: str) -> str:
 # -- tensors
 
 
-def _tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed | None:
-    found = _TENSOR.match(failure.text)
+def _of_tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed | None:
+    found, index = _TENSOR.match(failure.text), _INDEX.search(failure.text)
     if found is None:
         return None
-    tensor, index = readable(found["tensor"], names), _INDEX.search(failure.text)
-    if found["what"] == "size" and index:
-        name = _of_an_argument(f"{tensor}.shape[{index[1]}]", failure.old, failure.new, entry, now)
+    tensor, what, old, new = readable(found["tensor"], names), found["what"], failure.old, failure.new
+    if what == "size" and index:
+        axis = f".shape[{index[1]}]"
+        # By the first argument whose same dimension changed in the same way: a batch is many tensors' size.
+        fixed = (key for key, value in entry.values.items() if value == old and key not in entry.varying)
+        changed = (key for key in fixed if key.endswith(axis) and now.values.get(key) == new)
+        name = next((key for key in changed if key.removesuffix(axis).isidentifier()), f"{tensor}{axis}")
         # torch/fx/experimental/symbolic_shapes.py: sizes 0 and 1 never become symbols.
-        is_special = {failure.old, failure.new} & {"0", "1"}
-        cause = _C.ZERO_ONE if is_special else _dimension(_SIZE.match(name), entry, now)
-        return Failed(cause, name, name, failure.old, failure.new)
-    if found["what"] == "stride" and index:
+        cause = _C.ZERO_ONE if {old, new} & {"0", "1"} else _dimension(_SIZE.match(name), entry, now)
+        return Failed(cause, name, name, old, new)
+    if what == "stride" and index:
         name = f"{tensor}.stride({index[1]})"
-        return Failed(_C.STRIDE, name, name, failure.old, failure.new)
-    if found["what"] == "dispatch key set":
+        return Failed(_C.STRIDE, name, name, old, new)
+    if what == "dispatch key set":
         return _keys(tensor, failure)
-    cause, subject, key = {
-        "dtype": (_C.DTYPE, f"{tensor}.dtype", "dtype of "),
-        "requires_grad": (_C.REQUIRES_GRAD, f"{tensor}.requires_grad", "requires_grad of "),
-        "rank": (_C.RANK, f"{tensor}.dim()", "dim of "),
-        "device index": (_C.DEVICE, f"{tensor}.device", "device of "),
-    }[found["what"]]
-    return Failed(cause, subject, key + tensor, failure.old, failure.new)
-
-
-def _of_an_argument(name: str, old: str, new: str, entry: EntryValues, now: EntryValues) -> str:
-    """A size by the first argument whose same dimension changed in the same way: a batch is many tensors' size."""
-    axis = name[name.rindex(".shape[") :]
-    fixed = (key for key, value in entry.values.items() if value == old and key not in entry.varying)
-    changed = (key for key in fixed if key.endswith(axis) and now.values.get(key) == new)
-    return next((key for key in changed if key.removesuffix(axis).isidentifier()), name)
+    cause, attribute, key = _OF_TENSOR[what]
+    return Failed(cause, f"{tensor}.{attribute}", f"{key} of {tensor}", old, new)
 
 
 def _dimension(found: re.Match[str] | None, entry: EntryValues, now: EntryValues) -> CauseClass:
@@ -161,12 +158,10 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
         return Failed(_C.BACKEND, "the backend", "backend", failure.old, failure.new)
     if text.startswith("Cache line invalidated"):
         return Failed(_C.DEAD_OBJECT, name, f"life of {name}")
-    if text.startswith("KeyError on "):
-        return Failed(_C.DICT_KEYS, name, f"key {name}", "present", "missing")
-    if text.startswith("IndexError on "):
-        return Failed(_C.LIST_LENGTH, name, f"index {name}", "present", "missing")
-    if text.startswith("getattr failed on source "):
-        return Failed(_attribute(name, text), name, f"attribute {name}", "present", "missing")
+    gone = ("KeyError on ", _C.DICT_KEYS, "key"), ("IndexError on ", _C.LIST_LENGTH, "index")
+    for start, cause, what in (*gone, ("getattr failed on source ", _attribute(name, text), "attribute")):
+        if text.startswith(start):
+            return Failed(cause, name, f"{what} {name}", "present", "missing")
     if "Accessor: " in text:
         function = name.removesuffix(".__code__")
         return Failed(_C.OBJECT_IDENTITY, function, f"identity of {function}", "a function" if function != name else "")
@@ -177,17 +172,25 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
 
 
 def _expression(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
-    name, text = readable(failure.source, names), failure.text
+    name, text, old = readable(failure.source, names), failure.text, failure.old
     if text.startswith("___check_obj_id("):
-        return _identity(name, failure, names)
+        is_flag = old in {"<class 'NoneType'>", "<class 'bool'>", "None", "True", "False"}
+        cause = _C.BOOL_OR_NONE if is_flag else _C.OBJECT_IDENTITY
+        return Failed(
+            _C.ANOTHER_MODULE if name == "self" and names.wrapper else cause, name, f"identity of {name}", old
+        )
     if text.startswith("___check_type_id("):
-        own = name == "self"
-        return Failed(_C.ANOTHER_MODULE if own else _C.OBJECT_TYPE, name, f"type of {name}", failure.old)
+        return Failed(_C.ANOTHER_MODULE if name == "self" else _C.OBJECT_TYPE, name, f"type of {name}", old)
     if name.startswith("len(") and name.endswith(")"):
-        return _length(name, failure, names, entry, now)
-    if ".shape[" in name or ".stride(" in name or not name:
-        return _on_sizes(name, failure, names)
-    return _on_value(name, failure, names)
+        inside = name[len("len(") : -1]
+        if names.wrapper and inside in {"args", "kwargs"}:
+            subject = "arguments by position" if inside == "args" else "arguments by keyword"
+            return Failed(_C.CALL_STYLE, subject, name, old)
+        # DictGuardManager writes `len(d) != 2` for the two it wants; any other length is a leaf guard of its own kind.
+        a_dict = "!=" in text or inside in entry.dicts | now.dicts
+        return Failed(_C.DICT_KEYS if a_dict else _C.LIST_LENGTH, name, name, old)
+    is_of_sizes = ".shape[" in name or ".stride(" in name or not name
+    return _on_sizes(name, failure, names) if is_of_sizes else _on_value(name, failure, names)
 
 
 def _on_value(name: str, failure: GuardFailure, names: Names) -> Failed:
@@ -213,24 +216,6 @@ def _presence(name: str, failure: GuardFailure) -> Failed:
         return Failed(_attribute(found[1], failure.source), f"{found[1]}.{found[2]}", name, old, new)
     holder, key = (found[1], found[2]) if name.startswith("set.") else (found[2], found[1])
     return Failed(_C.DICT_KEYS, f"{key} in {holder}", name, old, new)
-
-
-def _identity(name: str, failure: GuardFailure, names: Names) -> Failed:
-    if name == "self" and names.wrapper:
-        return Failed(_C.ANOTHER_MODULE, name, f"identity of {name}", failure.old)
-    if failure.old in {"<class 'NoneType'>", "<class 'bool'>", "None", "True", "False"}:
-        return Failed(_C.BOOL_OR_NONE, name, f"identity of {name}", failure.old)
-    return Failed(_C.OBJECT_IDENTITY, name, f"identity of {name}", failure.old)
-
-
-def _length(name: str, failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
-    inside = name[len("len(") : -1]
-    if names.wrapper and inside in {"args", "kwargs"}:
-        subject = "arguments by position" if inside == "args" else "arguments by keyword"
-        return Failed(_C.CALL_STYLE, subject, name, failure.old)
-    # DictGuardManager writes `len(d) != 2` for the two it wants; any other length is a leaf guard of its own kind.
-    a_dict = "!=" in failure.text or inside in entry.dicts | now.dicts
-    return Failed(_C.DICT_KEYS if a_dict else _C.LIST_LENGTH, name, name, failure.old)
 
 
 def _on_sizes(name: str, failure: GuardFailure, names: Names) -> Failed:

@@ -95,7 +95,13 @@ def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:
     if guard.kind == "GLOBAL_STATE":
         yield from _global_state(said.partition(_STATE)[2])
     elif found := _TENSOR.match(said):
-        yield from _tensor(rename(guard.compile_id, guard.source), found)
+        sizes, strides = (found[key].split(", ") if found[key] else [] for key in ("size", "stride"))
+        name = rename(guard.compile_id, guard.source)
+        yield f"dim of {name}", str(len(sizes))
+        for key in ("type", "dtype", "requires_grad", "keys"):
+            yield f"{key} of {name}", found[key]
+        yield from ((f"{name}.shape[{axis}]", size) for axis, size in enumerate(sizes) if size != "None")
+        yield from ((f"{name}.stride({axis})", stride) for axis, stride in enumerate(strides) if stride != "None")
     elif found := _KIND.match(said):
         name = rename(guard.compile_id, found["source"])
         yield f"{'identity' if found['what'] == 'obj' else 'type'} of {name}", found["type"] or found["id"]
@@ -104,21 +110,6 @@ def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:
         yield f"len({rename(guard.compile_id, guard.source)})", "0"
     elif guard.kind != "LAMBDA_GUARD" and (found := _EQUALS.match(said)):
         yield rename(guard.compile_id, found["source"]), found["value"]
-
-
-def _tensor(name: str, found: re.Match[str]) -> Iterator[tuple[str, str]]:
-    sizes, strides = (found[key].split(", ") if found[key] else [] for key in ("size", "stride"))
-    yield f"dim of {name}", str(len(sizes))
-    yield f"type of {name}", found["type"]
-    yield f"dtype of {name}", found["dtype"]
-    yield f"requires_grad of {name}", found["requires_grad"]
-    yield f"keys of {name}", found["keys"]
-    for axis, size in enumerate(sizes):
-        if size != "None":
-            yield f"{name}.shape[{axis}]", size
-    for axis, stride in enumerate(strides):
-        if stride != "None":
-            yield f"{name}.stride({axis})", stride
 
 
 def _global_state(text: str) -> Iterator[tuple[str, str]]:

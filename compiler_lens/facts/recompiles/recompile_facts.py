@@ -15,17 +15,8 @@ from compiler_lens.facts.recompiles.argument_names import Names, is_wrapper, nam
 from compiler_lens.facts.recompiles.failed_guards import OF_CLASS, Failed, understand
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.guard_values import EntryValues, entry_values
-from compiler_lens.recording.model import (
-    Compilation,
-    CompileId,
-    Graph,
-    GraphBreak,
-    GraphStage,
-    GuardFailure,
-    Recompile,
-    Recording,
-    SourceLine,
-)
+from compiler_lens.recording import model
+from compiler_lens.recording.model import Compilation, CompileId, GuardFailure, Recompile, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.source_text import Sources, sources
 
@@ -69,8 +60,8 @@ class Facts(Struct, frozen=True):
     compilations: Mapping[CompileId, Compilation]
     homes: Mapping[CompileId, FunctionName]
     frame_homes: Mapping[CompileId, FunctionName]  # by `CompileId.of_frame`
-    breaks: Mapping[CompileId, Sequence[GraphBreak]]
-    graphs: Mapping[CompileId, Sequence[Graph]]  # of Dynamo
+    breaks: Mapping[CompileId, Sequence[model.GraphBreak]]
+    graphs: Mapping[CompileId, Sequence[model.Graph]]  # of Dynamo
     epochs: CompileEpoch
     names: Mapping[CompileId, Names] = field(default_factory=dict)  # of what took part in a recompile
     values: Mapping[CompileId, EntryValues] = field(default_factory=dict)
@@ -117,17 +108,24 @@ class _Entry(Struct, frozen=True):
 
 def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covered: Coverage | None = None) -> Facts:
     """Return everything that `decide` and the reports look up; names and values also of some other compilations."""
-    homes, frame_homes = _homes(covered or coverage(recording))
+    covered = covered or coverage(recording)
+    members = [(f.name, frame) for f in covered.functions for frame in f.frames]
+    homes: dict[CompileId, FunctionName] = {}
+    frame_homes: dict[CompileId, FunctionName] = {}
+    for name, frame in [*members, *((frame.name, frame) for frame in covered.library)]:
+        frame_homes.setdefault(frame.id, name)
+        for compilation in frame.compilations:
+            homes.setdefault(compilation.compile_id, name)
     compilations = {c.compile_id: c for c in reversed(recording.compilations)}
     epochs = _epochs(recording)
     wanted = {r.compile_id for r in recording.recompiles} | set(also)
     wanted |= {epochs.entry(r, f) for r in recording.recompiles for f in r.failures}
-    breaks: dict[CompileId, list[GraphBreak]] = defaultdict(list)
+    breaks: dict[CompileId, list[model.GraphBreak]] = defaultdict(list)
     for event in recording.graph_breaks:
         breaks[event.compile_id].append(event)
-    graphs: dict[CompileId, list[Graph]] = defaultdict(list)
+    graphs: dict[CompileId, list[model.Graph]] = defaultdict(list)
     for graph in recording.graphs:
-        if graph.stage is GraphStage.DYNAMO:
+        if graph.stage is model.GraphStage.DYNAMO:
             graphs[graph.compile_id].append(graph)
     facts = Facts(sources(recording), compilations, homes, frame_homes, breaks, graphs, epochs)
     names = _names(wanted, facts)
@@ -141,10 +139,9 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     Of several entries that did not fit, the one that came closest: not one whose wish another entry fulfils; of
     those that are left the newest, since older ones were outgrown before.
     """
-    newest = sorted(recompile.failures, key=_number, reverse=True)[:_COMPARED]
     now, names = facts.values.get(recompile.compile_id, _UNSEEN), facts.names.get(recompile.compile_id, Names())
     found: list[_Entry] = []
-    for failure in newest:
+    for failure in sorted(recompile.failures, key=_number, reverse=True)[:_COMPARED]:
         made_by = facts.epochs.entry(recompile, failure)
         values = facts.values.get(made_by, _UNSEEN)
         found.append(_Entry(made_by, failure, understand(failure, names, values, now), values))
@@ -191,17 +188,6 @@ def _number(failure: GuardFailure) -> tuple[int, int]:
     return (int(found[1]), int(found[2])) if found else (-1, -1)
 
 
-def _homes(covered: Coverage) -> tuple[dict[CompileId, FunctionName], dict[CompileId, FunctionName]]:
-    members = [(f.name, frame) for f in covered.functions for frame in f.frames]
-    homes: dict[CompileId, FunctionName] = {}
-    frames: dict[CompileId, FunctionName] = {}
-    for name, frame in [*members, *((frame.name, frame) for frame in covered.library)]:
-        frames.setdefault(frame.id, name)
-        for compilation in frame.compilations:
-            homes.setdefault(compilation.compile_id, name)
-    return homes, frames
-
-
 def _epochs(recording: Recording) -> CompileEpoch:
     times = {c.compile_id: c.started for c in recording.compilations}
     last = 0.0
@@ -223,12 +209,9 @@ def _names(wanted: Iterable[CompileId], facts: Facts) -> Mapping[CompileId, Name
     found: dict[CompileId, Names] = {}
     for compile_id in sorted(wanted, key=str):
         compilation = facts.compilations.get(compile_id)
-        if compilation is None:
-            found[compile_id] = Names()
-            continue
-        key = (facts.epochs.first(compile_id), compilation.module)
-        if key not in known:
+        key = (facts.epochs.first(compile_id), compilation.module if compilation else "")
+        if compilation and key not in known:
             graphs, breaks = facts.graphs.get(compile_id, ()), facts.breaks.get(compile_id, ())
             known[key] = names_of(compilation, graphs, breaks, facts.texts)
-        found[compile_id] = known[key]
+        found[compile_id] = known[key] if compilation else Names()
     return found

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,15 +25,7 @@ from compiler_lens.facts.recompiles.recompile_facts import (
     recompile_facts,
     whole_line,
 )
-from compiler_lens.recording.model import (
-    Compilation,
-    CompileId,
-    Graph,
-    Outcome,
-    Recompile,
-    Recording,
-    SourceLine,
-)
+from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine
 
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
 _UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+)).*")
@@ -78,9 +71,18 @@ class RecompileCause(Struct, frozen=True):
 
         Of several frames, a function and its rests after graph breaks, those of the one recompiled most often.
         """
-        values = _values(max(_by_frame(self.changes), key=len))
+        frames: dict[CompileId, list[Change]] = {}
+        for change in self.changes:
+            frames.setdefault(change.frame, []).append(change)
+        values: list[str] = []
+        for change in max(frames.values(), key=len):
+            if values and values[-1] == change.new != change.old and change.new:
+                continue  # another entry of the same function learns of the value that is there already
+            if not values or (change.old and change.old != values[-1]):
+                values.append(change.old)
+            values.append(change.new)
         steps = tuple(Step(value, len(list(same))) for value, same in groupby(values))
-        return steps if any(step.value for step in steps) else ()
+        return steps if any(values) else ()
 
 
 class RecompileReport(Struct, frozen=True):
@@ -134,6 +136,11 @@ def _report(
     causes = [_cause(kind, subject, group, function, facts) for (kind, subject), group in groups.items()]
     frames = {facts.epochs.first(recompile.compile_id) for recompile in recompiles}
     ours = [c for c in members if facts.epochs.first(c.compile_id) in frames]
+    repeated = 0
+    for own in (recompile.compile_id for recompile in recompiles):
+        first = facts.epochs.first(own)
+        before = {broken_at(b) for b in facts.breaks.get(first, ())} if first != own else set()
+        repeated += sum(broken_at(b) in before for b in facts.breaks.get(own, ()))
     return RecompileReport(
         function,
         tuple(sorted(causes, key=lambda cause: -len(cause.changes))),
@@ -141,86 +148,47 @@ def _report(
         len(frames),
         sum(cause.seconds for cause in causes),
         next((c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT), None),
-        sum(_repeated(recompile, facts) for recompile in recompiles),
+        repeated,
     )
 
 
 def _cause(
     kind: CauseClass, subject: str, group: Sequence[Decided], function: FunctionName, facts: Facts
 ) -> RecompileCause:
-    changes = tuple(_changes(group, facts))
-    line = next((line for decided in group if (line := _line(decided, facts))), None)
-    fix = _fix(kind, subject, line, group, facts)
-    compilations = [facts.compilations.get(decided.recompile.compile_id) for decided in group]
-    return RecompileCause(
-        kind,
-        subject,
-        changes,
-        replace(fix, change=_worded(fix.change, subject, function, changes)),
-        line,
-        sum((compile_seconds(compilation) if compilation else None) or 0.0 for compilation in compilations),
-        max(map(len, _by_frame(changes))) <= fix.free,
-    )
-
-
-def _changes(group: Sequence[Decided], facts: Facts) -> Iterator[Change]:
-    """What each recompile changed; a new value that is known only from its own failure, by the recompile after it."""
-    for this, after in pairwise([*group, None]):
-        if this is None:
-            return
+    changes: list[Change] = []
+    frames: Counter[CompileId] = Counter()
+    total = 0.0
+    for this, after in zip(group, [*group[1:], None], strict=True):
         own, new = this.recompile.compile_id, this.failed.new
+        # a new value that is known only from its own failure, by the recompile after it
         if not new and after and after.failure and facts.epochs.entry(after.recompile, after.failure) == own:
             new = after.failed.old
-        yield Change(this, facts.epochs.first(own), this.failed.old, new)
-
-
-def _by_frame(changes: Sequence[Change]) -> Sequence[Sequence[Change]]:
-    frames: dict[CompileId, list[Change]] = {}
-    for change in changes:
-        frames.setdefault(change.frame, []).append(change)
-    return list(frames.values())
-
-
-def _values(changes: Sequence[Change]) -> Iterator[str]:
-    last: str | None = None
-    for change in changes:
-        if last == change.new != change.old and change.new:
-            continue  # another entry of the same function learns of the value that is there already
-        if last is None or (change.old and change.old != last):
-            yield change.old
-        yield change.new
-        last = change.new
-
-
-# -- lines
+        changes.append(Change(this, facts.epochs.first(own), this.failed.old, new))
+        frames[changes[-1].frame] += 1
+        compilation = facts.compilations.get(own)
+        total += (compile_seconds(compilation) if compilation else None) or 0.0
+    line = next((line for decided in group if (line := _line(decided, facts))), None)
+    fix = _fix(kind, subject, line, group, facts)
+    fix = replace(fix, change=_worded(fix.change, subject, function, changes))
+    return RecompileCause(kind, subject, tuple(changes), fix, line, total, max(frames.values()) <= fix.free)
 
 
 def _line(decided: Decided, facts: Facts) -> SourceLine | None:
     """Where the user's code depends on what changed: the failed guard's line, else that of the entry's guard on it."""
     if decided.failure is None:
         return None
-    entry = facts.epochs.entry(decided.recompile, decided.failure)
+    entry, stack = facts.epochs.entry(decided.recompile, decided.failure), decided.failure.user_stack
     found = _OF_TENSOR.match(decided.failed.subject)
     guarded = facts.values.get(entry, EntryValues()).lines.get(found["tensor"] if found else decided.failed.subject)
-    stack = decided.failure.user_stack
     at = stack[0] if stack else guarded
     if len(stack) > 1:
         at = innermost_own(stack)
-    own = whole_line(at, entry, facts) if at else None
-    return own or _first_use(decided.failure.source, facts.graphs.get(entry, ()))
-
-
-def _first_use(source: str, graphs: Sequence[Graph]) -> SourceLine | None:
-    """The user's line that first uses an input of a graph; Dynamo calls the input of `args[0]` l_args_0_."""
-    name = f"l_{_NO_WORD.sub('_', source).strip('_')}_"
-    users = (node for graph in graphs for node in graph.nodes if name in node.inputs)
+    if own := whole_line(at, entry, facts) if at else None:
+        return own
+    # The line that first uses it as an input of a graph; Dynamo calls the input of `args[0]` l_args_0_.
+    name = f"l_{_NO_WORD.sub('_', decided.failure.source).strip('_')}_"
+    users = (node for graph in facts.graphs.get(entry, ()) for node in graph.nodes if name in node.inputs)
     return next((line for node in users if (line := innermost_own(node.source))), None)
-
-
-def _repeated(recompile: Recompile, facts: Facts) -> int:
-    before = facts.epochs.first(recompile.compile_id)
-    first = {broken_at(b) for b in facts.breaks.get(before, ())} if before != recompile.compile_id else set()
-    return sum(broken_at(b) in first for b in facts.breaks.get(recompile.compile_id, ()))
 
 
 # -- words of a fix
