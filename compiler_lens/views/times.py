@@ -14,8 +14,8 @@ from compiler_lens.facts.time.phases import PhaseTimes, phase_times
 from compiler_lens.recording.model import Compilation, CompileId, Recording, Span
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
+from compiler_lens.views.compilations import named
 from compiler_lens.views.document import Bar, Block, Column, Document, Line, Section, Table, Timeline, line
-from compiler_lens.views.functions import named
 from compiler_lens.views.parts import Compiled, Kind, Tone, quiet
 from compiler_lens.views.text import plural, seconds
 
