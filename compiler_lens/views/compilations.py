@@ -1,4 +1,4 @@
-"""The table of compilations, which the report and the view of graphs share; how a function is named beside its place."""
+"""The table of compilations, which the report and the view of graphs share, and how a function is named in it."""
 
 from __future__ import annotations
 
