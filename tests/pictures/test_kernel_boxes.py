@@ -14,8 +14,7 @@ from compiler_lens.facts.kernels.kernels import fused_op_count, view_nodes
 from compiler_lens.facts.kernels.launches import launches_by_graph
 from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.recording.model import Direction, GraphStage, Kernel, KernelKind, Launch, Recording
-from compiler_lens.views.picture.labels import lines
-from compiler_lens.views.picture.tooltips import tooltip
+from compiler_lens.views.picture.labels import lines, tooltip
 
 STAGES = {GraphStage.POST_GRAD, GraphStage.POST_GRAD_BACKWARD}
 RECORDED = sorted(

@@ -13,7 +13,7 @@ from compiler_lens.facts.graphs.level_tree import GroupKind
 from compiler_lens.facts.graphs.levels import LIMIT, BoxKind, levels
 from compiler_lens.facts.kernels.graph_flow import Role, Value
 from compiler_lens.recording.model import Compilation, GraphStage, Node, Outcome, Recording, SavedTensor, SourceLine
-from compiler_lens.views.picture.tooltips import tooltip
+from compiler_lens.views.picture.labels import tooltip
 
 REAL = [
     "trig",

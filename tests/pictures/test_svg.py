@@ -11,7 +11,7 @@ import pytest
 
 from compiler_lens import draw
 from compiler_lens.recording.model import Recording, SourceLine, TensorSpec
-from compiler_lens.render.picture.measure import TEXT, TITLE, text_width
+from compiler_lens.render.picture.style import TEXT, TITLE, text_width
 
 GOLD = Path(__file__).parent / "gold"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -1,12 +1,20 @@
-"""Colours and type of a picture: one sheet of CSS, with a light and a dark half."""
+"""Colours and type of a picture: one sheet of CSS, with a light and a dark half; and how wide text is.
+
+Text is measured without a browser: by the widest of the usual fonts (DejaVu Sans), so that it fits with all.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from math import fsum
 
-from compiler_lens.render.picture.measure import TEXT
 from compiler_lens.views.picture.tints import Tint
 
+TITLE = 13.0
+TEXT = 11.0
+_NARROW = frozenset("ijl.,:;'|!()[]{} ftrI/\\·-")
+_WIDE = frozenset("mwMW@%—…×→←")  # noqa: RUF001
 _FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
 
 # Fill and edge, light and dark.
@@ -37,8 +45,7 @@ def css_class(tint: Tint) -> str:
 
 def style_sheet() -> str:
     """Return the style of every picture; its names begin with `clg`, so that they meet no others in a page."""
-    light = "".join(_rules(0))
-    dark = "".join(_rules(1))
+    light, dark = "".join(_rules(0)), "".join(_rules(1))
     return (
         f".clg text{{font-family:{_FONT};font-size:{TEXT:g}px}}.clg .clg-t{{font-size:13px;font-weight:600}}"
         ".clg .clg-h{font-size:15px;font-weight:600}.clg .clg-s{font-size:11px;font-weight:400}"
@@ -65,3 +72,23 @@ def _rules(mode: int) -> Iterator[str]:
     for tint, colours in _COLOURS.items():
         inside, edge = colours[mode]
         yield f".clg .{css_class(tint)}{{fill:{inside};stroke:{edge}}}"
+
+
+def text_width(text: str, size: float) -> float:
+    """Return the width of a line in this size, rather more than less, in pixels."""
+    return size * fsum(map(_relative, text))
+
+
+def _relative(character: str) -> float:
+    if character in _NARROW:
+        return 0.42
+    if character in _WIDE:
+        return 1.0
+    if character.isascii():
+        return 0.72 if character.isupper() else 0.65
+    return 1.05 if unicodedata.east_asian_width(character) in "WF" else 0.8
+
+
+def lines_width(lines: Sequence[str]) -> float:
+    """Return the width of lines below one another, the first of them a title, in pixels."""
+    return max(text_width(line, TEXT if number else TITLE) for number, line in enumerate(lines))

@@ -12,9 +12,8 @@ from compiler_lens.facts.graphs.levels import Box, BoxKind, Edge, Level, Levels
 from compiler_lens.recording.model import Node
 from compiler_lens.views.picture import labels
 from compiler_lens.views.picture.tints import Tint, tint
-from compiler_lens.views.picture.tooltips import tensors, tooltip
 
-ROOMY = 44  # boxes that a picture may have by being opened further
+_ROOMY = 44  # boxes that a picture may have by being opened further
 _ROOMY_KERNELS = 90  # the same, where what opens are kernels
 _MOST = 400  # boxes of a picture, however deep it was asked to be
 
@@ -65,15 +64,19 @@ def picture(levels: Levels, group: Group | None = None, depth: int | None = None
         group: whose level; without it, the whole graph.
         depth: how many levels are opened in place; None: as many as stay readable.
     """
-    opening = Opening.of(levels, group or levels.root, depth)
-    drawn = opening.picture(group or levels.root)
+    opening = _Opening(levels)
+    opening.open(group or levels.root, depth)
+    drawn = opening.picture(opening.level(group or levels.root), frozenset())
     return replace(drawn, stopped=opening.deep) if opening.is_full and depth is not None else drawn
 
 
 def pair(forward: Levels, backward: Levels, depth: int | None = None) -> tuple[Picture, Picture]:
     """Return two graphs to stand beside each other: opened equally deep."""
     if depth is None:
-        depth = min(Opening.of(each, each.root, None).deep for each in (forward, backward))
+        both = (_Opening(forward), _Opening(backward))
+        for each in both:
+            each.open(each.levels.root, None)
+        depth = min(each.deep for each in both)
     return picture(forward, None, depth), picture(backward, None, depth)
 
 
@@ -83,7 +86,21 @@ def closed_picture(level: Level) -> Picture:
     return Picture(boxes, tuple(_edge(level, edge, edge.values) for edge in level.edges))
 
 
-class Opening(Struct):
+def _closed(box: Box, within: str) -> PictureBox:
+    return PictureBox(box, tint(box), labels.lines(box, within), labels.tooltip(box))
+
+
+def _edge(level: Level, edge: Edge, values: Sequence[Node]) -> PictureEdge:
+    label = labels.specs_of(values) if len(values) > 1 or level.boxes[edge.source].group else ""
+    return PictureEdge(edge.source, edge.target, tuple(node.name for node in values), labels.tensors(values), label)
+
+
+# A value that comes in or goes out through the edge of an opened group; and the ports for each, by their numbers.
+_Crossing = tuple[BoxKind, str]
+_Ports = dict[_Crossing, list[int]]
+
+
+class _Opening(Struct):
     """Which groups of a graph are opened in place."""
 
     levels: Levels
@@ -92,125 +109,87 @@ class Opening(Struct):
     deep: int = 0  # ranks of groups that are opened
     is_full: bool = False  # there was no room for more
 
-    @classmethod
-    def of(cls, levels: Levels, group: Group, depth: int | None) -> Opening:
-        """Return the groups to open, `depth` levels of them; None: as many as stay readable.
+    def open(self, group: Group, depth: int | None) -> None:
+        """Open `depth` levels of groups; None: as many as stay readable.
 
         Rank by rank, all of a rank or none, so that brothers look alike. Without a depth kernels open last, all of the
         picture or none.
         """
-        self = cls(levels)
         if depth == 0:
-            return self
-        room = _MOST if depth is not None else _ROOMY_KERNELS if levels.kernels else ROOMY
+            return
+        room = _MOST if depth is not None else _ROOMY_KERNELS if self.levels.kernels else _ROOMY
         count = len(self.level(group).boxes)
         rank, kernels = [group], list[Group]()
         while rank and (depth is None or self.deep < depth):
-            rank = self._inside(rank)
+            inner = [box.group for each in rank for box in self.level(each).boxes if box.group]
+            # A single op says all in its own box, but for one that a branch runs.
+            rank = [each for each in inner if len(each) > 1 or each.kind is GroupKind.BODY]
             if depth is None:
                 kernels += [each for each in rank if each.kernel]
                 rank = [each for each in rank if not each.kernel]
-            count += self._boxes(rank)
+            count += sum(len(self.level(each).boxes) for each in rank)
             if count > room or not rank:
                 break
             self.opened.update(each.id for each in rank)
             self.deep += 1
-        if not rank and count + self._boxes(kernels) <= room:
+        if not rank and count + sum(len(self.level(each).boxes) for each in kernels) <= room:
             self.opened.update(each.id for each in kernels)
         self.is_full = count > room
-        return self
 
     def level(self, group: Group) -> Level:
-        """Return the level of a group, made once."""
+        """The level of a group, made once."""
         found = self.known.get(group.id)
         if found is None:
             found = self.known[group.id] = self.levels.level(group)
         return found
 
-    def picture(self, group: Group) -> Picture:
-        """Return the picture of a group's level."""
-        return _picture(self, self.level(group), frozenset())
+    def picture(self, level: Level, crossing: frozenset[_Crossing]) -> Picture:
+        """The picture of a level; what crosses its edge comes through ports."""
+        boxes: list[PictureBox] = []
+        ports: dict[int, _Ports] = {}  # of each opened box: those inside of it
+        for number, box in enumerate(level.boxes):
+            if crossing.issuperset((box.kind, node.name) for node in box.nodes):
+                boxes.append(PictureBox(box, tint(box), is_port=True))
+                continue
+            drawn = _closed(box, level.group.module)
+            if box.group and box.group.id in self.opened:
+                inside = self.level(box.group)
+                inner = self.picture(inside, self._crossing(level, number, inside))
+                ports[number] = {}
+                for at, each in enumerate(inner.boxes):
+                    for node in each.box.nodes if each.is_port else ():
+                        ports[number].setdefault((each.box.kind, node.name), []).append(at)
+                title = " · ".join(word for word in (*drawn.lines[:2], labels.time_words(box)) if word)
+                drawn = replace(drawn, lines=(title,), inner=inner)
+            boxes.append(drawn)
+        edges = (part for edge in level.edges for part in self._parts(level, edge, ports))
+        return Picture(tuple(boxes), tuple(edges))
 
-    def _boxes(self, groups: Sequence[Group]) -> int:
-        return sum(len(self.level(each).boxes) for each in groups)
+    def _crossing(self, level: Level, number: int, inside: Level) -> frozenset[_Crossing]:
+        """The values that come into a box and go out of it, where it is opened."""
+        found: set[_Crossing] = set()
+        for edge in level.edges:
+            if edge.target == number:
+                found.update((BoxKind.INPUT, node.name) for node in edge.values)
+            if edge.source == number:
+                made = (self.levels.as_first(level.boxes[number], node.name) for node in edge.values)
+                found.update((BoxKind.OUTPUT, name) for name in made)
+        for box in inside.boxes:
+            if box.kind is BoxKind.OUTPUT and box.places:
+                found.update((BoxKind.OUTPUT, node.name) for node in box.nodes)
+        return frozenset(found)
 
-    def _inside(self, groups: Sequence[Group]) -> list[Group]:
-        """The groups one level further in. A single op says all in its own box, but for one that a branch runs."""
-        inner = [box.group for each in groups for box in self.level(each).boxes if box.group]
-        return [each for each in inner if len(each) > 1 or each.kind is GroupKind.BODY]
-
-
-# A value that comes in or goes out through the edge of an opened group.
-_Crossing = tuple[BoxKind, str]
-
-
-def _picture(opening: Opening, level: Level, crossing: frozenset[_Crossing]) -> Picture:
-    boxes: list[PictureBox] = []
-    ports: dict[int, Mapping[_Crossing, list[int]]] = {}  # of each opened box: those inside of it
-    for number, box in enumerate(level.boxes):
-        if crossing.issuperset((box.kind, node.name) for node in box.nodes):
-            boxes.append(PictureBox(box, tint(box), is_port=True))
-            continue
-        drawn = _closed(box, level.group.module)
-        if box.group and box.group.id in opening.opened:
-            inside = opening.level(box.group)
-            inner = _picture(opening, inside, _crossing(opening.levels, level, number, inside))
-            ports[number] = _ports(inside, inner)
-            title = " · ".join(word for word in (*drawn.lines[:2], labels.time_words(box)) if word)
-            drawn = replace(drawn, lines=(title,), inner=inner)
-        boxes.append(drawn)
-    edges = (part for edge in level.edges for part in _parts(opening.levels, level, edge, ports))
-    return Picture(tuple(boxes), tuple(edges))
-
-
-def _closed(box: Box, within: str) -> PictureBox:
-    return PictureBox(box, tint(box), labels.lines(box, within), tooltip(box))
-
-
-def _crossing(levels: Levels, level: Level, number: int, inside: Level) -> frozenset[_Crossing]:
-    """The values that come into a box and go out of it, where it is opened."""
-    found: set[_Crossing] = set()
-    for edge in level.edges:
-        if edge.target == number:
-            found.update((BoxKind.INPUT, node.name) for node in edge.values)
-        if edge.source == number:
-            made = (levels.as_first(level.boxes[number], node.name) for node in edge.values)
-            found.update((BoxKind.OUTPUT, name) for name in made)
-    for box in inside.boxes:
-        if box.kind is BoxKind.OUTPUT and box.places:
-            found.update((BoxKind.OUTPUT, node.name) for node in box.nodes)
-    return frozenset(found)
-
-
-def _ports(inside: Level, inner: Picture) -> Mapping[_Crossing, list[int]]:
-    found: dict[_Crossing, list[int]] = {}
-    for number, (box, drawn) in enumerate(zip(inside.boxes, inner.boxes, strict=True)):
-        for node in box.nodes if drawn.is_port else ():
-            found.setdefault((box.kind, node.name), []).append(number)
-    return found
-
-
-def _parts(
-    levels: Levels, level: Level, edge: Edge, ports: Mapping[int, Mapping[_Crossing, list[int]]]
-) -> list[PictureEdge]:
-    """An edge once for each pair of ports through which its values leave and enter opened groups."""
-    source, target = ports.get(edge.source), ports.get(edge.target)
-    parts: dict[tuple[int | None, int | None], list[Node]] = {}
-    for node in edge.values:
-        leaves: int | None = None
-        if source:
-            # Of repeats folded into one, the first is drawn: another one's result leaves where the first one's does.
-            made = levels.as_first(level.boxes[edge.source], node.name)
-            leaves = next(iter(source.get((BoxKind.OUTPUT, made), ())), None)
-        entering: Sequence[int | None] = target.get((BoxKind.INPUT, node.name), ()) if target else ()
-        for enters in entering or (None,):
-            parts.setdefault((leaves, enters), []).append(node)
-    return [
-        replace(_edge(level, edge, values), leaves=leaves, enters=enters) for (leaves, enters), values in parts.items()
-    ]
-
-
-def _edge(level: Level, edge: Edge, values: Sequence[Node]) -> PictureEdge:
-    is_labelled = len(values) > 1 or level.boxes[edge.source].group
-    label = labels.specs_of(values) if is_labelled else ""
-    return PictureEdge(edge.source, edge.target, tuple(node.name for node in values), tensors(values), label)
+    def _parts(self, level: Level, edge: Edge, ports: Mapping[int, _Ports]) -> Iterator[PictureEdge]:
+        """Yield an edge once for each pair of ports through which its values leave and enter opened groups."""
+        source, target = ports.get(edge.source), ports.get(edge.target, {})
+        parts: dict[tuple[int | None, int | None], list[Node]] = {}
+        for node in edge.values:
+            leaves: int | None = None
+            if source:
+                # Of repeats folded into one the first is drawn: another one's result leaves where the first one's does.
+                made = self.levels.as_first(level.boxes[edge.source], node.name)
+                leaves = next(iter(source.get((BoxKind.OUTPUT, made), ())), None)
+            for enters in target.get((BoxKind.INPUT, node.name)) or (None,):
+                parts.setdefault((leaves, enters), []).append(node)
+        for (leaves, enters), values in parts.items():
+            yield replace(_edge(level, edge, values), leaves=leaves, enters=enters)

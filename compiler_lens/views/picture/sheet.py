@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.graphs import graph_choice
-from compiler_lens.facts.graphs.frame_graphs import Cut, FramePieces, Piece, frame_pieces
+from compiler_lens.facts.graphs.frame_graphs import FramePieces, Piece, frame_pieces
 from compiler_lens.facts.graphs.graph_choice import Choice, choose_module
 from compiler_lens.facts.graphs.level_tree import Group
 from compiler_lens.facts.graphs.levels import Box, BoxKind, Level, Levels, levels
 from compiler_lens.facts.kernels.graph_flow import Role
 from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.ids import GraphId
 from compiler_lens.recording.model import GraphStage, Node, Recording, SavedTensor
-from compiler_lens.views.picture.labels import amount, kept_words, op_words, short
-from compiler_lens.views.picture.picture import Picture, PictureBox, pair, picture
-from compiler_lens.views.picture.tooltips import tensors
+from compiler_lens.views.picture.labels import amount, kept_words, op_words, short, tensors
+from compiler_lens.views.picture.picture import Picture, PictureEdge, pair, picture
 from compiler_lens.views.text import microseconds, number, plural, short_paths
 from compiler_lens.views.words import STAGES
 
@@ -31,26 +31,14 @@ TITLES = {
     graph_choice.FRAME: "graphs and graph breaks",
 }
 
+Break = tuple[str, ...]  # the lines of a graph break between two graphs
+
 
 class Panel(Struct, frozen=True):
     """A picture with its title."""
 
     picture: Picture
     title: str = ""
-
-
-class Break(Struct, frozen=True):
-    """A graph break between two graphs."""
-
-    lines: tuple[str, ...]
-
-
-class Saved(Struct, frozen=True):
-    """Tensors that go from a box of the forward to one of the backward, each counted among the closed ones."""
-
-    source: int
-    target: int
-    tooltip: str
 
 
 class Sheet(Struct, frozen=True):
@@ -60,15 +48,9 @@ class Sheet(Struct, frozen=True):
     note: str = ""  # beside the title
     name: str = ""  # what a file with it could be called, without an ending
     parts: tuple[Panel | Break, ...] = ()  # one below the other
-    backward: Panel | None = None  # beside the only part, which is its forward
-    saved: tuple[Saved, ...] = ()
+    beside: tuple[Panel, Panel] | None = None  # instead, a forward and its backward beside each other
+    saved: tuple[PictureEdge, ...] = ()  # from the closed boxes of the one to those of the other
     level: Level | None = None  # of a single graph's picture, its groups closed
-
-    @property
-    def pictures(self) -> list[Picture]:
-        """All its pictures."""
-        panels = [part for part in self.parts if isinstance(part, Panel)]
-        return [panel.picture for panel in (*panels, *([self.backward] if self.backward else []))]
 
 
 def sheet(recording: Recording, choice: Choice, module: str = "", depth: int | None = None) -> Sheet:
@@ -96,7 +78,7 @@ def _single(recording: Recording, choice: Choice, module: str, depth: int | None
     known = levels(recording, choice.graph, kernels=choice.view.startswith(graph_choice.KERNELS))
     group = choose_module(known, module)
     drawn = picture(known, group, depth)
-    note = level_note(known, group) + _others(choice) + _end(recording)
+    note = level_note(known, group) + _rest(recording, choice)
     if drawn.stopped is not None:
         opened = f"opened {plural(drawn.stopped, 'level')} deep" if drawn.stopped else "nothing opened"
         note += f"; {opened}, with more it could not be read"
@@ -105,17 +87,12 @@ def _single(recording: Recording, choice: Choice, module: str, depth: int | None
 
 
 def level_note(known: Levels, group: Group) -> str:
-    """Return what is said beside the title of a level: its ops, and how long its launches took."""
+    """Return what is said beside the title of a level: its ops, how long its launches took, how many have no box."""
     spent = known.spent(group.first, group.last)
     words = op_words(*known.op_count(group)) + (f", {microseconds(spent.microseconds)} per call" if spent else "")
-    return words + (_unplaced(known) if group is known.root else "")
-
-
-def _unplaced(known: Levels) -> str:
-    """How many launches a picture cannot show, and why."""
-    launches = known.unplaced_launches
+    launches = known.unplaced_launches if group is known.root else ()
     if not launches:
-        return ""
+        return words
     unknown = sum(not call.nodes for call in launches)
     elsewhere = len(launches) - unknown
     reasons = []
@@ -124,18 +101,16 @@ def _unplaced(known: Levels) -> str:
     if elsewhere:
         reasons.append(f"{number(elsewhere)} compute what other boxes have")
     of_all = f"{number(len(launches))} of {plural(len(known.calls), 'launch', 'launches')} in no box"
-    return f"; {of_all}: {', '.join(reasons)}"
+    return f"{words}; {of_all}: {', '.join(reasons)}"
 
 
-def _others(choice: Choice) -> str:
-    """The compilations whose graphs could have been drawn as well."""
-    named = ", ".join(f"[{each}]" for each in choice.others[:_OTHERS])
-    more = f" and {len(choice.others) - _OTHERS} more" if len(choice.others) > _OTHERS else ""
-    return f"; also there: {named}{more}" if named else ""
-
-
-def _end(recording: Recording) -> str:
-    return "; the recording is not finished" if recording.unfinished else ""
+def _rest(recording: Recording, choice: Choice | None = None) -> str:
+    """The compilations whose graphs could have been drawn as well, and whether more may come."""
+    others = choice.others if choice else ()
+    named = ", ".join(f"[{each}]" for each in others[:_OTHERS])
+    more = f" and {len(others) - _OTHERS} more" if len(others) > _OTHERS else ""
+    words = f"; also there: {named}{more}" if named else ""
+    return words + ("; the recording is not finished" if recording.unfinished else "")
 
 
 def _title(recording: Recording, choice: Choice, module: str = "") -> str:
@@ -160,54 +135,42 @@ def _name(choice: Choice, module: str = "") -> str:
 
 def _training(recording: Recording, choice: Choice, depth: int | None) -> Sheet:
     graph = choice.graph
-    backward = next(
-        each
-        for each in recording.graphs
-        if (each.compile_id, each.stage, each.ordinal) == (graph.compile_id, GraphStage.AOT_BACKWARD, graph.ordinal)
-    )
+    wanted = GraphId(graph.compile_id, GraphStage.AOT_BACKWARD, graph.ordinal)
+    backward = next(each for each in recording.graphs if each.id == wanted)
     left, right = pair(levels(recording, graph), levels(recording, backward), depth)
-    note = kept_words(graph.saved) + _others(choice) + _end(recording)
-    return Sheet(
-        _title(recording, choice),
-        note,
-        _name(choice),
-        (Panel(left, "forward"),),
-        Panel(right, "backward, upwards"),
-        _saved(left, right, graph.saved),
-    )
+    note = kept_words(graph.saved) + _rest(recording, choice)
+    beside = (Panel(left, "forward"), Panel(right, "backward, upwards"))
+    saved = _saved(left, right, graph.saved)
+    return Sheet(_title(recording, choice), note, _name(choice), beside=beside, saved=saved)
 
 
-def _saved(forward: Picture, backward: Picture, saved: Sequence[SavedTensor]) -> tuple[Saved, ...]:
+def _saved(forward: Picture, backward: Picture, saved: Sequence[SavedTensor]) -> tuple[PictureEdge, ...]:
     """What the backward reads of what the forward makes; tensors that go the same way are one line."""
     makers: dict[str, tuple[int, Node]] = {}
-    for place, drawn in enumerate(_closed(forward)):
-        if drawn.box.kind is not BoxKind.OUTPUT:
-            makers.update((node.name, (place, node)) for node in drawn.box.nodes)
+    for place, box in enumerate(_closed(forward)):
+        if box.kind is not BoxKind.OUTPUT:
+            makers.update((node.name, (place, node)) for node in box.nodes)
     readers: dict[str, list[int]] = {}
-    for place, drawn in enumerate(_closed(backward)):
-        for name in _read(drawn.box):
-            readers.setdefault(name, []).append(place)
+    for place, box in enumerate(_closed(backward)):
+        for value in (*box.reads, *box.values) if box.kind is BoxKind.INPUT else box.reads:
+            if value.role in {Role.SAVED, Role.PARAMETER}:
+                readers.setdefault(value.node.name, []).append(place)
     ways: dict[tuple[int, int], dict[str, Node]] = {}
     for tensor in saved:
         if tensor.name in makers:
             source, node = makers[tensor.name]
             for target in readers.get(tensor.name, ()):
                 ways.setdefault((source, target), {})[node.name] = node
-    return tuple(Saved(*way, _saved_words(list(nodes.values()))) for way, nodes in ways.items())
+    found = []
+    for way, together in ways.items():
+        nodes = list(together.values())
+        words = f"{plural(len(nodes), 'tensor')}{amount(nodes)}: {tensors(nodes)}"
+        found.append(PictureEdge(*way, tuple(together), words))
+    return tuple(found)
 
 
-def _closed(picture: Picture) -> list[PictureBox]:
-    return [box for box in picture.every_box() if not box.inner]
-
-
-def _read(box: Box) -> list[str]:
-    values = (*box.reads, *box.values) if box.kind is BoxKind.INPUT else box.reads
-    return [value.node.name for value in values if value.role in {Role.SAVED, Role.PARAMETER}]
-
-
-def _saved_words(nodes: Sequence[Node]) -> str:
-    """How many tensors are kept, what that takes, and which they are."""
-    return f"{plural(len(nodes), 'tensor')}{amount(nodes)}: {tensors(nodes)}"
+def _closed(picture: Picture) -> list[Box]:
+    return [drawn.box for drawn in picture.every_box() if not drawn.inner]
 
 
 # -- graphs with breaks
@@ -225,18 +188,17 @@ def frame_sheet(recording: Recording, found: FramePieces, depth: int | None = No
         if piece.graph:
             parts.append(Panel(picture(levels(recording, piece.graph), None, depth or 0), piece_words(piece)))
         if piece.cut:
-            parts.append(Break(_cut_lines(piece, piece.cut, paths)))
-    title = f"{found.name}: {TITLES[graph_choice.FRAME]}"
-    return Sheet(title, _frame_note(found.pieces) + _end(recording), parts=tuple(parts))
-
-
-def _frame_note(pieces: Sequence[Piece]) -> str:
-    split = sum(piece.part > 0 for piece in pieces)
-    words = [plural(len({piece.compile_id for piece in pieces if piece.graph}), "graph")]
+            head = "or, without a graph, " if piece.instead and not piece.graph else ""
+            at = [f"{paths.get(a.file, a.file)}:{a.line} {short(a.code.strip(), 70)}" for a in piece.cut.lines]
+            parts.append((f"{head}graph break: {short(piece.cut.card.gb_type, 70)}", *at))
+    split = sum(piece.part > 0 for piece in found.pieces)
+    words = [plural(len({piece.compile_id for piece in found.pieces if piece.graph}), "graph")]
     if split:
         words.append(f"compiled in {plural(split, 'part')}")
-    words.append(plural(len({piece.cut.number for piece in pieces if piece.cut}), "graph break"))
-    return ", ".join(words) + (f"; {len(pieces) - _GRAPHS} more" if len(pieces) > _GRAPHS else "")
+    words.append(plural(len({piece.cut.number for piece in found.pieces if piece.cut}), "graph break"))
+    more = f"; {len(found.pieces) - _GRAPHS} more" if len(found.pieces) > _GRAPHS else ""
+    title = f"{found.name}: {TITLES[graph_choice.FRAME]}"
+    return Sheet(title, ", ".join(words) + more + _rest(recording), parts=tuple(parts))
 
 
 def piece_words(piece: Piece) -> str:
@@ -244,9 +206,3 @@ def piece_words(piece: Piece) -> str:
     part = f", part {piece.part} of {piece.parts}" if piece.part else ""
     start = f", from line {piece.line}" if piece.line else ""
     return f"{'or ' if piece.instead else ''}graph [{piece.compile_id}]{part}{start}"
-
-
-def _cut_lines(piece: Piece, cut: Cut, names: Mapping[str, str]) -> tuple[str, ...]:
-    lines = (f"{names.get(line.file, line.file)}:{line.line} {short(line.code.strip(), 70)}" for line in cut.lines)
-    head = "or, without a graph, " if piece.instead and not piece.graph else ""
-    return (f"{head}graph break: {short(cut.card.gb_type, 70)}", *lines)
