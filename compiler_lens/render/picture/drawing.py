@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from compiler_lens.facts.graphs.graph_choice import choose
-from compiler_lens.facts.graphs.levels import Level
+from compiler_lens.facts.graphs.levels import BoxKind, Level
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, GraphStage, Recording
+from compiler_lens.render.picture.style import fill
 from compiler_lens.render.picture.svg import to_svg
 from compiler_lens.views.picture.picture import closed_picture
 from compiler_lens.views.picture.sheet import sheet
+from compiler_lens.views.text import one_line, times
 
 if TYPE_CHECKING:
     from graphviz import Source
@@ -53,11 +55,29 @@ class Drawing(Struct, frozen=True):
         Raises:
             UsageError: the picture shows several graphs.
         """
-        from compiler_lens.render.picture.dot import to_pydot
-
         if self.level is None:
             raise UsageError(f"no DOT of {self.title}: it shows several graphs; draw one of them by its stage")
-        return to_pydot(closed_picture(self.level), self.title)
+        import pydot
+
+        graph = pydot.Dot("level", graph_type="digraph", label=_quoted(self.title), labelloc="t", fontname="Helvetica")
+        graph.set_node_defaults(fontname="Helvetica", fontsize="11", style=_quoted("filled,rounded"))
+        graph.set_edge_defaults(fontname="Helvetica", fontsize="9", color=_quoted("#93a0b0"))
+        picture = closed_picture(self.level)
+        for number, drawn in enumerate(picture.boxes):
+            box, (inside, edge), (name, *more) = drawn.box, fill(drawn.tint), drawn.lines
+            node = pydot.Node(
+                f"n{number}",
+                label=_quoted(f"{name} {times(box.repeats)}" if box.repeats > 1 else name, *more),
+                shape="ellipse" if box.kind in {BoxKind.INPUT, BoxKind.OUTPUT} else "box",
+                peripheries="2" if box.group else "1",
+                fillcolor=_quoted(inside),
+                color=_quoted(edge),
+                tooltip=_quoted(*drawn.tooltip.split("\n")),
+            )
+            graph.add_node(node)
+        for line in picture.edges:
+            graph.add_edge(pydot.Edge(f"n{line.source}", f"n{line.target}", label=_quoted(line.label)))
+        return graph
 
     def graphviz(self) -> Source:
         """Return the text of `dot` as a `graphviz.Source`, which renders where Graphviz is installed.
@@ -134,3 +154,9 @@ def _png(svg: str) -> bytes:
     width, height = (float(size[1]), float(size[2])) if size else (1.0, 1.0)
     scale = min(2.0, _SIDE / max(width, height), math.sqrt(_PIXELS / (width * height)))
     return bytes(cairosvg.svg2png(bytestring=svg.encode(), scale=scale))
+
+
+def _quoted(*lines: str) -> str:
+    """Lines as one quoted string of DOT: what stands in them is text, whatever it looks like."""
+    plain = (one_line(line).replace("\\", "\\\\").replace('"', '\\"') for line in lines)
+    return '"' + "\\n".join(plain) + '"'

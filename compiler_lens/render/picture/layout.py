@@ -5,16 +5,19 @@ Ours, because nothing that pip brings does it all: see docs/decisions.md. Pure g
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from math import fsum  # sum() rounds otherwise since Python 3.12, and a picture would be another
+from math import (
+    fsum,  # sum() rounds otherwise since Python 3.12, and a picture would be another
+    log,
+)
 
 from msgspec import Struct
 
-from compiler_lens.render.picture.columns import Column, Stack, columns
 from compiler_lens.render.picture.ranks import neighbours, ordered, ranks
 
 Point = tuple[float, float]
+Arc = tuple[int, int]
 
 GAP_X = 22.0
 GAP_Y = 30.0
@@ -23,6 +26,11 @@ _FOOT = 20.0  # below the lowest box of an opened group
 _RELAXATIONS = 10
 _STILL = 0.25
 _STRAIGHT = 6.0  # how much more than boxes long lines want to be straight
+_ASPECT = 1.5  # width to height that a picture should have
+_COLUMNS = 7  # at most
+_LANE = 9.0  # between lines from one column to the next
+_GUTTER = 26.0
+_WINDOW = 0.25  # of a column's height, in which a cut may move to where fewer lines cross it
 
 
 class Link(Struct, frozen=True):
@@ -48,11 +56,13 @@ class _Work(Struct):
 
     sizes: list[tuple[float, float]]
     rank: list[int]
-    arcs: list[tuple[int, int]]
-    chains: list[list[int]]  # for each link its nodes, from box to box
-    layers: list[list[int]]
-    x: list[float]  # centres
     trunks: dict[int, list[int]]  # for each point of a long line, all points of that line
+    chains: list[list[int]]  # for each link its nodes, from box to box
+    arcs: Sequence[Arc] = ()
+    before: Sequence[Sequence[int]] = ()  # of each node: those above it that an arc joins it with
+    after: Sequence[Sequence[int]] = ()
+    layers: Sequence[Sequence[int]] = ()
+    x: list[float] = []  # centres
 
 
 def place(
@@ -74,20 +84,17 @@ def place(
     """
     if not sizes:
         return Placement(0, 0, (), ())
-    work = _work(sizes, links, first, last)
+    rank = ranks(len(sizes), [(link.source, link.target) for link in links], first, last)
+    work = _work(sizes, links, rank)
     _spread(work)
     return _to_the_edge(_placed(work, links, len(sizes), tallest), sizes, links, first, last)
 
 
-def _work(
-    sizes: Sequence[tuple[float, float]], links: Sequence[Link], first: Collection[int], last: Collection[int]
-) -> _Work:
-    count = len(sizes)
-    rank = ranks(count, [(link.source, link.target) for link in links], first, last)
-    work = _Work(list(sizes), rank, [], [], [], [], {})
+def _work(sizes: Sequence[tuple[float, float]], links: Sequence[Link], rank: list[int]) -> _Work:
+    work = _Work(list(sizes), rank, {}, [])
     lines: dict[tuple[int, float | None], list[int]] = {}
     trunks: dict[tuple[int, float | None, int], int] = {}
-    arcs: dict[tuple[int, int], None] = {}
+    arcs: dict[Arc, None] = {}
     for link in links:
         chain = [link.source]
         for level in range(rank[link.source] + 1, rank[link.target]):
@@ -104,10 +111,11 @@ def _work(
         chain.append(link.target)
         work.chains.append(chain)
         arcs.update(dict.fromkeys(pairwise(chain)))
-    work.arcs = list(arcs)
     layers: list[list[int]] = [[] for _ in range(max(work.rank) + 1)]
     for node, level in enumerate(work.rank):
         layers[level].append(node)
+    work.arcs = list(arcs)
+    work.before, work.after = neighbours(len(work.sizes), work.arcs)
     work.layers = ordered(layers, work.arcs, len(work.sizes))
     work.x = [0.0] * len(work.sizes)
     return work
@@ -118,17 +126,20 @@ def _work(
 
 def _spread(work: _Work) -> None:
     """Place each node near the middle of its neighbours, without any two on top of each other."""
-    before, after = neighbours(len(work.sizes), work.arcs)
-    both = [[*before[node], *after[node]] for node in range(len(work.sizes))]
     for layer in work.layers:
         _settle(work, layer, [0.0] * len(layer), [1.0] * len(layer))
     for turn in range(_RELAXATIONS):
-        near, was = (after if turn % 2 else before), list(work.x)
+        near, was = (work.after if turn % 2 else work.before), list(work.x)
         for layer in reversed(work.layers) if turn % 2 else work.layers:
-            wanted = [_middle(work, node, near[node]) for node in layer]
-            _settle(work, layer, wanted, [_weight(work, node, near[node]) for node in layer])
+            wanted, weights = [], []
+            for node in layer:
+                is_line = node in work.trunks and any(other in work.trunks for other in near[node])
+                wanted.append(_middle(work, node, near[node]))
+                weights.append(_STRAIGHT if is_line else 1.0 if near[node] else 0.1)
+            _settle(work, layer, wanted, weights)
         if _is_still(was, work.x):
             break
+    both = [[*above, *below] for above, below in zip(work.before, work.after, strict=True)]
     for _ in range(_RELAXATIONS):
         was = list(work.x)
         straight = {line[0]: fsum(work.x[node] for node in line) / len(line) for line in work.trunks.values()}
@@ -151,12 +162,6 @@ def _middle(work: _Work, node: int, near: Sequence[int]) -> float:
     return fsum(work.x[other] for other in near) / len(near) if near else work.x[node]
 
 
-def _weight(work: _Work, node: int, near: Sequence[int]) -> float:
-    if not near:
-        return 0.1
-    return _STRAIGHT if node in work.trunks and any(other in work.trunks for other in near) else 1.0
-
-
 def _settle(work: _Work, layer: Sequence[int], wanted: Sequence[float], weights: Sequence[float]) -> None:
     """As near as possible to where they want to be, in order and apart: pools of neighbours that push each other."""
     if len(layer) == 1:
@@ -164,7 +169,9 @@ def _settle(work: _Work, layer: Sequence[int], wanted: Sequence[float], weights:
         return
     offsets = [0.0]
     for left, right in pairwise(layer):
-        offsets.append(offsets[-1] + (work.sizes[left][0] + work.sizes[right][0]) / 2 + _gap(work, left, right))
+        lines = (work.sizes[left][1] == 0) + (work.sizes[right][1] == 0)
+        gap = (GAP_X, GAP_X * 0.6, 4.0)[lines]
+        offsets.append(offsets[-1] + (work.sizes[left][0] + work.sizes[right][0]) / 2 + gap)
     pools: list[tuple[float, float, int]] = []  # sum of wishes, weight, members
     for want, weight, offset in zip(wanted, weights, offsets, strict=True):
         pool = ((want - offset) * weight, weight, 1)
@@ -177,25 +184,131 @@ def _settle(work: _Work, layer: Sequence[int], wanted: Sequence[float], weights:
         work.x[node] = start + offset
 
 
-def _gap(work: _Work, left: int, right: int) -> float:
-    lines = (work.sizes[left][1] == 0) + (work.sizes[right][1] == 0)
-    return (GAP_X, GAP_X * 0.6, 4.0)[lines]
-
-
 # -- from top to bottom, in columns
 
 
+class _Column(Struct, frozen=True):
+    """Some layers, one above the other: so that a long chain fits a screen."""
+
+    first: int
+    last: int  # one after the last
+    tops: Sequence[float]  # of each layer
+    shift: float  # to the right
+    right: float
+    top_line: float  # above it, lines from the column before turn
+    bottom_line: float  # below it, lines to the next column turn
+    # Of each line to the next column: how far out it turns below this one, and how far above the next.
+    lanes: Mapping[Arc, tuple[float, float]]
+
+
+def _columns(work: _Work, tallest: float) -> list[_Column]:
+    """The layers in one column, or in several where that would be taller than `tallest`."""
+    below: list[list[Arc]] = [[] for _ in work.layers]  # the lines from each layer to the next, from left to right
+    for arc in sorted(work.arcs, key=lambda arc: work.x[arc[0]]):
+        below[work.rank[arc[0]]].append(arc)
+    heights = [max(work.sizes[node][1] for node in layer) for layer in work.layers]
+    lefts = [min(work.x[n] - work.sizes[n][0] / 2 for n in layer) for layer in work.layers]
+    rights = [max(work.x[n] + work.sizes[n][0] / 2 for n in layer) for layer in work.layers]
+    gaps, ends = [], [0.0]
+    for height, lines in zip(heights, below, strict=True):
+        far = max((abs(work.x[source] - work.x[target]) for source, target in lines), default=0.0)
+        gaps.append(GAP_Y + min(far / 14, GAP_Y * 1.2))  # more room where lines go far to the side
+        ends.append(ends[-1] + height + gaps[-1])
+    cuts = _cuts(ends, below, max(rights) - min(lefts), tallest)
+    most = max((len(below[last - 1]) for _, last in cuts[:-1]), default=0)
+    head = most * _LANE + 24.0 if most else 0.0
+    made, left = [], 0.0
+    for first, last in cuts:
+        tops = [head]
+        for level in range(first, last - 1):
+            tops.append(tops[-1] + heights[level] + gaps[level])
+        # The line that starts furthest to the left turns last, and comes in lowest: so they nest, and do not cross.
+        turns = [8 + _LANE * (number + 1) for number in range(len(below[last - 1]))]
+        lanes = dict(zip(below[last - 1], zip(reversed(turns), turns, strict=True), strict=True))
+        leftmost, bottom = min(lefts[first:last]), tops[-1] + heights[last - 1]
+        right = left + max(rights[first:last]) - leftmost
+        made.append(_Column(first, last, tops, left - leftmost, right, head - 8, bottom, lanes))
+        left = right + 2 * _GUTTER + _LANE * len(lanes)
+    return made
+
+
+def _cuts(
+    ends: Sequence[float], crossing: Sequence[Sequence[Arc]], width: float, tallest: float
+) -> list[tuple[int, int]]:
+    """The first and last layer of each column; a cut moves to where few lines cross it."""
+    height, count, cuts = ends[-1], 1, [0]
+    if height > tallest:
+        ways = range(1, _COLUMNS + 1)
+        count = min(ways, key=lambda n: abs(log((n * (width + 2 * _GUTTER)) / (height / n) / _ASPECT)))
+    for number in range(1, count):
+        ideal, room = height * number / count, height / count * _WINDOW
+        near = [k for k in range(cuts[-1] + 1, len(ends) - 1) if abs(ends[k] - ideal) <= room]
+        if near:
+            cuts.append(min(near, key=lambda k: (len(crossing[k - 1]), abs(ends[k] - ideal))))
+    return list(pairwise([*cuts, len(ends) - 1]))
+
+
 def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> Placement:
-    cols = columns(Stack(work.layers, work.sizes, work.x, work.arcs), tallest, GAP_Y)
-    home = {level: column for column in cols for level in range(column.first, column.last)}
+    columns = _columns(work, tallest)
+    home = {level: column for column in columns for level in range(column.first, column.last)}
     lefts, tops = [], []
     for node, level in enumerate(work.rank):
         lefts.append(work.x[node] - work.sizes[node][0] / 2 + home[level].shift)
         tops.append(home[level].tops[level - home[level].first])
-    grid = _Grid(work, lefts, tops, home, *_ports(work, lefts))
+    grid = _Grid(work, lefts, tops, home, {}, {})
+    for node in range(len(work.sizes)):
+        grid.enters.update(((other, node), x) for other, x in _along(work, node, work.before[node], lefts))
+        grid.leaves.update(((node, other), x) for other, x in _along(work, node, work.after[node], lefts))
     routes = tuple(tuple(grid.route(link, chain)) for link, chain in zip(links, work.chains, strict=True))
     places = tuple(zip(lefts[:count], tops[:count], strict=True))
-    return Placement(max(column.right for column in cols), max(column.bottom for column in cols), places, routes)
+    bottoms = [each.bottom_line + (_LANE * len(each.lanes) + 16 if each.lanes else 0) for each in columns]
+    return Placement(max(column.right for column in columns), max(bottoms), places, routes)
+
+
+def _along(work: _Work, node: int, near: Sequence[int], lefts: Sequence[float]) -> list[tuple[int, float]]:
+    """Where along a box the lines to others end: in the order of where these are, apart from each other."""
+    width, middle = work.sizes[node][0], lefts[node] + work.sizes[node][0] / 2
+    if node in work.trunks:
+        return [(other, middle) for other in near]
+    if len(near) == 1:
+        aside = work.x[near[0]] - work.x[node]
+        straight = abs(aside) < width * 0.4 and work.sizes[near[0]][0] < width
+        return [(near[0], middle + aside if straight else middle)]
+    step = min(width * 0.8 / max(len(near), 1), 26.0)
+    start = middle - step * (len(near) - 1) / 2
+    return [(other, start + number * step) for number, other in enumerate(sorted(near, key=lambda n: work.x[n]))]
+
+
+class _Grid(Struct, frozen=True):
+    """Everything at its place, for lines to be drawn."""
+
+    work: _Work
+    lefts: Sequence[float]
+    tops: Sequence[float]
+    home: Mapping[int, _Column]  # of each rank
+    enters: dict[Arc, float]  # where along its boxes each line ends
+    leaves: dict[Arc, float]
+
+    def route(self, link: Link, chain: Sequence[int]) -> list[Point]:
+        points: list[Point] = []
+        for source, target in pairwise(chain):
+            out, into = self.leaves[source, target], self.enters[source, target]
+            if source == link.source and link.leaves is not None:
+                out = self.lefts[source] + link.leaves
+            if target == link.target and link.enters is not None:
+                into = self.lefts[target] + link.enters
+            depth = self.work.sizes[source][1]
+            if not depth:  # a line passes the whole layer
+                depth = max(self.work.sizes[other][1] for other in self.work.layers[self.work.rank[source]])
+            points.append((out, self.tops[source] + depth))
+            above, below = self.home[self.work.rank[source]], self.home[self.work.rank[target]]
+            if above is not below:
+                turn, drop = above.lanes[source, target]
+                gutter = above.right + turn
+                points += [(out, above.bottom_line + turn), (gutter, above.bottom_line + turn)]
+                points += [(gutter, below.top_line - drop), (into, below.top_line - drop)]
+            points.append((into, self.tops[target]))
+        return points
 
 
 def _to_the_edge(
@@ -222,65 +335,3 @@ def _to_the_edge(
             routes[number] = (*routes[number], (whole[-1][0], height))
     places = [(x, 0.0 if node in first else height if node in last else y) for node, (x, y) in enumerate(placed.places)]
     return Placement(placed.width, height, tuple(places), tuple(routes))
-
-
-Ports = dict[tuple[int, int], float]
-
-
-def _ports(work: _Work, lefts: Sequence[float]) -> tuple[Ports, Ports]:
-    """Where along a box each line ends: in the order of where it comes from, apart from each other."""
-    before, after = neighbours(len(work.sizes), work.arcs)
-    enters: Ports = {}
-    leaves: Ports = {}
-    for node in range(len(work.sizes)):
-        enters.update(((other, node), x) for other, x in _along(work, node, before[node], lefts))
-        leaves.update(((node, other), x) for other, x in _along(work, node, after[node], lefts))
-    return enters, leaves
-
-
-def _along(work: _Work, node: int, near: Sequence[int], lefts: Sequence[float]) -> list[tuple[int, float]]:
-    width, middle = work.sizes[node][0], lefts[node] + work.sizes[node][0] / 2
-    if node in work.trunks:
-        return [(other, middle) for other in near]
-    if len(near) == 1:
-        aside = work.x[near[0]] - work.x[node]
-        straight = abs(aside) < width * 0.4 and work.sizes[near[0]][0] < width
-        return [(near[0], middle + aside if straight else middle)]
-    step = min(width * 0.8 / max(len(near), 1), 26.0)
-    start = middle - step * (len(near) - 1) / 2
-    return [(other, start + number * step) for number, other in enumerate(sorted(near, key=lambda n: work.x[n]))]
-
-
-class _Grid(Struct, frozen=True):
-    """Everything at its place, for lines to be drawn."""
-
-    work: _Work
-    lefts: Sequence[float]
-    tops: Sequence[float]
-    home: dict[int, Column]  # of each rank
-    enters: Ports
-    leaves: Ports
-
-    def route(self, link: Link, chain: Sequence[int]) -> list[Point]:
-        points: list[Point] = []
-        for source, target in pairwise(chain):
-            out, into = self.leaves[source, target], self.enters[source, target]
-            if source == link.source and link.leaves is not None:
-                out = self.lefts[source] + link.leaves
-            if target == link.target and link.enters is not None:
-                into = self.lefts[target] + link.enters
-            points += self._segment(source, target, out, into)
-        return points
-
-    def _segment(self, source: int, target: int, out: float, into: float) -> list[Point]:
-        above, below = self.home[self.work.rank[source]], self.home[self.work.rank[target]]
-        depth = self.work.sizes[source][1]
-        if not depth:  # a line passes the whole layer
-            depth = max(self.work.sizes[other][1] for other in self.work.layers[self.work.rank[source]])
-        points = [(out, self.tops[source] + depth)]
-        if above is not below:
-            turn, drop = above.lanes[source, target]
-            gutter = above.right + turn
-            points += [(out, above.bottom_line + turn), (gutter, above.bottom_line + turn)]
-            points += [(gutter, below.top_line - drop), (into, below.top_line - drop)]
-        return [*points, (into, self.tops[target])]

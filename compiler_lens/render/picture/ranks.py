@@ -27,7 +27,14 @@ def ranks(count: int, arcs: Arcs, first: Collection[int] = (), last: Collection[
     rank = [0] * count
     for node in order:
         rank[node] = max((rank[other] + 1 for other in before[node]), default=0)
-    _sink(rank, order, before, after, first)
+    # What only serves others stands right above them, instead of at the top with a long line down.
+    loose: set[int] = set()
+    for node in order:
+        if node not in first and len(after[node]) >= max(len(before[node]), 1) and loose.issuperset(before[node]):
+            loose.add(node)
+    for node in reversed(order):
+        if node in loose:
+            rank[node] = min(rank[other] for other in after[node]) - 1
     if first:
         lowest = min((rank[node] for node in range(count) if node not in first), default=1)
         rank = [each + max(1 - lowest, 0) for each in rank]
@@ -37,7 +44,8 @@ def ranks(count: int, arcs: Arcs, first: Collection[int] = (), last: Collection[
     deepest = max((rank[node] for node in range(count) if node not in last), default=-1)
     for node in last:
         rank[node] = max(deepest + 1, bottom)
-    return _dense(rank)
+    dense = {each: place for place, each in enumerate(sorted(set(rank)))}
+    return [dense[each] for each in rank]
 
 
 def _topological(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]) -> list[int]:
@@ -51,28 +59,6 @@ def _topological(before: Sequence[Sequence[int]], after: Sequence[Sequence[int]]
     return ready
 
 
-def _sink(
-    rank: list[int],
-    order: Sequence[int],
-    before: Sequence[Sequence[int]],
-    after: Sequence[Sequence[int]],
-    fixed: Collection[int],
-) -> None:
-    """Let what only serves others stand right above them, instead of at the top with a long line down."""
-    loose: set[int] = set()
-    for node in order:
-        if node not in fixed and len(after[node]) >= max(len(before[node]), 1) and loose.issuperset(before[node]):
-            loose.add(node)
-    for node in reversed(order):
-        if node in loose:
-            rank[node] = min(rank[other] for other in after[node]) - 1
-
-
-def _dense(rank: Sequence[int]) -> list[int]:
-    number = {each: place for place, each in enumerate(sorted(set(rank)))}
-    return [number[each] for each in rank]
-
-
 def ordered(layers: list[list[int]], arcs: Arcs, count: int) -> list[list[int]]:
     """Return the layers with their nodes in an order in which few arcs cross; arcs join neighbouring layers."""
     before, after = neighbours(count, arcs)
@@ -82,21 +68,18 @@ def ordered(layers: list[list[int]], arcs: Arcs, count: int) -> list[list[int]]:
         if not fewest:
             break
         down = sweep % 2 == 0
+        near = before if down else after
         for layer in layers if down else reversed(layers):
-            _sort(layer, before if down else after, place)
+            middle = {}
+            for node in layer:
+                places = [place[other] for other in near[node]]
+                middle[node] = (sum(places) / len(places) if places else place[node], place[node])
+            layer.sort(key=middle.__getitem__)
+            place.update((node, number) for number, node in enumerate(layer))
         crossings = _crossings(layers, after, place)
         if crossings < fewest:
             best, fewest = [list(layer) for layer in layers], crossings
     return best
-
-
-def _sort(layer: list[int], near: Sequence[Sequence[int]], place: dict[int, int]) -> None:
-    middle = {
-        node: sum(place[other] for other in near[node]) / len(near[node]) if near[node] else float(place[node])
-        for node in layer
-    }
-    layer.sort(key=lambda node: (middle[node], place[node]))
-    place.update({node: number for number, node in enumerate(layer)})
 
 
 def _crossings(layers: Sequence[Sequence[int]], after: Sequence[Sequence[int]], place: Mapping[int, int]) -> int:
