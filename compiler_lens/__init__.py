@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from compiler_lens.decode.recording_file import load
     from compiler_lens.facts.overview.explanation import Explanation, explain
     from compiler_lens.lens import Lens, compare_modes, named_lens, profile, what_if
-    from compiler_lens.measure.modes.phases import Phase
+    from compiler_lens.measure.modes.wanted import Phase
     from compiler_lens.recording.model import Recording
     from compiler_lens.render.picture.drawing import Drawing, draw
     from compiler_lens.render.results.comparison import Diff, diff
@@ -63,7 +63,7 @@ _WHERE = {
     "named_lens": "compiler_lens.lens",
     "profile": "compiler_lens.lens",
     "Modes": "compiler_lens.render.results.measured",
-    "Phase": "compiler_lens.measure.modes.phases",
+    "Phase": "compiler_lens.measure.modes.wanted",
     "compare_modes": "compiler_lens.lens",
     "what_if": "compiler_lens.lens",
 }

@@ -22,8 +22,8 @@ from compiler_lens.recording.model import CompileId, GraphStage
 if TYPE_CHECKING:
     from compiler_lens.facts.overview.explanation import Explanation
     from compiler_lens.facts.program.ownership import UserPaths
-    from compiler_lens.measure.modes.phases import Phase
     from compiler_lens.measure.modes.session import Compared
+    from compiler_lens.measure.modes.wanted import Phase
     from compiler_lens.render.picture.drawing import Drawing
     from compiler_lens.render.results.measured import Modes, Profiled, WhatIfResult
 

@@ -192,7 +192,7 @@ def test_timings_of_triton_configs_name_the_fastest_and_the_end_of_the_descent()
         (0.25, True, None),
     ]
     assert meta["configs"][0]["values"] == {"XBLOCK": 64, "num_warps": 4, "num_stages": 1}
-    (row,) = autotuning.descent_config(tuner, fast)["configs"]
+    (row,) = autotuning.triton_configs(tuner, fast)["configs"]
     assert (row["chosen"], row["milliseconds"]) == (True, None)
     assert autotuning.compile_id_of(tuner) == "1/0"
     assert autotuning.triton_configs(tuner, {})["configs"] == []

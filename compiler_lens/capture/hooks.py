@@ -1,6 +1,7 @@
-"""What each hook round a function of torch observes: frames and graphs. Inductor's are in `hooks_inductor`.
+"""What each hook round a function of torch observes: frames and graphs, code generation, autotuning, compiled graphs.
 
-The tables at the end say which are put in together.
+The tables at the end say which are put in together. Importing parts of Inductor is slow, and a warm cache needs few of
+them: each is hooked when the compilation at hand is about to import it.
 """
 
 from __future__ import annotations
@@ -8,26 +9,60 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from compiler_lens.capture import sources
-from compiler_lens.capture.hooks_inductor import CODEGEN_HOOKS, post_compile
-from compiler_lens.capture.patches import Function, Hook, as_if_it_were, observe_after, observe_before
+from compiler_lens.capture import fusion, sidecar, sources
+from compiler_lens.capture.attribution import FrameRecord
 from compiler_lens.capture.session import owner_of
 from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import aotautograd, dynamo, graphs, inductor, settings
-from compiler_lens.capture.torch_api.places import Arguments
-from compiler_lens.recording.event import WRAPPER_FILE
+from compiler_lens.capture.torch_api import autotuning, cudagraphs, dynamo, graphs, inductor, scheduler, settings
+from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
+from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
 from compiler_lens.recording.resume_names import plain_function
-from compiler_lens.recording.torch_names import GRAPH_RECORDS
+from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
+
+
+def _before(place: Place, name: str, observer: Callable[..., None]) -> Hook:
+    """A hook that looks at a call before it changes its arguments: `observer(tap, *what the place reads)`."""
+
+    def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
+        @functools.wraps(original)
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            tap.safely(name, lambda: observer(tap, *arguments.of(args, kwargs)))
+            return original(*args, **kwargs)
+
+        return hooked
+
+    return Hook(place, make)
+
+
+def _after(place: Place, name: str, observer: Callable[..., None]) -> Hook:
+    """A hook that looks at a call once it has returned: `observer(tap, result, *what the place reads)`."""
+
+    def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
+        @functools.wraps(original)
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            tap.safely(name, lambda: observer(tap, result, *arguments.of(args, kwargs)))
+            return result
+
+        return hooked
+
+    return Hook(place, make)
+
 
 # -- frames
 
+# Frames that Dynamo passes over by design: torch's own and the standard library's, and frames already running.
+_NO_NEWS = frozenset(("frame is in the Dynamo skipfiles list", "frame has already started executing"))
+# It looks into everything that runs below a compiled call, also what the garbage collector happens to call there.
+_NO_TENSORS = "no tensor-related objects found in frame"
+
 
 def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
-    @functools.wraps(original)
     def hooked(self: Any, frame: Any, *args: Any, **kwargs: Any) -> Any:
         record = None
         frames = tap.local.frames
@@ -56,12 +91,19 @@ def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
             leave(functools.partial(_frame_error, error))
             raise
         else:
-            leave(functools.partial(_frame_result, frame.f_code.co_filename, result))
+            leave(lambda: _frame_result(frame.f_code.co_filename, result))
             return result
         finally:
             del frames[around:]
 
-    return as_if_it_were(hooked, original)
+    # It takes the place of what it wraps, for those who read the stack. torch cuts a user's stack at the frame of
+    # torch/_dynamo/convert_frame.py, known by its file's name (filter_stack() in torch/_dynamo/exc.py,
+    # log_dynamo_start() there): a frame of ours before it would be taken for the user's.
+    code = original.__code__
+    hooked.__code__ = hooked.__code__.replace(
+        co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=code.co_firstlineno
+    )
+    return functools.wraps(original)(hooked)
 
 
 def _frame_error(error: BaseException) -> dict[str, Any]:
@@ -72,12 +114,6 @@ def _frame_result(file: str, result: Any) -> dict[str, Any]:
     has_code, reason = dynamo.frame_result(result)
     is_no_news = reason in _NO_NEWS or (reason == _NO_TENSORS and not sources.is_kept(file))
     return {"result": "code" if has_code else "none", "reason": "" if is_no_news else reason}
-
-
-# Frames that Dynamo passes over by design: torch's own and the standard library's, and frames already running.
-_NO_NEWS = frozenset(("frame is in the Dynamo skipfiles list", "frame has already started executing"))
-# It looks into everything that runs below a compiled call, also what the garbage collector happens to call there.
-_NO_TENSORS = "no tensor-related objects found in frame"
 
 
 def _frame_facts(frame: Any, backend: Any, *, is_ours: bool) -> dict[str, Any]:
@@ -150,28 +186,17 @@ def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
     _hook_inductor_if_there(tap)
 
 
-def _joint_graph(tap: Tap, _result: Any, graph_module: Any, aot_config: Any) -> None:
-    _note_graph(tap, GraphStage.AOT_JOINT, graph_module, is_sent=aotautograd.sends_records(aot_config))
-    _hook_inductor_if_there(tap)
+def _aot_graphs(place: Place, name: str, *stages: GraphStage) -> Hook:
+    def observe(tap: Tap, _result: Any, *read: Any) -> None:
+        *graph_modules, aot_config = read
+        for stage, graph_module in zip(stages, graph_modules, strict=True):
+            _note_graph(tap, stage, graph_module, is_sent=graphs.sends_records(aot_config))
+        _hook_inductor_if_there(tap)
 
-
-def _training_graphs(tap: Tap, _result: Any, forward: Any, backward: Any, aot_config: Any) -> None:
-    is_sent = aotautograd.sends_records(aot_config)
-    _note_graph(tap, GraphStage.AOT_FORWARD, forward, is_sent=is_sent)
-    _note_graph(tap, GraphStage.AOT_BACKWARD, backward, is_sent=is_sent)
-
-
-def _inference_graph(tap: Tap, _result: Any, graph_module: Any, aot_config: Any) -> None:
-    _note_graph(tap, GraphStage.AOT_INFERENCE, graph_module, is_sent=aotautograd.sends_records(aot_config))
-    _hook_inductor_if_there(tap)
+    return _after(place, name, observe)
 
 
 def _post_grad_graph(tap: Tap, arguments: Arguments, original: Function) -> Function:
-    def observe(graph_module: Any) -> None:
-        part = "backward" if graphs.is_backward(graph_module) else "forward"
-        _note_graph(tap, GraphStage.POST_GRAD, graph_module, part=part)
-        tap.install(CODEGEN_HOOKS)  # code generation comes next, and imports these modules
-
     @functools.wraps(original)
     def hooked(*args: Any, **kwargs: Any) -> Any:
         record = None
@@ -181,27 +206,172 @@ def _post_grad_graph(tap: Tap, arguments: Arguments, original: Function) -> Func
             record = tap.here()
             record.depth += 1  # it calls itself for subgraphs
 
-        tap.safely("post-grad graph", enter)
+        def leave() -> None:
+            (graph_module,) = arguments.of(args, kwargs)
+            part = "backward" if graphs.is_backward(graph_module) else "forward"
+            _note_graph(tap, GraphStage.POST_GRAD, graph_module, part=part)
+            tap.install(CODEGEN_HOOKS)  # code generation comes next, and imports these modules
+
         try:
+            tap.safely("post-grad graph", enter)
             result = original(*args, **kwargs)
         finally:
             if record is not None:
                 record.depth -= 1
         if record is not None and record.depth == 0:
-            tap.safely("post-grad graph", lambda: observe(*arguments.of(args, kwargs)))
+            tap.safely("post-grad graph", leave)
         return result
 
     return hooked
 
 
+# -- code generation and autotuning
+
+
+def _kernel_nodes(tap: Tap, node_schedule: Any, kernel_name: str, is_extern: bool) -> None:
+    graph = inductor.graph_lowering()
+    if graph is None or not tap.here().sessions:
+        return
+    names = inductor.kernel_origins(node_schedule, is_extern)
+    found = _pending(tap.here(), graph, "lens.kernel_nodes", {"kernels": [], "ops": []})
+    found["kernels"].append([kernel_name, names])
+    found["ops"].append(inductor.kernel_ops(node_schedule, is_extern))
+
+
+def _pending(record: FrameRecord, graph: Any, name: str, empty: dict[str, Any]) -> Mapping[str, Any]:
+    """What is known of the graph being generated: one pending event, grown in place until the graph is done."""
+    for event in record.pending:
+        if event.name == name:
+            return event.meta
+    event = Event(name, time.time(), meta={"part": inductor.direction_of_lowering(graph), **empty})
+    record.pending.append(event)
+    return event.meta
+
+
+def _not_fused(tap: Tap, why: Any, reason: str, arguments: tuple[Any, ...]) -> None:
+    record = tap.here()
+    if record.sessions:
+        pair = scheduler.names_of_pair(why)
+        record.refused.pop(pair, None)  # the latest word stands last
+        record.refused[pair] = reason, arguments
+
+
+def _fused(tap: Tap, _result: Any, nodes: Any) -> None:
+    record, graph = tap.here(), inductor.graph_lowering()
+    refused, record.refused = record.refused, {}
+    if graph is None or not record.sessions:
+        return
+    found = _pending(record, graph, "lens.fusion", {"nodes": [], "refusals": []})
+    for key, rows in fusion.describe(nodes, refused, graph.get_output_names()).items():
+        found[key].extend(rows)  # a subgraph has a scheduler of its own
+
+
+def _choices(tap: Tap, *values: Any) -> None:
+    record = tap.here()
+    if record.sessions:
+        record.pending.append(tap.note("lens.autotune", autotuning.choices_table(*values)))
+
+
+def _triton_configs(tap: Tap, result: Any, tuner: Any) -> None:
+    meta = autotuning.triton_configs(tuner, result)
+    # It runs at the first call, outside of any compilation: the tuner itself knows whose it is.
+    event = tap.note_later("lens.triton_configs", meta, autotuning.compile_id_of(tuner))
+    key = tap.cache_keys.get((event.run, meta["backward"]))
+    if key is not None:
+        sidecar.add(key, event)
+
+
+# -- compiled graphs, new or from a cache
+
+
+def _post_compile(tap: Tap, arguments: Arguments, original: Function) -> Function:
+    @functools.wraps(original)
+    def hooked(*args: Any, **kwargs: Any) -> Any:
+        compiled: Any = None
+        graph_kwargs: Any = None
+        requested = False
+
+        def before() -> None:
+            nonlocal compiled, graph_kwargs, requested
+            compiled, graph_kwargs = arguments.of(args, kwargs)
+            requested = cudagraphs.are_requested(graph_kwargs)
+
+        tap.safely("compiled graph", before)
+        result = original(*args, **kwargs)
+        if graph_kwargs is not None:
+            tap.safely("compiled graph", lambda: _note_compiled(tap, compiled, graph_kwargs, requested))
+        return result
+
+    return hooked
+
+
+def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) -> None:
+    record = tap.here()
+    pending, record.pending = record.pending, []
+    record.refused = {}
+    if autotuning.TRITON_CONFIGS.module in sys.modules:  # its configs are timed at the first call
+        tap.install(RUNTIME_HOOKS)
+    if not record.sessions:
+        return
+    key = sidecar.cache_key(compiled)
+    part = inductor.direction_of(compiled, graph_kwargs)
+    # Inductor's own passes ran: the graph is new, else it came from a cache.
+    if any(event.meta.get("stage") == GraphStage.POST_GRAD.value for event in pending):
+        record.expected.add(OUTPUT_CODE_RECORD)
+        tap.notice_missing(record)
+        for event in pending:
+            if event.name in ("lens.kernel_nodes", "lens.fusion"):
+                tap.note(event.name, event.meta)
+        if key is not None:
+            tap.safely("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
+    else:
+        _recall(tap, key, {(event.name, event.meta.get("stage")) for event in pending})
+    outcome = cudagraphs.outcome(compiled, graph_kwargs, requested=requested)
+    event = tap.note("lens.cudagraph", {"part": part, "key": inductor.entry_name(compiled), **outcome})
+    if key is not None:
+        tap.cache_keys[event.run, part == "backward"] = key
+
+
+def _recall(tap: Tap, key: str | None, known: set[tuple[str, Any]]) -> None:
+    """Note what an earlier run kept of a cached graph."""
+
+    def lacks(fact: str, reason: str) -> None:
+        tap.note("lens.unavailable", {"fact": fact, "reason": reason})
+
+    events = sidecar.read(key) if key is not None else None
+    if events is None:
+        fact = "node origins, kernel nodes, what launches read and write, and autotuning of a cached graph"
+        lacks(fact, "it came from a cache that was filled without compiler_lens; clear the cache to record them")
+        return
+    if any(event.name == "lens.kernel_nodes" for event in events) and not any(e.name == "lens.fusion" for e in events):
+        reason = "an older compiler_lens kept what is known of it; clear the cache to record it"
+        lacks("what launches of a cached graph read and write", reason)
+    program = tap.here().program
+    for event in events:
+        if event.meta.get("program", program) != program:
+            reason = "the cached graph was compiled from other code, and its origins are of that"
+            lacks("exact node origins of a cached graph", reason)
+        elif (event.name, event.meta.get("stage")) not in known:
+            tap.note(event.name, event.meta, event.text, cached=True)
+
+
+# -- which go in together
+
 DYNAMO_HOOKS = (
     Hook(dynamo.FRAME, _frame),
-    Hook(dynamo.DYNAMO_GRAPH, observe_before("Dynamo graph", _dynamo_graph)),
-    Hook(aotautograd.JOINT_GRAPH, observe_after("AOT joint graph", _joint_graph)),
-    Hook(aotautograd.TRAINING_GRAPHS, observe_after("AOT graphs", _training_graphs)),
-    Hook(aotautograd.INFERENCE_GRAPH, observe_after("AOT graph", _inference_graph)),
+    _before(dynamo.DYNAMO_GRAPH, "Dynamo graph", _dynamo_graph),
+    _aot_graphs(graphs.AOT_JOINT, "AOT joint graph", GraphStage.AOT_JOINT),
+    _aot_graphs(graphs.AOT_TRAINING, "AOT graphs", GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD),
+    _aot_graphs(graphs.AOT_INFERENCE, "AOT graph", GraphStage.AOT_INFERENCE),
 )
-INDUCTOR_HOOKS = (
-    Hook(inductor.POST_GRAD, _post_grad_graph),
-    Hook(inductor.POST_COMPILE, post_compile),
+INDUCTOR_HOOKS = (Hook(inductor.POST_GRAD, _post_grad_graph), Hook(inductor.POST_COMPILE, _post_compile))
+CODEGEN_HOOKS = (
+    *(_before(place, "kernel nodes", _kernel_nodes) for place in inductor.KERNEL_NODES),
+    _after(scheduler.FUSED, "fusion", _fused),
+    _before(scheduler.NOT_FUSED, "fusion", _not_fused),
+    _before(autotuning.CHOICES, "autotuning", _choices),
+)
+RUNTIME_HOOKS = (
+    _after(autotuning.TRITON_CONFIGS, "Triton configs", _triton_configs),
+    _after(autotuning.TRITON_DESCENT, "coordinate descent", _triton_configs),
 )

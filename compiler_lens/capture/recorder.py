@@ -13,10 +13,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from compiler_lens.capture import hooks
-from compiler_lens.capture.backend import Delegates
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
-from compiler_lens.capture.torch_api import structured_trace
+from compiler_lens.capture.torch_api import inductor, structured_trace
 from compiler_lens.decode.collector import collector_paused
 from compiler_lens.decode.fold import fold
 from compiler_lens.recording.errors import RecordingFileError, UsageError
@@ -26,6 +25,29 @@ from compiler_lens.recording.model import CaptureProblem, Recording
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+class Delegates:
+    """Hands over to Inductor as `torch.compile(backend="inductor")` would: a wrapper for each mode and its options."""
+
+    def __init__(self) -> None:
+        self._wrappers: list[tuple[Any, Callable[..., Any]]] = []
+
+    def wrapper(self, mode: str | None, options: dict[str, Any] | None, name: str | None) -> Callable[..., Any]:
+        """Return the wrapper for a mode and options, made at its first use. Raises what torch raises for others."""
+        # torch hands over the user's own dict, who may change it for the next model.
+        key = (mode, dict(options) if options else options, name)
+        for known, wrapper in self._wrappers:
+            if known == key:
+                return wrapper
+        wrapper = inductor.inductor_wrapper(mode, options, name)
+        self._wrappers.append((key, wrapper))
+        return wrapper
+
+    def reset(self) -> None:
+        """Forget CUDA graph pools, as `torch.compiler.reset()` asks of a backend."""
+        for _, wrapper in self._wrappers:
+            wrapper.reset()  # type: ignore[attr-defined]
 
 
 class Recorder:

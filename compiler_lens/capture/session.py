@@ -1,17 +1,23 @@
-"""What one open lens receives: events into its journal, problems beside them."""
+"""What one open lens receives: events into its journal, problems beside them; and where they were recorded."""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import platform
+import sys
 import time
 from collections.abc import Callable, Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from compiler_lens.capture.sources import source_event
+from compiler_lens.capture.torch_api import settings
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter
 
-Listener = Callable[[Event], None]
+_PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
 
 
 class Session:
@@ -21,7 +27,7 @@ class Session:
     else only those that name its lens as backend.
     """
 
-    def __init__(self, path: Path | None, *, strict: bool, listener: Listener | None) -> None:
+    def __init__(self, path: Path | None, *, strict: bool, listener: Callable[[Event], None] | None) -> None:
         self.journal = JournalWriter(path)
         self.strict = strict
         self.everything = 0
@@ -51,11 +57,11 @@ class Session:
         self._said.add(place)
         return is_news
 
-    def describe_once(self, describe: Callable[[], dict[str, Any]]) -> None:
+    def describe_once(self, dynamic: bool | None) -> None:
         """Keep the environment as it is when the first frame compiles: settings are often made late."""
         if not self.is_described:
             self.is_described = True
-            self.take(Event("lens.environment", time.time(), meta=describe()))
+            self.take(Event("lens.environment", time.time(), meta=describe_environment(dynamic)))
 
     def keep_sources(self, files: Iterable[str]) -> None:
         """Keep the text of files that were not kept yet."""
@@ -75,3 +81,32 @@ def owner_of(backend: Any) -> Session | None:
     """Return the session of a lens that is somebody's backend; None for any other backend."""
     session = getattr(backend, "_session", None)
     return session if isinstance(session, Session) else None
+
+
+def describe_environment(dynamic: bool | None) -> dict[str, Any]:
+    """Return the meta of a `lens.environment` event, while a frame compiles that was given this `dynamic`.
+
+    Does not start CUDA: the program may fork yet.
+    """
+    import torch
+    from torch import distributed
+
+    versions: dict[str, str] = {}
+    for package in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    on_cuda = torch.cuda.is_initialized()
+    is_distributed = distributed.is_available() and distributed.is_initialized()
+    return {
+        "torch": str(torch.__version__),  # with the build: the wheel's metadata leaves out `+cu130`
+        "triton": versions.get("triton", ""),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "device": str(torch.cuda.get_device_name()) if on_cuda else f"CPU, {os.cpu_count()} cores",
+        "threads": int(torch.get_num_threads()),
+        "argv": [str(word)[:300] for word in sys.argv[:50]],
+        "pid": os.getpid(),
+        "rank": distributed.get_rank() if is_distributed else None,
+        "config": settings.config_lines(dynamic),
+        "versions": versions,
+    }

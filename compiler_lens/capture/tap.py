@@ -14,54 +14,33 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from compiler_lens.capture import expected
 from compiler_lens.capture.attribution import Attribution, FrameRecord
-from compiler_lens.capture.environment import describe_environment
-from compiler_lens.capture.patches import Hook, Patch
 from compiler_lens.capture.session import Session, owner_of
 from compiler_lens.capture.sources import files_named
-from compiler_lens.capture.subscription import Subscription
-from compiler_lens.capture.torch_api import cudagraphs, dynamo, settings, structured_trace
-from compiler_lens.capture.torch_api.places import Arguments, NotOfferedError, Place
-from compiler_lens.capture.trace import TraceHandler, cache_answer
+from compiler_lens.capture.torch_api import cudagraphs, dynamo, structured_trace
+from compiler_lens.capture.torch_api.places import Arguments, Hook, NotOfferedError, Place, put_in
+from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
 
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
 _CHANGED = "somebody changed torch's trace logger: what was compiled just before may be missing"
 
+# Sent with the user's stack, as text.
+_STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
+# Sent when code is generated, and not again when the graph comes from a cache.
+_KEPT_BESIDE_CACHE = frozenset(("triton_kernel_info",))
+
 
 class _StrictError(CaptureError):
     """On its way out to the user of a strict lens."""
-
-
-class _SkipFilter(logging.Filter):
-    """Listens to Inductor's word on a CUDA graph that is skipped when it comes to run: it tells nobody else."""
-
-    def __init__(self, tap: Tap) -> None:
-        super().__init__()
-        self._tap = tap
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        self._tap.safely("CUDA graph", lambda: self._note(record.getMessage()))
-        return True
-
-    def _note(self, message: str) -> None:
-        self._tap.note("lens.cudagraph_skip", {"message": message})
-
-
-# Sent with the user's stack, as text.
-STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
-
-# Sent when code is generated, and not again when the graph comes from a cache.
-KEPT_BESIDE_CACHE = frozenset(("triton_kernel_info",))
 
 
 class Tap(TraceHandler):
     """Receives everything, gives each session its own. Lives on torch's trace logger, nowhere else."""
 
     def __init__(self) -> None:
-        super().__init__(self._take_record)
+        super().__init__()
         self.sessions: tuple[Session, ...] = ()
         self.attribution = Attribution()
         self.local = self.attribution.local
@@ -69,10 +48,10 @@ class Tap(TraceHandler):
         self.seconds = 0.0  # spent in our own code while others compiled
         self._is_done = False
         self._heard: set[str] = set()  # names of all records that ever came
-        self._patches: dict[Place, Patch | str] = {}  # or why this torch has no such place
+        # What undoes each hook that is in, or why this torch has no such place.
+        self._hooked: dict[Place, Callable[[], None] | str] = {}
         self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
         self._subscription = Subscription(self)
-        self._skip_filter = _SkipFilter(self)
 
     # -- opening and closing
 
@@ -82,14 +61,16 @@ class Tap(TraceHandler):
             if self._is_done:
                 return False
             self.sessions = (*self.sessions, session)
+
+        def note_files() -> None:
+            files = {str(number): name for name, number in structured_trace.interned_files().items()}
+            session.take(Event("lens.files", time.time(), meta={"files": files}))
+
         before = self.seconds
-        for where, step in (
-            ("file names", lambda: session.take(Event("lens.files", time.time(), meta={"files": _file_names()}))),
-            ("trace", self._listen),
-            ("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None)),
-            ("hooks", lambda: self.install(hooks)),
-        ):
-            self.safely(where, step)
+        self.safely("file names", note_files)
+        self.safely("trace", self._listen)
+        self.safely("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None))
+        self.safely("hooks", lambda: self.install(hooks))
         self.seconds = before  # opening imports much of torch, and no compilation waits for it
         return True
 
@@ -102,9 +83,11 @@ class Tap(TraceHandler):
             if self.sessions or self._is_done:
                 return
             self._is_done = True
-            undo = [patch.undo for patch in reversed(self._patches.values()) if isinstance(patch, Patch)]
-            self._patches.clear()
-            for step in (self._silence, dynamo.forget_lenses, *undo):
+            steps: list[Callable[[], object]] = [self._subscription.give_back, dynamo.forget_lenses]
+            steps += [undo for undo in reversed(self._hooked.values()) if not isinstance(undo, str)]
+            self._hooked.clear()
+            cudagraphs.cudagraph_logger().removeFilter(self._hear_skip)
+            for step in steps:
                 with contextlib.suppress(Exception):  # what cannot be undone must not keep the rest
                     step()
             # Last: whoever opens a lens meanwhile waits for this one to be gone, and finds torch as it was.
@@ -113,12 +96,13 @@ class Tap(TraceHandler):
     def _listen(self) -> None:
         with self._lock:
             if not self._is_done:
-                cudagraphs.cudagraph_logger().addFilter(self._skip_filter)
+                cudagraphs.cudagraph_logger().addFilter(self._hear_skip)
                 self._subscription.take()
 
-    def _silence(self) -> None:
-        cudagraphs.cudagraph_logger().removeFilter(self._skip_filter)
-        self._subscription.give_back()
+    def _hear_skip(self, record: logging.LogRecord) -> bool:
+        """A filter: Inductor says there alone that a CUDA graph is skipped when it comes to run."""
+        self.safely("CUDA graph", lambda: self.note("lens.cudagraph_skip", {"message": record.getMessage()}))
+        return True
 
     def _stay_subscribed(self) -> None:
         if not self._subscription.is_whole and self.sessions:
@@ -132,22 +116,21 @@ class Tap(TraceHandler):
         This may import parts of torch that the compilation at hand is about to import: that time is not ours.
         """
         start = time.perf_counter()
-        missing = [hook for hook in hooks if hook.place not in self._patches and not hook.place.is_being_imported]
+        missing = [hook for hook in hooks if hook.place not in self._hooked and not hook.place.is_being_imported]
         # All imports before the first hook: a module that takes a function by name must take torch's own.
         found = [(hook, _found(hook.place)) for hook in missing]
         self.local.import_seconds += time.perf_counter() - start
         for hook, place in found:
             with self._lock:
-                if self._is_done or hook.place in self._patches:  # closed, or another thread's meanwhile
+                if self._is_done or hook.place in self._hooked:  # closed, or another thread's meanwhile
                     continue
                 if isinstance(place, str):
-                    self._patches[hook.place] = place
+                    self._hooked[hook.place] = place
                 else:
                     holder, attribute, arguments = place
-                    make = functools.partial(hook.make, self, arguments)
-                    self._patches[hook.place] = Patch(holder, attribute, make)
+                    self._hooked[hook.place] = put_in(holder, attribute, functools.partial(hook.make, self, arguments))
         for hook in hooks:
-            reason = self._patches.get(hook.place)
+            reason = self._hooked.get(hook.place)
             if isinstance(reason, str):
                 for session in self.sessions:
                     session.unavailable(hook.place.fact, reason)
@@ -186,20 +169,19 @@ class Tap(TraceHandler):
             event = Event("lens.frame_skipped", now, record.run, meta={**record.facts, **meta})
             self._give(tuple(s for s in record.sessions if s.is_news(event)), event)
         if meta.get("result") == "code":
-            record.expected.update(expected.OF_A_FRAME)
+            record.expected.update(structured_trace.OF_A_FRAME)
             if self.local.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
-                record.expected.update(expected.OF_AN_OUTERMOST_FRAME)
+                record.expected.update(structured_trace.OF_AN_OUTERMOST_FRAME)
             self.notice_missing(record)
         self._stay_subscribed()
-
-    # -- records that must come
 
     def notice_missing(self, record: FrameRecord) -> None:
         """Say which of the expected records this torch never sends: none has ever come, though we were listening."""
         if self._subscription.is_whole:
             for name in sorted(record.expected - self._heard):
                 for session in record.sessions:
-                    session.unavailable(expected.FACTS[name], f"not offered by this torch: the record {name}")
+                    reason = f"not offered by this torch: the record {name}"
+                    session.unavailable(structured_trace.EXPECTED[name], reason)
 
     # -- events
 
@@ -223,7 +205,10 @@ class Tap(TraceHandler):
             raise error
         message = type(error).__name__
         try:
-            message = f"{message}: {_words(error)}"
+            try:
+                message = f"{message}: {error}"
+            except Exception:  # noqa: BLE001 -- an exception of somebody else's, which cannot say what it is
+                message = f"{message}: (it cannot be printed)"
             for session in self._hearers():
                 session.problem(where, message)
         except Exception:  # noqa: BLE001 -- a RecursionError leaves no room for a call of ours
@@ -232,7 +217,8 @@ class Tap(TraceHandler):
         if any(session.strict for session in self._hearers()):
             raise _StrictError(f"{where}: {message}") from error
 
-    def _take_record(self, name: str, meta: Any, text: str | None) -> None:
+    def take(self, name: str, meta: Any, text: str | None) -> None:
+        """Note a record of torch's trace."""
         self.safely(name, lambda: self._note_record(name, meta, text))
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
@@ -243,9 +229,9 @@ class Tap(TraceHandler):
             if text is not None and name.startswith("fx_graph_cache_"):
                 meta, text = cache_answer(meta, text)
             event = self.note(name, meta, text)
-            if name in STACKED:
+            if name in _STACKED:
                 self.keep_sources(files_named(text))
-            if name in KEPT_BESIDE_CACHE:
+            if name in _KEPT_BESIDE_CACHE:
                 self.here().pending.append(event)
 
     def note(self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False) -> Event:
@@ -282,40 +268,26 @@ class Tap(TraceHandler):
         if context is None:
             return self.attribution.outside(self._all_seeing())
         record, begins = self.attribution.of(context, self._all_seeing())
+        facts = record.facts
         for session in record.sessions:
             if not session.is_described:
-                describe = functools.partial(describe_environment, record.facts.get("dynamic"))
-                self.safely("environment", functools.partial(session.describe_once, describe))
+                self.safely("environment", functools.partial(session.describe_once, facts.get("dynamic")))
         if begins:
-            facts = dict(record.facts)
-            self.safely("settings", lambda: facts.update(config=settings.config_lines(facts.get("dynamic"))))
             event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, facts)
             self._give(record.sessions, event)
-            defined = record.facts.get("definition") or {}
+            defined = facts.get("definition") or {}
             for session in record.sessions:
-                session.keep_sources({record.facts.get("file", ""), defined.get("file", "")})
+                session.keep_sources({facts.get("file", ""), defined.get("file", "")})
         return record
 
     def _all_seeing(self) -> tuple[Session, ...]:
-        if not isinstance(self._patches.get(dynamo.FRAME), Patch):  # nobody tells whose frame it is
-            return self._hearers()
-        return self._recorders()
+        is_told_whose = callable(self._hooked.get(dynamo.FRAME))
+        return self._recorders() if is_told_whose else self._hearers()
 
     def _give(self, sessions: tuple[Session, ...], event: Event) -> None:
         for session in sessions:
             if session in self.sessions:
                 session.take(event)
-
-
-def _file_names() -> dict[str, str]:
-    return {str(number): name for name, number in structured_trace.interned_files().items()}
-
-
-def _words(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:  # noqa: BLE001 -- an exception of somebody else's, which cannot say what it is
-        return "(it cannot be printed)"
 
 
 def _found(place: Place) -> tuple[Any, str, Arguments] | str:

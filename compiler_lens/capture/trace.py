@@ -2,7 +2,8 @@
 
 A `logging.Handler` on torch's trace logger sees every record. torch renders all payloads as soon as anybody
 listens, also those that nobody reads (a graph before each pass, 34 to 61 ms each): `WantedOnly` lets it render
-what we want and nothing else.
+what we want and nothing else. `Subscription` is our place on the logger: taken, noticed when somebody takes it away,
+given back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler_lens.capture.torch_api import structured_trace
@@ -18,16 +19,16 @@ from compiler_lens.decode.fold import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
 from compiler_lens.recording.resume_names import is_bytecode
 
-# name, metadata, payload
-Sink = Callable[[str, Any, str | None], None]
-
 
 class TraceHandler(logging.Handler):
-    """Hands each record that a reader wants to the sink. The sink must not raise: we are inside a compilation."""
+    """Takes each record that a reader wants."""
 
-    def __init__(self, sink: Sink) -> None:
+    def __init__(self) -> None:
         super().__init__(logging.DEBUG)
-        self.sink = sink
+
+    def take(self, name: str, meta: Any, text: str | None) -> None:
+        """Take a record: its name, metadata and payload. Must not raise: we are inside a compilation."""
+        raise NotImplementedError
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Take a record without the handler's lock, which a forked child could inherit locked."""
@@ -41,7 +42,7 @@ class TraceHandler(logging.Handler):
         if name == "artifact" and isinstance(value, dict):
             name = str(value.get("name"))
         if name in WANTED or is_bytecode(name):  # bytecode of a resume function has that one's name in its own
-            self.sink(name, value, getattr(record, "payload", None))
+            self.take(name, value, getattr(record, "payload", None))
         return True
 
 
@@ -59,7 +60,8 @@ class WantedOnly(list[logging.Handler]):
         self._trace_code = trace_code
 
     def __bool__(self) -> bool:
-        if any(self._is_listening(handler) for handler in self):
+        # A LazyTraceHandler without a folder (no TORCH_TRACE) removes itself at its first record.
+        if any(handler is not self._ours and getattr(handler, "root_dir", handler) is not None for handler in self):
             return True
         frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see who asks
         if frame.f_code is not self._trace_code:
@@ -71,13 +73,9 @@ class WantedOnly(list[logging.Handler]):
             return True
         if name == "chromium_event":
             if timed is not None:
-                self._ours.sink(name, timed, None)
+                self._ours.take(name, timed, None)
             return False
         return name in WANTED or is_bytecode(name)
-
-    def _is_listening(self, handler: logging.Handler) -> bool:
-        # A LazyTraceHandler without a folder (no TORCH_TRACE) removes itself at its first record.
-        return handler is not self._ours and getattr(handler, "root_dir", handler) is not None
 
 
 def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any], str]:
@@ -93,3 +91,52 @@ def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any],
     except (ValueError, KeyError, TypeError):
         return meta, text
     return {**meta, "key_settings": settings, "key_parts": others}, json.dumps(answer)
+
+
+# As _init_logs() in torch/_logging/_internal.py sets them. logging.config.dictConfig() disables loggers that it does
+# not know, or has them propagate: then each trace record is an empty line among the user's messages.
+_SETTINGS = {"level": logging.DEBUG, "propagate": False, "disabled": False}
+
+
+class Subscription:
+    """A handler among those of torch's trace logger, and the settings under which records arrive there."""
+
+    def __init__(self, handler: TraceHandler) -> None:
+        self._handler = handler
+        self._before: dict[str, Any] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether records arrive: nobody has cleared the logger or changed its settings since."""
+        logger = structured_trace.trace_logger()
+        is_there = isinstance(logger.handlers, WantedOnly) and self._handler in logger.handlers
+        return is_there and all(getattr(logger, k) == v for k, v in _SETTINGS.items())
+
+    def take(self) -> None:
+        """Have records arrive. May be called again at any time."""
+        logger = structured_trace.trace_logger()
+        for name, value in _SETTINGS.items():
+            if getattr(logger, name) != value:
+                self._before[name] = getattr(logger, name)
+                setattr(logger, name, value)
+        if "isEnabledFor" not in vars(logger):
+            # logging.disable() silences the trace of torch 2.11; later ones set the same override in _init_logs().
+            logger.isEnabledFor = self._is_enabled_for  # type: ignore[method-assign]
+        others = [handler for handler in logger.handlers if handler is not self._handler]
+        # First of all: LazyTraceHandler removes itself while the list is walked, and the next one is passed over.
+        logger.handlers = WantedOnly([self._handler, *others], self._handler, structured_trace.trace_structured_code())
+
+    def give_back(self) -> None:
+        """Leave the logger as it was found, but for what others have changed since."""
+        logger = structured_trace.trace_logger()
+        logger.handlers = [handler for handler in logger.handlers if handler is not self._handler]
+        if vars(logger).get("isEnabledFor") == self._is_enabled_for:
+            del logger.isEnabledFor
+        for name, value in self._before.items():
+            if getattr(logger, name) == _SETTINGS[name]:
+                setattr(logger, name, value)
+        self._before.clear()
+
+    @staticmethod
+    def _is_enabled_for(level: int) -> bool:
+        return level >= structured_trace.trace_logger().level

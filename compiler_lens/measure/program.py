@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -11,11 +12,23 @@ import torch
 from msgspec import Struct
 
 from compiler_lens.capture.torch_api import dynamo, settings
-from compiler_lens.capture.torch_api.tensors import leaves_of, map_tensors
+from compiler_lens.capture.torch_api.measuring import pytree
 from compiler_lens.facts.program.ownership import innermost_own
-from compiler_lens.measure.calls import Call
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import SourceLine
+
+
+class Call(Struct, frozen=True):
+    """The arguments of one call."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def tensors(self) -> list[tuple[Any, torch.Tensor]]:
+        """The tensors among the arguments, each with its path, in pytree's order."""
+        found = pytree.tree_flatten_with_path((self.args, dict(self.kwargs)))[0]
+        return [(path, leaf) for path, leaf in found if isinstance(leaf, torch.Tensor)]
 
 
 class Program(Struct, frozen=True):
@@ -40,10 +53,14 @@ class Program(Struct, frozen=True):
         """Make one call, and return what it returned."""
         if not self.training:
             return function(*call.args, **call.kwargs)
-        args, kwargs = map_tensors(_cut, (call.args, dict(call.kwargs)))
+        args, kwargs = pytree.tree_map_only(torch.Tensor, _cut, (call.args, dict(call.kwargs)))
         result = function(*args, **kwargs)
-        _loss(result).backward()
-        return result
+        named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+        for value in (named, *leaves(result)):
+            if isinstance(value, torch.Tensor) and value.requires_grad:
+                value.sum().backward()
+                return result
+        raise UsageError("training: nothing that the call returns needs a gradient, so there is no backward to run")
 
 
 def _cut(tensor: torch.Tensor) -> torch.Tensor:
@@ -51,18 +68,10 @@ def _cut(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_leaf else tensor.detach().requires_grad_(tensor.requires_grad)
 
 
-def _loss(result: Any) -> torch.Tensor:
-    named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
-    for value in (named, *leaves(result)):
-        if isinstance(value, torch.Tensor) and value.requires_grad:
-            return value.sum()
-    raise UsageError("training: nothing that the call returns needs a gradient, so there is no backward to run")
-
-
 def leaves(result: Any) -> list[Any]:
     """Return the values in what a call returned; also in dataclasses, which torch does not look into."""
     found: list[Any] = []
-    for leaf in leaves_of(result):
+    for leaf in pytree.tree_leaves(result):
         if is_dataclass(leaf) and not isinstance(leaf, type):
             found += leaves([getattr(leaf, one.name, None) for one in fields(leaf)])
         else:
@@ -71,6 +80,31 @@ def leaves(result: Any) -> list[Any]:
 
 
 # -- what a user may ask for
+
+
+def as_calls(inputs: tuple[Any, ...], kwargs: Mapping[str, Any], calls: Any) -> tuple[Call, ...]:
+    """Return the calls to make. One call is made twice: what only shows at the second, like a counter, then shows.
+
+    Raises `UsageError` for what cannot be meant.
+    """
+    if calls is None:
+        return (Call(inputs, kwargs),) * 2
+    if inputs or kwargs:
+        raise UsageError("give the inputs either as arguments, or as calls=[(args, kwargs), …]; not both")
+    if not isinstance(calls, Sequence) or isinstance(calls, (str, bytes)) or not calls:
+        raise UsageError(f"calls is a list with one (args, kwargs) for each call, not {type(calls).__name__}")
+    return tuple(map(_as_call, calls))
+
+
+def _as_call(item: Any) -> Call:
+    """One call from `(args, kwargs)`, from a tuple of arguments, a dict of named ones, or a single argument."""
+    if isinstance(item, Mapping):
+        return Call((), item)
+    if not isinstance(item, (tuple, list)):
+        return Call((item,), {})
+    if len(item) == 2 and isinstance(item[0], (tuple, list)) and isinstance(item[1], Mapping):  # noqa: PLR2004
+        return Call(tuple(item[0]), item[1])
+    return Call(tuple(item), {})
 
 
 def callable_of(model: Any, command: str) -> tuple[Callable[..., Any], bool | None]:
@@ -119,6 +153,18 @@ def cause(error: BaseException) -> tuple[str, SourceLine | None]:
     return message, innermost or line
 
 
-def placed(message: str, line: SourceLine | None) -> str:
-    """Return a message with the place that it is about, if that is known."""
-    return f"{message} ({line.file}:{line.line})" if line else message
+def usage_error(what: str, error: BaseException) -> UsageError:
+    """Return what to raise where the user's program fails: what that means, the cause, and its place if it is known."""
+    message, line = cause(error)
+    return UsageError(f"{what}: {message}" + (f" ({line.file}:{line.line})" if line else ""))
+
+
+@contextlib.contextmanager
+def must_run() -> Iterator[None]:
+    """Raise `UsageError` if the block fails, which runs the program without torch.compile."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except Exception as error:
+        raise usage_error("the model fails without torch.compile, too", error) from error

@@ -13,7 +13,7 @@ import torch._dynamo
 from torch._dynamo.backends import registry
 
 import compiler_lens
-from compiler_lens.capture import hooks, hooks_inductor
+from compiler_lens.capture import hooks
 from compiler_lens.capture.torch_api import cudagraphs, dynamo, structured_trace
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.recording.event import Event
@@ -22,7 +22,7 @@ from compiler_lens.recording.journal import parse_journal
 
 def places() -> list[Place]:
     """Every function of torch that a hook is for."""
-    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks_inductor.RUNTIME_HOOKS
+    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS
     return [hook.place for table in tables for hook in table]
 
 

@@ -10,12 +10,11 @@ import pytest
 import torch
 
 from compiler_lens import Lens, Recording
-from compiler_lens.capture import expected, hooks, hooks_inductor
-from compiler_lens.capture.patches import Hook
+from compiler_lens.capture import hooks
 from compiler_lens.capture.torch_api import dynamo, places, structured_trace, versions
 
 X = torch.linspace(-1.0, 1.0, 8)
-TABLES = (hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks_inductor.RUNTIME_HOOKS)
+TABLES = (hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS)
 HOOKS = [hook for table in TABLES for hook in table]
 READ = [(hook.place, name) for hook in HOOKS for name in hook.place.reads]
 
@@ -100,7 +99,7 @@ def test_a_function_without_a_signature_is_not_hooked(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("hook", hooks.DYNAMO_HOOKS, ids=lambda hook: hook.place.name)
 def test_a_changed_function_of_dynamo_is_one_line_and_the_rest_is_recorded(
-    hook: Hook, monkeypatch: pytest.MonkeyPatch
+    hook: places.Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     change(hook.place, hook.place.reads[-1], monkeypatch, rename=True)
     with Lens(strict=True) as lens:
@@ -176,7 +175,7 @@ MISSING = [
 
 
 def test_every_record_that_must_come_is_tried_here() -> None:
-    assert {name for name, *_ in MISSING} == set(expected.FACTS)
+    assert {name for name, *_ in MISSING} == set(structured_trace.EXPECTED)
 
 
 @pytest.mark.parametrize(("name", "backend", "training"), MISSING, ids=[name for name, *_ in MISSING])
@@ -191,8 +190,8 @@ def test_a_record_that_never_comes_is_one_line_of_the_report(
     recording = lens.recording
 
     told = [(u.fact, u.reason) for u in recording.unavailable]
-    assert told == [(expected.FACTS[name], f"not offered by this torch: the record {name}")]
-    assert f"{expected.FACTS[name]}: not offered by this torch: the record {name}" in lens.report(width=300)
+    assert told == [(structured_trace.EXPECTED[name], f"not offered by this torch: the record {name}")]
+    assert f"{structured_trace.EXPECTED[name]}: not offered by this torch: the record {name}" in lens.report(width=300)
 
 
 def everything_else(tmp: Any) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -221,7 +221,7 @@ LEAVES = """
 import inspect, json, sys
 import torch
 import compiler_lens
-from compiler_lens.capture import hooks, hooks_inductor
+from compiler_lens.capture import hooks
 
 def doubled(x):
     return x.sin() * 2
@@ -236,7 +236,7 @@ kept = lens.__enter__()
 if how == "closed":
     lens.close()
     assert lens.recording.kernels[0].nodes
-    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks_inductor.RUNTIME_HOOKS
+    tables = hooks.DYNAMO_HOOKS, hooks.INDUCTOR_HOOKS, hooks.CODEGEN_HOOKS, hooks.RUNTIME_HOOKS
     for place in [hook.place for table in tables for hook in table]:
         if place.module in sys.modules:
             found = inspect.getattr_static(*place.resolve())

@@ -1,7 +1,6 @@
 """Whatever fails in our own code: the user's program computes what it always did, and the report says what failed."""
 
 import uuid
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens import CaptureError, Lens
-from compiler_lens.capture import attribution, hooks, hooks_inductor, patches, sidecar, tap
+from compiler_lens.capture import attribution, hooks, session, sidecar, tap
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.torch_api import cudagraphs, dynamo, graphs, inductor, places, structured_trace
 from compiler_lens.decode import fold
@@ -69,7 +68,7 @@ IN_DYNAMO = [
     (dynamo, "innermost_backend"),
     (dynamo, "compile_context"),
     (dynamo, "torch_id"),
-    (tap, "describe_environment"),
+    (session, "describe_environment"),
     (attribution.Attribution, "of"),
     (attribution.Attribution, "enter"),
     (tap.Tap, "enter"),
@@ -215,24 +214,18 @@ def test_what_a_listener_does_is_no_concern_of_the_user(monkeypatch: pytest.Monk
     assert lens.recording.problems
 
 
-def holder_of(table: str) -> ModuleType:
-    """Where a table of hooks is read from."""
-    return hooks_inductor if table == "RUNTIME_HOOKS" else hooks
-
-
 def without(monkeypatch: pytest.MonkeyPatch, table: str, missing: set[places.Place]) -> None:
     """A torch that has none of these functions."""
-    holder = holder_of(table)
     altered = tuple(
         replace(hook, place=replace(hook.place, name="gone_since_2_99")) if hook.place in missing else hook
-        for hook in getattr(holder, table)
+        for hook in getattr(hooks, table)
     )
-    monkeypatch.setattr(holder, table, altered)
+    monkeypatch.setattr(hooks, table, altered)
 
 
 @pytest.mark.parametrize("missing", hooks.DYNAMO_HOOKS, ids=lambda hook: hook.place.name)
 def test_a_torch_without_one_hooked_function_gives_all_the_rest(
-    missing: patches.Hook, monkeypatch: pytest.MonkeyPatch
+    missing: places.Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without(monkeypatch, "DYNAMO_HOOKS", {missing.place})
     with Lens(strict=True) as lens:
@@ -247,7 +240,7 @@ def test_a_torch_without_one_hooked_function_gives_all_the_rest(
 
 def test_a_torch_without_any_hooked_function_still_tells_what_its_trace_does(monkeypatch: pytest.MonkeyPatch) -> None:
     for table in ("DYNAMO_HOOKS", "INDUCTOR_HOOKS", "CODEGEN_HOOKS", "RUNTIME_HOOKS"):
-        without(monkeypatch, table, {hook.place for hook in getattr(holder_of(table), table)})
+        without(monkeypatch, table, {hook.place for hook in getattr(hooks, table)})
     lens = Lens(strict=True)
     result = torch.compile(double_sine, backend=lens)(X)
     lens.close()
@@ -275,9 +268,9 @@ def test_a_torch_without_a_trace_function_is_recorded_by_its_hooks(monkeypatch: 
 
 
 def test_a_session_takes_word_of_a_problem_even_when_its_journal_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Session(None, strict=False, listener=None)
+    opened = Session(None, strict=False, listener=None)
     monkeypatch.setattr(JournalWriter, "append", boom)
-    session.problem("here", "that")
+    opened.problem("here", "that")
 
-    assert session.unwritten == [("here", "that")]
+    assert opened.unwritten == [("here", "that")]
     assert compiler_lens.__version__

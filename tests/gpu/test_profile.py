@@ -42,8 +42,7 @@ def profiled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
 
 def test_every_kernel_has_a_time_and_every_event_an_owner(profiled) -> None:
     import compiler_lens
-    from compiler_lens.measure.profile.match import match
-    from compiler_lens.measure.profile.plans import with_keys
+    from compiler_lens.measure.profile.match import match, with_keys
     from compiler_lens.measure.profile.trace import read_trace
     from compiler_lens.recording.model import KernelKind, Trust
 

@@ -13,13 +13,12 @@ from torch import nn
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.cli import measure as cli_measure
-from compiler_lens.measure.calls import Call
-from compiler_lens.measure.profile import figures, profiler, waits
+from compiler_lens.measure.profile import figures, profiler
+from compiler_lens.measure.profile import run as runs
 from compiler_lens.measure.profile.ceilings import best_of, device_name, product_notes
 from compiler_lens.measure.profile.profiler import kernels_named, traced
-from compiler_lens.measure.profile.run import Run
-from compiler_lens.measure.profile.waits import Timed, timed_calls, wait_notes
-from compiler_lens.measure.program import Program
+from compiler_lens.measure.profile.run import Run, Timed, timed_calls, wait_notes
+from compiler_lens.measure.program import Call, Program
 from compiler_lens.measure.sandbox.restoring import restoring_state
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Ceilings, Direction, KernelKind, ProfileNote, Recording, Remark, Trust
@@ -113,29 +112,29 @@ def test_calls_that_wait_for_a_processor_are_made_again_and_said(monkeypatch: py
     rounds = iter(
         [Timed([0.15] * 5, [0.25] * 5), Timed([0.12] * 5, [0.25, 0.25, 0.25, 1.0, 1.0]), Timed([0.13] * 5, [0.1] * 5)]
     )
-    monkeypatch.setattr(waits, "_PAUSE", 0.0)
-    monkeypatch.setattr(waits, "_watched", lambda *_: next(rounds))
+    monkeypatch.setattr(runs, "_PAUSE", 0.0)
+    monkeypatch.setattr(runs, "_watched", lambda *_: next(rounds))
     found = timed_calls(lambda: None, 5, CPU)
     assert found.seconds == [0.12] * 5, "the quietest of three"
     assert not list(rounds)
     assert list(wait_notes(found, found.seconds)) == [ProfileNote(Remark.KEPT_WAITING, number=0.25)]
     quiet, uneven = Timed([7e-5] * 5, [1.0] * 5), Timed([7e-5, *[0.15] * 4], [1.0] * 5)
-    monkeypatch.setattr(waits, "_watched", lambda *_: quiet)
+    monkeypatch.setattr(runs, "_watched", lambda *_: quiet)
     assert timed_calls(lambda: None, 5, CPU) is quiet
     assert not list(wait_notes(quiet, quiet.seconds))
     rounds = iter([uneven, quiet])
-    monkeypatch.setattr(waits, "_watched", lambda *_: next(rounds))
+    monkeypatch.setattr(runs, "_watched", lambda *_: next(rounds))
     assert timed_calls(lambda: None, 5, CPU) is quiet
     assert {note.remark for note in wait_notes(uneven, uneven.seconds)} == {Remark.UNEVEN}
 
 
 def test_a_call_that_sleeps_does_not_wait_for_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only who was taken off it does: what a program waits for by itself is its own time."""
-    monkeypatch.setattr(waits, "_switches", lambda: 0)
-    assert not waits._watched(lambda: waits.time.sleep(0.001), 3).is_held_up
+    monkeypatch.setattr(runs, "_switches", lambda: 0)
+    assert not runs._watched(lambda: runs.time.sleep(0.001), 3).is_held_up
     taken_off = iter(range(9))
-    monkeypatch.setattr(waits, "_switches", lambda: next(taken_off))
-    assert waits._watched(lambda: waits.time.sleep(0.01), 3).is_held_up
+    monkeypatch.setattr(runs, "_switches", lambda: next(taken_off))
+    assert runs._watched(lambda: runs.time.sleep(0.01), 3).is_held_up
 
 
 def test_a_cpu_with_one_thread_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:

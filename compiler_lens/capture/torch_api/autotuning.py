@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
@@ -25,19 +26,16 @@ TRITON_DESCENT = Place(
 
 def choices_table(name: str, input_nodes: Any, timings: Any, seconds: float, precompile: float) -> dict[str, Any]:
     """Return the meta of a `lens.autotune` event, from the arguments of AlgorithmSelectorCache.log_results()."""
-    fastest_first = sorted(timings.items(), key=lambda item: float(item[1]))
+    sizes = [", ".join(map(str, node.get_size())) for node in input_nodes]
+    types = [str(node.get_dtype()).removeprefix("torch.") for node in input_nodes]
+    choices: list[list[Any]] = []
+    for choice, time in sorted(timings.items(), key=lambda item: float(item[1])):
+        text = str(getattr(choice, "description", "") or "")[:300]
+        choices.append([choice.name, _choice_kind(choice), _milliseconds(time), text])
     return {
         "op": name,
-        "inputs": [_input_text(node) for node in input_nodes],
-        "choices": [
-            [
-                choice.name,
-                _choice_kind(choice),
-                _milliseconds(time),
-                str(getattr(choice, "description", "") or "")[:300],
-            ]
-            for choice, time in fastest_first
-        ],
+        "inputs": [f"{dtype}[{size}]" for dtype, size in zip(types, sizes, strict=True)],
+        "choices": choices,
         "seconds": seconds,
         "precompile_seconds": precompile,
     }
@@ -45,11 +43,6 @@ def choices_table(name: str, input_nodes: Any, timings: Any, seconds: float, pre
 
 def _milliseconds(time: Any) -> float | None:
     return float(time) if math.isfinite(float(time)) else None
-
-
-def _input_text(node: Any) -> str:
-    dtype = str(node.get_dtype()).removeprefix("torch.")
-    return f"{dtype}[{', '.join(map(str, node.get_size()))}]"
 
 
 def _choice_kind(choice: Any) -> str:
@@ -60,39 +53,30 @@ def _choice_kind(choice: Any) -> str:
     return kind
 
 
-def triton_configs(tuner: Any, timings: Any) -> dict[str, Any]:
-    """Return the meta of a `lens.triton_configs` event, from a CachingAutotuner and its benchmark's result."""
-    fastest = min(timings, key=lambda launcher: timings[launcher]) if timings else None
-    rows = [_config_row(launcher, time, chosen=launcher is fastest) for launcher, time in timings.items()]
-    return {"kernel": _kernel_name(tuner), "configs": rows, "backward": _is_backward(tuner)}
+def triton_configs(tuner: Any, result: Any) -> dict[str, Any]:
+    """Return the meta of a `lens.triton_configs` event, from a CachingAutotuner and what it came to.
 
-
-def descent_config(tuner: Any, launcher: Any) -> dict[str, Any]:
-    """Return the same for where coordinate descent ended: chosen, and not timed for us."""
-    row = _config_row(launcher, math.inf, chosen=True)
-    return {"kernel": _kernel_name(tuner), "configs": [row], "backward": _is_backward(tuner)}
-
-
-def _kernel_name(tuner: Any) -> str:
-    return str(tuner.inductor_meta.get("kernel_name") or tuner.fn.__name__)
-
-
-def _is_backward(tuner: Any) -> bool:
-    return bool(getattr(tuner, "is_backward", False))
+    That is a benchmark's timings of launchers, or the launcher that coordinate descent ended at: chosen, and not timed
+    for us.
+    """
+    timings = list(result.items()) if isinstance(result, Mapping) else [(result, math.inf)]
+    fastest = min(timings, key=lambda pair: pair[1])[0] if timings else None
+    rows: list[dict[str, Any]] = []
+    for launcher, time in timings:
+        config = launcher.config
+        row = {
+            "values": {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages},
+            "milliseconds": _milliseconds(time),
+            "registers": getattr(launcher, "n_regs", None),
+            "spills": getattr(launcher, "n_spills", None),
+            "shared_bytes": getattr(launcher, "shared", None),
+            "chosen": launcher is fastest,
+        }
+        rows.append(row)
+    kernel = str(tuner.inductor_meta.get("kernel_name") or tuner.fn.__name__)
+    return {"kernel": kernel, "configs": rows, "backward": bool(getattr(tuner, "is_backward", False))}
 
 
 def compile_id_of(tuner: Any) -> str:
     """Return the compile id that a CachingAutotuner comes from: it runs at the first call, in no compilation."""
     return str(getattr(tuner, "compile_id", None) or "")
-
-
-def _config_row(launcher: Any, time: Any, *, chosen: bool) -> dict[str, Any]:
-    config = launcher.config
-    return {
-        "values": {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages},
-        "milliseconds": _milliseconds(time),
-        "registers": getattr(launcher, "n_regs", None),
-        "spills": getattr(launcher, "n_spills", None),
-        "shared_bytes": getattr(launcher, "shared", None),
-        "chosen": chosen,
-    }

@@ -1,68 +1,57 @@
-"""What live FX graphs know of their nodes beyond the text that torch prints: modules, stacks, origins."""
+"""Live FX graphs: where AOTAutograd's can be seen, and what nodes know beyond the text that torch prints.
+
+That is their modules, stacks and origins.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
+from compiler_lens.capture.torch_api.places import Place
+
 NO_INDEX = -1
+_AOT = "torch._functorch._aot_autograd.graph_compile"
+_BOTH = ("fw_module", "bw_module", "aot_config")
+
+AOT_JOINT = Place(_AOT, "_log_joint_graph", "origins of nodes of the joint graph", ("fx_g", "aot_config"))
+AOT_TRAINING = Place(_AOT, "_log_fw_bw_graphs", "origins of forward and backward nodes", _BOTH)
+AOT_INFERENCE = Place(_AOT, "_log_inference_graph", "origins of inference nodes", ("fw_module", "aot_config"))
 
 
-class _Table:
-    """Numbers values in the order they come."""
-
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self._numbers: dict[Any, int] = {}
-
-    def number(self, key: Any, value: Any) -> int:
-        number = self._numbers.get(key)
-        if number is None:
-            number = self._numbers[key] = len(self.values)
-            self.values.append(value)
-        return number
+def sends_records(aot_config: Any) -> bool:
+    """Return whether AOTAutograd sends its graphs to the trace: not those of a higher-order op compiled apart."""
+    return bool(aot_config.enable_log)
 
 
 def node_facts(graph_module: Any, *, with_stacks: bool) -> str:
     """Return the facts of all nodes of a GraphModule, as the text of a `lens.node_facts` event."""
-    modules, stacks = _Table(), _Table()
+    # Names of a subgraph's nodes, which a higher-order op runs, are those of the outer graph again. An FX name has no
+    # dot: with the subgraph's name before it, it is theirs alone.
+    modules_inside = [(name, module) for name, module in graph_module.named_modules() if name]
+    inside = [(f"{name}.", module.graph) for name, module in modules_inside if hasattr(module, "graph")]
+    numbers: dict[str, int] = {}  # of modules' paths
+    modules: list[list[str]] = []
+    stacks: dict[str, int] = {}
     nodes: list[list[Any]] = []
-    for prefix, graph in _graphs(graph_module):
-        nodes += [_node_row(node, prefix, modules, stacks if with_stacks else None) for node in graph.nodes]
-    return json.dumps({"modules": modules.values, "stacks": stacks.values, "nodes": nodes}, separators=(",", ":"))
-
-
-def _graphs(graph_module: Any) -> Iterator[tuple[str, Any]]:
-    """The graph, then those inside of it, which higher-order ops run, with what their nodes' names begin with."""
-    yield "", graph_module.graph
-    for name, module in graph_module.named_modules():
-        # Names of a subgraph's nodes are those of the outer graph again. An FX name has no dot.
-        if name and hasattr(module, "graph"):
-            yield f"{name}.", module.graph
-
-
-def _node_row(node: Any, prefix: str, modules: _Table, stacks: _Table | None) -> list[Any]:
-    meta = node.meta
-    stack = meta.get("stack_trace") if stacks is not None else None
-    return [
-        prefix + node.name,
-        _leaf_names(meta.get("from_node") or ()),
-        _module_number(meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack"), modules),
-        str(meta.get("original_aten") or ""),
-        # A sum of gradients carries the number of the last forward op, which it has nothing to do with.
-        None if meta.get("is_gradient_acc") else meta.get("seq_nr"),
-        stacks.number(stack, stack) if stack and stacks is not None else NO_INDEX,
-    ]
-
-
-def _module_number(module_stack: dict[str, Any] | None, modules: _Table) -> int:
-    if not module_stack:
-        return NO_INDEX
-    path, kind = next(reversed(module_stack.values()))
-    # torch.export gives the class's name, Dynamo the class
-    return modules.number(path, [path, kind if isinstance(kind, str) else kind.__name__])
+    for prefix, graph in (("", graph_module.graph), *inside):
+        for node in graph.nodes:
+            meta, module, stack = node.meta, NO_INDEX, NO_INDEX
+            if module_stack := meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack"):
+                path, kind = next(reversed(module_stack.values()))
+                if path not in numbers:
+                    # torch.export gives the class's name, Dynamo the class
+                    modules.append([path, kind if isinstance(kind, str) else kind.__name__])
+                module = numbers.setdefault(path, len(numbers))
+            if with_stacks and meta.get("stack_trace"):
+                stack = stacks.setdefault(meta["stack_trace"], len(stacks))
+            # A sum of gradients carries the number of the last forward op, which it has nothing to do with.
+            seq_nr = None if meta.get("is_gradient_acc") else meta.get("seq_nr")
+            origins, op = _leaf_names(meta.get("from_node") or ()), str(meta.get("original_aten") or "")
+            nodes.append([prefix + node.name, origins, module, op, seq_nr, stack])
+    return json.dumps({"modules": modules, "stacks": list(stacks), "nodes": nodes}, separators=(",", ":"))
 
 
 def _leaf_names(sources: Iterable[Any]) -> list[str]:

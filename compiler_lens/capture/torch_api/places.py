@@ -1,10 +1,15 @@
-"""A function of torch that a hook goes round: where it is, what it shows, and which of its arguments are read."""
+"""A function of torch that a hook goes round: where it is, what it shows, which arguments are read; and the hook.
+
+A hook runs the original exactly once and outside of our own error handling: whatever goes wrong in an observer, the
+user's call does not see it.
+"""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -12,6 +17,9 @@ from msgspec import Struct
 
 class NotOfferedError(Exception):
     """This torch does not have a function, or has one that takes other arguments. The message names what is missing."""
+
+
+Function = Callable[..., Any]
 
 
 class Arguments(Struct, frozen=True):
@@ -48,10 +56,9 @@ class Place(Struct, frozen=True):
         torch/_inductor/standalone_compile.py imports torch._dynamo; importing AOTAutograd at that moment fails, as it
         wants a class of that half imported file.
         """
-        module = sys.modules.get(self.module)
-        if module is not None:
-            return _is_half_imported(module)
-        return any(_is_half_imported(m) for name, m in list(sys.modules.items()) if name.startswith("torch."))
+        own = sys.modules.get(self.module)
+        modules = [m for name, m in list(sys.modules.items()) if name.startswith("torch.")] if own is None else [own]
+        return any(getattr(getattr(m, "__spec__", None), "_initializing", False) for m in modules)
 
     def resolve(self) -> tuple[Any, str] | None:
         """Return the object that holds the function and the attribute's name; None if this torch has no such thing."""
@@ -79,7 +86,12 @@ class Place(Struct, frozen=True):
         lacking = [name for name in self.reads if name not in by_name]
         if lacking:
             raise NotOfferedError(f"parameter {', '.join(lacking)} of {self.module}.{self.name}")
-        return *found, Arguments(tuple(_wanted(name, by_name[name], parameters) for name in self.reads))
+        wanted: list[tuple[str, int, Any]] = []
+        for name in self.reads:
+            one = by_name[name]
+            position = sys.maxsize if one.kind is one.KEYWORD_ONLY else parameters.index(one)
+            wanted.append((name, position, one.default))
+        return *found, Arguments(tuple(wanted))
 
 
 def _resolve(module: str, name: str) -> tuple[Any, str] | None:
@@ -94,11 +106,26 @@ def _resolve(module: str, name: str) -> tuple[Any, str] | None:
     return holder, attribute
 
 
-def _wanted(name: str, parameter: inspect.Parameter, parameters: list[inspect.Parameter]) -> tuple[str, int, Any]:
-    if parameter.kind is parameter.KEYWORD_ONLY:
-        return name, sys.maxsize, parameter.default
-    return name, parameters.index(parameter), parameter.default
+class Hook(Struct, frozen=True):
+    """A place in torch, and how to wrap what is there."""
+
+    place: Place
+    make: Callable[[Any, Arguments, Function], Function]  # from the tap, how to read arguments, and torch's function
 
 
-def _is_half_imported(module: Any) -> bool:
-    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
+def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) -> Callable[[], None]:
+    """Replace one function of torch, and return what puts the original back.
+
+    That leaves things as they are where somebody has replaced ours: theirs calls ours, which then only passes on.
+    """
+    original = inspect.getattr_static(holder, attribute)
+    is_static = isinstance(original, staticmethod)
+    wrapper = make(original.__func__ if is_static else original)
+    replacement = staticmethod(wrapper) if is_static else wrapper
+    setattr(holder, attribute, replacement)
+
+    def undo() -> None:
+        if inspect.getattr_static(holder, attribute) is replacement:
+            setattr(holder, attribute, original)
+
+    return undo

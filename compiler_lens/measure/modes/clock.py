@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -41,11 +40,16 @@ class Clock(Struct, frozen=True):
     def many(self, call: Callable[[], object], before: Callable[[], object]) -> tuple[float, ...]:
         """Return the seconds of as many calls as there is time for. `before` runs before each and is not timed."""
         found: list[float] = []
-        with _collector_off():
+        collects = gc.isenabled()
+        gc.disable()
+        try:
             until = time.perf_counter() + self.seconds
             while len(found) < _FEWEST or (len(found) < _MOST and time.perf_counter() < until):
                 before()
                 found.append(self.one(call))
+        finally:
+            if collects:
+                gc.enable()
         return tuple(found)
 
     @property
@@ -59,17 +63,6 @@ class Clock(Struct, frozen=True):
     def _wait(self) -> None:
         if self.device.type != "cpu":
             torch.accelerator.synchronize(self.device)
-
-
-@contextlib.contextmanager
-def _collector_off() -> Iterator[None]:
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class Memory:

@@ -12,13 +12,10 @@ from typing import Any
 import torch
 
 from compiler_lens.capture.torch_api.settings import without_shared_caches
-from compiler_lens.measure.calls import Call, as_calls
-from compiler_lens.measure.modes.clean import clean
 from compiler_lens.measure.modes.clock import Clock
-from compiler_lens.measure.modes.phases import Phase, checked
-from compiler_lens.measure.modes.session import Bench, Compared, Session, Work
-from compiler_lens.measure.modes.wanted import wanted_rows
-from compiler_lens.measure.program import Program, callable_of
+from compiler_lens.measure.modes.session import Compared, Session, Work, clean
+from compiler_lens.measure.modes.wanted import Phase, checked, wanted_rows
+from compiler_lens.measure.program import Call, Program, as_calls, callable_of
 from compiler_lens.measure.sandbox.restoring import restoring_state
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 
@@ -57,9 +54,9 @@ def compared(  # noqa: PLR0913 -- each by its name
         # A program without tensors may run on the accelerator.
         here = torch.accelerator.current_accelerator(check_available=True)
         device = before.device or here or torch.device("cpu")
-        bench = Bench(before, Clock(device, seconds / passes), Path(caches), kept)
+        clock = Clock(device, seconds / passes)
         try:
-            return Session(work, rows, bench, seed).result(passes, each)
+            return Session(work, rows, seed, before, clock, Path(caches), kept).result(passes, each)
         finally:
             clean(device)
 

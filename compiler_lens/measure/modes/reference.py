@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from compiler_lens.capture.torch_api.tensors import TorchDispatchMode
+from compiler_lens.capture.torch_api.measuring import TorchDispatchMode
 from compiler_lens.facts.measured.modes import Deviation
 from compiler_lens.measure.program import leaves
 

@@ -1,8 +1,8 @@
-"""The rows to measure: names of modes and options as what torch.compile takes."""
+"""What a user asks to measure: rows, as what torch.compile takes, and phases, each with calls of the model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,6 +13,31 @@ from compiler_lens.facts.measured.modes import DEFAULT, EAGER
 from compiler_lens.facts.program.select import nearest
 from compiler_lens.measure.program import known_mode
 from compiler_lens.recording.errors import UsageError
+
+
+class Phase(Struct, frozen=True):
+    """A piece of the work that is timed apart.
+
+    `run(model)` makes one piece of it with the model it is given, which is compiled or as it is, and returns what it
+    computed: that is compared with a reference. `tokens` is how many tokens one run makes.
+    """
+
+    name: str
+    run: Callable[[Any], Any]
+    tokens: int | None = None
+
+
+def checked(phases: Any) -> tuple[Phase, ...]:
+    """Return the phases that a user gave. Raises `UsageError` for what cannot be meant."""
+    if isinstance(phases, Phase):
+        phases = (phases,)
+    made = tuple(phases) if isinstance(phases, Sequence) else ()
+    if not made or not all(isinstance(phase, Phase) for phase in made):
+        raise UsageError('phases is a sequence of compiler_lens.Phase("name", run), and run takes the model')
+    names = [phase.name for phase in made]
+    if len(set(names)) < len(names):
+        raise UsageError(f"two phases have one name: {', '.join(names)}")
+    return made
 
 
 class Wanted(Struct, frozen=True):
@@ -45,10 +70,8 @@ class Wanted(Struct, frozen=True):
 
 def wanted_rows(modes: Iterable[str] | str, options: Mapping[str, Mapping[str, Any]] | None) -> tuple[Wanted, ...]:
     """Return the rows that a user asked for. Raises `UsageError` for names that torch does not have."""
-    names = [modes] if isinstance(modes, str) else list(modes)
-    rows = [
-        Wanted(name, None if name in {EAGER, DEFAULT} else known_mode(name, EAGER)) for name in dict.fromkeys(names)
-    ]
+    names = dict.fromkeys([modes] if isinstance(modes, str) else modes)
+    rows = [Wanted(name, None if name in {EAGER, DEFAULT} else known_mode(name, EAGER)) for name in names]
     rows += [_of_options(name, values) for name, values in (options or {}).items()]
     known = [row.name for row in rows]
     if twice := [name for name in options or {} if known.count(name) > 1]:

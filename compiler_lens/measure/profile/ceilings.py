@@ -13,7 +13,7 @@ from statistics import median
 
 import torch
 
-from compiler_lens.capture.torch_api.tensors import float8_product
+from compiler_lens.capture.torch_api.measuring import float8_product
 from compiler_lens.measure.profile.profiler import Step, seconds_of, synchronize, traced
 from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
 

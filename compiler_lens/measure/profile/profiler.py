@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity
 
-from compiler_lens.capture.torch_api import profiler
+from compiler_lens.capture.torch_api import measuring
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Kernel, KernelKind, OutputCode
 
@@ -28,7 +28,7 @@ _EMPTY_RANGES = 32
 
 def check_profiler_is_free() -> None:
     """Raise `UsageError` where somebody profiles already: torch has one profiler per process."""
-    if profiler.is_profiling():
+    if measuring.is_profiling():
         raise UsageError("another profiler of torch's is active: let it end first, or call this outside of it")
 
 
@@ -106,7 +106,7 @@ class _Named:
         self._kernel, self._name = kernel, name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with profiler.named_range(self._name):
+        with measuring.named_range(self._name):
             return self._kernel(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -125,7 +125,7 @@ def kernels_named(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Ite
     changed: list[tuple[dict[str, Any], str, Any]] = []
     try:
         # The code calls its kernels by their global names.
-        for file, table in profiler.generated_modules() if names else ():
+        for file, table in measuring.generated_modules() if names else ():
             for name in names.get(file, ()):
                 found = table.get(name)
                 if callable(found) and not isinstance(found, _Named):
@@ -140,5 +140,5 @@ def kernels_named(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Ite
 def empty_ranges() -> None:
     """Open ranges without content: what they take in the profile, each launch seems to take longer."""
     for _ in range(_EMPTY_RANGES):
-        with profiler.named_range(EMPTY):
+        with measuring.named_range(EMPTY):
             pass

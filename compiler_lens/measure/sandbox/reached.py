@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from compiler_lens.capture.torch_api.tensors import is_traceable_wrapper_subclass
+from compiler_lens.capture.torch_api.measuring import is_traceable_wrapper_subclass
 from compiler_lens.recording.own_files import is_own
 
 _SIMPLE = (str, bytes, int, float, complex, bool, type(None))

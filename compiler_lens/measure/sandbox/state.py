@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from compiler_lens.capture.torch_api.tensors import is_traceable_wrapper_subclass, set_version, version_of
+from compiler_lens.capture.torch_api.measuring import is_traceable_wrapper_subclass, set_version, version_of
 from compiler_lens.measure.sandbox.reached import NamedValues, reached
 
 
