@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from compiler_lens.capture.recorder import Recorder
 from compiler_lens.capture.torch_api import dynamo
-from compiler_lens.decode.collector import collector_paused
+from compiler_lens.decode.fold import collector_paused
 from compiler_lens.recording.model import CompileId, GraphStage
 
 if TYPE_CHECKING:

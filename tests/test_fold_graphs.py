@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from compiler_lens.decode.graph_text import GraphText, read_graph
 from compiler_lens.decode.graphs import decompositions, join_graphs
-from compiler_lens.decode.node_facts import NodeFact, NodeFacts, read_node_facts
+from compiler_lens.decode.origins import NodeFact, NodeFacts, read_node_facts
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     CompileId,

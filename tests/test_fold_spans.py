@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from compiler_lens.decode.spans import TimedMark, join_spans
+from compiler_lens.decode.whole import TimedMark, join_spans
 from compiler_lens.recording.model import CompileId, Span
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import Lens, RecordingFileError, load
-from compiler_lens.decode.collector import collector_paused
+from compiler_lens.decode.fold import collector_paused
 from compiler_lens.decode.recording_file import recordings_in
 from compiler_lens.recording.journal import JournalWriter
 

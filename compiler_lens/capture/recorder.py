@@ -16,8 +16,7 @@ from compiler_lens.capture import hooks
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
 from compiler_lens.capture.torch_api import inductor, structured_trace
-from compiler_lens.decode.collector import collector_paused
-from compiler_lens.decode.fold import fold
+from compiler_lens.decode.fold import collector_paused, fold
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import parse_journal, whole

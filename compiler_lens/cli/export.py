@@ -63,7 +63,7 @@ examples:
 
 def _report(args: argparse.Namespace) -> str:
     """Write the page, and return where it is."""
-    from compiler_lens.decode.collector import collector_paused
+    from compiler_lens.decode.fold import collector_paused
     from compiler_lens.views.text import nbytes
 
     recording, after, own = args.recording, args.after, tuple(args.user_path)

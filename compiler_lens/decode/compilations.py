@@ -11,35 +11,19 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.decode.stacks import read_stack
+from compiler_lens.recording import model
 from compiler_lens.recording.errors import PayloadError
-from compiler_lens.recording.event import Event
+from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import CompileId, GraphStage
-from compiler_lens.recording.model import (
-    BreakCause,
-    BreakOutcome,
-    Compilation,
-    Graph,
-    GraphBreak,
-    Outcome,
-    SourceLine,
-    Span,
-)
+from compiler_lens.recording.model import BreakOutcome, Compilation, GraphBreak, Outcome, SourceLine
 from compiler_lens.recording.resume_names import bytecode_of, resume_name, resumed
+from compiler_lens.recording.source_text import Sources
 from compiler_lens.recording.torch_names import BACKWARD_SPAN
 
 # Texts among the metrics (CompilationMetrics in torch/_dynamo/utils.py): whole configurations, each as JSON, a shape
 # for every node, and stacks that `dynamo_start` and `dynamo_error` have in full.
-_BLOBS = frozenset(
-    (
-        "dynamo_config",
-        "inductor_config",
-        "functorch_config",
-        "compiler_config",
-        "graph_node_shapes",
-        "stack_trace",
-        "exception_stack_trace",
-    )
-)
+_BLOBS = frozenset(("dynamo_config", "inductor_config", "functorch_config", "compiler_config", "graph_node_shapes",
+                    "stack_trace", "exception_stack_trace"))  # fmt: skip
 # ConvertFrameAssert.__call__() in torch/_dynamo/convert_frame.py: what has no tensors has nothing to compile.
 _NOTHING_IN_IT = frozenset(("no tensor-related objects found in frame",))
 
@@ -86,7 +70,7 @@ class Failure(Struct, frozen=True):
     """`dynamo_error`: a compilation ended with an exception."""
 
     compile_id: CompileId
-    cause: BreakCause | None
+    cause: model.BreakCause | None
     message: str
     line: SourceLine | None
     text: str
@@ -130,14 +114,15 @@ def read_frame_start(event: Event, compile_id: CompileId, _files: Mapping[int, s
         dynamic=meta.get("dynamic"),
         config=meta.get("config"),
         module=meta.get("module") or "",
-        definition=read_definition(meta.get("definition")),
+        definition=_definition(meta),
         parameters=tuple(meta.get("parameters") or ()),
     )
     return (start,)
 
 
-def read_definition(told: Mapping[str, Any] | None) -> SourceLine | None:
-    """Return where a function is defined and what its author calls it, from what our hook wrote down."""
+def _definition(meta: Mapping[str, Any]) -> SourceLine | None:
+    """Where a function is defined and what its author calls it, from what our hook wrote down."""
+    told = meta.get("definition")
     return SourceLine(told["file"], told["line"], told["name"]) if told else None
 
 
@@ -163,23 +148,12 @@ def read_bytecode_name(event: Event, compile_id: CompileId, _files: Mapping[int,
 
 def read_skipped_frame(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Compilation, ...]:
     """Read `lens.frame_skipped`: a frame that Dynamo passed over before it gave it a compile id."""
-    meta = event.meta
-    return (
-        Compilation(
-            compile_id=compile_id,
-            function=meta["function"],
-            file=meta["file"],
-            line=meta["line"],
-            outcome=Outcome.EMPTY if meta["reason"] in _NOTHING_IN_IT else Outcome.SKIPPED,
-            reason=meta["reason"],
-            backend=meta["backend"],
-            mode=meta["mode"],
-            options=meta["options"],
-            dynamic=meta["dynamic"],
-            definition=read_definition(meta.get("definition")),
-            started=event.at,
-        ),
-    )
+    told = {
+        name: event.meta[name]
+        for name in ("function", "file", "line", "reason", "backend", "mode", "options", "dynamic")
+    }
+    outcome = Outcome.EMPTY if told["reason"] in _NOTHING_IN_IT else Outcome.SKIPPED
+    return (Compilation(compile_id, outcome=outcome, definition=_definition(event.meta), started=event.at, **told),)
 
 
 # -- joined
@@ -211,17 +185,31 @@ class _Seen(Struct):
         return self.is_exported and not (self.starts or self.end or self.metrics or self.failure)
 
     @property
-    def is_of_no_frame(self) -> bool:
-        """Whether all that is known are figures without a function: what an export took."""
-        values = self.metrics.values if self.metrics else {}
-        is_alone = not (self.starts or self.end or self.failure or self.breaks or self.graphs or self.backward)
-        return is_alone and not values.get("co_name") and not values.get("fail_type")
+    def values(self) -> Mapping[str, Any]:
+        """torch's figures."""
+        return self.metrics.values if self.metrics else {}
 
 
 def join_compilations(
-    facts: Iterable[Any], breaks: Sequence[GraphBreak], graphs: Sequence[Graph], spans: Sequence[Span]
+    facts: Iterable[Any], breaks: Sequence[GraphBreak], graphs: Sequence[model.Graph], spans: Sequence[model.Span]
 ) -> tuple[Compilation, ...]:
     """Return a Compilation for each compile id that a frame, a metric or a failure was seen of, in that order."""
+    backward_seconds: dict[CompileId | None, float] = defaultdict(float)
+    for span in spans:
+        if span.name == BACKWARD_SPAN:
+            backward_seconds[span.compile_id] += span.seconds
+    compiled = []
+    for compile_id, each in _seen(facts, breaks, graphs).items():
+        # Where all that is known are figures without a function, they are what an export took.
+        is_alone = not (each.starts or each.end or each.failure or each.breaks or each.graphs or each.backward)
+        if not is_alone or each.values.get("co_name") or each.values.get("fail_type"):
+            compiled.append(_compilation(compile_id, each, backward_seconds.get(compile_id)))
+    return tuple(compiled)
+
+
+def _seen(
+    facts: Iterable[Any], breaks: Sequence[GraphBreak], graphs: Sequence[model.Graph]
+) -> Mapping[CompileId, _Seen]:
     seen: dict[CompileId, _Seen] = defaultdict(_Seen)
     for fact in facts:
         entry = seen[fact.compile_id]
@@ -242,31 +230,22 @@ def join_compilations(
         if graph.stage is GraphStage.DYNAMO:
             seen[graph.compile_id].graphs += 1
             seen[graph.compile_id].is_exported |= _EXPORTED.search(graph.code) is not None
-    backward = _backward_seconds(spans)
-    return tuple(
-        _compilation(compile_id, entry, backward.get(compile_id))
-        for compile_id, entry in seen.items()
-        if not entry.is_of_no_frame
-    )
-
-
-def _backward_seconds(spans: Sequence[Span]) -> Mapping[CompileId, float]:
-    found: dict[CompileId, float] = defaultdict(float)
-    for span in spans:
-        if span.name == BACKWARD_SPAN and span.compile_id is not None:
-            found[span.compile_id] += span.seconds
-    return found
+    return seen
 
 
 def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | None) -> Compilation:
     # Our hook's start knows backend and mode, torch's the callers' stack.
     ours = next((s for s in seen.starts if s.backend), None)
     theirs = next((s for s in seen.starts if s.stack), None)
-    values = seen.metrics.values if seen.metrics else {}
-    function, file, line = ("torch.export", "", 0) if seen.is_export else _place(ours, theirs, values)
-    outcome, reason = _outcome(seen, values)
+    values = seen.values
+    function, file, line = _place(seen, ours, theirs)
+    outcome, reason = _outcome(seen)
+    started = min((s.at for s in seen.starts), default=0.0)
+    seconds = values.get("entire_frame_compile_time_s")
+    if seen.end is not None and seen.starts:
+        seconds = max(seen.end.at - started, 0.0)
     before, restarts = resumed(function), values.get("restart_reasons")
-    return Compilation(
+    compilation = Compilation(
         compile_id=compile_id,
         function=function,
         file=file,
@@ -275,43 +254,38 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
         reason=reason,
         failure=seen.failure.cause if seen.failure else None,
         failure_line=seen.failure.line if seen.failure else None,
-        attempts=1 + max((s.attempt for s in seen.starts), default=0) if seen.starts else 1,
+        attempts=1 + max((s.attempt for s in seen.starts), default=0),
         restart_reasons=tuple(map(str, restarts)) if isinstance(restarts, list) else (),
         stack=theirs.stack if theirs else (),
-        backend=ours.backend if ours else "",
-        mode=(ours.mode if ours else "") or "default",
-        options=ours.options if ours else {},
-        dynamic=ours.dynamic if ours else None,
-        config=ours.config if ours else None,
-        started=min((s.at for s in seen.starts), default=0.0),
-        seconds=_seconds(seen, values),
+        started=started,
+        seconds=None if seconds is None else float(seconds),
         backward_seconds=backward_seconds,
         guard_count=values.get("guard_count"),
         op_count=values.get("graph_op_count"),
-        module=ours.module if ours else "",
-        definition=ours.definition if ours else None,
-        parameters=ours.parameters if ours else (),
         resumes=before.function if before else "",
         metrics=values,
     )
+    if ours is None:
+        return compilation
+    told = {
+        name: getattr(ours, name)
+        for name in ("backend", "options", "dynamic", "config", "module", "definition", "parameters")
+    }
+    return replace(compilation, mode=ours.mode or "default", **told)
 
 
-def _place(ours: FrameStart | None, theirs: FrameStart | None, values: Mapping[str, Any]) -> tuple[str, str, int]:
+def _place(seen: _Seen, ours: FrameStart | None, theirs: FrameStart | None) -> tuple[str, str, int]:
+    """Name, file and line of a frame's function."""
+    values = seen.values
+    if seen.is_export:
+        return "torch.export", "", 0
     if ours:
         return ours.function, ours.file, ours.line
     if values.get("co_name"):
         return values["co_name"], values.get("co_filename") or "", values.get("co_firstlineno") or 0
     if theirs:
-        frame = theirs.stack[-1]
-        return frame.function, frame.file, frame.line
+        return theirs.stack[-1].function, theirs.stack[-1].file, theirs.stack[-1].line
     return "", "", 0
-
-
-def _seconds(seen: _Seen, values: Mapping[str, Any]) -> float | None:
-    if seen.end is not None and seen.starts:
-        return max(seen.end.at - min(s.at for s in seen.starts), 0.0)
-    total = values.get("entire_frame_compile_time_s")
-    return float(total) if total is not None else None
 
 
 _EXPORT = "traced by torch.export, which compiles nothing"
@@ -319,39 +293,34 @@ _EXPORT = "traced by torch.export, which compiles nothing"
 _EXPORTED = re.compile(r"_export_root|\bL_flat_args_\d")
 
 
-def _outcome(seen: _Seen, values: Mapping[str, Any]) -> tuple[Outcome, str]:
+def _outcome(seen: _Seen) -> tuple[Outcome, str]:
+    values = seen.values
     if seen.is_export:
         return Outcome.EMPTY, _EXPORT
     fail_reason = str(values.get("fail_reason") or "")
-    if "recompile limit" in fail_reason.lower() or "recompile_limit" in fail_reason.lower():
+    if "recompile limit" in fail_reason.lower().replace("_", " "):
         return Outcome.RECOMPILE_LIMIT, fail_reason
+    skip = next((item for item in seen.breaks if item.outcome is BreakOutcome.SKIPPED_FRAME), None)
+    told = skip.root.gb_type if skip else seen.failure.message if seen.failure else ""
     if seen.end is not None:
-        return _outcome_of_end(seen, seen.end, fail_reason)
+        return _outcome_of_end(seen, seen.end, fail_reason, told, is_skipped=skip is not None)
     if seen.metrics is None:
         return Outcome.UNFINISHED, ""
     if not values.get("fail_type"):
         return (Outcome.COMPILED if seen.has_ops else Outcome.EMPTY), ""
-    skipped = any(item.outcome is BreakOutcome.SKIPPED_FRAME for item in seen.breaks)
-    return (Outcome.SKIPPED if skipped else Outcome.FAILED), _why(seen, fail_reason)
+    return (Outcome.SKIPPED if skip else Outcome.FAILED), told or fail_reason
 
 
-def _outcome_of_end(seen: _Seen, end: FrameEnd, fail_reason: str) -> tuple[Outcome, str]:
+def _outcome_of_end(
+    seen: _Seen, end: FrameEnd, fail_reason: str, told: str, *, is_skipped: bool
+) -> tuple[Outcome, str]:
     if end.result == "error":
-        return Outcome.FAILED, _why(seen, end.reason)
+        return Outcome.FAILED, told or end.reason
     if end.result == "code" and seen.has_ops:
         return Outcome.COMPILED, ""
-    if fail_reason or any(item.outcome is BreakOutcome.SKIPPED_FRAME for item in seen.breaks):
-        return Outcome.SKIPPED, _why(seen, fail_reason or end.reason)
+    if fail_reason or is_skipped:
+        return Outcome.SKIPPED, told or fail_reason or end.reason
     return Outcome.EMPTY, end.reason
-
-
-def _why(seen: _Seen, otherwise: str) -> str:
-    skip = next((item for item in seen.breaks if item.outcome is BreakOutcome.SKIPPED_FRAME), None)
-    if skip is not None:
-        return skip.root.gb_type
-    if seen.failure is not None:
-        return seen.failure.message or otherwise
-    return otherwise
 
 
 def link_resume_functions(
@@ -360,15 +329,40 @@ def link_resume_functions(
     """Return the breaks, each splitting one with the name of its resume function, where that function was seen."""
     frames = {c.compile_id: c for c in compilations}
     known = {c.function for c in compilations if c.resumes} | {n.name for n in names}
-    return tuple(_linked(item, frames.get(item.compile_id), known) for item in breaks)
+    linked = []
+    for item in breaks:
+        frame = frames.get(item.compile_id)
+        if frame is not None and item.outcome is BreakOutcome.SPLIT:
+            lines = (place.line for place in reversed(item.user_stack) if place.file == frame.file)
+            resuming = (resume_name(frame.resumes or frame.function, line) for line in lines)
+            name = next((name for name in resuming if name in known), item.resume_function)
+            linked.append(replace(item, resume_function=name))
+        else:
+            linked.append(item)
+    return tuple(linked)
 
 
-def _linked(item: GraphBreak, frame: Compilation | None, known: set[str]) -> GraphBreak:
-    if frame is None or item.outcome is not BreakOutcome.SPLIT:
-        return item
-    function = frame.resumes or frame.function
-    for place in reversed(item.user_stack):
-        name = resume_name(function, place.line)
-        if place.file == frame.file and name in known:
-            return replace(item, resume_function=name)
-    return item
+# -- what the author calls each function: by our hook, by the source, or by the function that it resumes
+
+
+def name_definitions(compilations: Sequence[Compilation], files: Iterable[model.SourceFile]) -> tuple[Compilation, ...]:
+    """Return the compilations with `definition` and `parameters`, as far as anybody knows them."""
+    texts = Sources({source.file: source.text for source in files})
+    named: list[Compilation] = []
+    known: dict[tuple[str, str], list[SourceLine]] = defaultdict(list)
+    for each in compilations:
+        c = each
+        is_wrapper = c.file.replace("\\", "/").endswith(WRAPPER_FILE)
+        if not (c.definition or c.resumes or is_wrapper):
+            found = next((d for d in texts.definitions(c.file) if d.line == c.line), None)
+            if found is not None:
+                c = replace(each, definition=SourceLine(c.file, c.line, found.name), parameters=found.parameters)
+        if c.definition:
+            known[c.definition.file, c.function].append(c.definition)
+        named.append(c)
+    # A resume function begins at its break: it belongs to the last function of its name that starts before.
+    for index, c in enumerate(named):
+        before = [at for at in known.get((c.file, c.resumes), ()) if at.line <= c.line] if c.resumes else []
+        if before:
+            named[index] = replace(c, definition=max(before, key=lambda at: at.line))
+    return tuple(named)

@@ -10,12 +10,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from compiler_lens.decode.definitions import name_definitions
+from compiler_lens.decode.compilations import name_definitions
 from compiler_lens.recording.model import Recording, SourceFile, SourceLine, Unavailable
 from compiler_lens.recording.source_text import Sources
 
 _LONGEST = 2_000_000  # bytes of a file
-_FACT = "source text"
 _OTHER = "some files were changed since this log was written, or are not on this machine"
 
 
@@ -24,10 +23,17 @@ def with_disk_sources(recording: Recording) -> Recording:
     lines: dict[str, list[SourceLine]] = defaultdict(list)
     for at in _lines(recording):
         lines[at.file].append(at)
-    wanted = {file: known for file, known in lines.items() if _is_wanted(file)}
+    # As for what a lens keeps: not torch's own files, not the standard library's.
+    library = sysconfig.get_path("stdlib")
+    wanted = {}
+    for file, known in lines.items():
+        path = file.replace("\\", "/")
+        is_library = file.startswith(library) and "-packages/" not in path
+        if file and not file.startswith("<") and "-packages/torch/" not in path and not is_library:
+            wanted[file] = known
     read = {file: text for file in sorted(wanted) if (text := _text(file))}
     files = tuple(SourceFile(file, text) for file, text in read.items() if _agrees(file, wanted[file], read))
-    missing = (Unavailable(_FACT, _OTHER),) if len(files) < len(wanted) else ()
+    missing = (Unavailable("source text", _OTHER),) if len(files) < len(wanted) else ()
     return replace(
         recording,
         sources=files,
@@ -45,13 +51,6 @@ def _lines(recording: Recording) -> Iterator[SourceLine]:
     for graph in recording.graphs:
         for node in graph.nodes:
             yield from node.source
-
-
-def _is_wanted(file: str) -> bool:
-    """As for what a lens keeps: not torch's own files, not the standard library's."""
-    path = file.replace("\\", "/")
-    is_library = file.startswith(sysconfig.get_path("stdlib")) and "-packages/" not in path
-    return bool(file) and not file.startswith("<") and "-packages/torch/" not in path and not is_library
 
 
 def _text(file: str) -> str:

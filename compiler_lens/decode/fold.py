@@ -2,63 +2,39 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from itertools import chain
+from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.decode import (
-    caches,
     compilations,
     cudagraphs,
-    environment,
     fusion,
     graph_breaks,
     graph_text,
     graphs,
     guards,
     kernels,
-    node_facts,
+    origins,
     output_code,
-    profiles,
-    recompiles,
-    spans,
-    symbols,
     tuning,
+    whole,
 )
-from compiler_lens.decode.definitions import name_definitions
-from compiler_lens.decode.graph_text import GraphText
-from compiler_lens.decode.installed_languages import InstalledLanguages
-from compiler_lens.decode.node_facts import NodeFacts
+from compiler_lens.decode.kernel_language import InstalledLanguages
+from compiler_lens.recording import model
 from compiler_lens.recording.errors import CaptureError, PayloadError
 from compiler_lens.recording.event import NO_ID, Event, TorchId
-from compiler_lens.recording.model import (
-    AutotuneResult,
-    CacheOutcome,
-    CaptureProblem,
-    Compilation,
-    CompileId,
-    CudagraphOutcome,
-    Environment,
-    GraphBreak,
-    Guard,
-    Kernel,
-    OutputCode,
-    Profile,
-    Recompile,
-    Recording,
-    SourceFile,
-    Symbol,
-    Unavailable,
-)
+from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.resume_names import is_bytecode
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
 
 Reader = Callable[[Event, CompileId, Mapping[int, str]], Sequence[Any]]
-Found = TypeVar("Found")
 
 READERS: Mapping[str, Reader] = {
     "dynamo_start": compilations.read_dynamo_start,
@@ -69,13 +45,13 @@ READERS: Mapping[str, Reader] = {
     "bwd_compilation_metrics": compilations.read_metrics,
     "dynamo_error": graph_breaks.read_dynamo_error,
     "dynamo_graph_break_reason": graph_breaks.read_graph_break,
-    "recompile_reasons": recompiles.read_recompiles,
+    "recompile_reasons": guards.read_recompiles,
     "dynamo_cpp_guards_str": guards.read_guards,
-    "create_symbol": symbols.read_symbols,
-    "create_unbacked_symbol": symbols.read_symbols,
-    "symbolic_shape_specialization": symbols.read_symbols,
+    "create_symbol": guards.read_symbols,
+    "create_unbacked_symbol": guards.read_symbols,
+    "symbolic_shape_specialization": guards.read_symbols,
     **dict.fromkeys(GRAPH_RECORDS, graph_text.read_graph),
-    "lens.node_facts": node_facts.read_node_facts,
+    "lens.node_facts": origins.read_node_facts,
     OUTPUT_CODE_RECORD: output_code.read_output_code,
     "lens.kernel_nodes": kernels.read_kernel_nodes,
     "lens.fusion": fusion.read_fusion,
@@ -84,21 +60,21 @@ READERS: Mapping[str, Reader] = {
     "triton_kernel_info": tuning.read_triton_kernel_info,
     "lens.cudagraph": cudagraphs.read_cudagraph,
     "lens.cudagraph_skip": cudagraphs.read_cudagraph_skip,
-    "aotautograd_cache_hit": caches.read_cache,
-    "aotautograd_cache_miss": caches.read_cache,
-    "aotautograd_cache_bypass": caches.read_cache,
-    "fx_graph_cache_hit": caches.read_cache,
-    "fx_graph_cache_miss": caches.read_cache,
-    "fx_graph_cache_bypass": caches.read_cache,
-    "fx_graph_bundled_cache_hit": caches.read_cache,
-    "chromium_event": spans.read_timed_event,
-    "lens.environment": environment.read_environment,
-    "lens.profile": profiles.read_profile,
-    "lens.recording": environment.read_recording,
-    "lens.source": environment.read_source,
-    "torch_version": environment.read_torch_version,
-    "lens.problem": environment.read_problem,
-    "lens.unavailable": environment.read_unavailable,
+    "aotautograd_cache_hit": whole.read_cache,
+    "aotautograd_cache_miss": whole.read_cache,
+    "aotautograd_cache_bypass": whole.read_cache,
+    "fx_graph_cache_hit": whole.read_cache,
+    "fx_graph_cache_miss": whole.read_cache,
+    "fx_graph_cache_bypass": whole.read_cache,
+    "fx_graph_bundled_cache_hit": whole.read_cache,
+    "chromium_event": whole.read_timed_event,
+    "torch_version": whole.read_torch_version,
+    "lens.environment": whole.read_own_event,
+    "lens.source": whole.read_own_event,
+    "lens.problem": whole.read_own_event,
+    "lens.unavailable": whole.read_own_event,
+    "lens.recording": whole.read_own_event,
+    "lens.profile": whole.read_profile,
 }
 _FILE_NAMES = ("str", "lens.files")
 _IN_LOGS_ONLY = ("torch_version",)  # a lens knows it
@@ -106,78 +82,79 @@ _IN_LOGS_ONLY = ("torch_version",)  # a lens knows it
 WANTED = frozenset(name for name in (*READERS, *_FILE_NAMES) if not name.startswith("lens.")) - {*_IN_LOGS_ONLY}
 
 
-def fold(events: Iterable[Event], problems: Iterable[CaptureProblem] = (), *, strict: bool = False) -> Recording:
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Hold off Python's cyclic garbage collector while a recording is built, or a page of it.
+
+    Hundreds of thousands of objects come and none goes, and each pass of the collector would walk all of them, in a
+    training process all of torch's, too: a third of the time, and more the larger the recording.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def fold(
+    events: Iterable[Event], problems: Iterable[model.CaptureProblem] = (), *, strict: bool = False
+) -> model.Recording:
     """Return the recording that a sequence of events makes.
 
     What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
     """
-    found = _read_all(events, list(problems), strict=strict)
-    if whole := found.of(Recording):
-        return replace(whole[-1], problems=(*whole[-1].problems, *found.problems))
-    joined = graphs.join_graphs(found.of(GraphText), found.of(NodeFacts), found.passes)
-    timed = spans.join_spans(found.of(spans.TimedMark))
-    breaks = found.of(GraphBreak)
-    files = found.of(SourceFile)
-    frames = found.of(*compilations.FACTS)
-    compiled = name_definitions(compilations.join_compilations(frames, breaks, joined, timed), files)
-    environments = found.of(Environment)
-    codes = kernels.number_output_codes(found.of(OutputCode), found.of(kernels.CodeKey))
-    nodes = found.of(kernels.KernelNodes)
-    made = kernels.join_kernels(found.of(Kernel), nodes, found.of(tuning.TritonTuning))
-    made, unfused = fusion.join_fusion(kernels.in_bodies(made, joined, codes), nodes, found.of(fusion.Fusion))
-    return Recording(
-        environment=environments[-1] if environments else Environment(),
-        compilations=(*compiled, *found.of(Compilation)),
-        graph_breaks=compilations.link_resume_functions(breaks, compiled, found.of(compilations.ResumeName)),
-        recompiles=tuple(found.of(Recompile)),
-        guards=tuple(found.of(Guard)),
-        symbols=tuple(found.of(Symbol)),
+    of, unread = _read_all(events, [*problems], strict=strict)
+    if of[model.Recording]:
+        saved: model.Recording = of[model.Recording][-1]
+        return replace(saved, problems=(*saved.problems, *unread))
+    passes: dict[CompileId, list[Any]] = defaultdict(list)  # the post-grad graphs come in the order of output codes
+    for code in of[model.OutputCode]:
+        passes[code.compile_id].append(code.direction)
+    joined = graphs.join_graphs(of[graph_text.GraphText], of[origins.NodeFacts], passes)
+    timed = whole.join_spans(of[whole.TimedMark])
+    breaks, files = of[model.GraphBreak], of[model.SourceFile]
+    frames = chain.from_iterable(of[kind] for kind in compilations.FACTS)
+    compiled = compilations.join_compilations(frames, breaks, joined, timed)
+    compiled = compilations.name_definitions(compiled, files)
+    codes = kernels.number_output_codes(of[model.OutputCode], of[kernels.CodeKey])
+    nodes = of[kernels.KernelNodes]
+    made = kernels.join_kernels(of[model.Kernel], nodes, of[tuning.TritonTuning])
+    made, unfused = fusion.join_fusion(kernels.in_bodies(made, joined, codes), nodes, of[fusion.Fusion])
+    # Where our hook saw nothing (a log of torch's own), what torch's metrics say.
+    outcomes = of[model.CudagraphOutcome]
+    seen = {outcome.compile_id for outcome in outcomes}
+    metrics = [each for each in of[compilations.Metrics] if each.compile_id not in seen]
+    outcomes += [found for each in metrics for found in cudagraphs.cudagraph_from_metrics(each.values, each.compile_id)]
+    return model.Recording(
+        environment=(of[model.Environment] or [model.Environment()])[-1],
+        compilations=(*compiled, *of[model.Compilation]),
+        graph_breaks=compilations.link_resume_functions(breaks, compiled, of[compilations.ResumeName]),
+        recompiles=tuple(of[model.Recompile]),
+        guards=tuple(of[model.Guard]),
+        symbols=tuple(of[model.Symbol]),
         graphs=joined,
         decompositions=graphs.decompositions(joined),
         output_codes=codes,
         kernels=made,
         unfused=unfused,
-        profiles=tuple(found.of(Profile)),
-        autotunes=tuple(found.of(AutotuneResult)),
-        cudagraphs=cudagraphs.join_cudagraphs(_cudagraph_outcomes(found), joined, codes, made),
-        caches=tuple(found.of(CacheOutcome)),
+        profiles=tuple(of[model.Profile]),
+        autotunes=tuple(of[model.AutotuneResult]),
+        cudagraphs=cudagraphs.join_cudagraphs(outcomes, joined, codes, made),
+        caches=tuple(of[model.CacheOutcome]),
         spans=timed,
         sources=tuple(files),
-        problems=(*found.problems, *found.of(CaptureProblem)),
-        unavailable=tuple(found.of(Unavailable)),
+        problems=(*unread, *of[model.CaptureProblem]),
+        unavailable=tuple(of[model.Unavailable]),
     )
 
 
-def _cudagraph_outcomes(found: _Found) -> list[CudagraphOutcome]:
-    """What our hook saw, and where it saw nothing (a log of torch's own) what torch's metrics say."""
-    seen = found.of(CudagraphOutcome)
-    known = {outcome.compile_id for outcome in seen}
-    metrics = [m for m in found.of(compilations.Metrics) if m.compile_id not in known]
-    return seen + [o for m in metrics for o in cudagraphs.cudagraph_from_metrics(m.values, m.compile_id)]
-
-
-class _Found(Struct):
-    by_type: dict[type, list[Any]]
-    problems: list[CaptureProblem]
-
-    def add(self, values: Iterable[Any]) -> None:
-        for value in values:
-            self.by_type[type(value)].append(value)
-
-    def of(self, *kinds: type[Found]) -> list[Found]:
-        return [value for kind in kinds for value in self.by_type[kind]]
-
-    @property
-    def passes(self) -> dict[CompileId, list[Any]]:
-        """For each compilation the passes of its output codes, in order: the post-grad graphs come in the same."""
-        parts: dict[CompileId, list[Any]] = defaultdict(list)
-        for code in self.of(OutputCode):
-            parts[code.compile_id].append(code.direction)
-        return parts
-
-
-def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict: bool) -> _Found:
-    found = _Found(defaultdict(list), problems)
+def _read_all(
+    events: Iterable[Event], problems: list[model.CaptureProblem], *, strict: bool
+) -> tuple[dict[type, list[Any]], list[model.CaptureProblem]]:
+    """All values that readers make, by type, and all problems."""
+    found: dict[type, list[Any]] = defaultdict(list)
     ids = _CompileIds()
     files: dict[int, str] = {}
     installed = InstalledLanguages()
@@ -188,24 +165,19 @@ def _read_all(events: Iterable[Event], problems: list[CaptureProblem], *, strict
         try:
             compile_id = ids.of(event)
             if event.name in _FILE_NAMES:
-                files.update(environment.read_file_names(event))
+                files.update(whole.read_file_names(event))
                 continue
             reader = compilations.read_bytecode_name if is_bytecode(event.name) else readers.get(event.name)
-            if reader is not None:
-                found.add(reader(event, compile_id, files))
-        except Exception as error:  # noqa: BLE001 -- an event that we cannot read must not cost us the others
-            found.problems.append(_problem(event, compile_id, error, strict=strict))
+            for value in reader(event, compile_id, files) if reader else ():
+                found[type(value)].append(value)
+        except Exception as error:
+            if strict:
+                raise CaptureError(f"{event.name} of [{compile_id}]: {error!r}") from error
+            message = str(error) if isinstance(error, PayloadError) else repr(error)
+            problems.append(model.CaptureProblem(event.name, message, compile_id))
     if strict and installed.problems:
         raise CaptureError(f"{installed.problems[0].where}: {installed.problems[0].message}")
-    found.problems += installed.problems
-    return found
-
-
-def _problem(event: Event, compile_id: CompileId | None, error: Exception, *, strict: bool) -> CaptureProblem:
-    if strict:
-        raise CaptureError(f"{event.name} of [{compile_id}]: {error!r}") from error
-    message = str(error) if isinstance(error, PayloadError) else repr(error)
-    return CaptureProblem(event.name, message, compile_id)
+    return found, problems + installed.problems
 
 
 class _CompileIds:
@@ -222,21 +194,19 @@ class _CompileIds:
         self._nameless = 0
 
     def of(self, event: Event) -> CompileId:
-        if event.run is None and event.torch_id == NO_ID:
+        frame, recompile, autograd = torch_id = event.torch_id
+        if event.run is None and torch_id == NO_ID:
             return CompileId(None, None)
-        key = event.torch_id if event.run is None else event.run
-        known = self._known.get(key)
-        if known is None:
-            frame, recompile, autograd = event.torch_id
-            known = self._known[key] = CompileId(frame, recompile, self._epoch(event.torch_id), autograd)
-        return known
-
-    def _epoch(self, torch_id: TorchId) -> int:
-        if torch_id == NO_ID:
-            self._nameless += 1
-            return self._nameless - 1
-        if torch_id in self._begun:
-            self._compile_epoch += 1
-            self._begun.clear()
-        self._begun.add(torch_id)
-        return self._compile_epoch
+        key = torch_id if event.run is None else event.run
+        if key not in self._known:
+            if torch_id == NO_ID:
+                epoch = self._nameless
+                self._nameless += 1
+            else:
+                if torch_id in self._begun:
+                    self._compile_epoch += 1
+                    self._begun.clear()
+                self._begun.add(torch_id)
+                epoch = self._compile_epoch
+            self._known[key] = CompileId(frame, recompile, epoch, autograd)
+        return self._known[key]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping
 
 from msgspec import Struct
 
@@ -40,79 +41,36 @@ _PROCESSED = "The above exception occurred while processing the following code"
 
 
 def read_graph_break(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[GraphBreak, ...]:
-    """Return one break, in the words of whichever part of torch reported it."""
+    """Return one break, in the words of whichever part of torch reported it: tracing, a skipped frame, a backend."""
     text = event.text or ""
-    for shape, read in _SHAPES:
-        if found := shape.match(text):
-            return (read(found, event, compile_id),)
-    raise PayloadError(f"{event.name}: an unknown beginning: {text[:80]!r}")
-
-
-def _told_by_tracing(head: re.Match[str], event: Event, compile_id: CompileId) -> GraphBreak:
-    told, _, after = head.string[head.end() :].partition(_USER_CODE)
-    said = told.partition(_ATTRIBUTION)[0]
-    stack_text, exception = _split_traceback(after)
-    prefix = _PREFIX.match(said)
-    reason = prefix[1] if prefix else ""
-    stack = read_traceback(stack_text)
-    return GraphBreak(
-        compile_id,
-        event.attempt,
-        causes=read_causes(said[prefix.end() :] if prefix else said, _kind(exception)),
-        reason=reason,
-        user_stack=stack,
-        location=_location(head["file"], int(head["line"]), stack),
-        outcome=next((what for words, what in _OUTCOMES.items() if reason.startswith(words)), BreakOutcome.SPLIT),
-        text=head.string,
-    )
-
-
-def _told_by_skip(head: re.Match[str], event: Event, compile_id: CompileId) -> GraphBreak:
-    stack_text, exception = _split_traceback(head.string[head.end() :])
-    stack = read_traceback(stack_text)
-    return GraphBreak(
-        compile_id,
-        event.attempt,
-        causes=read_causes(exception.message if exception else "", _kind(exception)),
-        reason=head["reason"],
-        user_stack=stack,
-        location=stack[-1] if stack else SourceLine(head["file"], int(head["line"]), head["function"]),
-        outcome=BreakOutcome.SKIPPED_FRAME,
-        text=head.string,
-    )
-
-
-def _told_by_backend(head: re.Match[str], event: Event, compile_id: CompileId) -> GraphBreak:
-    told, _, processed = head.string[head.end() :].partition(_PROCESSED)
-    exception = read_exception(told.rstrip("\n="))
-    return GraphBreak(
-        compile_id,
-        event.attempt,
-        causes=read_causes(exception.message if exception else "", _kind(exception)),
-        reason=head["reason"],
-        user_stack=read_traceback(processed),
-        location=SourceLine(head["file"], int(head["line"]), head["function"]),
-        outcome=BreakOutcome.SKIPPED_FRAME,
-        text=head.string,
-    )
-
-
-_SHAPES = ((_TRACING, _told_by_tracing), (_SKIP, _told_by_skip), (_BACKEND, _told_by_backend))
-
-
-def _split_traceback(text: str) -> tuple[str, RaisedException | None]:
-    """The user's stack, and the exception of torch's own traceback after it."""
-    found = _TORCH_TRACEBACK.search(text)
-    return (text[: found.start()], read_exception(text[found.start() :])) if found else (text, None)
-
-
-def _kind(exception: RaisedException | None) -> str:
-    return exception.kind if exception else ""
-
-
-def _location(file: str, line: int, stack: Sequence[SourceLine]) -> SourceLine:
-    here = (frame for frame in reversed(stack) if (frame.file, frame.line) == (file, line))
-    return next(here, SourceLine(file, line))
+    head = _TRACING.match(text) or _SKIP.match(text) or _BACKEND.match(text)
+    if head is None:
+        raise PayloadError(f"{event.name}: an unknown beginning: {text[:80]!r}")
+    told, after, raised = "", text[head.end() :], None
+    if head.re is _BACKEND:
+        told, _, after = after.partition(_PROCESSED)
+        raised = read_exception(told.rstrip("\n="))
+    else:
+        if head.re is _TRACING:
+            told, _, after = after.partition(_USER_CODE)
+        if traceback := _TORCH_TRACEBACK.search(after):
+            raised = read_exception(after[traceback.start() :])
+            after = after[: traceback.start()]
+    stack = read_traceback(after)
+    outcome, words = BreakOutcome.SKIPPED_FRAME, head.groupdict()
+    location = SourceLine(head["file"], int(head["line"]), words.get("function") or "")
+    if head.re is _TRACING:
+        told = told.partition(_ATTRIBUTION)[0]
+        prefix = _PREFIX.match(told)
+        reason = prefix[1] if prefix else ""
+        said = told[prefix.end() :] if prefix else told
+        outcome = next((what for start, what in _OUTCOMES.items() if reason.startswith(start)), BreakOutcome.SPLIT)
+        location = next((frame for frame in reversed(stack) if frame.place == location.place), location)
+    else:
+        reason, said = words["reason"], raised.message if raised else ""
+        location = stack[-1] if stack and head.re is _SKIP else location
+    causes = read_causes(said, raised.kind if raised else "")
+    return (GraphBreak(compile_id, event.attempt, causes, reason, stack, location, outcome, text=text),)
 
 
 def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Failure, ...]:
@@ -121,7 +79,7 @@ def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, 
     raised = read_exception(text)
     if raised is None:
         raise PayloadError(f"{event.name}: not a traceback: {text[:80]!r}")
-    known = read_causes(raised.message)[0] if is_registered(raised.message) else None
+    known = read_causes(raised.message)[0] if _BLOCK.search(raised.message) else None
     stack = read_traceback(raised.user_code)
     message = f"{raised.kind}: {known.gb_type if known else raised.message}"
     return (Failure(compile_id, known, message, stack[-1] if stack else None, text),)
@@ -161,16 +119,12 @@ def read_exception(text: str) -> RaisedException | None:
     found = _RAISED.search(text, begin + len(_TRACEBACK))
     if found is None:
         return None
-    message, user_code = _without_appendix(found["message"] or "")
-    return RaisedException(found["kind"].rpartition(".")[2], message, user_code)
-
-
-def _without_appendix(message: str) -> tuple[str, str]:
-    message = _SETTINGS.sub("", message)
-    found = _FROM_USER_CODE.search(message)
-    if found is None:
-        return message.strip(), ""
-    return message[: found.start()].strip(), message[found.end() :]
+    message = _SETTINGS.sub("", found["message"] or "")
+    asked = _FROM_USER_CODE.search(message)
+    user_code = message[asked.end() :] if asked else ""
+    return RaisedException(
+        found["kind"].rpartition(".")[2], message[: asked.start() if asked else None].strip(), user_code
+    )
 
 
 # -- causes in the terms of torch's graph break registry, from the text that torch makes of them
@@ -183,7 +137,6 @@ _FIELD = re.compile(r"^  (Higher Order Operator|Explanation|Hint|Developer debug
 _BLOCK = re.compile(r"^  Explanation:", re.MULTILINE)
 _END = re.compile(r"\n(?=\S| {1,3}\S)")
 _GB_LINK = re.compile(r"^ For more details about this graph break, please visit: \S*/gb(\d+)\.html", re.MULTILINE)
-_INDENT = "    "
 
 
 def read_causes(text: str, kind: str = "") -> tuple[BreakCause, ...]:
@@ -191,48 +144,30 @@ def read_causes(text: str, kind: str = "") -> tuple[BreakCause, ...]:
 
     `kind` is the exception's class, for a cause without a block.
     """
-    parts = text.split(_CHAIN)
-    kinds = [""] * (len(parts) - 1) + [kind]  # the exception is the last cause
-    return tuple(_cause(part, kind) for part, kind in zip(parts, kinds, strict=True))
-
-
-def is_registered(text: str) -> bool:
-    """Return whether a text names its cause in the registry's terms."""
-    return _BLOCK.search(text) is not None
+    *others, last = text.split(_CHAIN)  # the exception is the last cause
+    return (*(_cause(part, "") for part in others), _cause(last, kind))
 
 
 def _cause(text: str, kind: str) -> BreakCause:
     block = _BLOCK.search(text)
-    if block is None:
-        return _cause_of_exception(text.strip(), kind)
-    fields: dict[str, list[str]] = {}
+    if block is None:  # a cause that the registry does not know: torch's own words, whole
+        whole = text.strip()
+        first_line = whole.partition("\n")[0].strip()
+        return BreakCause(": ".join(part for part in (kind, first_line) if part), explanation=whole)
+    fields: dict[str, list[str]] = defaultdict(list)
     found = list(_FIELD.finditer(text))
     for field, following in zip(found, [*found[1:], None], strict=True):
         value = text[field.end() : following.start() if following else len(text)]
-        fields.setdefault(field[1], []).append(_value(value))
+        ends = _END.search(value)
+        first, *rest = value[: ends.start() if ends else len(value)].split("\n")
+        fields[field[1]].append("\n".join((first, *(line.removeprefix("    ") for line in rest))).strip())
     link = _GB_LINK.search(text, block.end())
     return BreakCause(
         # A sentence of Dynamo's may stand before the block; a gb_type is one line.
         text[: found[0].start()].removesuffix("\n").rpartition("\n")[2],
         f"GB{link[1]}" if link else None,
-        _first(fields, "Explanation"),
-        tuple(fields.get("Hint", ())),
-        _first(fields, "Developer debug context"),
-        _first(fields, "Higher Order Operator"),
+        "".join(fields["Explanation"][:1]),
+        tuple(fields["Hint"]),
+        "".join(fields["Developer debug context"][:1]),
+        "".join(fields["Higher Order Operator"][:1]),
     )
-
-
-def _cause_of_exception(text: str, kind: str) -> BreakCause:
-    """A cause that the registry does not know: torch's own words, whole."""
-    first_line = text.partition("\n")[0].strip()
-    return BreakCause(": ".join(part for part in (kind, first_line) if part), explanation=text)
-
-
-def _value(text: str) -> str:
-    ends = _END.search(text)
-    first, *rest = text[: ends.start() if ends else len(text)].split("\n")
-    return "\n".join((first, *(line.removeprefix(_INDENT) for line in rest))).strip()
-
-
-def _first(fields: dict[str, list[str]], name: str) -> str:
-    return next(iter(fields.get(name, ())), "")

@@ -2,25 +2,20 @@
 
 The text is what torch sends in `dynamo_output_graph`, `aot_*_graph` and `inductor_post_grad_graph`, live and from
 its caches. One class per graph module, with the graphs that its higher-order ops run as classes inside it
-(torch/fx/graph_module.py, `_print_readable`).
+(torch/fx/graph_module.py, `_print_readable`). How FX prints a node is in torch/fx/graph.py,
+`CodeGen._gen_python_code.emit_node`.
 """
 
 from __future__ import annotations
 
+import math
+import operator
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Container, Iterator, Mapping
 
 from msgspec import Struct
 
-from compiler_lens.decode.fx_expression import (
-    INPLACE,
-    Expression,
-    is_closed,
-    names_in,
-    read_expression,
-    read_specs,
-    split_commas,
-)
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Node, SourceLine, Subgraph, TensorSpec
@@ -67,47 +62,37 @@ Placeholder = tuple[str, tuple[TensorSpec, ...], str]  # target, specs, default
 def read_graph(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[GraphText, ...]:
     """Read a graph as torch printed it: its nodes, and those of the graphs inside it."""
     code = event.text or ""
-    modules = list(_modules(code))
-    if not modules:
-        raise PayloadError(f"{event.name}: not a printed graph module: {code[:80]!r}")
-    (_, nodes), *inner = modules
-    subgraphs = tuple(Subgraph(name, nodes) for name, nodes in inner)
-    return (GraphText(compile_id, event.name, code, nodes, subgraphs, event.attempt),)
-
-
-def _modules(code: str) -> Iterator[tuple[str, tuple[Node, ...]]]:
     _, *parts = _CLASS.split(code)
+    if not parts:
+        raise PayloadError(f"{event.name}: not a printed graph module: {code[:80]!r}")
     path: list[str] = []
+    graphs = []
     for indent, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         path[len(indent) // 4 :] = [name]
-        yield ".".join(path[1:]), _read_module(text)
-
-
-def _read_module(text: str) -> tuple[Node, ...]:
-    match = _DEF.search(text)
-    if match is None:
-        raise PayloadError(f"a graph module without a forward function: {text[:80]!r}")
-    placeholders, body = _placeholders(match[1], text[match.end() :])
-    return _Body(placeholders).read(body)
+        match = _DEF.search(text)
+        if match is None:
+            raise PayloadError(f"a graph module without a forward function: {text[:80]!r}")
+        placeholders, body = _placeholders(match[1], text[match.end() :])
+        graphs.append(Subgraph(".".join(path[1:]), _Body(placeholders).read(body)))
+    return (GraphText(compile_id, event.name, code, graphs[0].nodes, tuple(graphs[1:]), event.attempt),)
 
 
 def _placeholders(signature: str, body: str) -> tuple[list[Placeholder], str]:
     if ("tree_flatten_spec(" in body or "_in_shuffle_graph(" in body) and (match := _UNFLATTEN.search(body)):
         types = dict(_ANNOTATION.findall(body[: match.start()]))
         names = [name.strip() for name in match[1].split(",")]
-        return [(name, read_specs(types.get(name, "")), "") for name in names], body[match.end() :]
+        return [(name, _read_specs(types.get(name, "")), "") for name in names], body[match.end() :]
     if "args_list.clear()" in body and (match := _BOXED_CLEAR.search(body)):
         names = _BOXED_INPUT.findall(body[: match.start()])
         return [(name, (), "") for name in names], body[match.end() :]
-    return [_parameter(p) for p in split_commas(_TRAILING_COMMENT.sub("", signature)) if p not in {"", "self"}], body
-
-
-def _parameter(text: str) -> Placeholder:
-    match = _PARAMETER.fullmatch(text)
-    if match is None:
-        raise PayloadError(f"a parameter of an unknown form: {text[:80]!r}")
-    target = text[: match.end(1)]
-    return target, read_specs(match[2] or ""), match[3] or ""
+    found: list[Placeholder] = []
+    for text in _split_commas(_TRAILING_COMMENT.sub("", signature)):
+        parameter = _PARAMETER.fullmatch(text)
+        if parameter is None and text:
+            raise PayloadError(f"a parameter of an unknown form: {text[:80]!r}")
+        if parameter is not None and text != "self":
+            found.append((text[: parameter.end(1)], _read_specs(parameter[2] or ""), parameter[3] or ""))
+    return found, body
 
 
 def _statements(body: str) -> Iterator[tuple[str, str, re.Match[str] | None]]:
@@ -128,29 +113,10 @@ def _statements(body: str) -> Iterator[tuple[str, str, re.Match[str] | None]]:
             if pending:
                 yield comment, pending, assigns
             pending, assigns = text, match
-        elif pending and not is_closed(pending):  # a printed argument had a line break in it
+        elif pending and not _is_closed(pending):  # a printed argument had a line break in it
             pending += "\n" + text
     if pending:
         yield comment, pending, assigns
-
-
-def _without_deletes(text: str) -> str:
-    """The statement without the `;  x = y = None` that frees what is read for the last time."""
-    while text.endswith(" = None") and (cut := text.rfind(";  ")) > 0:
-        text = text[:cut]
-    return text
-
-
-def _source(comment: str) -> tuple[SourceLine, ...]:
-    match = _SOURCE.search(comment)
-    return (SourceLine(match[1], int(match[2]), match[3], match[4]),) if match else ()
-
-
-def _returned(text: str) -> str:
-    """What a return statement returns, on one line, without the comments beside outputs."""
-    text = _TRAILING_COMMENT.sub("", text).removeprefix("return").strip()
-    text = text.removeprefix("pytree.tree_unflatten(").removesuffix(", self._out_spec)")
-    return text.replace("\n", " ").replace("( ", "(").replace("[ ", "[").replace(", ]", "]").replace(", )", ",)")
 
 
 class _Body:
@@ -168,7 +134,9 @@ class _Body:
     def read(self, body: str) -> tuple[Node, ...]:
         """Return all nodes: placeholders first."""
         for comment, statement, assigns in _statements(body):
-            text = _without_deletes(statement)
+            text = statement  # without the `;  x = y = None` that frees what is read for the last time
+            while text.endswith(" = None") and (cut := text.rfind(";  ")) > 0:
+                text = text[:cut]
             if assigns:
                 self._assignment(comment, assigns[1], assigns[2], text[assigns.end() :])
             elif text.startswith("return"):
@@ -191,11 +159,11 @@ class _Body:
         else:
             if self.boxed:
                 value = _BOXED_ARGUMENT.sub(lambda m: self.boxed.get(m[0], m[0]), value)
-            self._add(comment, name, annotation, read_expression(value, self.known))
+            self._add(comment, name, annotation, _read_expression(value, self.known))
 
     def _inplace(self, comment: str, match: re.Match[str]) -> None:
         if match["op"]:
-            expression = ("call_function", INPLACE.get(match["op"], match["op"]), f"{match['a']}, {match['b']}")
+            expression = ("call_function", _INPLACE_OPS.get(match["op"], match["op"]), f"{match['a']}, {match['b']}")
         else:
             expression = ("call_function", "operator.setitem", f"{match['c']}, {match['key']}, {match['value']}")
         self._add(comment, match["name"], match["type"], expression)
@@ -203,10 +171,11 @@ class _Body:
     def _add(self, comment: str, name: str, annotation: str | None, expression: Expression) -> None:
         op, target, arguments = expression
         if (specs := self.specs.get(annotation)) is None:
-            specs = self.specs[annotation] = read_specs(annotation or "")
+            specs = self.specs[annotation] = _read_specs(annotation or "")
         if (source := self.sources.get(comment)) is None:
-            source = self.sources[comment] = _source(comment)
-        inputs = names_in(arguments, self.known)
+            at = _SOURCE.search(comment)
+            source = self.sources[comment] = (SourceLine(at[1], int(at[2]), at[3], at[4]),) if at else ()
+        inputs = _names_in(arguments, self.known)
         backward = "Backward of forward node" in comment  # torch 2.15 and later say so
         self.nodes.append(Node(name, op, target, inputs, specs, source, arguments=arguments, backward=backward))
         self.known.add(name)
@@ -216,5 +185,148 @@ class _Body:
         while name in self.known:
             count += 1
             name = f"output_{count}"
-        returned = _returned(text)
-        self.nodes.append(Node(name, "output", "output", names_in(returned, self.known), arguments=returned))
+        # What it returns, on one line, without the comments beside outputs.
+        text = _TRAILING_COMMENT.sub("", text).removeprefix("return").strip()
+        text = text.removeprefix("pytree.tree_unflatten(").removesuffix(", self._out_spec)").replace("\n", " ")
+        text = text.replace("( ", "(").replace("[ ", "[").replace(", ]", "]").replace(", )", ",)")
+        self.nodes.append(Node(name, "output", "output", _names_in(text, self.known), arguments=text))
+
+
+# -- the right-hand sides of printed nodes, and the types that stand beside their names
+
+# `magic_methods` of torch/fx/graph.py: these are printed as operators.
+_BINARY = {
+    "==": "operator.eq", "!=": "operator.ne", "<": "operator.lt", ">": "operator.gt", "<=": "operator.le",
+    ">=": "operator.ge", "+": "operator.add", "-": "operator.sub", "*": "operator.mul", "//": "operator.floordiv",
+    "/": "operator.truediv", "%": "operator.mod", "**": "operator.pow", "<<": "operator.lshift",
+    ">>": "operator.rshift", "&": "operator.and_", "|": "operator.or_", "^": "operator.xor", "@": "operator.matmul",
+}  # fmt: skip
+_UNARY_OPS = {"-": "operator.neg", "~": "operator.invert", "+": "operator.pos"}
+# `inplace_methods` of the same file.
+_INPLACE_OPS = {
+    "+=": "operator.iadd", "&=": "operator.iand", "//=": "operator.ifloordiv", "<<=": "operator.ilshift",
+    "%=": "operator.imod", "*=": "operator.imul", "@=": "operator.imatmul", "|=": "operator.ior",
+    "**=": "operator.ipow", ">>=": "operator.irshift", "-=": "operator.isub", "/=": "operator.itruediv",
+    "^=": "operator.ixor",
+}  # fmt: skip
+
+_OPERATORS = r"==|!=|<=|>=|<<|>>|//|\*\*|[-+*/%&|^@<>]"
+_STRING = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_HEAD = re.compile(r"([A-Za-z_]\w*)((?:\.\w+)*)(\()?")
+_SIMPLE_BINARY = re.compile(rf"([\w.]+) ({_OPERATORS}) (.+)", re.DOTALL)
+_SIMPLE_ITEM = re.compile(r"(\w+)\[(.+)\]", re.DOTALL)
+_UNARY = re.compile(r"([-+~])([A-Za-z_]\w*)")
+_MARKS = re.compile(rf"{_STRING}|[(\[{{]|[)\]}}]| (?:{_OPERATORS}) |,", re.DOTALL)
+_GETATTR = re.compile(r"getattr\(([^\s(),]+), \"([^\"]*)\"\)")
+_SELF = re.compile(r"self\.([^(]+)(?:\((.*)\))?", re.DOTALL)
+_NAMES = re.compile(rf"{_STRING}|(?<![\w.])([A-Za-z_]\w*)(?!\w|\s?=[^=])", re.DOTALL)
+_SPEC = re.compile(r"(\w+)\[([^\]]*)\](?:\[([^\]]*)\])?([a-z][\w:]*)?")
+
+# FX prints a function from outside torch as one name, `math_floor` (`CodeGen` add_global).
+_FLATTENED = {
+    **{f"math_{name}": f"math.{name}" for name in dir(math)},
+    **{f"_operator_{name}": f"operator.{name}" for name in dir(operator)},
+}
+
+Expression = tuple[str, str, str]  # op, target, arguments
+
+
+def _read_expression(text: str, known: Container[str]) -> Expression:
+    """Read what a node computes; `known` are the nodes so far, to know `x.view(2)` from `torch.relu(x)`."""
+    head = _HEAD.match(text)
+    if head is None:
+        return _operation(text)
+    root, path, paren = head.groups()
+    if paren and text[-1] == ")":
+        return _call(root, path[1:], text[head.end() : -1], known)
+    if paren and root == "getattr" and not path:
+        return _attribute_call(text, known)
+    if path and head.end() == len(text):
+        is_own = root == "self" and root not in known
+        return ("get_attr", path[1:], "") if is_own else ("call_function", "getattr", f"{root}, {path[1:]!r}")
+    return _operation(text)
+
+
+def _call(root: str, path: str, arguments: str, known: Container[str]) -> Expression:
+    if path and root in known:
+        return "call_method", path, f"{root}, {arguments}" if arguments else root
+    if path and root == "self":
+        return "call_module", path, arguments
+    if root == "getattr" and '"' in arguments:
+        return _attribute_call(f"getattr({arguments})", known)
+    function = f"{root}.{path}" if path else root
+    return "call_function", _FLATTENED.get(function, function), arguments
+
+
+def _attribute_call(text: str, known: Container[str]) -> Expression:
+    """`getattr(self.layers, "0")(x)`: how FX prints a path with a part that is no identifier (`_format_target`)."""
+    flat, count = text, 1
+    while count:
+        flat, count = _GETATTR.subn(r"\1.\2", flat)
+    if match := _SELF.fullmatch(flat):
+        path, arguments = match.groups()
+        return ("get_attr", path, "") if arguments is None else ("call_module", path, arguments)
+    root, dot, rest = flat.partition(".")
+    if dot and root in known:
+        path, paren, arguments = rest.partition("(")
+        return _call(root, path, arguments[:-1], known) if paren else ("call_function", "getattr", f"{root}, {path!r}")
+    return "call_function", "getattr", text.removeprefix("getattr(").removesuffix(")")
+
+
+def _operation(text: str) -> Expression:
+    if match := _SIMPLE_BINARY.fullmatch(text):
+        return "call_function", _BINARY[match[2]], f"{match[1]}, {match[3]}"
+    if match := _SIMPLE_ITEM.fullmatch(text):
+        return "call_function", "operator.getitem", f"{match[1]}, {match[2]}"
+    if match := _UNARY.fullmatch(text):
+        return "call_function", _UNARY_OPS[match[1]], match[2]
+    for depth, mark, start, end in _marks(text):
+        if depth == 0 and mark[0] == " ":
+            return "call_function", _BINARY[mark[1:-1]], f"{text[:start]}, {text[end:]}"
+        if depth == 1 and mark == "[" and start and text[-1] == "]":
+            return "call_function", "operator.getitem", f"{text[:start]}, {text[end:-1]}"
+    return "call_function", text, text
+
+
+def _marks(text: str) -> Iterator[tuple[int, str, int, int]]:
+    """Brackets, infix operators and commas outside of strings, with the depth that they leave."""
+    depth = 0
+    for match in _MARKS.finditer(text):
+        mark = match[0]
+        depth += (mark in "([{") - (mark in ")]}")
+        if mark[0] not in "'\"":
+            yield depth, mark, match.start(), match.end()
+
+
+def _split_commas(text: str) -> list[str]:
+    """Return the parts between the commas that are inside no bracket and no string."""
+    parts, begin = [], 0
+    for depth, mark, start, end in _marks(text):
+        if depth == 0 and mark == ",":
+            parts.append(text[begin:start].strip())
+            begin = end
+    return [*parts, text[begin:].strip()]
+
+
+def _is_closed(text: str) -> bool:
+    """Return whether every bracket that it opens is closed."""
+    return all(depth <= 0 for depth, *_ in deque(_marks(text), maxlen=1))
+
+
+def _names_in(text: str, known: Container[str]) -> tuple[str, ...]:
+    """Return the nodes that an argument list names, in order; no keywords, no attributes, no words in strings."""
+    return tuple(dict.fromkeys([name for name in _NAMES.findall(text) if name in known]))
+
+
+def _read_specs(annotation: str) -> tuple[TensorSpec, ...]:
+    """Read `f32[s0, 64][64, 1]cpu`, alone or in a subclass's brackets. Empty for `Sym(s0)` and anything else."""
+    match = _SPEC.search(annotation)
+    if match is None or annotation.startswith("Sym("):
+        return ()
+    dtype, shape, stride, device = match.groups()
+    return (TensorSpec(dtype, _sizes(shape), None if stride is None else _sizes(stride), device),)
+
+
+def _sizes(text: str) -> tuple[int | str, ...]:
+    parts = _split_commas(text) if "(" in text else text.split(", ")
+    return tuple(int(part) if part.isdigit() else part for part in parts if part)

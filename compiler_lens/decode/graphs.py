@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 
 from compiler_lens.decode.graph_text import GraphText
-from compiler_lens.decode.node_facts import NodeFacts
-from compiler_lens.decode.origins import TRAINING, Facts, Nodes, is_bookkeeping, join_dynamo, join_lowered, program_of
-from compiler_lens.recording.model import (
-    CompileId,
-    Decomposition,
-    Direction,
-    Graph,
-    GraphStage,
-    Node,
-    SavedTensor,
-    Trust,
+from compiler_lens.decode.origins import (
+    TRAINING,
+    Facts,
+    NodeFacts,
+    Nodes,
+    join_dynamo,
+    join_lowered,
+    program_of,
+    program_ops,
 )
+from compiler_lens.recording.ids import POST_GRADS, CompileId, Direction, GraphStage
+from compiler_lens.recording.model import Decomposition, Graph, SavedTensor, Trust
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, record_stage
 
 # Facts are of a graph if they know at least this part of its ops. The names in a text are those of the live nodes,
@@ -54,17 +53,18 @@ def join_graphs(
 def _join_compilation(
     texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Sequence[Direction]
 ) -> Iterator[tuple[int, Graph]]:
-    staged = _last_attempts(_match_facts(list(zip(_stages(texts, passes), texts, strict=True)), facts))
-    staged = _with_joint_facts(staged)
+    staged = _with_joint_facts(_last_attempts(_match_facts(texts, _stages(texts, passes), facts)))
     dynamo = {i: join_dynamo(text, known) for i, (stage, text, known) in staged.items() if stage is GraphStage.DYNAMO}
-    joints = _of(staged, GraphStage.AOT_JOINT)
+    of_stage: dict[GraphStage, list[GraphText]] = defaultdict(list)
+    for stage, text, _ in staged.values():
+        of_stage[stage].append(text)
+    joints, backwards = of_stage[GraphStage.AOT_JOINT], of_stage[GraphStage.AOT_BACKWARD]
     program = program_of(
         [(nodes, subgraphs) for _, nodes, subgraphs in dynamo.values()],
         [known for stage, _, known in staged.values() if stage in TRAINING and known],
         tuple(node for text in joints for node in text.nodes),
-        [text.nodes for text in joints or _of(staged, GraphStage.AOT_INFERENCE)],
+        [text.nodes for text in joints or of_stage[GraphStage.AOT_INFERENCE]],
     )
-    backwards = _of(staged, GraphStage.AOT_BACKWARD)
     ordinals: Counter[GraphStage] = Counter()
     for i, (stage, text, known) in staged.items():
         ordinal = ordinals[stage]
@@ -75,36 +75,33 @@ def _join_compilation(
         yield i, Graph(text.compile_id, stage, text.code, nodes, ordinal, trust, saved, subgraphs)
 
 
-def _of(staged: Mapping[int, Staged], wanted: GraphStage) -> list[GraphText]:
-    return [text for stage, text, _ in staged.values() if stage is wanted]
-
-
-def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> Iterator[GraphStage]:
+def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> list[GraphStage]:
     stages = [GRAPH_RECORDS[text.name] for text in texts]
     of_graph = iter(passes if len(passes) == stages.count(GraphStage.POST_GRAD) else ())
-    for stage, text in zip(stages, texts, strict=True):
+    for i, text in enumerate(texts):
         # AOTAutograd calls the gradients among a backward's inputs tangents_1, tangents_2 …
-        is_backward = stage is GraphStage.POST_GRAD and (
+        if stages[i] is GraphStage.POST_GRAD and (
             next(of_graph, None) is Direction.BACKWARD
             or any(node.op == "placeholder" and node.name.startswith("tangents_") for node in text.nodes)
-        )
-        yield GraphStage.POST_GRAD_BACKWARD if is_backward else stage
+        ):
+            stages[i] = GraphStage.POST_GRAD_BACKWARD
+    return stages
 
 
-def _match_facts(staged: Sequence[tuple[GraphStage, GraphText]], facts: Sequence[NodeFacts]) -> list[Staged]:
+def _match_facts(texts: Sequence[GraphText], stages: Sequence[GraphStage], facts: Sequence[NodeFacts]) -> list[Staged]:
     """To each graph the first facts of its stage, not yet taken, that know its nodes."""
     unused: dict[str, list[Facts]] = defaultdict(list)
     for each in facts:
         unused[each.stage].append({fact.name: fact for fact in each.facts})
     matched: list[Staged] = []
-    for stage, text in staged:
+    for stage, text in zip(stages, texts, strict=True):
         pool = unused[record_stage(stage).value]
-        found = next((i for i, each in enumerate(pool) if _knows(each, text.nodes)), None)
+        found = next((i for i, each in enumerate(pool) if _knows(each, text.nodes, _SHARE)), None)
         matched.append((stage, text, None if found is None else pool.pop(found)))
     return matched
 
 
-def _knows(facts: Facts, nodes: Nodes, share: float = _SHARE) -> bool:
+def _knows(facts: Facts, nodes: Nodes, share: float) -> bool:
     ops = [node for node in nodes if node.op.startswith("call_")] or nodes
     return sum(node.name in facts for node in ops) >= share * len(ops)
 
@@ -141,6 +138,10 @@ def _saved(forward: Nodes, backward: Nodes) -> tuple[SavedTensor, ...]:
     return tuple(SavedTensor(node.name, node.specs[0], node.op == "placeholder") for node in kept)
 
 
+_DOUBT = (Trust.UNKNOWN, Trust.TEXT, Trust.EXACT)
+_LOWERED = TRAINING - POST_GRADS | {GraphStage.AOT_INFERENCE}
+
+
 def decompositions(graphs: Sequence[Graph]) -> tuple[Decomposition, ...]:
     """Return what became of each op of the user's programs, as far as the nodes' origins are known."""
     by_compilation: dict[CompileId, list[Graph]] = defaultdict(list)
@@ -150,49 +151,27 @@ def decompositions(graphs: Sequence[Graph]) -> tuple[Decomposition, ...]:
 
 
 def _decompositions(graphs: Sequence[Graph]) -> Iterator[Decomposition]:
-    lowered = _lowered(graphs)
+    # Of the joint graphs, which hold both passes whole, or the next best; only those with known origins.
+    known = [graph for graph in graphs if graph.origins is not Trust.UNKNOWN and graph.stage in _LOWERED]
+    joint = [graph for graph in known if graph.stage is GraphStage.AOT_JOINT]
+    lowered = joint or known
     if not lowered:
         return
     trust = min((graph.origins for graph in lowered), key=_DOUBT.index)
-    forward, backward = _became(lowered, backward=False), _became(lowered, backward=True)
-    # Dynamo nodes that share their line with others: the line does not say which of them an op came from.
-    several = (node.origins for graph in lowered for node in graph.ops if len(node.origins) > 1)
-    shared = frozenset(chain.from_iterable(several)) if trust is Trust.TEXT else frozenset[str]()
-    for graph in graphs:
-        if graph.stage is not GraphStage.DYNAMO:
-            continue
-        for name, node in _program_ops(graph):
-            ops = forward.get(name, ()), backward.get(name, ())
-            if trust is Trust.EXACT or (any(ops) and name not in shared):
-                yield Decomposition(graph.compile_id, name, node.target, tuple(ops[0]), tuple(ops[1]), trust)
-
-
-_DOUBT = (Trust.UNKNOWN, Trust.TEXT, Trust.EXACT)
-
-
-def _lowered(graphs: Sequence[Graph]) -> list[Graph]:
-    """The joint graphs, which hold both passes whole, or the next best; only those with known origins."""
-    known = [graph for graph in graphs if graph.origins is not Trust.UNKNOWN]
-    joint = [graph for graph in known if graph.stage is GraphStage.AOT_JOINT]
-    passes = {GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD, GraphStage.AOT_INFERENCE}
-    return joint or [graph for graph in known if graph.stage in passes]
-
-
-def _program_ops(graph: Graph) -> Iterator[tuple[str, Node]]:
-    for prefix, nodes in [("", graph.nodes), *((f"{subgraph.name}.", subgraph.nodes) for subgraph in graph.subgraphs)]:
-        tensors = {node.name for node in nodes if node.specs}
-        ops = (node for node in nodes if node.op.startswith("call_") and not is_bookkeeping(node, tensors))
-        yield from ((prefix + node.name, node) for node in ops)
-
-
-def _became(graphs: Sequence[Graph], *, backward: bool) -> dict[str, list[str]]:
-    ops: dict[str, list[str]] = defaultdict(list)
-    for graph in graphs:
-        # The backward graph computes parts of the forward anew: those are in the forward graph as well.
-        if graph.stage is GraphStage.AOT_BACKWARD and not backward:
-            continue
+    became: dict[bool, dict[str, list[str]]] = {False: defaultdict(list), True: defaultdict(list)}  # by `backward`
+    shared: set[str] = set()  # Dynamo nodes on one line with others: it does not say which of them an op came from
+    for graph in lowered:
         for node in graph.ops:
-            if node.backward is backward and node.target.startswith("torch.ops."):
+            shared.update(node.origins if len(node.origins) > 1 else ())
+            # The backward graph computes parts of the forward anew: those are in the forward graph as well.
+            is_anew = graph.stage is GraphStage.AOT_BACKWARD and not node.backward
+            if node.target.startswith("torch.ops.") and not is_anew:
                 for origin in node.origins:
-                    ops[origin].append(node.target.removeprefix("torch.ops."))
-    return ops
+                    became[node.backward][origin].append(node.target.removeprefix("torch.ops."))
+    for graph in graphs:
+        if graph.stage is GraphStage.DYNAMO:
+            inner = [op for each in graph.subgraphs for op in program_ops(f"{each.name}.", each.nodes)]
+            for name, node in program_ops("", graph.nodes) + inner:
+                ops = tuple(became[False].get(name, ())), tuple(became[True].get(name, ()))
+                if trust is Trust.EXACT or (any(ops) and name not in shared):
+                    yield Decomposition(graph.compile_id, name, node.target, *ops, trust)

@@ -1,14 +1,17 @@
-"""Guards, from the tree in which torch prints them."""
+"""What compiled code takes for granted: guards, sizes that became symbols, and why a frame was compiled again."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 
-from compiler_lens.decode.stacks import read_comment, split_comment
+from msgspec import Struct
+
+from compiler_lens.decode.stacks import read_comment, read_stack, read_traceback, split_comment
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, Guard, SourceLine
+from compiler_lens.recording.model import CompileId, Guard, GuardFailure, Recompile, Symbol
 
 _HEAD = "TREE_GUARD_MANAGER:"
 _FOOT = "\nGuard latency = "
@@ -16,7 +19,6 @@ _FOOT = "\nGuard latency = "
 _LINE = re.compile(r"^((?:\| )*)\+- (?=\w+(?:: |$)|KeyValueManager pair )")
 _MANAGER = re.compile(r"^(?:(?:Key|Value)Manager: )?\w*GuardManager: source=(.*)$")
 _MANAGER_FACTS = re.compile(r", (?:accessed_by=|type=<).*$")
-_ROOT = "RootGuardManager"
 # Guards that torch adds to every frame carry a line of its own, without code.
 _TORCHS_OWN = "_dynamo/"
 
@@ -26,22 +28,23 @@ def read_guards(event: Event, compile_id: CompileId, _files: Mapping[int, str]) 
     text = event.text or ""
     if not text.lstrip("\n").startswith(_HEAD):
         raise PayloadError(f"{event.name}: not a guard tree: {text[:80]!r}")
-    return tuple(_guard(compile_id, kind, said, source) for kind, said, source in _leaves(text))
-
-
-def _leaves(text: str) -> Iterator[tuple[str, str, str]]:
-    """Kind, text and guarded source of every leaf."""
-    sources: list[str] = []  # of the managers that the line at hand is below of
+    guards: list[Guard] = []
+    sources: list[str] = []  # of the managers that the entry at hand is below of
     for depth, entry in _entries(text):
         del sources[depth:]
         manager = _MANAGER.match(entry)
         kind, _, said = entry.partition(": ")
+        above = sources[-1] if sources else ""
         if manager or not said:
             # Also a pair of a dict, and an aliasing guard that torch printed in full under another manager.
-            above = sources[-1] if sources else ""
             sources.append(_MANAGER_FACTS.sub("", manager[1]) if manager else above)
-        else:
-            yield kind, said, sources[-1] if sources else ""
+            continue
+        expression, comment = split_comment(said)
+        line, _ = read_comment(comment)
+        if line is not None and not line.code and line.file.startswith(_TORCHS_OWN):
+            line = None
+        guards.append(Guard(compile_id, kind, expression, above, line))
+    return tuple(guards)
 
 
 def _entries(text: str) -> Iterator[tuple[int, str]]:
@@ -59,11 +62,130 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
         yield depth, entry
 
 
-def _guard(compile_id: CompileId, kind: str, said: str, source: str) -> Guard:
-    expression, comment = split_comment(said)
-    line, _ = read_comment(comment)
-    return Guard(compile_id, kind, expression, source, None if line is None or _is_torchs(line) else line)
+def read_symbols(event: Event, compile_id: CompileId, files: Mapping[int, str]) -> tuple[Symbol, ...]:
+    """Read one symbol, as torch made it or as torch gave it up (torch/fx/experimental/symbolic_shapes.py)."""
+    meta = event.meta
+    name = meta.get("symbol")
+    if not isinstance(name, str):
+        raise PayloadError(f"{event.name} without a symbol")
+    symbol = Symbol(
+        compile_id,
+        name,
+        # A symbol that came out of the computation has no source; one that several inputs share has several.
+        source=meta.get("source") or ", ".join(meta.get("sources") or ()),
+        value=str(meta.get("val") or meta.get("value") or ""),
+        value_range=meta.get("vr") or "",
+        specialized=event.name == "symbolic_shape_specialization",
+        reason=meta.get("reason") or "",
+        user_stack=read_stack(meta.get("user_stack"), files),
+    )
+    return (symbol,)
 
 
-def _is_torchs(line: SourceLine) -> bool:
-    return not line.code and line.file.startswith(_TORCHS_OWN)
+# -- recompiles: the guard that failed, and the values that torch gives
+
+# get_guard_fail_reason_helper() in torch/_dynamo/guards.py: "0/1: x == 3  # code  # app.py:3 in f", then the stack.
+_ENTRY = re.compile(r"(\S+): ")
+_STACK = "\nUser stack trace:\n"
+# A remark that only names the line of torch that made the guard.
+_TORCHS_LINE = re.compile(r"\S+:\d+ in \S+")
+
+
+def read_recompiles(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Recompile, ...]:
+    """Read one recompile, with the failure of every entry that was there: the newest first, as torch lists them."""
+    text = event.text or ""
+    reasons = [text]
+    if text.startswith("["):  # trace_structured() sends one reason as it is and several as JSON, under the same name
+        try:
+            reasons = [str(reason) for reason in json.loads(text)]
+        except ValueError as error:
+            raise PayloadError(f"{event.name}: {error}") from error
+    return (Recompile(compile_id, tuple(map(_failure, reasons))),)
+
+
+def _failure(reason: str) -> GuardFailure:
+    entry = _ENTRY.match(reason)
+    if entry is None:
+        raise PayloadError(f"a recompile reason without a compile id: {reason[:80]!r}")
+    said, _, stack = reason[entry.end() :].partition(_STACK)
+    text, comment = split_comment(said)
+    place, remark = read_comment(comment)
+    # What torch says in brackets after a guard's place; of a range's two bounds, after the first.
+    hint, more, _ = remark.removeprefix("(").partition(") and ")
+    hint = hint if more else hint.removesuffix(")")
+    hint = "" if _TORCHS_LINE.fullmatch(hint) else hint.removeprefix("HINT: ")
+    stack_lines = read_traceback(stack) or ((place,) if place else ())
+    values = read_values(text)
+    return GuardFailure(entry[1], text, values.source, values.old, values.new, stack_lines, hint)
+
+
+class GuardValues(Struct, frozen=True):
+    """What a guard was on, and its values as torch writes them; empty where torch does not say."""
+
+    source: str = ""
+    old: str = ""  # the value it wanted
+    new: str = ""  # the one it got
+
+
+_TENSOR = (
+    r"tensor '(?P<source>.*)' [\w ]+ mismatch[^.]*\. [Ee]xpected "
+    r"(?:requires_grad=|device index to be )?(?P<old>.*?)(?:, actual (?P<new>.*))?\Z"
+)
+# Sentences of torch/csrc/dynamo/guards.cpp and guards.py in torch/_dynamo; only these have the new value.
+_SENTENCES = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        _TENSOR,
+        # torch 2.11 and 2.13 have a stray quote before "but".
+        r"expected type of '(?P<source>.*)' to be (?P<old>.*?), '? ?but found (?P<new>.*)\Z",
+        r"GLOBAL_STATE changed: (?P<source>.*)\Z",
+        r"(?P<source>BACKEND_MATCH) failure:(?:.*?Cached backend: (?P<old>.*?)\. New backend: (?P<new>.*?)\. If this)?",
+        # CacheEntry invalidated by a weak reference of its guards: invalidate() in torch/_dynamo/guards.py.
+        r"Cache line invalidated because (?P<source>.*) got deallocated\Z",
+        r"Duplicate tensors found: \[(?P<source>.*)\]",
+        r"(?:KeyError on|IndexError on|getattr failed on source|\w+Accessor: [^\n]*? on) (?P<source>.*)\Z",
+        # The guard is on an address; torch 2.11 prints the object after `type=`, later ones its type.
+        r"___check_(?:obj|type)_id\((?P<source>.*), \d+\)(?:, type=(?P<old>.*))?\Z",
+        # DictGuardManager says what it found false, not what it wants.
+        r"(?P<source>len\(.*\)) != (?P<old>\d+)\Z",
+    )
+)
+
+_STRING_OR_EQUALS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"| == ", re.DOTALL)
+_RANGE = re.compile(r"(?:(?P<low>-?\d+) <= )?(?P<source>[^<>=]+?)(?: <= (?P<high>-?\d+))?\Z")
+_SIZE = re.compile(r"[\w.\[\]'\"]+\.(?:size|stride|storage_offset)\(\)(?:\[\d+\])?")
+_IDENTITY = re.compile(r"(?P<source>\S+) is (?P<old>.+)\Z", re.DOTALL)
+# SEQUENCE_LENGTH() in torch/_dynamo/guards.py writes `not x` for `len(x) == 0`.
+_EMPTY = re.compile(r"not (?P<source>[\w.\[\]'\"]+)\Z")
+_PREDICATE = re.compile(r"(?P<negated>not )?(?P<source>[\w.]+\(.*\))\Z", re.DOTALL)
+
+
+def read_values(text: str) -> GuardValues:
+    """Read the values in a failed guard, without its comment."""
+    for sentence in _SENTENCES:
+        if found := sentence.match(text):
+            values = found.groupdict()
+            return GuardValues(*((values.get(name) or "").strip() for name in ("source", "old", "new")))
+    size = _SIZE.search(text)
+    first_size = GuardValues(size[0]) if size else GuardValues()  # all that is known of a guard that computes
+    equals = next((found for found in _STRING_OR_EQUALS.finditer(text) if found[0] == " == "), None)
+    if equals:
+        left, right = text[: equals.start()], text[equals.end() :]
+        size = _SIZE.search(left)
+        computed = (size and size[0] != left) or _SIZE.search(right) or "___as_tensor(" in right
+        return first_size if computed else GuardValues(left, right)
+    return _without_equals(text) or first_size
+
+
+def _without_equals(text: str) -> GuardValues | None:
+    if found := _IDENTITY.match(text):
+        return GuardValues(found["source"], found["old"])
+    if found := _EMPTY.match(text):
+        return GuardValues(f"len({found['source']})", "0")
+    if found := _PREDICATE.match(text):
+        return GuardValues(found["source"], str(not found["negated"]))
+    found = _RANGE.match(text)
+    if found is None or not (found["low"] or found["high"]):
+        return None
+    bounds = ((">=", found["low"]), ("<=", found["high"]))
+    return GuardValues(found["source"], ", ".join(f"{sign} {bound}" for sign, bound in bounds if bound))

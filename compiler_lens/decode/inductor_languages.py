@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -17,10 +18,95 @@ from compiler_lens.decode.kernel_language import (
     SourceFacts,
     launched_by_name,
     origins_in_comments,
-)
+)  # fmt: skip
 from compiler_lens.decode.op_names import ops_in_kernel_name
-from compiler_lens.decode.triton_source import launched_triton, read_triton, read_user_triton
-from compiler_lens.recording.model import KernelKind
+from compiler_lens.recording.model import KernelConfig, KernelKind
+
+# -- what the decorator of a Triton kernel says of it: shape, device, configs, and what Inductor noted
+
+# The decorators are functions of torch/_inductor/runtime/triton_heuristics.py.
+_DECORATOR = re.compile(r"@triton_heuristics\.(\w+)\((.*?)\n\)\n@triton\.jit", re.DOTALL)
+_DEVICE = re.compile(r"DeviceProperties\(type='(\w+)', index=(\w+)")
+# Literals of the decorator; what is worth keeping is flat: no brace within braces.
+_PAIR = re.compile(r"'(\w+)': ('[^']*'|\{[^{}]*\}|\[[^\]]*\]|\([^)]*\)|[^,{}\[\]]+)")
+_SETTING = re.compile(r"^ *(\w+)=(\{[^{}]*\}|[\w.]+)", re.MULTILINE)
+_KEPT = frozenset(
+    (
+        "size_hints", "reduction_hint", "num_warps", "num_stages", "matrix_instr_nonkdim", "waves_per_eu", "kpack",
+        "num_consumer_groups", "num_buffers_warp_spec", "config", "config_args", "signature", "grid_type", "num_load",
+        "num_store", "num_reduction", "kernel_num_gb", "kernel_flop", "no_x_dim", "atomic_add_found", "RSPLIT_SIZE",
+        "persistent_reduction", "coordinate_descent_tuning", "mutated_arg_names", "autotune_hints", "tiling_scores",
+    )
+)  # fmt: skip
+_USER_CONFIGS = re.compile(r"^\s*configs=\[(.*)\],$", re.MULTILINE)
+_WORDS: Mapping[str, Any] = {"True": True, "False": False, "None": None, "set()": []}
+
+
+def _read_triton(text: KernelText) -> SourceFacts:
+    """Read the decorator of a kernel that Inductor wrote, or of a template."""
+    match = _DECORATOR.search(text.source)
+    if match is None:
+        return SourceFacts()
+    decorator, header = match.groups()
+    meta = _header_values(header)
+    shape = decorator
+    if decorator == "fixed_config":  # it stands in for the word that says the shape
+        shape = "reduction" if meta.get("num_reduction") else "pointwise"
+    device = _DEVICE.search(header)
+    values = meta.pop("config", None)
+    if decorator == "template" and "config_args" in meta:
+        values = {**meta.pop("config_args"), **{key: meta[key] for key in ("num_warps", "num_stages") if key in meta}}
+    configs = () if values is None else (KernelConfig(values, chosen=True),)
+    return SourceFacts(shape, device_name(*device.groups()) if device else "", configs, meta)
+
+
+def _read_user_triton(text: KernelText) -> SourceFacts:
+    """Read a user's own kernel: its shape is not known, its configs are those that it is tried with."""
+    facts = _read_triton(text)
+    tried = _USER_CONFIGS.search(text.source)
+    found = [printed_value(one) for one in re.findall(r"\{[^{}]*\}", tried[1])] if tried else []
+    configs = tuple(KernelConfig(values, chosen=len(found) == 1) for values in found if values)
+    return SourceFacts("", facts.device, facts.configs or configs, facts.meta)
+
+
+def _launched_triton(call: CallText, kernels: Mapping[str, KernelDefinition]) -> LaunchText:
+    """Read a launch; where the grid is fixed it stands last: FixedGrid in _inductor/runtime/triton_heuristics.py."""
+    launch = launched_by_name(call, kernels)
+    if kernels[launch.kernel].facts.meta.get("grid_type") != "FixedGrid":
+        return launch
+    return LaunchText(launch.kernel, launch.arguments[:-3], f"({', '.join(launch.arguments[-3:])})")
+
+
+def device_name(kind: str, index: str) -> str:
+    """Return a device as torch prints it: `cuda:0`, or `cuda` where its index is not known."""
+    return f"{kind}:{index}" if index.isdigit() else kind
+
+
+def _header_values(header: str) -> dict[str, Any]:
+    start = header.find("inductor_meta=")
+    pairs = _PAIR.findall(header, max(start, 0))
+    signature = _PAIR.findall(header, header.find("'signature'"))[:1]
+    told = (*_SETTING.findall(header), *signature, *pairs)
+    return {name: printed_value(text) for name, text in told if name in _KEPT}
+
+
+def printed_value(text: str) -> Any:
+    """Return a printed literal's value: a scalar, a flat list or dict; an enum's member and anything else as text."""
+    if text[0] in "{[(":
+        if ":" in text and "'" in text:
+            return {key: printed_value(value) for key, value in _PAIR.findall(text)}
+        return [item.strip(" '<>") for item in text[1:-1].split(",") if item.strip()]
+    if text[0] == "'":
+        return text.strip("'")
+    if text in _WORDS:
+        return _WORDS[text]
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        return text.rpartition(".")[2]
+
+
+# -- the other languages
 
 
 def _read_multi_kernel(text: KernelText) -> SourceFacts:
@@ -32,20 +118,12 @@ def _read_cpp(text: KernelText) -> SourceFacts:
     return SourceFacts("reduction" if "tmp_acc" in text.source else "pointwise", "cpu")
 
 
-def _read_cpp_template(_text: KernelText) -> SourceFacts:
-    return SourceFacts("template", "cpu")
-
-
 def _read_template(text: KernelText) -> SourceFacts:
     return SourceFacts("template", meta={"backend": text.maker.rpartition(".")[2]})
 
 
 def _read_other(text: KernelText) -> SourceFacts:
     return SourceFacts(meta={"backend": text.maker.rpartition(".")[2]})
-
-
-def _read_metal(_text: KernelText) -> SourceFacts:
-    return SourceFacts(meta={"backend": "metal"})
 
 
 _POINTER = re.compile(r"c_void_p\((\w.*)\.data_ptr\(\)\)")
@@ -92,23 +170,24 @@ _OR_NAME, _OR_OP = _comments_or(ops_in_kernel_name), _comments_or(_op_called)  #
 INDUCTOR_LANGUAGES: tuple[KernelLanguage, ...] = (
     KernelLanguage(
         "Triton", _TEMPLATE, _TRITON, "@triton_heuristics.template(",
-        read=read_triton, launch=launched_triton, origins=_OR_NAME,
+        read=_read_triton, launch=_launched_triton, origins=_OR_NAME,
     ),
     KernelLanguage(
-        "Triton", KernelKind.FOREACH, _TRITON, "@triton_heuristics.foreach(", read=read_triton, launch=launched_triton
+        "Triton", KernelKind.FOREACH, _TRITON, "@triton_heuristics.foreach(", read=_read_triton, launch=_launched_triton
     ),
     KernelLanguage(
         "Triton", KernelKind.USER, _TRITON, "@triton_heuristics.user_autotune(",
-        read=read_user_triton, launch=launched_triton,
+        read=_read_user_triton, launch=_launched_triton,
     ),
-    KernelLanguage("Triton", KernelKind.TRITON, _TRITON, read=read_triton, launch=launched_triton),
+    KernelLanguage("Triton", KernelKind.TRITON, _TRITON, read=_read_triton, launch=_launched_triton),
     KernelLanguage(
         "Triton", KernelKind.TRITON, ("async_compile.multi_kernel", "async_compile.size_hint_multi_kernel"),
         read=_read_multi_kernel,
     ),
     # CppTemplate.header() in codegen/cpp_template.py includes it, no other C++ kernel does
     KernelLanguage(
-        "C++", _TEMPLATE, _CPP, "#include <c10/util/Unroll.h>", lexer="cpp", read=_read_cpp_template, origins=_OR_NAME
+        "C++", _TEMPLATE, _CPP, "#include <c10/util/Unroll.h>", lexer="cpp", origins=_OR_NAME,
+        read=lambda _text: SourceFacts("template", "cpu"),
     ),
     KernelLanguage("C++", KernelKind.CPP, _CPP, lexer="cpp", read=_read_cpp, origins=_OR_NAME),
     # `cuda` on 2.11; `cutlass`, `cuda` or `xpu` from 2.13 on
@@ -130,7 +209,7 @@ INDUCTOR_LANGUAGES: tuple[KernelLanguage, ...] = (
     # codegen/metal_flex_attention_template.py defines its own without AsyncCompile, as codegen/mps.py did before 2.13
     KernelLanguage(
         "Metal", makers=("async_compile.metal", "compile_mps_shader"), lexer="cpp",
-        read=_read_metal, launch=_launched_metal,
+        read=lambda _text: SourceFacts(meta={"backend": "metal"}), launch=_launched_metal,
     ),
     KernelLanguage(
         "", KernelKind.EXTERN, origins=_OR_OP,

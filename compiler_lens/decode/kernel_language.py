@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from compiler_lens.recording.model import KernelConfig, KernelKind
+from compiler_lens.recording.model import CaptureProblem, KernelConfig, KernelKind
 
 
 class KernelText(Struct, frozen=True):
@@ -64,11 +65,6 @@ class KernelDefinition(Struct, frozen=True):
     origins: KernelOrigins = KernelOrigins()
 
 
-def no_facts(_text: KernelText) -> SourceFacts:
-    """Return nothing: the source says no more than the definition does."""
-    return SourceFacts()
-
-
 def launched_by_name(call: CallText, _kernels: Mapping[str, KernelDefinition]) -> LaunchText:
     """Read a call of a kernel by its name: `k.run(...)` as for Triton, `k.k(...)` as for CUTLASS, `k(...)` as for C++.
 
@@ -99,14 +95,10 @@ def origins_in_comments(comments: Sequence[str], _name: str) -> KernelOrigins:
         elif origin := _NODE_MAPPING.match(comment):
             mapping[origin[1]] = origin[2].split(", ")
         elif listed := _ORIGINS.search(comment):
-            source_nodes, aten = _listed(listed[1]), _listed(listed[2])
+            source_nodes, aten = (tuple(text.split(", ")) if text else () for text in listed.groups())
         elif comment.startswith("# Original path: "):  # of a user's Triton kernel
             meta["path"] = comment.removeprefix("# Original path: ")
     return KernelOrigins(aten, source_nodes, tuple(nodes), {"source_nodes": mapping} | meta if mapping else meta)
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(text.split(", ")) if text else ()
 
 
 class KernelLanguage(Struct, frozen=True):
@@ -123,12 +115,61 @@ class KernelLanguage(Struct, frozen=True):
     libraries: tuple[str, ...] = ()  # how names of functions that run a kernel begin: "extern_kernels."
     methods: frozenset[str] = frozenset()  # methods of tensors that run a kernel
     lexer: str = "python"  # the name that Pygments knows the source's language by
-    read: Callable[[KernelText], SourceFacts] = no_facts
+    read: Callable[[KernelText], SourceFacts] = lambda _text: SourceFacts()
     launch: Callable[[CallText, Mapping[str, KernelDefinition]], LaunchText | None] = launched_by_name
-    origins: Callable[[Sequence[str], str], KernelOrigins] = (
-        origins_in_comments  # of comment lines, and of the name below
-    )
+    origins: Callable[[Sequence[str], str], KernelOrigins] = origins_in_comments
 
     def makes(self, text: KernelText) -> bool:
         """Return whether a kernel so defined is of this language."""
         return text.maker in self.makers and self.holds in text.source
+
+
+# -- languages that installed packages add
+
+GROUP = "compiler_lens.kernel_languages"
+
+# Asked for only where something stands in output code that is not Inductor's: importing what finds them takes 50 ms.
+Installed = Callable[[], Sequence[KernelLanguage]]
+
+
+class InstalledLanguages:
+    """Finds the installed languages when it is first called. Whatever fails of them is among `problems`."""
+
+    def __init__(self) -> None:
+        self.problems: list[CaptureProblem] = []
+        self._found: list[KernelLanguage] | None = None
+
+    def __call__(self) -> Sequence[KernelLanguage]:
+        """Return the languages in the order of their entry points' names. None of their functions raises."""
+        if self._found is None:
+            from importlib.metadata import entry_points
+
+            self._found = []
+            for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+                language = self._guard(point.name, point.load, KernelLanguage, None)()
+                if language is not None:
+                    self._found.append(self._guarded(language))
+        return self._found
+
+    def _guarded(self, language: KernelLanguage) -> KernelLanguage:
+        return replace(
+            language,
+            read=self._guard(language.name, language.read, SourceFacts, SourceFacts()),
+            launch=self._guard(language.name, language.launch, (LaunchText, type(None)), None),
+            origins=self._guard(language.name, language.origins, KernelOrigins, KernelOrigins()),
+        )
+
+    def _guard(self, name: str, function: Callable[..., Any], kinds: Any, otherwise: Any) -> Callable[..., Any]:
+        def ask(*given: Any) -> Any:
+            try:
+                answer = function(*given)
+                if not isinstance(answer, kinds):
+                    raise TypeError(f"{function.__name__}() gave {answer!r}")  # noqa: TRY301
+            except Exception as error:  # noqa: BLE001 -- somebody else's code must not cost us the recording
+                problem = CaptureProblem(f"the kernel language {name}", f"{type(error).__name__}: {error}")
+                if problem not in self.problems:
+                    self.problems.append(problem)
+                return otherwise
+            return answer
+
+        return ask

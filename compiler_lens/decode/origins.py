@@ -1,22 +1,92 @@
-"""Follows nodes of lowered graphs back to the Dynamo nodes they came from, and with them to modules and lines."""
+"""Follows nodes of lowered graphs back to the Dynamo nodes they came from, and with them to modules and lines.
+
+By what our hooks saw of live FX graphs, or else by the lines that torch printed above the nodes.
+"""
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby, repeat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import groupby, repeat, takewhile
 
 from msgspec import Struct
 
 from compiler_lens.decode.graph_text import GraphText
-from compiler_lens.decode.node_facts import NodeFact
-from compiler_lens.recording.ids import SourcePlace
-from compiler_lens.recording.model import GraphStage, Node, SourceLine, Subgraph, Trust
+from compiler_lens.decode.stacks import read_traceback
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import CompileId, GraphStage, SourcePlace
+from compiler_lens.recording.model import Node, SourceLine, Subgraph, Trust
+
+# torch/fx/traceback.py, GRADIENT_ACC_SPECIAL_STACK: a sum of gradients carries the number of whichever forward op
+# came last, so the number says nothing.
+_GRADIENT_SUM = "Gradient addition node due to multiple use"
+# Dynamo names a module by where it found it. The compiled module itself is what its forward calls it, `self` as a
+# rule, or `fn` in a wrapper of torch's own (torch/_dynamo/external_utils.py, `wrap_inline`).
+_ROOT = re.compile(r"[LG]\['(\w+)'\]\.?")
+_UNTOLD = frozenset({"self", "fn"})
+_ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
+
+
+class NodeFact(Struct, frozen=True):
+    """What live objects say of one node, beyond the text."""
+
+    name: str
+    module: str = ""
+    module_type: str = ""
+    origins: tuple[str, ...] = ()
+    original_aten: str = ""
+    seq_nr: int | None = None  # autograd's number: shared by a forward op and its backward
+    source: tuple[SourceLine, ...] = ()
+
+
+class NodeFacts(Struct, frozen=True):
+    """Our hook's facts about all nodes of one graph, to be joined with its text by node name."""
+
+    compile_id: CompileId
+    stage: str  # dynamo, joint, forward, backward, inference, post_grad
+    facts: tuple[NodeFact, ...]
+    cached: bool = False
+    attempt: int = 0
+
+
+def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[NodeFacts, ...]:
+    """Read modules, stacks and origins of all nodes of one graph, as `capture.graphs.node_facts` wrote them."""
+    try:
+        values = json.loads(event.text or "")
+        receiver = event.meta.get("receiver")
+        own = _UNTOLD if receiver is None else frozenset({receiver or "self"})
+        stage = event.meta["stage"]
+        modules: list[tuple[str, str]] = [(module_path(path, own), kind) for path, kind in values["modules"]]
+        stacks = [read_traceback(text) for text in values["stacks"]]
+        sums = {number for number, text in enumerate(values["stacks"]) if _GRADIENT_SUM in text}
+        modules.append(("", ""))  # what the index -1 finds
+        stacks.append(())
+        facts = []
+        for name, origins, module, aten, number, stack in values["nodes"]:
+            path, kind = modules[int(module)]
+            told = None if stack in sums else number
+            facts.append(NodeFact(name, path, kind, tuple(origins), aten, told, stacks[int(stack)]))
+    except (ValueError, LookupError, TypeError) as error:
+        raise PayloadError(f"{event.name}: {error!r}") from error
+    return (NodeFacts(compile_id, stage, tuple(facts), event.cached, event.attempt),)
+
+
+def module_path(name: str, own: frozenset[str] = _UNTOLD) -> str:
+    """Return `L['self'].layers.0` as the user writes it, `layers.0`; empty for the compiled module, one of *own*."""
+    path = _ROOT.sub(lambda m: "" if m[1] in own else f"{m[1]}.", name, count=1)
+    return _ITEM.sub(r".\1", path).strip(".")
+
+
+# -- what lowered nodes point back with
 
 Facts = Mapping[str, NodeFact]
 Nodes = tuple[Node, ...]
 Names = tuple[str, ...]
 Visits = dict[SourcePlace, list[Names]]
+Joined = tuple[Trust, Nodes, tuple[Subgraph, ...]]
 
 # Of a line that makes a thousand ops we would have to give a thousand origins to each of thousands of nodes.
 _MOST = 64
@@ -50,70 +120,47 @@ def program_of(
         for node in graph:
             for key in {node.name, prefix + node.name}:
                 nodes[key].append((prefix + node.name, node))
-    visits, forward = _program_visits(graphs), _forward_names(joint)
-    by_line = _by_line(traced[0], forward, visits) if len(traced) == 1 else {}  # names are of one graph only
-    return Program(nodes, _forward_nodes(facts), forward, _whole_lines(visits), by_line)
-
-
-def _by_line(traced: Nodes, forward: frozenset[str], visits: Visits) -> Mapping[str, tuple[str, ...]]:
-    ops = [node for node in traced if node.op.startswith("call_") and not _computes_size(node)]
-    first = len(ops) if not forward else sum(node.name in forward for node in ops)
-    return _origins_of(ops[:first], ops[first:], visits)
-
-
-def _computes_size(node: Node) -> bool:
-    return node.target.startswith("operator.") and node.target != "operator.getitem"
-
-
-def _forward_nodes(facts: Iterable[Facts]) -> dict[int, list[NodeFact]]:
     numbered: dict[int, list[NodeFact]] = defaultdict(list)
     for each in facts:
         for fact in each.values():
             if fact.origins and fact.seq_nr is not None and "." not in fact.name:  # a subgraph counts for itself
                 numbered[fact.seq_nr].append(fact)
-    return numbered
-
-
-def _forward_names(joint: Nodes) -> frozenset[str]:
-    """AOTAutograd traces the whole forward first and names the gradients it is given tangents_1, tangents_2 …"""
+    # AOTAutograd traces the whole forward first and names the gradients it is given tangents_1, tangents_2 …
     tangents = {node.name for node in joint if node.op == "placeholder" and node.name.startswith("tangents_")}
-    forward = set()
-    for node in joint:
-        if node.op != "output" and not tangents.isdisjoint(node.inputs):
-            break
-        forward.add(node.name)
-    return frozenset(forward)
+    forward = frozenset(
+        node.name for node in takewhile(lambda n: n.op == "output" or tangents.isdisjoint(n.inputs), joint)
+    )
+    visits = _program_visits(graphs)
+    by_line = _by_line(traced[0], forward, visits) if len(traced) == 1 else {}  # names are of one graph only
+    return Program(nodes, numbered, forward, _whole_lines(visits), by_line)
 
 
-def join_dynamo(text: GraphText, facts: Facts | None) -> tuple[Trust, Nodes, tuple[Subgraph, ...]]:
+def join_dynamo(text: GraphText, facts: Facts | None) -> Joined:
     """Return the Dynamo graph's own nodes: modules and whole stacks."""
     if facts is None:
         return Trust.UNKNOWN, text.nodes, text.subgraphs
-    nodes = tuple(_dynamo_node(node, facts.get(node.name)) for node in text.nodes)
-    subgraphs = tuple(
-        Subgraph(s.name, tuple(_dynamo_node(n, facts.get(f"{s.name}.{n.name}")) for n in s.nodes))
-        for s in text.subgraphs
-    )
-    return Trust.EXACT, nodes, subgraphs
+    known = facts
+
+    def joined(node: Node, name: str) -> Node:
+        fact = known.get(name)
+        return node if fact is None else _with(node, fact, fact.source or node.source)
+
+    return Trust.EXACT, *_each_node(text, joined)
 
 
-def _dynamo_node(node: Node, fact: NodeFact | None) -> Node:
-    if fact is None:
-        return node
-    return _with(node, fact, fact.source or node.source)
-
-
-def join_lowered(
-    stage: GraphStage, text: GraphText, facts: Facts | None, program: Program
-) -> tuple[Trust, Nodes, tuple[Subgraph, ...]]:
+def join_lowered(stage: GraphStage, text: GraphText, facts: Facts | None, program: Program) -> Joined:
     """Join a graph after Dynamo's: by its nodes' facts, or else by the lines that torch printed above them."""
     join = _Exact(stage, facts, program) if facts else _ByLine(stage, program)
-    nodes = tuple(join.node(node, node.name) for node in text.nodes)
-    subgraphs = tuple(
-        Subgraph(s.name, tuple(join.node(n, f"{s.name}.{n.name}") for n in s.nodes)) for s in text.subgraphs
-    )
+    nodes, subgraphs = _each_node(text, join.node)
     trust = Trust.EXACT if facts else Trust.TEXT if any(node.origins for node in nodes) else Trust.UNKNOWN
     return trust, nodes, subgraphs
+
+
+def _each_node(text: GraphText, join: Callable[[Node, str], Node]) -> tuple[Nodes, tuple[Subgraph, ...]]:
+    """All nodes of a graph, joined by their full names."""
+    nodes = tuple([join(node, node.name) for node in text.nodes])
+    inner = [Subgraph(s.name, tuple([join(n, f"{s.name}.{n.name}") for n in s.nodes])) for s in text.subgraphs]
+    return nodes, tuple(inner)
 
 
 class _Exact(Struct, frozen=True):
@@ -157,7 +204,9 @@ class _ByLine(Struct, frozen=True):
     program: Program
 
     def node(self, node: Node, name: str) -> Node:
-        origins = self._origins(node, name) if node.op.startswith("call_") else ()
+        place = _place_of(node) if node.op.startswith("call_") and not _computes_size(node) else None
+        # The later graphs keep the names of the nodes that they keep.
+        origins = (self.program.by_line.get(name) or self.program.lines.get(place, ())) if place else ()
         backward = _is_gradient(node, name, self.stage, self.program)
         if self.stage not in _GRADIENTS or not self.program.forward_names:
             backward = backward or node.backward  # in a backward graph torch says so of recomputed forward nodes too
@@ -167,13 +216,6 @@ class _ByLine(Struct, frozen=True):
         module, kind = modules.pop() if len(modules) == 1 else ("", "")
         source = _stack(origins, node, self.program) or node.source
         return _with(node, NodeFact("", module, kind), source, origins, backward=backward)
-
-    def _origins(self, node: Node, name: str) -> tuple[str, ...]:
-        place = _place_of(node)
-        if place is None or _computes_size(node):
-            return ()
-        # The later graphs keep the names of the nodes that they keep.
-        return self.program.by_line.get(name) or self.program.lines.get(place, ())
 
 
 def _resolve(origin: str, lowered: Node, module: str, program: Program) -> str:
@@ -226,27 +268,37 @@ def _place_of(node: Node) -> SourcePlace | None:
     return node.source[-1].place if node.source else None
 
 
-def _program_visits(graphs: Iterable[tuple[str, Sequence[Node]]]) -> Visits:
-    """The ops of Dynamo's graphs by line and visit, each graph with the prefix of its nodes' names."""
+def _computes_size(node: Node) -> bool:
+    return node.target.startswith("operator.") and node.target != "operator.getitem"
+
+
+def program_ops(prefix: str, nodes: Sequence[Node]) -> list[tuple[str, Node]]:
+    """Return the ops of a Dynamo graph by their full names, without those that no ATen op comes of.
+
+    Those only compute a size, or take a tensor out of a tuple.
+    """
+    tensors = {node.name for node in nodes if node.specs}
+    ops = (node for node in nodes if node.op.startswith("call_"))
+    return [
+        (prefix + n.name, n) for n in ops if not n.target.startswith("operator.") or not tensors.isdisjoint(n.inputs)
+    ]
+
+
+def _visits(ops: Iterable[tuple[str, Node]]) -> Visits:
+    """The names of ops by line, and by each visit of the line."""
     visits: Visits = defaultdict(list)
-    for prefix, nodes in graphs:
-        tensors = {node.name for node in nodes if node.specs}
-        ops = [node for node in nodes if node.op.startswith("call_") and not is_bookkeeping(node, tensors)]
-        for place, names in _visits(ops).items():
-            visits[place] += [tuple(prefix + name for name in visit) for visit in names]
+    for place, run in groupby(ops, lambda op: _place_of(op[1])):
+        if place is not None:
+            visits[place].append(tuple(name for name, _ in run))
     return visits
 
 
-def is_bookkeeping(node: Node, tensors: set[str]) -> bool:
-    """Return whether it only computes a size or takes a tensor out of a tuple: no ATen op comes of that."""
-    return node.target.startswith("operator.") and tensors.isdisjoint(node.inputs)
-
-
-def _visits(nodes: Iterable[Node]) -> Visits:
+def _program_visits(graphs: Iterable[tuple[str, Sequence[Node]]]) -> Visits:
+    """Those of Dynamo's graphs, each graph with the prefix of its nodes' names."""
     visits: Visits = defaultdict(list)
-    for place, run in groupby(nodes, _place_of):
-        if place is not None:
-            visits[place].append(tuple(node.name for node in run))
+    for prefix, nodes in graphs:
+        for place, names in _visits(program_ops(prefix, nodes)).items():
+            visits[place] += names
     return visits
 
 
@@ -256,12 +308,14 @@ def _whole_lines(program: Visits) -> Mapping[SourcePlace, Names]:
     return {place: names for place, names in lines.items() if len(names) <= _MOST}
 
 
-def _origins_of(nodes: Iterable[Node], gradients: Iterable[Node], program: Visits) -> Mapping[str, Names]:
-    """The origins of a graph's ops by name; `gradients` are those that autograd adds, going backwards."""
+def _by_line(traced: Nodes, forward: frozenset[str], program: Visits) -> Mapping[str, Names]:
+    """The origins of a graph's ops by name; after the forward come those that autograd adds, going backwards."""
+    ops = [(node.name, node) for node in traced if node.op.startswith("call_") and not _computes_size(node)]
+    first = len(ops) if not forward else sum(name in forward for name, _ in ops)
     origins: dict[str, Names] = {}
     lines = _whole_lines(program)
-    for ops, step in ((nodes, 1), (gradients, -1)):
-        for place, visits in _visits(ops).items():
+    for part, step in ((ops[:first], 1), (ops[first:], -1)):
+        for place, visits in _visits(part).items():
             known = program.get(place, [])
             told = known[::step] if len(known) == len(visits) else repeat(lines.get(place, ()))
             for names, own in zip(visits, told, strict=False):

@@ -1,29 +1,28 @@
-"""Inductor's output code: kernels with all their launches, and the buffers that they work on."""
+"""Inductor's output code: kernels with all their launches, each read by its language, and the buffers they work on."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from typing import cast
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.decode.buffers import read_buffers
-from compiler_lens.decode.installed_languages import Installed
-from compiler_lens.decode.kernel_calls import KernelCall, read_calls
-from compiler_lens.decode.kernel_language import KernelDefinition
-from compiler_lens.decode.kernel_source import definitions
-from compiler_lens.decode.wrapper import read_steps
+from compiler_lens.decode import kernel_language, wrapper
+from compiler_lens.decode.inductor_languages import ANY_ASYNC_COMPILE, INDUCTOR_LANGUAGES
+from compiler_lens.decode.kernel_language import Installed, KernelDefinition, KernelLanguage, LaunchText
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, Direction, Kernel, OutputCode, Trust, Unavailable
+from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, OutputCode, Trust, Unavailable
 
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
 _AOT_ID = re.compile(r"# AOT ID: \[(.*?)\]")
 _AOT_ID_WITHIN = 500
+_IN_CPP = "this graph was compiled with a C++ wrapper: its calls are C++, which is kept as text"
 
 
 def aot_id(code: str) -> str:
@@ -43,19 +42,20 @@ def read_output_code(
     direction = next((one for one in Direction if one.value in aot_id(text)), Direction.INFERENCE)
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
     try:
-        tree = ast.parse(_kernels_and_calls(text))
+        tree: ast.Module | None = ast.parse(_kernels_and_calls(text))
     except SyntaxError as error:
         if "#include" not in text:
             raise PayloadError(f"output code is neither Python nor C++: {error}") from error
         tree = None
-    if tree is None or _is_cpp_wrapper(tree):
-        reason = "this graph was compiled with a C++ wrapper: its calls are C++, which is kept as text"
-        return OutputCode(compile_id, direction, text, path), Unavailable("kernels", reason, compile_id)
+    # CppWrapperCpu.generate_end() in codegen/cpp_wrapper_cpu.py wraps its C++ in one assignment.
+    targets = [statement.targets[0] for statement in (tree.body if tree else ()) if isinstance(statement, ast.Assign)]
+    if tree is None or any(isinstance(target, ast.Name) and target.id == "cpp_wrapper_src" for target in targets):
+        return OutputCode(compile_id, direction, text, path), Unavailable("kernels", _IN_CPP, compile_id)
     lines = text.split("\n")
-    defined = definitions(tree, lines, installed)
-    steps = read_steps(tree, lines)
-    calls = read_calls(tree, steps, lines, defined, installed)
-    buffers = read_buffers(steps, lines, {call.launch.line for call in calls})
+    defined = _definitions(tree, lines, installed)
+    steps = wrapper.read_steps(tree, lines)
+    calls = _calls(steps, _Reader(lines, defined, wrapper.wrapped_externs(tree), installed))
+    buffers = wrapper.read_buffers(steps, lines, {call.launch.line for call in calls})
     kernels = _kernels(partial(Kernel, compile_id, direction), defined, calls, aot_id(text))
     return (OutputCode(compile_id, direction, text, path, buffers), *kernels)
 
@@ -69,57 +69,188 @@ def _kernels_and_calls(text: str) -> str:
     return "\n" * text.count("\n", 0, start) + text[start : None if end < 0 else end]
 
 
-def _is_cpp_wrapper(tree: ast.Module) -> bool:
-    # CppWrapperCpu.generate_end() in codegen/cpp_wrapper_cpu.py wraps its C++ in this one assignment
-    assigned = [statement.targets[0] for statement in tree.body if isinstance(statement, ast.Assign)]
-    return any(isinstance(target, ast.Name) and target.id == "cpp_wrapper_src" for target in assigned)
-
-
 def _kernels(
-    make: Callable[..., Kernel], defined: Mapping[str, KernelDefinition], calls: Sequence[KernelCall], aot: str
+    make: Callable[..., Kernel], defined: Mapping[str, KernelDefinition], calls: Sequence[_Call], aot: str
 ) -> Iterator[Kernel]:
-    by_name: dict[str, list[KernelCall]] = defaultdict(list)
+    by_name: dict[str, list[_Call]] = {name: [] for name in defined}
     for call in calls:
-        by_name[call.name].append(call)
-    for name, definition in defined.items():
-        yield _defined_kernel(make, definition, by_name.pop(name, []), aot)
+        by_name.setdefault(call.name, []).append(call)
     for name, called in by_name.items():
-        language, launches = called[0].language, tuple(call.launch for call in called)
+        launches = tuple(call.launch for call in called)
+        device, aten = called[0].device if called else "", _each(launch.aten for launch in launches)
+        if name not in defined:
+            language, meta = called[0].language, {"aot_id": aot}
+            aten = aten or language.origins((), name).aten
+            yield make(
+                name, language.kind, aten=aten, launches=launches, device=device, meta=meta, language=language.name
+            )
+            continue
+        definition = defined[name]
+        language, facts, origins = definition.language, definition.facts, definition.origins
+        if len(launches) == 1 and origins.nodes:  # of several, the definition's comment names the first only
+            launches = (replace(launches[0], nodes=origins.nodes),)
+        nodes = origins.nodes or _each(launch.nodes for launch in launches)
         yield make(
             name,
             language.kind,
-            aten=_each(launch.aten for launch in launches) or language.origins((), name).aten,
+            facts.shape,
+            definition.source,
+            nodes=nodes,
+            aten=origins.aten or aten,
+            trust=Trust.TEXT if nodes else Trust.UNKNOWN,
             launches=launches,
-            device=called[0].device,
-            meta={"aot_id": aot},
+            configs=facts.configs,
+            device=facts.device or device,
+            meta={"aot_id": aot, **facts.meta, **origins.meta},
             language=language.name,
+            lexer=language.lexer,
         )
-
-
-def _defined_kernel(
-    make: Callable[..., Kernel], definition: KernelDefinition, calls: Sequence[KernelCall], aot: str
-) -> Kernel:
-    language, facts, origins = definition.language, definition.facts, definition.origins
-    launches = tuple(call.launch for call in calls)
-    if len(launches) == 1 and origins.nodes:  # of several, the definition's comment names the first only
-        launches = (replace(launches[0], nodes=origins.nodes),)
-    nodes = origins.nodes or _each(launch.nodes for launch in launches)
-    return make(
-        definition.name,
-        language.kind,
-        facts.shape,
-        definition.source,
-        nodes=nodes,
-        aten=origins.aten or _each(launch.aten for launch in launches),
-        trust=Trust.TEXT if nodes else Trust.UNKNOWN,
-        launches=launches,
-        configs=facts.configs,
-        device=facts.device or (calls[0].device if calls else ""),
-        meta={"aot_id": aot, **facts.meta, **origins.meta},
-        language=language.name,
-        lexer=language.lexer,
-    )
 
 
 def _each(lists: Iterable[Sequence[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(lists)))
+
+
+# -- the kernels that it defines
+
+
+def _definitions(tree: ast.Module, lines: Sequence[str], installed: Installed) -> Mapping[str, KernelDefinition]:
+    """Every kernel that the module defines, by name, in the order of its text."""
+    defined: dict[str, KernelDefinition] = {}
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+            target = statement.targets[0]
+            if isinstance(target, ast.Name):
+                comments = wrapper.comments_above(lines, statement.lineno)
+                kernel = _definition(target.id, statement.value, comments, installed)
+                if kernel is not None:
+                    defined[target.id] = kernel
+    for name, kernel in defined.items():
+        # A multi-kernel is several kernels that compute the same, to be tried when run: any of them has its nodes.
+        first = next(iter(kernel.facts.meta.get("choices", ())), "")
+        if first in defined:
+            defined[name] = replace(kernel, origins=replace(defined[first].origins, meta=kernel.origins.meta))
+    return defined
+
+
+def _definition(name: str, call: ast.Call, comments: Sequence[str], installed: Installed) -> KernelDefinition | None:
+    strings = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
+    if not strings:
+        return None
+    source = max((one for one in strings if one != name), key=len, default="")
+    others = [argument for argument in call.args if not isinstance(argument, ast.Constant)]
+    variables = [node.id for argument in others for node in ast.walk(argument) if isinstance(node, ast.Name)]
+    text = kernel_language.KernelText(name, wrapper.dotted(call.func), source, tuple(variables))
+    language = next((one for one in INDUCTOR_LANGUAGES if one.makes(text)), None)
+    language = language or next((one for one in installed() if one.makes(text)), None)
+    if language is None and text.maker.startswith("async_compile."):
+        language = ANY_ASYNC_COMPILE
+    if language is None:
+        return None
+    facts = language.read(text)
+    if strings[0] not in (name, source):  # without unique names: what triton and its tuning call it
+        facts = replace(facts, meta={**facts.meta, "compiled_as": strings[0]})
+    return KernelDefinition(name, language, source.strip("\n"), facts, language.origins(comments, name))
+
+
+# -- the calls that launch kernels
+
+
+class _Call(Struct, frozen=True):
+    """One launch, with the name and the language of its kernel."""
+
+    name: str
+    language: KernelLanguage
+    launch: Launch
+    device: str
+
+
+_LIBRARIES = tuple(language for language in INDUCTOR_LANGUAGES if language.libraries or language.methods)
+
+# Functions that the wrapper calls beside kernels, and the first names of those that have dots.
+_BOOKKEEPING = frozenset(
+    (
+        "assert_size_stride", "assert_size_stride_grouped", "assert_alignment", "assert_tensor_metadata",
+        "alloc_from_pool", "copy_if_misaligned", "get_raw_stream", "reinterpret_tensor", "args", "self", "torch", "*",
+    )
+)  # fmt: skip
+
+
+def _calls(steps: Sequence[wrapper.Step], reader: _Reader) -> list[_Call]:
+    """All launches among these steps, in their order."""
+    found: list[tuple[int, str, KernelLanguage, LaunchText]] = []
+    for statement, device in steps:
+        if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Call):
+            launched = reader.launched(statement.value)
+            if launched is not None:
+                found.append((statement.value.lineno, device, *launched))
+    # Inductor's comment stands above its launch, maybe with `stream0 = ...` between; C++ kernels and scatters have
+    # none. Those of kernel definitions are not indented, and kernel sources hold none.
+    numbered = enumerate(reader.lines, 1)
+    comments = [(n, line.lstrip()) for n, line in numbered if line[:1] == " " and "Original ATen: [" in line]
+    comments.reverse()
+    above: dict[int, str] = {}
+    for number in sorted({number for number, *_ in found}):
+        while comments and comments[-1][0] < number:
+            above[number] = comments.pop()[1]
+    calls = []
+    for number, device, language, read in found:
+        own = (above[number],) if number in above else wrapper.comments_above(reader.lines, number)
+        of = language.origins(own, "")
+        launch = Launch(number, read.arguments, of.nodes, read.grid, of.source_nodes, of.aten)
+        calls.append(_Call(read.kernel, language, launch, device))
+    return calls
+
+
+_Launched = tuple[KernelLanguage, LaunchText]
+
+
+class _Reader(Struct, frozen=True):
+    lines: Sequence[str]
+    kernels: Mapping[str, KernelDefinition]
+    functions: Mapping[str, str]  # of the file, each with the extern kernel that it only calls
+    installed: Installed
+
+    def launched(self, call: ast.Call) -> _Launched | None:
+        """Return the launch that a call is, and the language that knows it; None where it is not one."""
+        function = wrapper.dotted(call.func)
+        function = self.functions.get(function) or function
+        head = function.partition(".")[0]
+        if head in self.kernels:
+            return self._of_defined(self.kernels[head].language, function, call)
+        ours = self._of_library(_LIBRARIES, function, call)
+        if ours or head in _BOOKKEEPING or head in self.functions or head.startswith("empty_strided"):
+            return ours
+        for language in self.installed():
+            found = self._of_library((language,), function, call) or self._of_defined(language, function, call)
+            if found is not None:
+                return found
+        return None
+
+    def _of_library(self, languages: Iterable[KernelLanguage], function: str, call: ast.Call) -> _Launched | None:
+        for language in languages:
+            if language.libraries and function.startswith(language.libraries):
+                return language, LaunchText(function, self._arguments(call))
+            work, node = None, cast("ast.expr", call)  # the first of the language's methods in a chain of calls
+            while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                if node.func.attr in language.methods:
+                    work = node.func, node
+                node = node.func.value
+            if work is not None and not function.startswith("torch."):
+                method, inner = work
+                receiver = wrapper.source_text(method.value, self.lines)
+                return language, LaunchText(f"Tensor.{method.attr}", (receiver, *self._arguments(inner)))
+        return None
+
+    def _of_defined(self, language: KernelLanguage, function: str, call: ast.Call) -> _Launched | None:
+        launch = language.launch(self._text(function, call), self.kernels)
+        return (language, launch) if launch is not None and launch.kernel in self.kernels else None
+
+    def _arguments(self, call: ast.Call) -> tuple[str, ...]:
+        return kernel_language.launched_by_name(self._text("", call), self.kernels).arguments
+
+    def _text(self, function: str, call: ast.Call) -> kernel_language.CallText:
+        keywords = {str(k.arg): wrapper.source_text(k.value, self.lines) for k in call.keywords}
+        return kernel_language.CallText(
+            function, tuple(wrapper.source_text(a, self.lines) for a in call.args), keywords
+        )

@@ -6,9 +6,8 @@ import gzip
 import os
 from pathlib import Path
 
-from compiler_lens.decode.collector import collector_paused
 from compiler_lens.decode.disk_sources import with_disk_sources
-from compiler_lens.decode.fold import fold
+from compiler_lens.decode.fold import collector_paused, fold
 from compiler_lens.recording.codec import packed
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import Event

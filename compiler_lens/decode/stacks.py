@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler_lens.recording.model import SourceLine
 
-# What stands for a file whose name was interned before anybody listened.
-UNKNOWN_FILE = "<unknown>"
+UNKNOWN_FILE = "<unknown>"  # stands for one whose name was interned before anybody listened
 
 # augment_exc_message() in torch/_dynamo/exc.py puts a third blank before the first frame; the function is missing
 # where torch prints only a place.
 _FRAME = re.compile(r"^ {2,3}File \"(?P<file>.*)\", line (?P<line>\d+)(?:, in (?P<function>.*))?$")
 _REPEATED = re.compile(r"^ {2}\[Previous line repeated (\d+) more times?\]$")
 _MARKS = re.compile(r"^[\s~^]+$")
-_CODE = "    "
 
 # What a guard's text is scanned for: strings, and the comment that torch puts after it.
 _STRING_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"| {2,}# ", re.DOTALL)
@@ -30,13 +28,13 @@ _PLACE = re.compile(
 
 def read_stack(stack: Iterable[Mapping[str, Any]] | None, files: Mapping[int, str]) -> tuple[SourceLine, ...]:
     """Read a structured stack, outermost first. `files` has the names that torch sent as numbers."""
-    return tuple(_structured_line(frame, files) for frame in stack or ())
-
-
-def _structured_line(frame: Mapping[str, Any], files: Mapping[int, str]) -> SourceLine:
-    file = frame.get("filename")
-    name = file if isinstance(file, str) else files.get(-1 if file is None else file, UNKNOWN_FILE)
-    return SourceLine(name, frame.get("line") or 0, frame.get("name") or "", (frame.get("loc") or "").strip())
+    lines = []
+    for frame in stack or ():
+        file = frame.get("filename")
+        name = file if isinstance(file, str) else files.get(-1 if file is None else file, UNKNOWN_FILE)
+        code = (frame.get("loc") or "").strip()
+        lines.append(SourceLine(name, frame.get("line") or 0, frame.get("name") or "", code))
+    return tuple(lines)
 
 
 def read_traceback(text: str) -> tuple[SourceLine, ...]:
@@ -47,22 +45,16 @@ def read_traceback(text: str) -> tuple[SourceLine, ...]:
             frames.append((found, []))
         elif repeated := _REPEATED.match(line):
             frames += frames[-1:] * int(repeated[1])
-        elif frames and line.startswith(_CODE) and not _MARKS.match(line):
+        elif frames and line.startswith("    ") and not _MARKS.match(line):
             frames[-1][1].append(line.strip())
-    return tuple(_printed_line(found, code) for found, code in frames)
-
-
-def _printed_line(found: re.Match[str], code: Sequence[str]) -> SourceLine:
-    return SourceLine(found["file"], int(found["line"]), found["function"] or "", "".join(_joined(code)))
-
-
-def _joined(code: Sequence[str]) -> Iterator[str]:
-    before = ""
-    for line in code:
-        if before and before[-1] not in "([{" and line[0] not in ")]}":
-            yield " "
-        yield line
-        before = line
+    lines = []
+    for found, parts in frames:
+        code = ""
+        for part in parts:
+            is_inside = not code or code[-1] in "([{" or part[0] in ")]}"
+            code += part if is_inside else f" {part}"
+        lines.append(SourceLine(found["file"], int(found["line"]), found["function"] or "", code))
+    return tuple(lines)
 
 
 def split_comment(text: str) -> tuple[str, str]:

@@ -1,14 +1,16 @@
-"""The calling part of Inductor's output code: its statements, in the order of running."""
+"""The calling part of Inductor's output code: its statements in the order of running, the memory that they allocate."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from compiler_lens.decode.triton_source import device_name
+from compiler_lens.decode.inductor_languages import device_name
+from compiler_lens.recording.model import Buffer, TensorSpec
 
 
 class _Scope(Struct):
@@ -115,3 +117,104 @@ def comments_above(lines: Sequence[str], line: int) -> Sequence[str]:
     while first and lines[first - 1].lstrip().startswith("#"):
         first -= 1
     return [one.lstrip() for one in lines[first : line - 1]]
+
+
+# -- memory: what is allocated, taken over, and got back from library kernels
+
+_BUFFER = re.compile(r"(\w+_)?buf\d+$")  # a subgraph's are called true_graph_0_buf0
+
+# torch.fx's short names, dtype_abbrs in torch/utils/_dtype_abbrs.py
+_DTYPES: Mapping[str, str] = {
+    "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+    "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "b8",
+    "complex32": "c32", "complex64": "c64", "complex128": "c128", "float8_e4m3fn": "f8e4m3fn",
+    "float8_e5m2": "f8e5m2", "float8_e4m3fnuz": "f8e4m3fnuz", "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e8m0fnu": "f8e8m0fnu", "float4_e2m1fn_x2": "f4e2m1fn_x2",
+}  # fmt: skip
+
+
+def read_buffers(steps: Sequence[Step], lines: Sequence[str], launch_lines: Collection[int]) -> tuple[Buffer, ...]:
+    """Return every buffer, in the order of first assignment; what a kernel called in `launch_lines` returns is one."""
+    buffers: dict[str, Buffer] = {}
+    for statement, device in steps:
+        place = _Place(device, lines, buffers)
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
+            launched = statement.lineno in launch_lines
+            buffer = _buffer(statement.targets[0].id, statement.value, place, launched=launched)
+            if buffer is not None:
+                buffers[buffer.name] = buffer
+        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+            _note_checked_spec(statement.value, place)
+    return tuple(buffers.values())
+
+
+class _Place(Struct, frozen=True):
+    device: str
+    lines: Sequence[str]
+    buffers: dict[str, Buffer]  # those so far
+
+    def spec_of(self, name: str) -> TensorSpec | None:
+        known = self.buffers.get(name)
+        return known.spec if known else None
+
+
+def _buffer(name: str, value: ast.expr, place: _Place, *, launched: bool) -> Buffer | None:
+    if isinstance(value, ast.Name) and (value.id in place.buffers or _BUFFER.match(name)):
+        return Buffer(name, place.spec_of(value.id), reuses=value.id)
+    if isinstance(value, ast.Subscript) and dotted(value.value) in place.buffers:
+        return Buffer(name, None)  # one of several results of a library kernel
+    allocated = _allocated(name, value, place) if isinstance(value, ast.Call) else None
+    return allocated or (Buffer(name, None) if launched and _BUFFER.match(name) else None)
+
+
+def _allocated(name: str, call: ast.Call, place: _Place) -> Buffer | None:
+    called = dotted(call.func)
+    if called == "*.as_strided" and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        whole = _allocated(name, call.func.value, place)  # allocated larger than it is used
+        return replace(whole, spec=_spec(whole.spec, call.args, place)) if whole else None
+    if called == "reinterpret_tensor":
+        source = dotted(call.args[0])
+        return Buffer(name, _spec(place.spec_of(source), call.args[1:3], place), reuses=source)
+    if called == "alloc_from_pool":  # pool, offset, dtype, shape, stride
+        spec = TensorSpec(_dtype(call.args[2]), (), None, place.device)
+        return Buffer(name, _spec(spec, call.args[3:5], place), reuses=dotted(call.args[0]))
+    if "empty_strided" in called:
+        given = {keyword.arg: keyword.value for keyword in call.keywords}
+        device = "cpu" if called.startswith("empty_strided_cpu") else place.device
+        if isinstance(named := given.get("device"), ast.Constant):
+            device = str(named.value)
+        base = TensorSpec(_dtype(given.get("dtype") or call.args[-1]), (), None, device)
+        return Buffer(name, _spec(base, call.args, place))
+    return None
+
+
+def _spec(base: TensorSpec | None, shape_and_stride: Sequence[ast.expr], place: _Place) -> TensorSpec:
+    sizes: list[tuple[int | str, ...]] = []
+    for node in shape_and_stride[:2]:
+        row: list[int | str] = []
+        for size in node.elts if isinstance(node, (ast.Tuple, ast.List)) else ():
+            if isinstance(size, ast.Constant) and isinstance(size.value, int):
+                row.append(size.value)
+            else:
+                row.append(source_text(size, place.lines))
+        sizes.append(tuple(row))
+    shape, stride = sizes
+    return replace(base or TensorSpec("", ()), shape=shape, stride=stride)
+
+
+def _dtype(node: ast.expr) -> str:
+    name = dotted(node).removeprefix("torch.")
+    return _DTYPES.get(name, name)
+
+
+def _note_checked_spec(call: ast.Call, place: _Place) -> None:
+    # A library kernel's result is allocated out of sight; the assertion after it says shape and stride, on 2.15
+    # (assert_tensor_metadata) also the dtype.
+    called = dotted(call.func)
+    if called not in ("assert_size_stride", "assert_tensor_metadata"):
+        return
+    known = place.buffers.get(dotted(call.args[0]))
+    if known is not None and known.spec is None:
+        dtype = _dtype(call.args[3]) if called == "assert_tensor_metadata" else ""
+        spec = _spec(TensorSpec(dtype, (), None, place.device), call.args[1:3], place)
+        place.buffers[known.name] = replace(known, spec=spec)

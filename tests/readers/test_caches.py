@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.caches import read_cache
+from compiler_lens.decode.whole import read_cache
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, CompileId

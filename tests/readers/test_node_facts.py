@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.node_facts import NodeFact, module_path, read_node_facts
+from compiler_lens.decode.origins import NodeFact, module_path, read_node_facts
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, SourceLine

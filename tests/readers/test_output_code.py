@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.inductor_languages import INDUCTOR_LANGUAGES
+from compiler_lens.decode.inductor_languages import INDUCTOR_LANGUAGES, printed_value
 from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.decode.output_code import aot_id, read_output_code
-from compiler_lens.decode.triton_source import printed_value
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from compiler_lens.decode.profiles import profile_meta, read_profile
+from compiler_lens.decode.whole import read_profile
+from compiler_lens.recording.codec import packed
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
@@ -62,7 +63,7 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("meta", [profile_meta(PROFILE), TABLES], ids=["now", "format 1"])
+@pytest.mark.parametrize("meta", [packed(PROFILE), TABLES], ids=["now", "format 1"])
 def test_what_is_written_is_read(meta: dict[str, object]) -> None:
     assert read(json.loads(json.dumps(meta))) == (PROFILE,)
 
@@ -92,7 +93,7 @@ def test_another_shape_is_no_profile(change: dict[str, object]) -> None:
 
 
 def launch(**change: object) -> dict[str, object]:
-    return {"launches": [{**profile_meta(PROFILE)["launches"][0], **change}]}
+    return {"launches": [{**packed(PROFILE)["launches"][0], **change}]}
 
 
 @pytest.mark.parametrize(
@@ -120,4 +121,4 @@ def test_a_number_that_is_none_is_a_problem_of_the_recording_and_no_traceback_of
     change: dict[str, object],
 ) -> None:
     with pytest.raises(PayloadError, match="a profile of an unknown shape"):
-        read({**profile_meta(PROFILE), **change})
+        read({**packed(PROFILE), **change})

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.recompiles import GuardValues, read_recompiles, read_values
+from compiler_lens.decode.guards import GuardValues, read_recompiles, read_values
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, GuardFailure, Recompile, SourceLine

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.symbols import read_symbols
+from compiler_lens.decode.guards import read_symbols
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, SourceLine, Symbol

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import Recorder, note, whole_file
 from compiler_lens.capture.torch_api.dynamo import is_compiled
-from compiler_lens.decode.profiles import profile_meta
 from compiler_lens.facts.measured.modes import DEFAULT
 from compiler_lens.measure.profile.figures import measured
 from compiler_lens.measure.profile.profiler import check_profiler_is_free
 from compiler_lens.measure.profile.run import Run
 from compiler_lens.measure.program import Program, as_calls, callable_of, known_mode
 from compiler_lens.measure.sandbox.restoring import code_caches_apart, quiet, restoring_state
+from compiler_lens.recording.codec import packed
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import ProfileNote, Recording, Remark
 
@@ -88,5 +88,5 @@ def _noted(recorder: Recorder, program: Program, repeats: int | None, *, is_ours
             made = measured(recorder, run, repeats)
         if needs_none:
             made = replace(made, notes=(*made.notes, ProfileNote(Remark.NO_GRADIENTS)))
-    note(recorder, "lens.profile", profile_meta(made))
+    note(recorder, "lens.profile", packed(made))
     return recorder.recording, whole_file(recorder)

@@ -1,0 +1,157 @@
+"""What belongs to no graph: where a recording was made, its files, caches, timed events and measured times."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from compiler_lens.recording import model
+from compiler_lens.recording.codec import unpacked
+from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.ids import CompileId
+
+
+def read_own_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Struct, ...]:
+    """Read what a lens notes by itself: where it records, texts of files, what it could not read or was not offered."""
+    meta = event.meta
+    match event.name:
+        case "lens.recording":  # a whole one, all its events read
+            return (unpacked(model.Recording, meta),)
+        case "lens.environment":  # what a later version adds is passed over
+            return (unpacked(model.Environment, {**meta, "started": event.at}),)
+        case "lens.source":
+            return (model.SourceFile(meta["file"], event.text or ""),)
+        case "lens.problem":
+            return (model.CaptureProblem(meta["where"], meta["message"], compile_id.or_none),)
+        case _:
+            return (model.Unavailable(meta["fact"], meta["reason"], compile_id.or_none),)
+
+
+def read_torch_version(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[model.Environment, ...]:
+    """Read `torch_version`, which torch writes into its own logs."""
+    version = json.loads(event.text or "{}").get("pytorch_version", "")
+    return (model.Environment(torch=version, versions={"torch": version}, started=event.at),) if version else ()
+
+
+def read_file_names(event: Event) -> Mapping[int, str]:
+    """Read `str` and `lens.files`: the names of files that later events give by number."""
+    if event.name == "str":
+        return {event.meta["id"]: event.meta["text"]}
+    return {int(number): name for number, name in event.meta["files"].items()}
+
+
+# -- what torch's compile caches answered
+
+_LAYERS = {"fx_graph": model.CacheLayer.FX_GRAPH, "aotautograd": model.CacheLayer.AOT_AUTOGRAD}
+_BUNDLED = "_bundled"
+# FxGraphCache counts in nanoseconds (torch/_inductor/codecache.py), AOTAutogradCache in milliseconds
+# (torch/_functorch/_aot_autograd/autograd_cache.py).
+_SAVED = (("time_saved_ns", 1e9), ("time_saved_ms", 1e3))
+
+
+def read_cache(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[model.CacheOutcome, ...]:
+    """Read one question to one cache. The layer and the answer are in the event's name, the rest is JSON."""
+    layer, _, answer = event.name.partition("_cache_")
+    try:
+        values = json.loads(event.text or "")
+        outcome = model.CacheOutcome(
+            compile_id,
+            _LAYERS[layer.removesuffix(_BUNDLED)],
+            model.CacheResult(answer),
+            key=values.get("key") or "",
+            reason=values.get("cache_bypass_reason") or "",
+            seconds_saved=next(
+                (float(values[key]) / unit for key, unit in _SAVED if values.get(key) is not None), None
+            ),
+            bundled=layer.endswith(_BUNDLED),
+        )
+    except (ValueError, LookupError, AttributeError) as error:
+        raise PayloadError(f"{event.name}: {error!r}") from error
+    return (outcome,)
+
+
+# -- torch's timed events: from their starts and ends to nested spans
+
+
+class TimedMark(Struct, frozen=True):
+    """The start or end of one of torch's timed events."""
+
+    compile_id: CompileId | None
+    name: str
+    phase: str  # "B" or "E"
+    at: float  # seconds since the epoch
+    thread: int
+
+
+class _Open(Struct):
+    mark: TimedMark
+    children: float = 0.0  # seconds
+
+
+def read_timed_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TimedMark, ...]:
+    """Read `chromium_event`: a dict in the process, its JSON in a log. Instants and counters are left out."""
+    values = event.meta if "ph" in event.meta else json.loads(event.text or "{}")
+    if values.get("ph") not in ("B", "E"):
+        return ()
+    return (TimedMark(compile_id.or_none, values["name"], values["ph"], values["ts"] / 1e6, event.thread),)
+
+
+def join_spans(marks: Iterable[TimedMark]) -> tuple[model.Span, ...]:
+    """Pair each end with the last start of its name on its thread; what never ends is left out.
+
+    The spans come in order of their starts. `self_seconds` of all spans of a thread add up to the time covered.
+    """
+    threads: dict[int, list[_Open]] = {}
+    spans: list[model.Span] = []
+    for mark in marks:
+        stack = threads.setdefault(mark.thread, [])
+        if mark.phase == "B":
+            stack.append(_Open(mark))
+        elif any(entry.mark.name == mark.name for entry in reversed(stack)):
+            opened = stack.pop()
+            while opened.mark.name != mark.name:  # an exception passed over its end
+                opened = stack.pop()
+            start = opened.mark
+            seconds = max(mark.at - start.at, 0.0)
+            if stack:
+                stack[-1].children += seconds
+            # The outermost span begins before its compilation has an id.
+            owner, own = start.compile_id or mark.compile_id, max(seconds - opened.children, 0.0)
+            spans.append(model.Span(owner, start.name, start.at, seconds, start.thread, len(stack), own))
+    return tuple(sorted(spans, key=lambda span: (span.start, span.depth)))
+
+
+# -- kernel times that we measured
+
+# The columns of the tables that format 1 wrote; it had the names of kernels once, and numbers in place of them.
+_LAUNCH = ("compile_id", "direction", "ordinal", "kernel", "launch", "microseconds", "spread", "runs",
+           "device_kernels", "trust")  # fmt: skip
+_OTHER = ("name", "microseconds", "runs")
+_NOTE = ("remark", "name", "number", "of")
+
+
+def read_profile(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[model.Profile, ...]:
+    """Return the profile that an event holds: one that the codec packed, or the tables of format 1."""
+    try:
+        return (unpacked(model.Profile, _from_tables(event.meta) if "names" in event.meta else event.meta),)
+    except (PayloadError, KeyError, TypeError, ValueError, IndexError) as error:
+        raise PayloadError(f"a profile of an unknown shape: {error}") from error
+
+
+def _from_tables(meta: Mapping[str, Any]) -> dict[str, Any]:
+    names = meta["names"]
+    launches = [dict(zip(_LAUNCH, row, strict=True)) for row in meta["launches"]]
+    for launch in launches:
+        launch["compile_id"] = str(CompileId(*launch["compile_id"]))
+        launch["kernel"] = names[launch["kernel"]]
+        launch["device_kernels"] = [names[number] for number in launch["device_kernels"]]
+    others = [dict(zip(_OTHER, row, strict=True)) for row in meta["others"]]
+    notes = []
+    for note in meta["notes"]:  # sentences, until remarks became facts
+        row = [model.Remark.WORDS.value, note, None, None] if isinstance(note, str) else note
+        notes.append(dict(zip(_NOTE, row, strict=True)))
+    return {**meta, "launches": launches, "others": others, "notes": notes}
