@@ -80,30 +80,30 @@ def join_cudagraphs(
     A graph skipped at run time is found by the user's line that torch gives as the reason; what is captured but
     leaves kernels outside of its partitions is partitioned.
     """
-    at_compile = [outcome for outcome in outcomes if outcome.compile_id.frame is not None]
-    at_run = [outcome for outcome in outcomes if outcome.compile_id.frame is None]
     outside = _kernels_outside(codes, kernels)
-    known = [_with_partitions(outcome, outside) for outcome in at_compile]
-    if at_run:
-        _place_skips(known, at_run, _compilations_by_line(graphs))
-    return tuple(known)
-
-
-def _place_skips(
-    known: list[CudagraphOutcome], skips: Iterable[CudagraphOutcome], by_line: Mapping[SourcePlace, set[CompileId]]
-) -> None:
+    known = []
+    for outcome in outcomes:
+        if outcome.compile_id.frame is not None:
+            names = outside.get(CodeId(outcome.compile_id, outcome.direction)) if outcome.direction else None
+            if names and outcome.state in _RUNS:
+                reason = outcome.reason or "outside of the CUDA graphs: " + ", ".join(names)
+                known.append(replace(outcome, state=CudagraphState.PARTITIONED, reason=reason))
+            else:
+                known.append(outcome)
+    skips = [outcome for outcome in outcomes if outcome.compile_id.frame is None]
+    by_line = _compilations_by_line(graphs) if skips else {}
     for skip in skips:
         owners = by_line.get(skip.user_stack[-1].place, set()) if skip.user_stack else set()
-        matches = [i for i, outcome in enumerate(known) if outcome.compile_id in owners and _may_be_skipped(outcome)]
+        matches = [i for i, each in enumerate(known) if each.compile_id in owners and each.state in _RUNS]
         if len(matches) == 1:
             found = known[matches[0]]
             known[matches[0]] = replace(skip, compile_id=found.compile_id, direction=found.direction, partitions=0)
-        elif not matches or all(outcome.reason != skip.reason for outcome in known):
+        elif not matches or all(each.reason != skip.reason for each in known):
             known.append(skip)
+    return tuple(known)
 
 
-def _may_be_skipped(outcome: CudagraphOutcome) -> bool:
-    return outcome.state in (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
+_RUNS = frozenset((CudagraphState.CAPTURED, CudagraphState.PARTITIONED))  # only such a graph can be skipped when run
 
 
 def _compilations_by_line(graphs: Iterable[Graph]) -> Mapping[SourcePlace, set[CompileId]]:
@@ -121,27 +121,15 @@ def _kernels_outside(codes: Iterable[OutputCode], kernels: Iterable[Kernel]) -> 
 
     An outcome does not say of which of several output codes it is: kernels of all of them are listed with the first.
     """
-    bodies = {code.id: _own_lines(code.code) for code in codes}
+    bodies: dict[CodeId, range] = {}  # the lines of the wrapper's own `call`, where it also calls partitions
+    for code in codes:
+        if "self.partitions[0](" in code.code:
+            start = code.code[: code.code.find("def call(self, args):")].count("\n")
+            end = code.code[: code.code.find("\nrunner = Runner(")].count("\n")
+            bodies[code.id] = range(start + 1, end + 1)
     found: dict[CodeId, list[str]] = defaultdict(list)
     for kernel in kernels:
-        body = bodies.get(kernel.code_id, range(0))
+        body = bodies.get(kernel.code_id, ())
         if any(launch.line in body for launch in kernel.launches):
             found[CodeId(kernel.compile_id, kernel.direction)].append(kernel.name)
     return found
-
-
-def _own_lines(code: str) -> range:
-    """The lines of the wrapper's own `call`, where it also calls partitions; empty without partitions."""
-    if "self.partitions[0](" not in code:
-        return range(0)
-    start = code[: code.find("def call(self, args):")].count("\n")
-    end = code[: code.find("\nrunner = Runner(")].count("\n")
-    return range(start + 1, end + 1)
-
-
-def _with_partitions(outcome: CudagraphOutcome, outside: Mapping[CodeId, list[str]]) -> CudagraphOutcome:
-    names = outside.get(CodeId(outcome.compile_id, outcome.direction)) if outcome.direction else None
-    if not names or not _may_be_skipped(outcome):
-        return outcome
-    reason = outcome.reason or "outside of the CUDA graphs: " + ", ".join(names)
-    return replace(outcome, state=CudagraphState.PARTITIONED, reason=reason)

@@ -85,26 +85,26 @@ def join_fusion(
         own[kernel.code_id.graph].append(index)
     joined, unfused = list(kernels), []
     for graph, fusion in finals.items():
-        if graph in calls:
-            here = [joined[index] for index in own[graph]]
-            nodes = _Nodes(fusion.computed)
-            ops = _filled(here, _ops_told(here, calls[graph]), nodes.finals)
-            for index in own[graph]:
-                joined[index] = _with_ops(joined[index], ops, nodes)
-            unfused += _unfused(here[0], ops, fusion)
-    return tuple(joined), tuple(unfused)
-
-
-class _Nodes:
-    """The nodes of one output code that have a kernel, also by op, and the sizes of all that they read and write."""
-
-    def __init__(self, finals: Sequence[FinalNode]) -> None:
-        self.finals = finals
-        self.by_op = {op: node for node in finals for op in node.ops}
-        self.sizes: dict[str, int] = defaultdict(int)
-        for node in finals:
+        if graph not in calls:
+            continue
+        here = [joined[index] for index in own[graph]]
+        ops = _filled(here, _ops_told(here, calls[graph]), fusion.computed)
+        nodes = {op: node for node in fusion.computed for op in node.ops}
+        sizes: dict[str, int] = defaultdict(int)  # of all that they read and write
+        for node in fusion.computed:
             for access in (*node.reads, *node.writes):
-                self.sizes[access.name] = max(self.sizes[access.name], access.bytes or 0)
+                sizes[access.name] = max(sizes[access.name], access.bytes or 0)
+        for index, kernel in zip(own[graph], here, strict=True):
+            own_ops = [ops.get(kernel.launch_id(n), ()) for n in range(len(kernel.launches))]
+            launches = [_launch(*each, nodes, sizes) for each in zip(kernel.launches, own_ops, strict=True)]
+            joined[index] = replace(kernel, launches=tuple(launches))
+        launched = {op: launch for launch, listed in ops.items() for op in listed}
+        for first, second, reason, shared in fusion.unfused:
+            if first in launched and second in launched and launched[first] != launched[second]:
+                code = here[0].code_id
+                pair = UnfusedPair(code.compile_id, code.direction, first, second, reason, shared, code.ordinal)
+                unfused.append(pair)
+    return tuple(joined), tuple(unfused)
 
 
 def _ops_told(kernels: Iterable[Kernel], calls: KernelNodes) -> dict[LaunchId, Ops]:
@@ -146,41 +146,21 @@ def _filled(
     return found
 
 
-def _with_ops(kernel: Kernel, ops: Mapping[LaunchId, Ops], nodes: _Nodes) -> Kernel:
-    launches = (_launch(launch, ops.get(kernel.launch_id(n), ()), nodes) for n, launch in enumerate(kernel.launches))
-    return replace(kernel, launches=tuple(launches))
-
-
-def _launch(launch: Launch, ops: Ops, nodes: _Nodes) -> Launch:
-    mine = {nodes.by_op[op].ops: nodes.by_op[op] for op in ops if op in nodes.by_op}
+def _launch(launch: Launch, ops: Ops, nodes: Mapping[str, FinalNode], sizes: Mapping[str, int]) -> Launch:
+    mine = {nodes[op].ops: nodes[op] for op in ops if op in nodes}
     if sum(map(len, mine)) != len(ops):  # a part of a node, of which only the whole is known
         mine = {}
-    reads, writes = _accesses(mine.values(), nodes.sizes)
-    return replace(launch, ops=ops, reads=reads, writes=writes)
-
-
-def _accesses(nodes: Iterable[FinalNode], sizes: Mapping[str, int]) -> tuple[Accesses, Accesses]:
-    """Of several nodes in one kernel (C++ has such), what an earlier one wrote is not read from memory."""
     reads: dict[str, int] = {}
     writes: dict[str, int] = {}
-    for node in nodes:
+    for node in mine.values():
+        # Of several nodes in one kernel (C++ has such), what an earlier one wrote is not read from memory.
         own = {access.name: access.bytes or 0 for access in node.reads if access.name not in writes}
         for name, size in own.items():  # each may read a part of its own, and together no more than there is
             reads[name] = min(reads.get(name, 0) + size, sizes[name])
         for access in node.writes:
             writes[access.name] = max(writes.get(access.name, 0), access.bytes or 0)
-    return _rows(reads), _rows(writes)
+    return replace(launch, ops=ops, reads=_accesses(reads), writes=_accesses(writes))
 
 
-def _rows(sizes: Mapping[str, int]) -> Accesses:
+def _accesses(sizes: Mapping[str, int]) -> Accesses:
     return tuple(BufferAccess(name, size or None) for name, size in sizes.items())
-
-
-def _unfused(any_kernel: Kernel, ops: Mapping[LaunchId, Ops], fusion: Fusion) -> list[UnfusedPair]:
-    launches = {op: launch for launch, listed in ops.items() for op in listed}
-    code = any_kernel.code_id
-    return [
-        UnfusedPair(code.compile_id, code.direction, first, second, reason, shared, code.ordinal)
-        for first, second, reason, shared in fusion.unfused
-        if first in launches and second in launches and launches[first] != launches[second]
-    ]

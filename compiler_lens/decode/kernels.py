@@ -16,7 +16,7 @@ from compiler_lens.decode.tuning import TritonTuning, with_tunings
 from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import POST_GRADS, CodeId, CompileId, Direction, GraphId
-from compiler_lens.recording.model import Graph, Kernel, Launch, Node, OutputCode, Trust
+from compiler_lens.recording.model import Graph, Kernel, OutputCode, Trust
 
 _DEF = re.compile(r"\s*def (\w+)\(")
 
@@ -70,6 +70,13 @@ def _program(of: _OfProgram) -> GraphId:
     return CodeId(of.compile_id, of.direction).graph
 
 
+def _by_program(facts: Iterable[Fact]) -> dict[GraphId, list[Fact]]:
+    told: dict[GraphId, list[Fact]] = defaultdict(list)
+    for fact in facts:
+        told[_program(fact)].append(fact)
+    return told
+
+
 def by_graph(kernels: Iterable[Kernel], facts: Iterable[Fact]) -> dict[GraphId, Fact]:
     """Return what our hook saw of each output code, by the graph of the code.
 
@@ -86,23 +93,17 @@ def by_graph(kernels: Iterable[Kernel], facts: Iterable[Fact]) -> dict[GraphId, 
     return found
 
 
-def _by_program(facts: Iterable[Fact]) -> dict[GraphId, list[Fact]]:
-    told: dict[GraphId, list[Fact]] = defaultdict(list)
-    for fact in facts:
-        told[_program(fact)].append(fact)
-    return told
-
-
 def number_output_codes(codes: Iterable[OutputCode], keys: Iterable[CodeKey] = ()) -> tuple[OutputCode, ...]:
     """Return the same output codes with their keys, numbered: DDP splits make several for one compilation and pass."""
     codes = tuple(codes)
     ordinals = _ordinals((_program(code), aot_id(code.code)) for code in codes)
     counts = Counter(program for program, _ in {*zip(map(_program, codes), ordinals, strict=True)})
-    # A graph is done after its code is written and before the next one's is, so they come in one order.
-    told = {program: listed for program, listed in _by_program(keys).items() if len(listed) == counts[program]}
+    told = _by_program(keys)
     numbered = []
     for code, ordinal in zip(codes, ordinals, strict=True):
-        listed = told.get(_program(code))
+        # A graph is done after its code is written and before the next one's is, so they come in one order.
+        program = _program(code)
+        listed = told[program] if program in told and len(told[program]) == counts[program] else []
         numbered.append(replace(code, ordinal=ordinal, key=listed[ordinal].key if listed else ""))
     return tuple(numbered)
 
@@ -115,20 +116,6 @@ def _ordinals(codes: Iterable[tuple[GraphId, str]]) -> list[int]:
 
 # -- kernels and their nodes
 
-# The node lists of one kernel name, one for each code generation call, in order.
-_NodeLists = Mapping[str, Sequence[tuple[str, ...]]]
-
-
-def join_kernels(
-    kernels: Sequence[Kernel], nodes: Sequence[KernelNodes], tunings: Sequence[TritonTuning]
-) -> tuple[Kernel, ...]:
-    """Return the same kernels, with exact nodes and the configs tried, and numbered by output code."""
-    ordinals = _ordinals((_program(kernel), str(kernel.meta.get("aot_id", ""))) for kernel in kernels)
-    numbered = [replace(kernel, ordinal=ordinal) for kernel, ordinal in zip(kernels, ordinals, strict=True)]
-    told = _node_lists(numbered, nodes)
-    joined = [_with_nodes(kernel, told.get(kernel.code_id.graph, {}).get(kernel.name, ())) for kernel in numbered]
-    return with_tunings(joined, tunings)
-
 
 # Which name our hook gets (on 2.11, 2.13 and 2.15 alike):
 # - triton and C++: codegen_comment() in codegen/triton.py and codegen/cpp.py passes what define_kernel() returned, the
@@ -139,24 +126,25 @@ def join_kernels(
 # - nothing for mix-order reductions (codegen_comment(node_schedule, None) in codegen/simd.py), scatter and index_put
 #   fallbacks, device copies and in-place random fills.
 # - the hook gets the nodes of all parts for each part of a combo kernel (codegen_combo_kernel() in codegen/simd.py).
-def _node_lists(kernels: Sequence[Kernel], nodes: Sequence[KernelNodes]) -> dict[GraphId, _NodeLists]:
-    matched = by_graph(kernels, nodes)
-    told = _by_program(nodes)
-    found = {}
-    for kernel in kernels:
-        graph, program = kernel.code_id.graph, _program(kernel)
-        if graph not in found and program in told:
+def join_kernels(
+    kernels: Sequence[Kernel], nodes: Sequence[KernelNodes], tunings: Sequence[TritonTuning]
+) -> tuple[Kernel, ...]:
+    """Return the same kernels, with exact nodes and the configs tried, and numbered by output code."""
+    ordinals = _ordinals((_program(kernel), str(kernel.meta.get("aot_id", ""))) for kernel in kernels)
+    numbered = [replace(kernel, ordinal=ordinal) for kernel, ordinal in zip(kernels, ordinals, strict=True)]
+    matched, told = by_graph(numbered, nodes), _by_program(nodes)
+    lists: dict[GraphId, dict[str, list[tuple[str, ...]]]] = {}  # by name, one for each code generation call, in order
+    joined = []
+    for kernel in numbered:
+        graph = kernel.code_id.graph
+        if graph not in lists:
+            lists[graph] = defaultdict(list)
             # Where it is not known which belongs to which: what a name computes still is, over all of them.
-            found[graph] = _by_name([matched[graph]] if graph in matched else told[program])
-    return found
-
-
-def _by_name(entries: Iterable[KernelNodes]) -> _NodeLists:
-    lists: dict[str, list[tuple[str, ...]]] = defaultdict(list)
-    for entry in entries:
-        for name, nodes in entry.kernels:
-            lists[name].append(nodes)
-    return lists
+            for entry in [matched[graph]] if graph in matched else told.get(_program(kernel), ()):
+                for name, listed in entry.kernels:
+                    lists[graph][name].append(listed)
+        joined.append(_with_nodes(kernel, lists[graph].get(kernel.name, ())))
+    return with_tunings(joined, tunings)
 
 
 def _with_nodes(kernel: Kernel, lists: Sequence[tuple[str, ...]]) -> Kernel:
@@ -177,38 +165,34 @@ def in_bodies(kernels: Sequence[Kernel], graphs: Iterable[Graph], codes: Iterabl
 
     torch counts to a launch in a branch also what the graph around it does, up to the condition.
     """
-    lowered = {graph.id: graph for graph in graphs if graph.stage in POST_GRADS and graph.subgraphs}
-    if not lowered:
-        return tuple(kernels)
-    functions = {code.id: _functions(code.code) for code in codes if code.id.graph in lowered}
-    kept = []
-    for kernel in kernels:
-        graph, known = lowered.get(kernel.code_id.graph), functions.get(kernel.code_id)
-        kept.append(_in_bodies(kernel, graph, known) if graph and known else kernel)
+    lowered: dict[GraphId, dict[str, frozenset[str]]] = {}  # the ops of each graph inside of one, by its name
+    for graph in graphs:
+        if graph.stage in POST_GRADS and graph.subgraphs:
+            lowered[graph.id] = {
+                each.name: frozenset(node.name for node in each.nodes if node.op.startswith("call_"))
+                for each in graph.subgraphs
+            }
+    functions: dict[CodeId, list[tuple[int, str]]] = {}  # the line on which each function begins, and its name
+    for code in codes:
+        if code.id.graph in lowered:
+            lines = enumerate(code.code.split("\n"), 1)
+            functions[code.id] = [(number, match[1]) for number, text in lines if (match := _DEF.match(text))]
+    kept = list(kernels)
+    for index, kernel in enumerate(kernels if lowered else ()):
+        if functions.get(kernel.code_id):
+            kept[index] = _in_bodies(kernel, lowered[kernel.code_id.graph], functions[kernel.code_id])
     return tuple(kept)
 
 
-def _functions(code: str) -> list[tuple[int, str]]:
-    """The line on which each function begins, and its name."""
-    lines = enumerate(code.split("\n"), 1)
-    return [(number, match[1]) for number, text in lines if (match := _DEF.match(text))]
-
-
-def _in_bodies(kernel: Kernel, graph: Graph, functions: Sequence[tuple[int, str]]) -> Kernel:
-    inner = {each.name: _calls(each.nodes) for each in graph.subgraphs}
-
-    def own(launch: Launch) -> Launch:
+def _in_bodies(kernel: Kernel, inner: Mapping[str, frozenset[str]], functions: Sequence[tuple[int, str]]) -> Kernel:
+    launches = []
+    for launch in kernel.launches:
         at = bisect_right(functions, launch.line, key=lambda function: function[0])
         # The code of a graph inside of one is a function of that graph's name (codegen_subgraph in wrapper.py).
         there = inner.get(functions[at - 1][1] if at else "", frozenset())
         nodes = tuple(node for node in launch.nodes if node in there)
-        return replace(launch, nodes=nodes) if nodes else launch
-
-    launches = tuple(map(own, kernel.launches))
+        launches.append(replace(launch, nodes=nodes) if nodes else launch)
+    kernel = replace(kernel, launches=tuple(launches))
     if not launches or not all(launch.nodes for launch in launches):
-        return replace(kernel, launches=launches)
-    return replace(kernel, launches=launches, nodes=tuple(dict.fromkeys(n for each in launches for n in each.nodes)))
-
-
-def _calls(nodes: Iterable[Node]) -> frozenset[str]:
-    return frozenset(node.name for node in nodes if node.op.startswith("call_"))
+        return kernel
+    return replace(kernel, nodes=tuple(dict.fromkeys(node for each in launches for node in each.nodes)))

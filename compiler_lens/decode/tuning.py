@@ -29,22 +29,21 @@ class TritonTuning(Struct, frozen=True):
     backward: bool | None = None  # whether the kernel is a backward's; None where nobody said
 
 
+_KINDS: Mapping[str, KernelKind] = {kind.value: kind for kind in KernelKind}
+
+
 def read_autotune(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[AutotuneResult, ...]:
     """Read what max-autotune timed for one op: the fastest choice first, those that failed last."""
     meta = event.meta
     with reading("an autotuning"):
-        choices = sorted((_choice(row) for row in meta["choices"]), key=_speed)
+        choices = []
+        for name, kind, milliseconds, detail in meta["choices"]:
+            known = _KINDS.get(kind, KernelKind.TEMPLATE)
+            choices.append(AutotuneChoice(str(name), known, milliseconds, str(detail)))
+        choices.sort(key=_speed)
         op, inputs = str(meta["op"]), tuple(map(str, meta["inputs"]))
     seconds, precompile = meta.get("seconds"), meta.get("precompile_seconds")
     return (AutotuneResult(compile_id, op, inputs, tuple(choices), seconds, precompile, event.cached),)
-
-
-_KINDS: Mapping[str, KernelKind] = {kind.value: kind for kind in KernelKind}
-
-
-def _choice(row: Sequence[Any]) -> AutotuneChoice:
-    name, kind, milliseconds, detail = row
-    return AutotuneChoice(str(name), _KINDS.get(kind, KernelKind.TEMPLATE), milliseconds, str(detail))
 
 
 def read_triton_configs(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TritonTuning, ...]:
@@ -63,18 +62,16 @@ _CONFIG_KEYS: Mapping[str, bool] = {"only_config": True, "best_config": True, "c
 def read_triton_kernel_info(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TritonTuning, ...]:
     """Return what torch says of each Triton kernel of one output code: compile time, tuning cache, an only config."""
     with reading("triton_kernel_info"):
-        kernels = json.loads(event.text or "")
-        return tuple(_kernel_info(compile_id, str(name), dict(info)) for name, info in kernels.items())
-
-
-def _kernel_info(compile_id: CompileId, kernel: str, info: dict[str, Any]) -> TritonTuning:
-    configs = [
-        {"values": dict(info[key]), "chosen": chosen}
-        for key, chosen in _CONFIG_KEYS.items()
-        if info.get(key) is not None
-    ]
-    known = {key: value for key, value in info.items() if key not in _CONFIG_KEYS}
-    return TritonTuning(compile_id, kernel, tuple(configs), info=known or {"autotune_cache_state": "unknown"})
+        tunings = []
+        for kernel, values in json.loads(event.text or "").items():
+            info, configs = dict(values), []
+            for key, chosen in _CONFIG_KEYS.items():
+                if info.get(key) is not None:
+                    configs.append({"values": dict(info[key]), "chosen": chosen})
+            known = {key: value for key, value in info.items() if key not in _CONFIG_KEYS}
+            known = known or {"autotune_cache_state": "unknown"}
+            tunings.append(TritonTuning(compile_id, str(kernel), tuple(configs), info=known))
+        return tuple(tunings)
 
 
 # -- joined with kernels
@@ -124,17 +121,10 @@ def _configs(rows: Sequence[Mapping[str, Any]]) -> tuple[KernelConfig, ...]:
         if row.get("milliseconds") is not None or key not in by_values:
             by_values[key] = row
     chosen = next((row["values"] for row in reversed(rows) if row.get("chosen")), None)
-    configs = [
-        KernelConfig(
-            values=dict(row["values"]),
-            milliseconds=row.get("milliseconds"),
-            registers=row.get("registers"),
-            spills=row.get("spills"),
-            shared_bytes=row.get("shared_bytes"),
-            chosen=row["values"] == chosen,
-        )
-        for row in by_values.values()
-    ]
+    configs = []
+    for row in by_values.values():
+        measured = {name: row.get(name) for name in ("milliseconds", "registers", "spills", "shared_bytes")}
+        configs.append(KernelConfig(dict(row["values"]), **measured, chosen=row["values"] == chosen))
     return tuple(sorted(configs, key=_speed))
 
 
