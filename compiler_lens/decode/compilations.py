@@ -83,6 +83,7 @@ class ResumeName(Struct, frozen=True):
     name: str  # torch_dynamo_resume_in_forward_at_23
 
 
+_HOOKS_OWN = ("backend", "options", "dynamic", "config", "module", "definition", "parameters")  # no other event says
 FACTS = (FrameStart, FrameEnd, Metrics, Failure)  # what compilations are joined from
 
 
@@ -267,10 +268,7 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
     )
     if ours is None:
         return compilation
-    told = {
-        name: getattr(ours, name)
-        for name in ("backend", "options", "dynamic", "config", "module", "definition", "parameters")
-    }
+    told = {name: getattr(ours, name) for name in _HOOKS_OWN}
     return replace(compilation, mode=ours.mode or "default", **told)
 
 
