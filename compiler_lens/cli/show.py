@@ -110,7 +110,7 @@ def _view(asks: Asks, args: argparse.Namespace) -> str:
 
         return view_json(recording, args.view, selection) + "\n"
     from compiler_lens.render import console
-    from compiler_lens.render.console.open_page import page_for
+    from compiler_lens.render.console.page import page_for
 
     if args.view == REPORT:
         return console.report(recording, width=args.width, color=args.color, path=name, user_paths=selection.user_paths)

@@ -3,32 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from compiler_lens.facts.overview.summary import Summary
+from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.program.coverage import Function, Treatment
-from compiler_lens.facts.time.caches import CacheSummary, Warmth
-from compiler_lens.recording.model import (
-    Environment,
-    Outcome,
-    Recording,
-)
+from compiler_lens.facts.time.caches import Warmth
+from compiler_lens.recording.model import Environment, Outcome, Recording
 from compiler_lens.views import words
 from compiler_lens.views.advice import often
 from compiler_lens.views.document import Block, Command, KeyFigures, Section, Verdict, paragraph
 from compiler_lens.views.parts import At, Part, Parts, RecordingName, Span, Tone, quiet, sequence, strong
 from compiler_lens.views.text import joined, plural, seconds, times
-
-
-def headline(recording: Recording, summary: Summary) -> list[Block]:
-    """Return what became of what was run."""
-    blocks: list[Block] = []
-    if unfinished := words.unfinished(recording.unfinished):  # before anything that is read as the whole
-        blocks.append(paragraph(unfinished, tone=Tone.WARN))
-    blocks.append(verdict(summary))
-    if summary.coverage.frames or recording.graph_breaks:
-        blocks.append(KeyFigures(tuple(figures(recording, summary))))
-    return blocks
 
 
 def setting(environment: Environment, summary: Summary) -> Parts:
@@ -47,24 +32,56 @@ def setting(environment: Environment, summary: Summary) -> Parts:
     return sequence(parts, quiet(" · "))
 
 
-def verdict(summary: Summary) -> Verdict:
-    """Return `3 of 5 functions compiled; 2 run eagerly: MoE.forward (model.py:41), …`."""
+def headline(recording: Recording, summary: Summary) -> list[Block]:
+    """Return what became of what was run, and what can be counted of it."""
+    blocks: list[Block] = []
+    unfinished = words.unfinished(recording.unfinished)
+    if unfinished:  # before anything that is read as the whole
+        blocks.append(paragraph(unfinished, tone=Tone.WARN))
+    blocks.append(_verdict(summary))
+    if not summary.coverage.frames and not recording.graph_breaks:
+        return blocks
+    figures: list[Part] = [plural(summary.graphs, "graph")]
+    if recording.graph_breaks:
+        breaks, places = len(recording.graph_breaks), len(summary.cards)
+        where = f" at {plural(places, 'place')}" if places < breaks else ""
+        figures.append(Span(plural(breaks, "graph break") + where, Tone.WARN))
+    if recording.recompiles:
+        figures.append(Span(plural(len(recording.recompiles), "recompile"), Tone.WARN))
+    figures.append(plural(len(recording.kernels), "kernel"))
+    if summary.seconds is not None:
+        caches = summary.caches
+        warmth = words.WARMTH[caches.warmth]
+        if caches.warmth is Warmth.PARTLY:
+            warmth = f"partly warm: {caches.warm:,} of {caches.asked:,} from cache"
+        figures.append(f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else ""))
+    return [*blocks, KeyFigures(tuple(figures))]
+
+
+def _verdict(summary: Summary) -> Verdict:
+    """`3 of 5 functions compiled; 2 run eagerly: MoE.forward (model.py:41), …`."""
     covered = summary.coverage
-    counted = [f for f in covered.functions if f.treatment is not Treatment.EMPTY]
     if not covered.frames:
         return Verdict("Nothing was compiled: no frame entered the compiler.", (), Tone.BAD)
-    compiled = sum(f.treatment.is_compiled for f in counted)
-    partly, total = covered.treatments.get(Treatment.PARTLY_EAGER, 0), len(counted)
+    counted = [f for f in covered.functions if f.treatment is not Treatment.EMPTY]
     if not counted:
         rest = f": {plural(len(covered.frames), 'frame')} with nothing to compile."
         return Verdict("Nothing was compiled", (rest,), Tone.BAD)
+    compiled, total = sum(f.treatment.is_compiled for f in counted), len(counted)
     others: list[Part] = []
-    for kind, told in words.TREATMENTS_COUNTED.items():
-        if found := covered.treated(kind):
-            others += ["; ", *_named(_after(found, kind, told), found)]
+    for kind in words.TREATMENTS_COUNTED:
+        found = covered.treated(kind)
+        if found:
+            others += ["; ", *_named(found, kind)]
     others.append(".")
-    if not compiled and not partly:
-        return Verdict(_nothing_whole(summary, total), tuple(others), Tone.BAD)
+    if not compiled and not covered.treatments.get(Treatment.PARTLY_EAGER):
+        # No function is compiled for all of its calls: graphs there may be all the same.
+        news = f"0 of {plural(total, 'function')} compiled"
+        if not summary.graphs:
+            news = "Nothing was compiled"
+        elif covered.treatments.get(Treatment.LIMIT):
+            news = f"0 of {plural(total, 'function')} {'stays' if total == 1 else 'stay'} compiled"
+        return Verdict(news, tuple(others), Tone.BAD)
     news = f"{compiled:,} of {plural(total, 'function')} compiled"
     if 1 < compiled == total:
         news = "Both functions compiled" if total == 2 else f"All {total:,} functions compiled"  # noqa: PLR2004
@@ -72,55 +89,20 @@ def verdict(summary: Summary) -> Verdict:
     return Verdict(news, tuple(others), Tone.GOOD if is_whole else Tone.WARN)
 
 
-def _nothing_whole(summary: Summary, total: int) -> str:
-    """Where no function is compiled for all of its calls: graphs there may be all the same."""
-    if not summary.graphs:
-        return "Nothing was compiled"
-    if not summary.coverage.treatments.get(Treatment.LIMIT):
-        return f"0 of {plural(total, 'function')} compiled"
-    return f"0 of {plural(total, 'function')} {'stays' if total == 1 else 'stay'} compiled"
-
-
-def _after(found: Sequence[Function], kind: Treatment, told: tuple[str, str]) -> str:
+def _named(functions: tuple[Function, ...], kind: Treatment) -> Parts:
     """What became of functions; of a single one that hit the limit also after how many compilations."""
-    if len(found) > 1:
-        return told[1]
-    if kind is not Treatment.LIMIT:
-        return told[0]
-    limited = (frame.compilations for frame in found[0].frames if frame.outcome is Outcome.RECOMPILE_LIMIT)
-    made = max((sum(c.outcome is Outcome.COMPILED for c in compilations) for compilations in limited), default=0)
-    return f"was compiled {often(made)}, then {told[0]}" if made else told[0]
-
-
-def _named(told: str, functions: Sequence[Function]) -> Parts:
+    one, several = words.TREATMENTS_COUNTED[kind]
+    told = one if len(functions) == 1 else several
+    if len(functions) == 1 and kind is Treatment.LIMIT:
+        limited = (frame.compilations for frame in functions[0].frames if frame.outcome is Outcome.RECOMPILE_LIMIT)
+        made = max((sum(c.outcome is Outcome.COMPILED for c in compilations) for compilations in limited), default=0)
+        told = f"was compiled {often(made)}, then {one}" if made else one
     parts: list[Part] = [f"{len(functions):,} {told}: "]
     for i, function in enumerate(functions[:3]):
         parts.append(strong(f", {function.name.name}" if i else function.name.name))
         if function.name.file:
             parts += [strong(" ("), At(function.name, Tone.STRONG), strong(")")]
     return (*parts, strong(", …")) if len(functions) > 3 else tuple(parts)  # noqa: PLR2004
-
-
-def figures(recording: Recording, summary: Summary) -> Iterator[Part]:
-    """Yield the counts of a headline."""
-    yield plural(summary.graphs, "graph")
-    if recording.graph_breaks:
-        breaks, places = len(recording.graph_breaks), len(summary.cards)
-        where = f" at {plural(places, 'place')}" if places < breaks else ""
-        yield Span(plural(breaks, "graph break") + where, Tone.WARN)
-    if recording.recompiles:
-        yield Span(plural(len(recording.recompiles), "recompile"), Tone.WARN)
-    yield plural(len(recording.kernels), "kernel")
-    if summary.seconds is not None:
-        warmth = _warmth(summary.caches)
-        yield f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else "")
-
-
-def _warmth(found: CacheSummary) -> str:
-    """How much came from caches; empty where none told."""
-    if found.warmth is Warmth.PARTLY:
-        return f"partly warm: {found.warm:,} of {found.asked:,} from cache"
-    return words.WARMTH[found.warmth]
 
 
 def gaps(recording: Recording, most: int) -> Iterator[Section]:

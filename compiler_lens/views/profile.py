@@ -16,7 +16,7 @@ from compiler_lens.facts.kernels.roofline import (
     roofline,
     shares_by_bound,
 )
-from compiler_lens.facts.overview.profile_part import ProfilePart, profile_part
+from compiler_lens.facts.overview.line_story import ProfilePart, profile_part
 from compiler_lens.facts.program.select import EVERYTHING, Selection, short_name
 from compiler_lens.recording.model import (
     Ceilings,

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.kernels.launch_costs import Bound, Doubt, LaunchCost
 from compiler_lens.facts.kernels.roofline import Advice, GroupCost, Roofline
-from compiler_lens.facts.overview.profile_part import ProfilePart
+from compiler_lens.facts.overview.line_story import ProfilePart
 from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import Ceilings, KernelKind, OtherTime, ProfileNote, Remark, Trust
 from compiler_lens.views.profile_words import note_words

@@ -1,68 +1,33 @@
-"""The first screen: what was compiled, what was not, and what to do next, which comes last."""
+"""What the report is: the first screen of a terminal, the first view of a page, and the same for programs."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.kernels.kernels import autotune_winners, cudagraph_states, launch_count
-from compiler_lens.facts.kernels.lineage import is_generated
-from compiler_lens.facts.overview.shared import summary_of
-from compiler_lens.facts.overview.summary import Summary
-from compiler_lens.facts.program.compilations import CompilationRow, folded
+from compiler_lens.facts.overview.explanation import Summary
+from compiler_lens.facts.overview.shared import rows_of, summary_of
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.facts.time.caches import CacheSummary
-from compiler_lens.recording.model import (
-    CacheLayer,
-    CacheResult,
-    CaptureProblem,
-    Environment,
-    Outcome,
-    Recording,
-    Unavailable,
-)
-from compiler_lens.recording.resume_names import plain_function
+from compiler_lens.recording.model import CaptureProblem, Environment, Recording, Unavailable
 from compiler_lens.views import words
-from compiler_lens.views.advice import changed, effect
 from compiler_lens.views.caches import CacheCounts, cache_counts
-from compiler_lens.views.compilations import compilation_table
-from compiler_lens.views.document import Block, Column, Document, Line, Section, Table, line, paragraph
-from compiler_lens.views.findings import FindingFacts, finding_facts, next_steps
-from compiler_lens.views.frames import CoverageFacts, coverage_data
-from compiler_lens.views.headline import gaps, headline, more, setting
-from compiler_lens.views.overview import overview
-from compiler_lens.views.parts import At, Kind, Part, Parts, Span, Tone, code, quiet, strong
-from compiler_lens.views.text import joined, number, plural, seconds, times
-from compiler_lens.views.times import PhaseSeconds, phase_seconds, phase_table, total_words, workers
+from compiler_lens.views.document import Block, Column, Columns, Document, KeyFigures, Section, Table, line
+from compiler_lens.views.findings import FindingFacts, finding_facts
+from compiler_lens.views.frames import WORST_FIRST, CoverageFacts, became, coverage_data
+from compiler_lens.views.headline import gaps, headline, setting
+from compiler_lens.views.parts import At, KernelName, Kind, Tone, ToView
+from compiler_lens.views.screen import ROOMS, screen
+from compiler_lens.views.steps import page_steps
+from compiler_lens.views.text import plural
+from compiler_lens.views.times import PhaseSeconds, phase_seconds, phase_table, timeline, total_words, workers
 
-
-class Room(Struct, frozen=True):
-    """How many entries each section may show; `show REC VIEW` has the rest."""
-
-    places: int
-    causes: int
-    rows: int
-    kernels: int
-    phases: int
-    gaps: int
-    hints: int  # how many of the next steps come with torch's hint
-    wrapped: int  # lines that the effect of a graph break may take
-
-
-# The first that a screen has room for.
-ROOMS = (
-    Room(6, 5, 12, 10, 8, 4, 3, 2),
-    Room(4, 3, 7, 4, 4, 2, 3, 2),
-    Room(4, 3, 5, 3, 3, 1, 3, 1),
-    Room(3, 2, 4, 2, 2, 1, 3, 1),
-    Room(3, 2, 3, 1, 1, 1, 3, 1),
-    Room(3, 2, 3, 1, 1, 1, 2, 1),
-    Room(3, 2, 3, 1, 1, 1, 1, 1),
-)
+# What the first view of a page has of each.
+_FUNCTIONS = 8
+_PHASES = 7
+_KERNELS = 6
+_GAPS = 4
 
 
 class Counts(Struct, frozen=True):
@@ -94,154 +59,69 @@ class Data(Struct, frozen=True):
 
 def document(recording: Recording, selection: Selection) -> Document:
     """Return the first screen with as much as it may have, or the first view of a page."""
+    summary = summary_of(recording, selection)
     if selection.folds_nothing:
-        return Document(overview(recording, selection), None)  # no page shows what is for programs
-    return Document(screen(recording, selection, ROOMS[0]), data(recording, selection))
-
-
-def screen(recording: Recording, selection: Selection, room: Room) -> tuple[Block, ...]:
-    """Return the first screen, with as much in each section as there is room for."""
-    summary = summary_of(recording, selection)
-    return (
-        line(strong("compiler_lens"), quiet("  "), *setting(recording.environment, summary)),
-        *headline(recording, summary),
-        *_breaks(summary, room),
-        *_recompiles(summary, room),
-        *_graphs(summary, room),
-        *_kernels(recording, summary, room),
-        *_times(summary, room),
-        *gaps(recording, room.gaps),
-        next_steps(recording, summary, room.hints),
-    )
-
-
-def data(recording: Recording, selection: Selection) -> Data:
-    """Return the same for programs, whole."""
-    summary = summary_of(recording, selection)
+        return Document(_overview(recording, selection, summary), None)  # no page shows what is for programs
     counts = Counts(
         len(recording.compilations), summary.graphs, len(recording.graph_breaks), len(recording.recompiles),
         len(recording.kernels), len(recording.problems),
     )  # fmt: skip
-    return Data(
+    data = Data(
         recording.environment, summary.modes, dict(summary.options), coverage_data(summary.coverage), counts,
         summary.seconds, cache_counts(recording), phase_seconds(summary.phases), finding_facts(summary.findings),
         recording.problems, recording.unavailable,
     )  # fmt: skip
+    return Document(screen(recording, selection, ROOMS[0]), data)
 
 
-def _breaks(summary: Summary, room: Room) -> Iterator[Section]:
-    if not summary.cards:
-        return
-    events = sum(len(card.events) for card in summary.cards)
-    blocks = [block for card in summary.cards[: room.places] for block in _card(card, room)]
-    blocks += more(len(summary.cards) - room.places, "place", "breaks")
-    yield Section("Graph breaks", tuple(blocks), f"{plural(events, 'break')} at {plural(len(summary.cards), 'place')}")
-
-
-def _card(card: BreakCard, room: Room) -> list[Block]:
-    where: Part = At(card.place, Tone.STRONG) if card.place else strong("unknown place")
-    function = f" in {plain_function(card.place.function)}" if card.place and card.place.function else ""
-    source = card.place.code.strip() if card.place else ""
-    known = f" ({card.cause.gbid})" if card.cause.gbid else ""
-    inside: Parts = (", inside ", At(card.inside[0])) if card.inside else ()
-    counted = Span(f"{times(len(card.events)):>5}  ", Tone.WARN)
-    told = Span(effect(card), Tone.WARN), f": {card.gb_type}{known}", *inside
-    return [line(counted, where, function, "  ", code(source)), paragraph(*told, indent=7, limit=room.wrapped)]
-
-
-def _recompiles(summary: Summary, room: Room) -> Iterator[Section]:
-    if not summary.reports:
-        return
-    total = sum(report.recompiles for report in summary.reports)
-    blocks = [block for report in summary.reports[: room.causes] for block in _report(report, room)]
-    blocks += more(len(summary.reports) - room.causes, "function", "recompiles")
-    told = f"{plural(total, 'recompile')} of {plural(len(summary.reports), 'function')}"
-    yield Section("Recompiles", tuple(blocks), told)
-
-
-def _report(report: RecompileReport, room: Room) -> list[Block]:
-    place: Parts = (quiet("  "), At(report.function, Tone.QUIET)) if report.function.file else ()
-    price = f"  {seconds(report.seconds)}" if report.seconds else ""
-    ended: Part = quiet("  as expected") if report.benign else ""
-    if report.limit:
-        ended = Span("  limit hit: eager for anything new", Tone.WARN)
-    counted = Span(f"{times(report.recompiles):>5}  ", Tone.WARN)
-    causes = [line(changed(cause), indent=7) for cause in report.causes[: room.wrapped]]
-    return [line(counted, strong(report.function.name), *place, price, ended), *causes]
-
-
-def _graphs(summary: Summary, room: Room) -> Iterator[Section]:
-    passed_over = {c.compile_id for frame in summary.coverage.library for c in frame.compilations}
-    own = tuple(row for row in summary.rows if row.compile_ids[0] not in passed_over)
-    if not own:
-        return
-    rows = folded(own)
-    shown = set(sorted(range(len(rows)), key=lambda i: _weight(rows[i]), reverse=True)[: room.rows])
-    table = compilation_table([row for i, row in enumerate(rows) if i in shown])
-    hidden = sum(row.times for i, row in enumerate(rows) if i not in shown)
-    library = f"; {plural(len(passed_over), 'library frame')} passed over" if passed_over else ""
-    told = f"{number(len(own))}, with ops per graph{library}"
-    yield Section("Compilations", (table, *more(hidden, "compilation", "graphs")), told)
-
-
-def _weight(row: CompilationRow) -> tuple[bool, float, int]:
-    """What a reader would miss most: what did not compile, then what took longest."""
-    trouble = row.outcome not in {Outcome.COMPILED, Outcome.EMPTY}
-    return trouble, row.seconds or 0.0, row.dynamo_ops or 0
-
-
-def _kernels(recording: Recording, summary: Summary, room: Room) -> Iterator[Section]:
-    if not recording.kernels:
-        return
-    counted = f"{number(len(recording.kernels))} with {plural(launch_count(recording.kernels), 'launch', 'launches')}"
-    fusing = [group for group in summary.kernels if group.op_count > 1 and is_generated(group.first)]
-    columns = (
-        Column(tone=Tone.STRONG, flexible=True, middle=True),
-        Column(),
-        Column(kind=Kind.COUNT),
-        Column(flexible=True, tone=Tone.CODE),
-        Column(kind=Kind.TIMES),
+def _overview(recording: Recording, selection: Selection, summary: Summary) -> tuple[Block, ...]:
+    beside = [*_functions(summary)]
+    if summary.phases.timed and summary.phases.total:
+        table = replace(phase_table(summary.phases, _PHASES), is_short=True)
+        blocks: tuple[Block, ...] = (table, *workers(summary.phases))
+        beside.append(Section("Compile time", blocks, total_words(summary.phases)))
+    return (
+        line(*setting(recording.environment, summary)),
+        *headline(recording, summary),
+        *page_steps(recording, summary),
+        timeline(recording),
+        *((Columns(tuple(beside)),) if beside else ()),
+        *_kernels(recording, selection),
+        *gaps(recording, _GAPS),
     )
+
+
+def _functions(summary: Summary) -> Iterator[Section]:
+    """The user's own first, the worst of them first."""
+    covered = summary.coverage
+    if not covered.functions:
+        return
+    counts = covered.treatments
+    tally = KeyFigures(tuple(f"{words.TREATMENTS[kind]}: {counts[kind]:,}" for kind in WORST_FIRST if counts.get(kind)))
+    ranked = sorted(covered.functions, key=lambda f: (not f.own, WORST_FIRST.index(f.treatment)))
+    rows = tuple(
+        (function.name.name, At(function.name, short=True) if function.name.file else "", became(function))
+        for function in ranked[:_FUNCTIONS]
+    )
+    table = Table((Column(tone=Tone.STRONG), Column(), Column()), rows, is_short=True)
+    hidden = len(ranked) - _FUNCTIONS
+    more = (line(ToView(plural(hidden, "more function"), "frames")),) if hidden > 0 else ()
+    yield Section("Functions", (tally, table, *more))
+
+
+def _kernels(recording: Recording, selection: Selection) -> Iterator[Section]:
+    ranked = rows_of(recording, selection)[:_KERNELS]
+    if not ranked:
+        return
+    count, time = Column(kind=Kind.COUNT), Column(kind=Kind.MICROSECONDS)
     rows = tuple(
         (
-            group.first.name, words.kernel_kind(group.first), f"{group.op_count:,} ops",
-            joined([words.op_name(op) for op, _ in group.fused], 12), len(group.kernels),
+            KernelName(row.group.first.name, row.lineages[0].index), words.kernel_kind(row.group.first),
+            words.PASSES[row.group.first.direction], plural(row.group.op_count, "op"),
+            plural(row.launches, "launch", "launches"), row.facts.microseconds,
         )
-        for group in fusing[: room.kernels]
+        for row in ranked
     )  # fmt: skip
-    hidden = len(recording.kernels) - sum(len(group.kernels) for group in fusing[: room.kernels])
-    blocks = (Table(columns, rows), *more(hidden, "kernel", "kernels"), *_modes(recording))
-    yield Section("Kernels", blocks, f"{counted}: {words.kind_counts(recording.kernels)}")
-
-
-def _modes(recording: Recording) -> Iterator[Block]:
-    states = cudagraph_states(recording.cudagraphs)
-    if states:
-        told = ", ".join(f"{n:,} {words.CUDAGRAPHS[state]}" for state, n in states.items())
-        yield line(f"CUDA graphs: {told}", indent=2)
-    if recording.autotunes:
-        winners = Counter(autotune_winners(recording.autotunes)).most_common()
-        won = ", ".join(f"{words.KERNEL_KINDS[kind]} {times(n)}" for kind, n in winners)
-        tried = sum(len(r.choices) for r in recording.autotunes)
-        text = f"Autotuning: {plural(tried, 'choice')} for {plural(len(recording.autotunes), 'op')}"
-        text += f" in {words.tuning_time(recording.autotunes)}, won by {won or 'none'}"
-        yield paragraph(text, indent=2, limit=2)
-
-
-def _times(summary: Summary, room: Room) -> Iterator[Section]:
-    if summary.phases.timed and summary.phases.total:
-        table = phase_table(summary.phases, room.phases)
-        blocks: tuple[Block, ...] = (table, *workers(summary.phases), *_lookups(summary.caches))
-        yield Section("Compile time", blocks, total_words(summary.phases))
-
-
-def _lookups(found: CacheSummary) -> Iterator[Line]:
-    told = []
-    for layer in CacheLayer:
-        counts = {result: found.results.get((layer, result), 0) for result in CacheResult}
-        asked = sum(counts.values())
-        if asked:
-            passed = f" ({counts[CacheResult.BYPASS]:,} bypassed)" if counts[CacheResult.BYPASS] else ""
-            told.append(f"{layer.value} {counts[CacheResult.HIT]:,} of {asked:,} hit{passed}")
-    if told:
-        yield line(quiet(f"cache lookups: {', '.join(told)}"), indent=2)
+    table = Table((Column(tone=Tone.STRONG), Column(), Column(), count, count, time), rows, is_short=True)
+    told = "what is fused most" if ranked[0].facts.microseconds is None else "the slowest in a call"
+    yield Section("Kernels", (table, line(ToView("all kernels", "kernels"))), told)

@@ -7,7 +7,7 @@ from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.model import CompileId, Guard, Recording, Symbol
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 
 torch = pytest.importorskip("torch")
 

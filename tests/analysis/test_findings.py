@@ -17,8 +17,8 @@ from compiler_lens.facts.overview.evidence import (
     PhaseDominates,
     TinyGraphs,
 )
+from compiler_lens.facts.overview.explanation import summarize
 from compiler_lens.facts.overview.findings import Basis, Severity
-from compiler_lens.facts.overview.summary import summarize
 from compiler_lens.facts.program.coverage import Function
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import (

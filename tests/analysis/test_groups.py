@@ -32,7 +32,7 @@ from compiler_lens.recording.model import (
     Recording,
 )
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 from compiler_lens.render.page.context import PageContext
 from compiler_lens.views.document import Section

@@ -7,10 +7,9 @@ from typing import get_args
 import sample_recordings as samples
 from msgspec.structs import replace
 
-from compiler_lens.facts.overview import rules
-from compiler_lens.facts.overview.evidence import Evidence
-from compiler_lens.facts.overview.rules import RULES
-from compiler_lens.facts.overview.summary import summarize
+from compiler_lens.facts.overview import evidence
+from compiler_lens.facts.overview.evidence import RULES, Evidence
+from compiler_lens.facts.overview.explanation import summarize
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.model import BreakCause, Outcome, Recording, Span
 
@@ -26,8 +25,8 @@ def found(recording):
 
 
 def test_every_kind_of_evidence_and_every_cause_has_a_rule_of_its_own():
-    assert set(rules._OF_TYPE) == set(get_args(Evidence))
-    assert set(rules._OF_CAUSE) == set(CauseClass)
+    assert set(evidence._OF_TYPE) == set(get_args(Evidence))
+    assert set(evidence._OF_CAUSE) == set(CauseClass)
     assert len(set(RULES)) == len(RULES)
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", rule) for rule in RULES)
 

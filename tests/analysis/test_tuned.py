@@ -14,7 +14,7 @@ from compiler_lens.facts.kernels.tuned import Tuned, run_otherwise
 from compiler_lens.facts.program.select import EVERYTHING
 from compiler_lens.recording.model import KernelKind
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.views import autotune
 
 DATA = Path(__file__).parent.parent / "gpu" / "data"

@@ -12,7 +12,7 @@ import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
 from compiler_lens.recording.model import CaptureProblem, SourceLine
-from compiler_lens.render.console.measured import what_if_report
+from compiler_lens.render.console import what_if_report
 from compiler_lens.render.results.measured import what_if_json
 
 Write = Callable[[str], Path]

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.recording.model import BreakCause, GraphStage, Outcome, Recording
 from compiler_lens.render.console import report, view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.views.advice import setting_of
 
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")

@@ -28,7 +28,7 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.render.console import view
 from compiler_lens.render.console.document import block_lines
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 from compiler_lens.views import fusion, fusion_words, kernel
 from compiler_lens.views.text import times

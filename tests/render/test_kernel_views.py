@@ -29,7 +29,7 @@ from compiler_lens.recording.model import (
     Trust,
 )
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 from compiler_lens.views import words
 from compiler_lens.views.lineage import folded_modules

@@ -10,7 +10,7 @@ from compiler_lens.facts.measured.modes import Comparison, Compiled, Deviation, 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.chart import Bar, Panel, bar_chart, modes_chart
-from compiler_lens.render.console.measured import modes_report
+from compiler_lens.render.console import modes_report
 from compiler_lens.render.results.measured import comparison_of, modes_json
 from compiler_lens.views.text import duration
 

@@ -17,7 +17,7 @@ from compiler_lens.facts.program.select import EVERYTHING, Selection, kernel_nam
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import CompileId, OtherTime, ProfileNote, Recording, Remark
 from compiler_lens.render.console import profile_report, view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 from compiler_lens.views.profile import kernel_label
 from compiler_lens.views.profile_words import note_words

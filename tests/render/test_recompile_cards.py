@@ -16,7 +16,7 @@ from compiler_lens.recording.model import (
     SourceLine,
 )
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 
 LINE = SourceLine("/app/model.py", 14, "forward", "self.step += 1")
 

@@ -10,7 +10,7 @@ from compiler_lens.facts.breaks import cards
 from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.model import Graph, GraphStage, Node, Outcome, Recording, SourceFile, SourceLine
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 
 ANSI = re.compile(r"\x1b\[[0-9;]*m")

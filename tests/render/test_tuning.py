@@ -14,7 +14,7 @@ from compiler_lens.recording.model import (
     Recording,
 )
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.views.words import tuning_time
 
 ID = CompileId(0, 0)

@@ -24,7 +24,7 @@ from compiler_lens.recording.model import (
     Trust,
 )
 from compiler_lens.render.console import view
-from compiler_lens.render.console.open_page import page_for
+from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
 from compiler_lens.views.registry import FORMAT, VIEWS
 from compiler_lens.views.text import one_line

@@ -1,20 +1,16 @@
-"""What findings are about, a type for each kind. Graph breaks, recompiles and functions are evidence themselves."""
+"""What findings are about: a type, a rule and a place for each. Graph breaks, recompiles, functions are such, too."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.program.coverage import Frame, Function
+from compiler_lens.facts.program.coverage import Frame, Function, FunctionName, Treatment
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.recording.model import (
-    CacheLayer,
-    CacheOutcome,
-    Compilation,
-    CudagraphOutcome,
-    Outcome,
-    SourceLine,
-)
+from compiler_lens.recording.model import CacheLayer, CacheOutcome, Compilation, CudagraphOutcome, Outcome, SourceLine
 from compiler_lens.recording.torch_names import Phase
 
 
@@ -77,19 +73,75 @@ class Unfinished(Struct, frozen=True):
 
 
 Evidence = (
-    NothingSeen
-    | FrameFailed
-    | BreakCard
-    | RecompileReport
-    | Function
-    | CudagraphsSkipped
-    | CacheBypassed
-    | TinyGraphs
-    | PhaseDominates
-    | DeviceIdle
-    | DisabledOnPurpose
-    | Unfinished
-)
+    NothingSeen | FrameFailed | BreakCard | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs
+    | PhaseDominates | DeviceIdle | DisabledOnPurpose | Unfinished
+)  # fmt: skip
+
+# Scripts compare these: a rule is never renamed, and docs/findings.md lists every one.
+_OF_TYPE: Mapping[type, str] = {
+    NothingSeen: "nothing-compiled",
+    FrameFailed: "frame-failed",
+    BreakCard: "graph-break",  # where torch gives the break no number
+    RecompileReport: "recompile-limit",  # else by its first cause
+    Function: "function-eager",
+    CudagraphsSkipped: "cudagraphs-skipped",
+    CacheBypassed: "cache-bypassed",
+    TinyGraphs: "tiny-graphs",
+    PhaseDominates: "phase-dominates",
+    DeviceIdle: "device-idle",
+    DisabledOnPurpose: "disabled-on-purpose",
+    Unfinished: "frame-unfinished",
+}
+# A recompile has the name of its cause, but for these.
+_OTHERWISE: Mapping[CauseClass, str] = {
+    CauseClass.ZERO_ONE: "size-zero-or-one",
+    CauseClass.SHAPE_EXPRESSION: "shape-condition",
+    CauseClass.GLOBAL: "global-variable",
+    CauseClass.CLOSURE: "closure-variable",
+    CauseClass.OPTIMIZER: "optimizer-setting",
+    CauseClass.OTHER_GLOBAL_STATE: "torch-setting",
+    CauseClass.DEAD_OBJECT: "object-gone",
+}
+_OF_CAUSE: Mapping[CauseClass, str] = {
+    cause: "recompile-" + _OTHERWISE.get(cause, cause.name.lower().replace("_", "-")) for cause in CauseClass
+}
+_LIMIT = "function-at-recompile-limit"  # without a recompile that a report could be about
+
+RULES = (*_OF_TYPE.values(), *_OF_CAUSE.values(), _LIMIT)
+
+
+def rule_of(evidence: Evidence) -> str:
+    """Return the rule of a finding: torch's number of a graph break, such as "GB0170", or one of RULES."""
+    if isinstance(evidence, BreakCard) and evidence.cause.gbid:
+        return evidence.cause.gbid
+    if isinstance(evidence, RecompileReport) and not evidence.limit:
+        return _OF_CAUSE[evidence.causes[0].kind]
+    if isinstance(evidence, Function) and evidence.treatment is Treatment.LIMIT:
+        return _LIMIT
+    return _OF_TYPE[type(evidence)]
+
+
+def place_of(evidence: Evidence) -> SourceLine | None:
+    """Return the line that a finding points to: of the user's code where one is known, else of its function."""
+    place: SourceLine | FunctionName | None = None
+    match evidence:
+        case BreakCard(place=place) | DisabledOnPurpose(line=place) | Function(name=place):
+            pass
+        case RecompileReport():
+            place = evidence.causes[0].line or evidence.function
+        case FrameFailed():
+            place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
+        case TinyGraphs():
+            place = evidence.function.name
+        case Unfinished():
+            place = evidence.frame.name
+        case CudagraphsSkipped():
+            place = next(reversed(evidence.outcomes[0].user_stack), None)
+        case _:
+            pass
+    if isinstance(place, FunctionName):
+        return SourceLine(place.file, place.line, place.name) if place.file else None
+    return place
 
 
 def failed_compilation(frame: Frame) -> Compilation:

@@ -9,34 +9,12 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
-from compiler_lens.facts.overview.evidence import (
-    CacheBypassed,
-    CudagraphsSkipped,
-    DeviceIdle,
-    DisabledOnPurpose,
-    Evidence,
-    FrameFailed,
-    NothingSeen,
-    PhaseDominates,
-    TinyGraphs,
-    Unfinished,
-    failed_compilation,
-)
-from compiler_lens.facts.overview.rules import place_of, rule_of
+from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.program.coverage import Coverage, Frame, Treatment
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import phase_times
-from compiler_lens.recording.model import (
-    BreakOutcome,
-    CacheLayer,
-    CacheResult,
-    CompileId,
-    CudagraphState,
-    GraphStage,
-    Outcome,
-    Recording,
-    SourceLine,
-)
+from compiler_lens.recording import model
+from compiler_lens.recording.model import CompileId, Outcome, Recording, SourceLine
 
 _DOMINANT = 0.6  # of all compile time
 _LONG = 10.0  # seconds: below that nobody waits for a phase
@@ -65,19 +43,19 @@ class Finding(Struct, frozen=True):
     """One thing to know, and mostly to do."""
 
     severity: Severity
-    evidence: Evidence
+    evidence: seen.Evidence
     seconds: float | None = None  # what it costs, where the recording shows it
     basis: Basis = Basis.COUNTED
 
     @property
     def rule(self) -> str:
         """What kind of finding it is: torch's own number of a graph break (GB0170), or a slug of RULES."""
-        return rule_of(self.evidence)
+        return seen.rule_of(self.evidence)
 
     @property
     def place(self) -> SourceLine | None:
         """The line to look at; None where there is none."""
-        return place_of(self.evidence)
+        return seen.place_of(self.evidence)
 
     @property
     def benign(self) -> bool:
@@ -90,19 +68,19 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Return everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if not covered.frames and not recording.graph_breaks:
-        return (Finding(Severity.HIGH, NothingSeen()),)
-    frames = [frame for frame in covered.frames if frame.outcome is Outcome.FAILED]
-    # What the user stopped needs no fixing.
-    frames = [frame for frame in frames if not failed_compilation(frame).reason.startswith("KeyboardInterrupt")]
-    failed = [_failed(frame, cards) for frame in frames]
-    left = [card for card in cards if all(card is not failure.card for failure in failed)]
+        return (Finding(Severity.HIGH, seen.NothingSeen()),)
+    failed = [
+        _failed(frame, cards)
+        for frame in covered.frames
+        # What the user stopped needs no fixing.
+        if frame.outcome is Outcome.FAILED and not seen.failed_compilation(frame).reason.startswith("KeyboardInterrupt")
+    ]
     found = [
         *(Finding(Severity.HIGH, failure) for failure in failed),
-        *map(_card, left),
-        *map(_report, reports),
+        *(_card(card) for card in cards if all(card is not failure.card for failure in failed)),
+        *(_report(report) for report in reports),
         *_functions(covered, reports),
         *_cudagraphs(recording),
-        *_idle(recording),
         *_bypassed(recording),
         *_tiny(recording, covered),
         *_phase(recording),
@@ -111,18 +89,19 @@ def findings(
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
 
 
-def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> FrameFailed:
-    failure, at = failed_compilation(frame).failure, failed_compilation(frame).failure_line
+def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> seen.FrameFailed:
+    failed = seen.failed_compilation(frame)
+    failure, at = failed.failure, failed.failure_line
     for card in cards:
         if failure and at and card.place and card.place.place == at.place and card.gb_type == failure.gb_type:
-            return FrameFailed(frame, card)
-    return FrameFailed(frame)
+            return seen.FrameFailed(frame, card)
+    return seen.FrameFailed(frame)
 
 
 def _card(card: BreakCard) -> Finding:
-    lost = card.frames_that(BreakOutcome.SKIPPED_FRAME) or card.frames_that(BreakOutcome.SKIPPED_REST)
+    lost = card.frames_that(model.BreakOutcome.SKIPPED_FRAME) or card.frames_that(model.BreakOutcome.SKIPPED_REST)
     if card.disabled and card.place and not lost and card.direct == len(card.events):
-        return Finding(Severity.INFO, DisabledOnPurpose(card.place))
+        return Finding(Severity.INFO, seen.DisabledOnPurpose(card.place))
     return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
 
 
@@ -135,51 +114,51 @@ def _report(report: RecompileReport) -> Finding:
 
 def _functions(covered: Coverage, reports: tuple[RecompileReport, ...]) -> Iterator[Finding]:
     """Functions that run eagerly though nothing broke them, or hit a limit that no recompile was recorded of."""
-    told = any(report.limit for report in reports)
-    for function in () if told else covered.treated(Treatment.LIMIT):
-        yield Finding(Severity.HIGH, function)
+    if not any(report.limit for report in reports):
+        yield from (Finding(Severity.HIGH, function) for function in covered.treated(Treatment.LIMIT))
     for function in covered.treated(Treatment.EAGER):
         if not any(frame.breaks for frame in function.frames):
             is_heavy = function.own and not function.generator
             yield Finding(Severity.HIGH if is_heavy else Severity.LOW, function)
     for function in covered.treated(Treatment.UNFINISHED):
-        yield from (Finding(Severity.INFO, Unfinished(f)) for f in function.frames if f.outcome is Outcome.UNFINISHED)
+        left = [frame for frame in function.frames if frame.outcome is Outcome.UNFINISHED]
+        yield from (Finding(Severity.INFO, seen.Unfinished(frame)) for frame in left)
 
 
 def _cudagraphs(recording: Recording) -> Iterator[Finding]:
+    """Graphs that CUDA graphs were asked for and that run without; and a device that waits though nobody asked."""
+    state = model.CudagraphState
     # Asked for on a machine without a GPU, as max-autotune does everywhere: nobody expects them there.
     on_gpu = any(k.device not in {"", "cpu"} for k in recording.kernels)
-    skipped = tuple(o for o in recording.cudagraphs if on_gpu and o.state is CudagraphState.SKIPPED)
+    skipped = tuple(o for o in recording.cudagraphs if on_gpu and o.state is state.SKIPPED)
     if skipped:
-        yield Finding(Severity.MEDIUM, CudagraphsSkipped(skipped))
-
-
-def _idle(recording: Recording) -> Iterator[Finding]:
-    if not recording.profiles or any(o.state is not CudagraphState.NOT_REQUESTED for o in recording.cudagraphs):
+        yield Finding(Severity.MEDIUM, seen.CudagraphsSkipped(skipped))
+    if not recording.profiles or any(o.state is not state.NOT_REQUESTED for o in recording.cudagraphs):
         return
     profile = recording.profiles[-1]
     parts = call_parts(profile)
     if parts.idle > _IDLE * parts.total and Advice.REDUCE_OVERHEAD in roofline(recording, profile).advice:
         mode = next((c.mode for c in recording.compilations if c.mode != "default"), "default")
-        yield Finding(Severity.MEDIUM, DeviceIdle(parts.total, parts.idle, mode), basis=Basis.MEASURED)
+        yield Finding(Severity.MEDIUM, seen.DeviceIdle(parts.total, parts.idle, mode), basis=Basis.MEASURED)
 
 
 def _bypassed(recording: Recording) -> Iterator[Finding]:
     """By layer; what AOTAutograd's cache did not take is not also a finding of the cache of what it was lowered to."""
     told: set[CompileId] = set()
-    for layer in CacheLayer:
-        asked = (o for o in recording.caches if o.layer is layer and o.result is CacheResult.BYPASS)
-        if bypassed := tuple(o for o in asked if o.compile_id not in told):
-            yield Finding(Severity.LOW, CacheBypassed(layer, bypassed))
+    for layer in model.CacheLayer:
+        asked = (o for o in recording.caches if o.layer is layer and o.result is model.CacheResult.BYPASS)
+        bypassed = tuple(o for o in asked if o.compile_id not in told)
+        if bypassed:
+            yield Finding(Severity.LOW, seen.CacheBypassed(layer, bypassed))
         told |= {o.compile_id for o in bypassed}
 
 
 def _tiny(recording: Recording, covered: Coverage) -> Iterator[Finding]:
-    tiny = {g.compile_id for g in recording.graphs if g.stage is GraphStage.DYNAMO and len(g.ops) <= _TINY}
+    tiny = {g.compile_id for g in recording.graphs if g.stage is model.GraphStage.DYNAMO and len(g.ops) <= _TINY}
     for function in covered.treated(Treatment.SPLIT, Treatment.PARTLY_EAGER):
         small = sum(any(c.compile_id in tiny for c in frame.compilations) for frame in function.frames)
         if small >= _MANY_TINY:
-            yield Finding(Severity.LOW, TinyGraphs(function, small))
+            yield Finding(Severity.LOW, seen.TinyGraphs(function, small))
 
 
 def _phase(recording: Recording) -> Iterator[Finding]:
@@ -188,4 +167,5 @@ def _phase(recording: Recording) -> Iterator[Finding]:
         return
     phase, seconds = times.both[0]
     if seconds > _DOMINANT * times.total:
-        yield Finding(Severity.INFO, PhaseDominates(phase, seconds / times.total), seconds, Basis.MEASURED)
+        found = seen.PhaseDominates(phase, seconds / times.total)
+        yield Finding(Severity.INFO, found, seconds, Basis.MEASURED)

@@ -1,4 +1,7 @@
-"""What became of a line of the user's, or of a module: ops, kernels of both passes, and what else is in those."""
+"""What became of a line of the user's, or of a module: ops, kernels of both passes, and what else is in those.
+
+And which launches a user means who names a compilation, a line, a module or a kernel, also in a profile.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from compiler_lens.facts.kernels.kernels import lineages_of
+from compiler_lens.facts.kernels.kernels import launch_ids, lineages_of
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, Origin, OriginsAt, Role, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.roofline import GroupCost, Roofline
 from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.ownership import Ownership
@@ -83,11 +88,8 @@ def line_rows(provenance: Provenance) -> tuple[LineRow, ...]:
         for line in lineage.lines:
             lines[line.place] = line
             counts[line.place] += 1
-    return tuple(LineRow(lines[at], forward[at], backward[at]) for at in sorted(lines, key=_by_file))
-
-
-def _by_file(at: SourcePlace) -> tuple[str, int]:
-    return at.file, at.line
+    by_file = sorted(lines, key=lambda at: (at.file, at.line))
+    return tuple(LineRow(lines[at], forward[at], backward[at]) for at in by_file)
 
 
 def line_story(recording: Recording, provenance: Provenance, text: str, own: Ownership | None = None) -> LineStory:
@@ -105,6 +107,9 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
     known = {match.lineage.id for match in matches}
     inside = [match for match in provenance.launches_of(asked.found.calls) if match.lineage.id not in known]
     facts = view.facts.get(asked.line) if view else None
+    ids = {op.compile_id for op in ops}
+    lost = {one.kernel.id: one.kernel for one in provenance.lineages if one.kernel.compile_id in ids and not one.lines}
+    placed = {one.kernel.id for one in provenance.lineages if one.lines}
     return LineStory(
         asked,
         _code(view, facts, asked.line, ops),
@@ -114,7 +119,7 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
         tuple(became[op.compile_id, op.name] for op in ops if (op.compile_id, op.name) in became),
         _shares(matches, asked, ops),
         _fate(recording, ops, matches, facts),
-        _unknown(provenance, ops),
+        tuple(kernel for which, kernel in lost.items() if which not in placed),
     )
 
 
@@ -179,17 +184,14 @@ def _instead(provenance: Provenance, views: Sequence[FileView], text: str) -> st
         lines = [number for number, facts in view.facts.items() if facts.compiled]
         return f": which line of it? {text}:{lines[0]} for one" if lines else ": a file, and no line of it is compiled"
     if text.strip().isdecimal():
-        named = next((file for view in views if (file := _name(view.file)) and view.own), "FILE")
+        names = (view.file.replace("\\", "/").rpartition("/")[2] for view in views if view.own)
+        named = next(filter(None, names), "FILE")
         return f": a line is named with its file: {named}:{text.strip()}"
     modules = provenance.modules
     meant = nearest(text, modules)
     more = f" and {len(modules) - _LISTED:,} more" if len(modules) > _LISTED else ""
     listed = f": it has the modules {', '.join(modules[:_LISTED])}{more}" if modules else ": name a line as FILE:N"
     return listed + (f". Did you mean {meant}?" if meant else "")
-
-
-def _name(file: str) -> str:
-    return file.replace("\\", "/").rpartition("/")[2]
 
 
 def _code(view: FileView | None, facts: LineFacts | None, number: int, ops: Sequence[Origin]) -> str:
@@ -215,25 +217,8 @@ def _shares(matches: Iterable[LaunchMatch], asked: Asked, ops: Iterable[Origin])
 def _fate(recording: Recording, ops: Sequence[Origin], matches: Iterable[LaunchMatch], facts: LineFacts | None) -> Fate:
     if any(not traced.is_view and traced.role is not Role.FEEDS for match in matches for traced in match.nodes):
         return Fate.KERNELS
-    if ops:
-        return _without_kernel(recording, ops)
-    if facts is None:
-        return Fate.UNSEEN
-    if facts.failures or facts.uncompiled is Treatment.FAILED:
-        return Fate.FAILED
-    if facts.cards:
-        return Fate.BREAKS
-    return Fate.EAGER if facts.uncompiled else Fate.UNSEEN
-
-
-def _unknown(provenance: Provenance, ops: Iterable[Origin]) -> tuple[Kernel, ...]:
-    ids = {op.compile_id for op in ops}
-    lost = {one.kernel.id: one.kernel for one in provenance.lineages if one.kernel.compile_id in ids and not one.lines}
-    known = {one.kernel.id for one in provenance.lineages if one.lines}
-    return tuple(kernel for which, kernel in lost.items() if which not in known)
-
-
-def _without_kernel(recording: Recording, ops: Sequence[Origin]) -> Fate:
+    if not ops:
+        return _without_ops(facts)
     ids = {op.compile_id for op in ops}
     if not any(kernel.compile_id in ids for kernel in recording.kernels):
         return Fate.NO_KERNELS
@@ -246,3 +231,44 @@ def _without_kernel(recording: Recording, ops: Sequence[Origin]) -> Fate:
     if not left and all(op.name for op in ops):
         return Fate.FOLDED
     return Fate.VIEWS if left and all(map(is_view, left)) else Fate.UNNAMED
+
+
+def _without_ops(facts: LineFacts | None) -> Fate:
+    if facts is None:
+        return Fate.UNSEEN
+    if facts.failures or facts.uncompiled is Treatment.FAILED:
+        return Fate.FAILED
+    if facts.cards:
+        return Fate.BREAKS
+    return Fate.EAGER if facts.uncompiled else Fate.UNSEEN
+
+
+# -- in a profile
+
+
+class ProfilePart(Struct, frozen=True):
+    """What was asked for of a profile: kernels with those of their launches that are meant."""
+
+    groups: tuple[GroupCost, ...]  # the most to gain first
+    launches: int  # that were timed
+    untimed: int = 0  # of what was named, that have no time
+    named: str = ""  # what was asked for; empty: all
+
+
+def profile_part(recording: Recording, found: Roofline, selection: Selection) -> ProfilePart:
+    """Return the launches that a selection means; of all, where it names nothing."""
+    if selection.ids is None and not selection.place:
+        return ProfilePart(found.groups, sum(len(group.launches) for group in found.groups))
+    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    wanted = frozenset(launch_ids(selected(recording, provenance, selection, with_views=False)))
+    groups = []
+    for group in found.groups:
+        launches = tuple(cost for cost in group.launches if cost.time.id in wanted)
+        if launches:
+            own = {cost.kernel.id for cost in launches}
+            kernels = tuple(kernel for kernel in group.group.kernels if kernel.id in own)
+            groups.append(GroupCost(replace(group.group, kernels=kernels), launches))
+    groups.sort(key=lambda group: (-group.above, -group.total))
+    count = sum(len(group.launches) for group in groups)
+    named = selection.place or ", ".join(f"[{i}]" for i in sorted(selection.ids or (), key=str))
+    return ProfilePart(tuple(groups), count, len(wanted) - count, named)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.kernels.kernels import Costs, KernelRow, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.overview.explanation import Explanation
+from compiler_lens.facts.overview.explanation import Explanation, Summary, summarize
 from compiler_lens.facts.overview.findings import findings
 from compiler_lens.facts.overview.source_view import FileView, source_view
-from compiler_lens.facts.overview.summary import Summary, summarize
 from compiler_lens.facts.program.coverage import Coverage, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection

@@ -15,7 +15,7 @@ from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import nearest
 from compiler_lens.facts.recompiles.reports import RecompileCause, recompile_reports
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import CompileId, Graph, GraphStage, Node, Outcome, Recording, SourceLine
+from compiler_lens.recording.model import CompileId, Graph, GraphStage, Outcome, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Definition, Sources, sources
@@ -90,25 +90,22 @@ def source_view(
     The user's own come first, worst first. `explained` is what the recording means, if that is known.
     """
     own = own or Ownership()
-    covered = explained.coverage if explained else coverage(recording, own)
-    cards = explained.cards if explained else break_cards(recording, own, covered)
-    reports = explained.recompiles if explained else recompile_reports(recording, covered)
-    files: dict[str, _File] = {}
-    known = sources(recording)
-
-    def at(place: SourceLine) -> _Line:
-        file = files.get(place.file) or files.setdefault(place.file, _file(place.file, known))
-        return file.at(place)
-
+    if explained is None:
+        covered = coverage(recording, own)
+        cards, reports = break_cards(recording, own, covered), recompile_reports(recording, covered)
+    else:
+        covered, cards, reports = explained.coverage, explained.cards, explained.recompiles
+    files = _Files(sources(recording))
     for source in recording.sources:
-        files.setdefault(source.file, _file(source.file, known))
-    _note_graphs(recording.graphs, own, at)
-    _note_breaks(recording, cards, own, at)
+        files.of(source.file)
+    _note_graphs(recording.graphs, own, files.at)
+    _note_breaks(recording, cards, own, files.at)
     for cause in (cause for report in reports for cause in report.causes):
         if cause.line is not None:
-            at(cause.line).guards.append(cause)
-    _note_functions(covered.functions, files, known)
-    return tuple(sorted((file.view(own) for file in files.values()), key=_worst_first))
+            files.at(cause.line).guards.append(cause)
+    _note_functions([function for function in covered.functions if not function.name.module], files)
+    views = [file.view(own) for file in files.values()]
+    return tuple(sorted(views, key=lambda v: (not v.own, -v.breaks, -v.uncompiled_lines, -v.compiled_lines)))
 
 
 def select_file(views: Sequence[FileView], text: str) -> tuple[FileView, int | None]:
@@ -166,18 +163,11 @@ class _Line(Struct):
 
     def facts(self, number: int) -> LineFacts:
         calls = tuple(i for i in self.calls if i not in self.graphs)
+        calls_break = tuple(n for n in self.calls_break if n not in self.follows)
         return LineFacts(
-            number,
-            tuple(self.graphs),
-            calls,
-            tuple(self.cards),
-            tuple(self.follows),
-            tuple(n for n in self.calls_break if n not in self.follows),
-            tuple(self.failures),
-            self.uncompiled,
-            tuple(self.guards),
-            self.code,
-        )
+            number, tuple(self.graphs), calls, tuple(self.cards), tuple(self.follows), calls_break,
+            tuple(self.failures), self.uncompiled, tuple(self.guards), self.code,
+        )  # fmt: skip
 
 
 class _File(Struct):
@@ -189,11 +179,6 @@ class _File(Struct):
     lines: dict[int, _Line] = field(default_factory=dict)
     entered: dict[Definition, None] = field(default_factory=dict)  # functions that were frames of their own
 
-    def at(self, place: SourceLine) -> _Line:
-        line = self.lines.setdefault(place.line, _Line())
-        line.code, line.function = line.code or place.code.strip(), line.function or plain_function(place.function)
-        return line
-
     def view(self, own: Ownership) -> FileView:
         seen = {*self.entered, *(self.owners[number] for number in self.lines if number in self.owners)}
         facts = {number: self.lines[number].facts(number) for number in sorted(self.lines)}
@@ -202,11 +187,27 @@ class _File(Struct):
         )
 
 
-def _file(file: str, known: Sources) -> _File:
-    text = known.excerpt(file, 1, _WHOLE_FILE) if known.has(file) else None
-    # Outer functions come before those inside of them, which take their lines over.
-    owners = {number: each for each in known.definitions(file) for number in range(each.line, each.last + 1)}
-    return _File(file, text.lines if text else (), owners)
+class _Files(dict[str, _File]):
+    """Files by their names, each made when it is first asked for."""
+
+    def __init__(self, known: Sources) -> None:
+        super().__init__()
+        self.known = known
+
+    def of(self, name: str) -> _File:
+        """What is known of a file."""
+        if name not in self:
+            text = self.known.excerpt(name, 1, _WHOLE_FILE) if self.known.has(name) else None
+            # Outer functions come before those inside of them, which take their lines over.
+            owners = {line: each for each in self.known.definitions(name) for line in range(each.line, each.last + 1)}
+            self[name] = _File(name, text.lines if text else (), owners)
+        return self[name]
+
+    def at(self, place: SourceLine) -> _Line:
+        """What is known of a line."""
+        line = self.of(place.file).lines.setdefault(place.line, _Line())
+        line.code, line.function = line.code or place.code.strip(), line.function or plain_function(place.function)
+        return line
 
 
 def _note_graphs(graphs: Iterable[Graph], own: Ownership, at: Callable[[SourceLine], _Line]) -> None:
@@ -220,7 +221,8 @@ def _note_graphs(graphs: Iterable[Graph], own: Ownership, at: Callable[[SourceLi
     for graph in graphs:
         if graph.stage is not GraphStage.DYNAMO:
             continue
-        for stack in dict.fromkeys(node.source for node in _ops(graph)):
+        called = (node for subgraph in graph.subgraphs for node in subgraph.nodes if node.op.startswith("call_"))
+        for stack in dict.fromkeys(node.source for node in (*graph.ops, *called)):
             inner: set[str] = set()
             for place in reversed(stack):
                 of = kind(place.file)
@@ -249,30 +251,20 @@ def _note_breaks(
             at(compilation.failure_line).failures[compilation.failure.gb_type] = None
 
 
-def _ops(graph: Graph) -> Iterator[Node]:
-    yield from graph.ops
-    for subgraph in graph.subgraphs:
-        yield from (node for node in subgraph.nodes if node.op.startswith("call_"))
-
-
-def _note_functions(functions: Iterable[Function], files: dict[str, _File], known: Sources) -> None:
-    named = [function for function in functions if not function.name.module]
-    for function in named:
-        file = files.get(function.name.file) or files.setdefault(function.name.file, _file(function.name.file, known))
+def _note_functions(functions: Sequence[Function], files: _Files) -> None:
+    for function in functions:
+        file = files.of(function.name.file)
         definition = file.owners.get(function.name.line)
         if definition and _last_name(definition.name) == _last_name(function.name.name):
             file.entered[definition] = None
-    for function in named:
-        for part in _uncompiled(function):
+    for function in functions:
+        parts = function.eager_lines
+        if function.treatment in _UNCOMPILED:
+            parts = (Lines(function.name.file, function.name.line, None),)
+        for part in parts:
             if part.file in files:
                 for number in _numbers(part, function, files[part.file]):
                     files[part.file].lines.setdefault(number, _Line()).uncompiled = function.treatment
-
-
-def _uncompiled(function: Function) -> tuple[Lines, ...]:
-    if function.treatment in _UNCOMPILED:
-        return (Lines(function.name.file, function.name.line, None),)
-    return function.eager_lines
 
 
 def _numbers(part: Lines, function: Function, file: _File) -> Iterator[int]:
@@ -292,7 +284,3 @@ def _numbers(part: Lines, function: Function, file: _File) -> Iterator[int]:
 
 def _last_name(qualified: str) -> str:
     return qualified.rpartition(".")[2]
-
-
-def _worst_first(view: FileView) -> tuple[bool, int, int, int]:
-    return not view.own, -view.breaks, -view.uncompiled_lines, -view.compiled_lines

@@ -1,282 +1,241 @@
-"""A Document as lines for a terminal."""
+"""A Document as lines for a terminal; nothing in them can act on it."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from rich.text import Text
 
-from compiler_lens.render.console import columns
-from compiler_lens.render.console.code import code_lines
-from compiler_lens.render.console.comparison import comparison_lines
-from compiler_lens.render.console.page import (
-    BAD,
-    CODE,
-    DIM,
-    GOOD,
-    PLACE,
-    STYLES,
-    Page,
-    command,
-    one_line_kept,
-    paragraphs,
-    title,
-)
-from compiler_lens.render.console.page import paragraph as folded
-from compiler_lens.render.console.source import source_lines
+from compiler_lens.render.console import code
+from compiler_lens.render.console.page import DIM, MIN_WIDTH, PLACE, STYLES, Page, line, one_line_kept, paragraph, title
 from compiler_lens.render.figures import written
-from compiler_lens.views.document import (
-    Annotated,
-    Aside,
-    Block,
-    Branch,
-    Card,
-    Change,
-    Column,
-    Columns,
-    Command,
-    Comparison,
-    Document,
-    Excerpt,
-    Fields,
-    Fold,
-    Gap,
-    KeyFigures,
-    Lead,
-    Line,
-    Listing,
-    Paragraph,
-    Quoted,
-    Section,
-    Steps,
-    Table,
-    Tiles,
-    Timeline,
-    Tree,
-    Verdict,
-)
-from compiler_lens.views.parts import (
-    At,
-    Cell,
-    Compiled,
-    Figure,
-    File,
-    KernelName,
-    Kind,
-    Part,
-    Parts,
-    Places,
-    RecordingName,
-    Span,
-    Stacked,
-    Tone,
-    ToView,
-    Web,
-    sequence,
-)
-from compiler_lens.views.text import clean, plural
+from compiler_lens.views import document as doc
+from compiler_lens.views import parts
+from compiler_lens.views.parts import Kind, Tone
+from compiler_lens.views.text import clean, one_line, plural
 
 _TREE_STEP = 2
 _FOLD_STEP = 2
 _BAR = 24  # columns
 _LONGEST = 4_000  # characters of a text
-_LONGEST_SOURCE = 200  # of a line of source
 _ROOMY = 100  # columns
+_GAP = 2
+_NARROWEST = 8  # columns of a column that gives way
 
 
-def document_lines(document: Document, page: Page) -> list[Text]:
-    """Return a document's lines; nothing in them can act on a terminal."""
-    return block_lines(document.blocks, page)
-
-
-def block_lines(blocks: Sequence[Block], page: Page, above: Sequence[Text] = ()) -> list[Text]:
+def block_lines(blocks: Sequence[doc.Block], page: Page, above: Sequence[Text] = ()) -> list[Text]:
     """Return the lines of blocks below those `above`, with room before a section."""
     lines = list(above)
     for block in blocks:
-        if lines and isinstance(block, (Section, Gap)):
+        if lines and isinstance(block, (doc.Section, doc.Gap)):
             lines.append(Text())
         lines += _block(block, page)
     return lines
 
 
-def _block(block: Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0912 -- one for each type of block
+def _block(block: doc.Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, PLR0912 -- one for each type of block
     match block:
-        case Gap():
+        case doc.Gap() | doc.Timeline():
             return []
-        case Line():
-            return [_line(block, page)]
-        case Paragraph():
+        case doc.Line():
+            made = Text(" " * block.indent, no_wrap=True).append_text(text_of((*block.parts, *block.note), page))
+            made.overflow = "ignore" if block.whole else None
+            return [made]
+        case doc.Paragraph():
             text = text_of(block.parts, page)
             text.style = STYLES[block.tone]
-            return folded(text, page.width, block.indent, limit=block.limit)
-        case Quoted():
-            return paragraphs(block.text, page.width, block.indent, STYLES[block.tone])
-        case Command():
+            return paragraph(text, page.width, block.indent, limit=block.limit)
+        case doc.Quoted():
+            return _quoted(block, page)
+        case doc.Command():
             typed = block.arguments if isinstance(block.arguments, str) else text_of(block.arguments, page).plain
-            return [command(block.label, page.show(typed), block.indent)]
-        case Table():
+            command = f"compiler-lens {page.verb} {page.target} {typed}".rstrip()
+            made = line((block.label, DIM), (command, PLACE), indent=block.indent)
+            made.overflow = "ignore"  # never cut, however long the recording's path is
+            return [made]
+        case doc.Table():
             return _table(block, page)
-        case Fields():
+        case doc.Fields():
             return _fields(block, page)
-        case Excerpt():
-            return _excerpt(block)
-        case Change():
-            return _change(block)
-        case Listing():
-            return code_lines(block.code, page, block.language)
-        case Annotated():
-            return source_lines(block, page)
-        case Comparison():
-            return comparison_lines(block, page.width)
-        case Tree():
+        case doc.Excerpt():
+            return code.excerpt_lines(block)
+        case doc.Change():
+            return code.change_lines(block)
+        case doc.Listing():
+            return code.code_lines(block.code, page, block.language)
+        case doc.Annotated():
+            return code.source_lines(block, page)
+        case doc.Comparison():
+            return list(code.comparison_lines(block.before, block.after, page.width))
+        case doc.Tree():
             return _branches(block.branches, block.indent, page)
-        case Tiles():
-            tiles = ((one.label, text_of((one.value,), page), one.note) for one in block.tiles)
-            return columns.table([columns.Column(), columns.Column(), columns.Column()], list(tiles), page.width)
-        case Lead():
-            return block_lines(block.blocks, page)
-        case Card():
+        case doc.Tiles():
+            rows = tuple((one.label, one.value, one.note) for one in block.tiles)
+            return _table(doc.Table((doc.Column(), doc.Column(), doc.Column()), rows), page)
+        case doc.Card():
             number = f"{block.number}. " if block.number and block.is_counted else ""
             head = Text.assemble((number, DIM), text_of((*block.head, *block.note), page), no_wrap=True)
-            return [*folded(head, page.width, block.indent), *block_lines(block.blocks, page)]
-        case Steps():
+            return [*paragraph(head, page.width, block.indent), *block_lines(block.blocks, page)]
+        case doc.Steps():
             return _steps(block, page)
-        case Verdict():
+        case doc.Verdict():
             news = Text.assemble((block.news, f"bold {STYLES[block.tone]}"), text_of(block.rest, page))
-            return folded(news, page.width, 0, limit=block.limit)
-        case KeyFigures():
-            return folded(text_of((*sequence(block.figures), "."), page), page.width, 0)
-        case Columns():
+            return paragraph(news, page.width, 0, limit=block.limit)
+        case doc.KeyFigures():
+            return paragraph(text_of((*parts.sequence(block.figures), "."), page), page.width, 0)
+        case doc.Columns():
             return block_lines(block.sections, page)
-        case Aside():
+        case doc.Lead() | doc.Aside():
             return block_lines(block.blocks, page)
-        case Section():
+        case doc.Section():
             return block_lines(block.blocks, page, [title(block.title, block.summary)] if block.title else [])
-        case Fold():
+        case doc.Fold():
             head = Text(" " * block.indent, no_wrap=True).append_text(text_of(block.head, page))
             told = Text(" " * (block.indent + _FOLD_STEP) + block.summary, style=DIM, no_wrap=True)
             return block_lines(block.blocks, page, [head, told])
-        case Timeline():
-            return []
 
 
-def text_of(parts: Parts, page: Page) -> Text:
+def text_of(given: parts.Parts, page: Page) -> Text:
     """Return parts as one text."""
     made = Text(no_wrap=True)
-    for part in parts:
+    for part in given:
         tone = Tone.PLAIN if isinstance(part, str) else part.tone
         made.append(one_line_kept(_words(part, page), _LONGEST), style=STYLES[tone] or None)
     return made
 
 
-def _words(part: Part, page: Page) -> str:  # noqa: C901, PLR0911 -- one for each type of part
+def _words(part: parts.Part, page: Page) -> str:  # noqa: C901, PLR0911 -- one for each type of part
     match part:
         case str():
             return part
-        case Span(text=text):
+        case parts.Span(text=text):
             return text
-        case At(place=place):
-            return page.name(place) if part.short else page.at(place)
-        case Places():
-            return _places(part, page)
-        case File(path=path):
-            return page.path(path)
-        case Compiled(compile_id=compile_id):
+        case parts.At(place=place):
+            return page.names.short_at(place) if part.short else page.names.at(place)
+        case parts.Places(places=places):
+            most = part.most if page.width >= _ROOMY else part.narrow
+            told = [page.names.short_at(at) for at in places[:1]]
+            for before, at in itertools.pairwise(places[:most]):
+                told.append(str(at.line) if at.file == before.file else page.names.short_at(at))
+            more = len(places) - most
+            return ", ".join(told) + (f" +{more:,}" if more > 0 else "")
+        case parts.File(path=path):
+            return page.names.file(path)
+        case parts.Compiled(compile_id=compile_id):
             return f"[{compile_id}]"
-        case KernelName(name=name):
+        case parts.KernelName(name=name):
             return name
-        case ToView(words=words):
+        case parts.ToView(words=words):
             return words
-        case Web(address=address):
+        case parts.Web(address=address):
             return address
-        case RecordingName():
+        case parts.RecordingName():
             return page.target
-        case Figure(value=value, kind=kind):
+        case parts.Figure(value=value, kind=kind):
             return ("~" if part.about else "") + written(value, kind)
 
 
-def _places(part: Places, page: Page) -> str:
-    most = part.most if page.width >= _ROOMY else part.narrow
-    told: list[str] = []
-    last = ""
-    for at in part.places[:most]:
-        told.append(str(at.line) if at.file == last else page.name(at))
-        last = at.file
-    more = len(part.places) - most
-    return ", ".join(told) + (f" +{more:,}" if more > 0 else "")
-
-
-def _line(block: Line, page: Page) -> Text:
-    made = Text(" " * block.indent, no_wrap=True).append_text(text_of((*block.parts, *block.note), page))
-    if block.whole:
-        made.overflow = "ignore"
-    return made
-
-
-def _table(block: Table, page: Page) -> list[Text]:
-    there = [(number, one) for number, one in enumerate(block.columns) if page.width >= one.room]
-    looks = [
-        columns.Column(_heading(one, page), one.kind.is_right, one.flexible, STYLES[one.tone], one.middle)
-        for _, one in there
-    ]
-    longest = {number: _longest(block, number) for number, column in there if column.kind is Kind.BAR}
-    shown = [
-        [_cell(row[number], column, page, longest.get(number, 0.0)) for number, column in there]
-        for row in block.rows[: block.most or None]
-    ]
-    lines = columns.table(looks, shown, page.width, block.indent) if shown else []
-    if block.beneath:
-        heads, lines = lines, lines[: len(lines) - len(shown)]
-        for head, blocks in zip(heads[len(lines) :], block.beneath, strict=False):
-            lines += [head, *block_lines(blocks, page)]
-    more = len(block.rows) - len(shown)
-    if more <= 0:
-        return lines
-    rest = plural(more, f"more {block.noun}") if block.noun else f"{more:,} more"
-    return [*lines, Text(f"{' ' * block.indent}… {rest} in --json", style=DIM)]
-
-
-def _longest(block: Table, number: int) -> float:
-    return max((value for row in block.rows if isinstance(value := row[number], (int, float))), default=0.0)
-
-
-def _heading(column: Column, page: Page) -> str:
-    is_said = column.headless or column.kind in {Kind.TIMES, Kind.BAR}  # its cells say it
-    name = column.short if column.short and page.width < _ROOMY else column.name
-    return "" if is_said else name
-
-
-def _cell(value: Cell, column: Column, page: Page, longest: float) -> str | Text:
-    if isinstance(value, Stacked):
-        value = value.upper
-    if value is None or isinstance(value, str):
-        return value or (column.missing if column.kind.is_figure else "")
-    if isinstance(value, (int, float)):
-        if column.kind is Kind.BAR:
-            return Text("█" * round(_BAR * value / longest), style="blue") if longest else ""
-        return written(value, column.kind)
-    if isinstance(value, tuple):
-        return text_of(value, page)
-    made = text_of((value,), page)
-    made.style = STYLES[column.tone]
-    return made
-
-
-def _fields(block: Fields, page: Page) -> list[Text]:
+def _quoted(block: doc.Quoted, page: Page) -> list[Text]:
+    """Each line folded to the width, with its own indentation kept."""
     lines: list[Text] = []
-    start = block.indent + block.width
-    for field in block.fields:
-        own = block_lines(field.blocks, page)
-        for number, one in enumerate(own):
-            if number == 0:
-                label = " " * block.indent, (f"{field.label:<{block.width}}", DIM)
-                lines.append(Text.assemble(*label, one[start:], no_wrap=True))
-            else:
-                lines.append(one)
+    for raw in clean(block.text[:20_000]).splitlines():
+        body = raw.lstrip()
+        lines += paragraph(body, page.width, block.indent + min(len(raw) - len(body), 8), STYLES[block.tone])
     return lines
 
 
-def _steps(block: Steps, page: Page) -> list[Text]:
+def _table(block: doc.Table, page: Page) -> list[Text]:
+    """Columns side by side, the flexible ones giving way where the page is narrow."""
+    rows = block.rows[: block.most or None]
+    columns: list[doc.Column] = []
+    cells: list[list[Text]] = []  # of each column, below its heading
+    for number, column in enumerate(block.columns):
+        longest = 0.0
+        if column.kind is Kind.BAR:
+            longest = max((v for row in block.rows if isinstance(v := row[number], (int, float))), default=0.0)
+        made = [_cell(row[number], column, page, longest) for row in rows] if page.width >= column.room else []
+        if any(cell.plain for cell in made):
+            columns.append(column)
+            name = column.short if column.short and page.width < _ROOMY else column.name
+            is_said = column.headless or column.kind in {Kind.TIMES, Kind.BAR}  # its cells say it
+            cells.append([Text("" if is_said else name, style=DIM), *made])
+    if not any(column[0].plain for column in cells):
+        cells = [column[1:] for column in cells]
+    widths = [max(cell.cell_len for cell in column) for column in cells]
+    _give_way(widths, [i for i, one in enumerate(columns) if one.flexible], max(page.width, MIN_WIDTH) - block.indent)
+    lines = [_row(row, columns, widths, block.indent) for row in zip(*cells, strict=True)]
+    if block.beneath:
+        heads, lines = lines, lines[: len(lines) - len(rows)]
+        for head, blocks in zip(heads[len(lines) :], block.beneath, strict=False):
+            lines += [head, *block_lines(blocks, page)]
+    more = len(block.rows) - len(rows)
+    if more > 0:
+        rest = plural(more, f"more {block.noun}") if block.noun else f"{more:,} more"
+        lines.append(Text(f"{' ' * block.indent}… {rest} in --json", style=DIM))
+    return lines
+
+
+def _cell(value: parts.Cell, column: doc.Column, page: Page, longest: float) -> Text:
+    if isinstance(value, parts.Stacked):
+        value = value.upper
+    if isinstance(value, tuple):
+        return text_of(value, page)
+    if value is None or isinstance(value, str):
+        told = value or (column.missing if column.kind.is_figure else "")
+    elif isinstance(value, (int, float)):
+        if column.kind is Kind.BAR:
+            return Text("█" * round(_BAR * value / longest), style="blue") if longest else Text()
+        told = written(value, column.kind)
+    else:
+        made = text_of((value,), page)
+        made.style = STYLES[column.tone]
+        return made
+    return Text(one_line(told), style=STYLES[column.tone])
+
+
+def _give_way(widths: list[int], flexible: Sequence[int], room: int) -> None:
+    """Make the widest of the flexible columns narrower, until all have room or none can be narrower."""
+    over = sum(widths) + _GAP * (len(widths) - 1) - room
+    while over > 0 and flexible:
+        widest = max(flexible, key=lambda i: widths[i])
+        if widths[widest] <= _NARROWEST:
+            break
+        others = [widths[i] for i in flexible if i != widest]
+        # down to the next widest at most, so that all wide columns shrink together
+        step = max(1, min(over, widths[widest] - max([*others, _NARROWEST])))
+        widths[widest] -= step
+        over -= step
+
+
+def _row(cells: Sequence[Text], columns: Sequence[doc.Column], widths: Sequence[int], indent: int) -> Text:
+    made = Text(" " * indent, no_wrap=True)
+    for i, (whole, column, width) in enumerate(zip(cells, columns, widths, strict=True)):
+        cell, tail = whole, width // 3
+        if column.middle and cell.cell_len > width:
+            cell = Text.assemble(cell[: width - tail - 1], "…", cell[-tail:])
+        cell.truncate(width, overflow="ellipsis")
+        fill = " " * (width - cell.cell_len)
+        made.append(" " * _GAP if i else "")
+        made.append(fill if column.kind.is_right else "")
+        made.append_text(cell)
+        made.append("" if column.kind.is_right else fill)
+    made.rstrip()
+    return made
+
+
+def _fields(block: doc.Fields, page: Page) -> list[Text]:
+    lines: list[Text] = []
+    for field in block.fields:
+        own = block_lines(field.blocks, page)
+        if own:
+            label = " " * block.indent, (f"{field.label:<{block.width}}", DIM)
+            own[0] = Text.assemble(*label, own[0][block.indent + block.width :], no_wrap=True)
+        lines += own
+    return lines
+
+
+def _steps(block: doc.Steps, page: Page) -> list[Text]:
     lines: list[Text] = []
     for number, step in enumerate(block.steps, 1):
         first, *rest = block_lines(step.blocks, page)
@@ -284,37 +243,13 @@ def _steps(block: Steps, page: Page) -> list[Text]:
     return lines
 
 
-def _excerpt(block: Excerpt) -> list[Text]:
-    digits = len(str(block.first + len(block.lines) - 1))
-    lines: list[Text] = []
-    for number, text in enumerate(block.lines, block.first):
-        is_it = number == block.marked
-        shown = clean(text[:_LONGEST_SOURCE]).rstrip()
-        made = Text(f"    {'>' if is_it else ' '} {number:>{digits}} | ", style=PLACE if is_it else DIM, no_wrap=True)
-        lines.append(made.append(shown, style=CODE if is_it else DIM))
-        if is_it:
-            start = len(shown) - len(shown.lstrip())
-            marks = " " * start + "^" * len(shown.strip())
-            lines.append(Text(f"      {' ' * digits} | {marks}", style=BAD, no_wrap=True))
-    return lines
-
-
-def _change(block: Change) -> list[Text]:
-    """Code to write; what it stands for before it, both then with a sign."""
-    room = " " * block.indent
-    if not block.before:
-        return [Text(room + clean(text), style=CODE, no_wrap=True) for text in block.after]
-    removed = [Text(f"{room}- {clean(text)}", style=CODE, no_wrap=True) for text in block.before]
-    return [*removed, *(Text(f"{room}+ {clean(text)}", style=GOOD, no_wrap=True) for text in block.after)]
-
-
-def _branches(branches: Sequence[Branch], indent: int, page: Page) -> list[Text]:
+def _branches(branches: Sequence[doc.Branch], indent: int, page: Page) -> list[Text]:
     lines: list[Text] = []
     for branch in branches:
         text = text_of(branch.parts, page)
         if branch.limit == 1:
             lines.append(Text(" " * indent, no_wrap=True).append_text(text))
         else:
-            lines += folded(text, page.width, indent, limit=branch.limit)
+            lines += paragraph(text, page.width, indent, limit=branch.limit)
         lines += _branches(branch.children, indent + _TREE_STEP, page)
     return lines

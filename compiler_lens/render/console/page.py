@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import shutil
+from collections.abc import Iterable, Mapping
+from shlex import quote
 
 from msgspec import Struct, field
 from rich.cells import set_cell_size
@@ -11,12 +13,13 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.text import Text
 
+from compiler_lens.recording.model import Recording
 from compiler_lens.render.names import FileNames
-from compiler_lens.views.parts import Located, Tone
-from compiler_lens.views.text import clean, one_line
+from compiler_lens.views.parts import Tone
+from compiler_lens.views.text import one_line
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"
-TITLE, PLACE, CODE, DIM = "bold", "bold", "cyan", "dim"
+PLACE, CODE, DIM = "bold", "cyan", "dim"
 
 STYLES: Mapping[Tone, str] = {
     Tone.PLAIN: "",
@@ -32,6 +35,11 @@ STYLES: Mapping[Tone, str] = {
 Part = str | tuple[str, str] | Text  # text, text with a style, or text that is clean and styled already
 
 MIN_WIDTH = 40
+_PLAIN_WIDTH = 80  # of a file or a pipe, as terminals had it
+_WIDEST = 140  # longer lines are hard to read
+
+# What rich puts around the text; the colours are the notebook's own where we set none.
+_PRE = '<pre style="line-height:1.3;white-space:pre;overflow-x:auto">{code}</pre>'
 
 
 class Page(Struct, frozen=True):
@@ -43,25 +51,28 @@ class Page(Struct, frozen=True):
     color: bool = False
     names: FileNames = field(default_factory=FileNames)
 
-    def at(self, place: Located) -> str:
-        """`model.py:41`, the file as short as it is clear."""
-        return self.names.at(place)
 
-    def name(self, place: Located) -> str:
-        """`model.py:41`, without the package of a package's file: where there is little room."""
-        return self.names.short_at(place)
+def page_for(recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> Page:
+    """Return the page that a recording is shown on; what is not given is asked of standard output."""
+    return page_of(FileNames.of(recording), width=width, color=color, path=path)
 
-    def path(self, file: str) -> str:
-        """A file as short as it is clear; a file of a package by its package."""
-        return self.names.file(file)
 
-    def show(self, rest: str = "") -> str:
-        """The command that shows more."""
-        return f"compiler-lens {self.verb} {self.target} {rest}".rstrip()
+def page_of(names: FileNames, *, width: int | None, color: bool | None, path: str = "REC") -> Page:
+    """Return a page on which files have these names; what is not given is asked of standard output.
+
+    Its width is that of the terminal, or `COLUMNS`, or 80 where there is no terminal. It has colours if standard output
+    is a terminal that shows them, and NO_COLOR is not set.
+    """
+    if width is None or not width:
+        width = min(shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns, _WIDEST)
+    if color is None:
+        asked = Console(force_jupyter=False)  # rich knows the customs
+        color = asked.is_terminal and not asked.no_color and not asked.is_dumb_terminal
+    return Page(max(width, MIN_WIDTH), path if path in {"", "REC"} else quote(path), color=color, names=names)
 
 
 def line(*parts: Part, indent: int = 0) -> Text:
-    """One line from parts; strings are cleaned, so that nothing in them can act."""
+    """Return one line from parts; strings are cleaned, so that nothing in them can act."""
     made = Text(" " * indent, no_wrap=True)
     for part in parts:
         if isinstance(part, Text):
@@ -74,34 +85,25 @@ def line(*parts: Part, indent: int = 0) -> Text:
 
 
 def one_line_kept(text: str, limit: int = 400) -> str:
-    """Cleaned, on one line, with the spaces at its ends kept: they separate it from its neighbours."""
+    """Return a text cleaned, on one line, with the spaces at its ends kept: they separate it from its neighbours."""
     inner = one_line(text, limit)
     head = " " * (len(text) - len(text.lstrip(" ")))
     return head + inner + (" " * (len(text) - len(text.rstrip(" "))) if inner else "")
 
 
 def title(name: str, summary: str = "") -> Text:
-    """The heading of a section."""
-    return line((name, TITLE), (f"  {summary}" if summary else "", DIM))
-
-
-def command(told: str, typed: str, indent: int = 2) -> Text:
-    """A line with something to type: never cut, however long the recording's path is."""
-    made = line((told, DIM), (typed, PLACE), indent=indent)
-    made.overflow = "ignore"
-    return made
+    """Return the heading of a section."""
+    return line((name, PLACE), (f"  {summary}" if summary else "", DIM))
 
 
 def paragraph(text: str | Text, width: int, indent: int, style: str = "", limit: int = 0) -> list[Text]:
-    """Text folded to the width; with `limit`, no more lines than that, the last one cut."""
+    """Return text folded to the width; with `limit`, no more lines than that, the last one cut."""
     body = text if isinstance(text, Text) else Text(one_line(text, 4000), style=style)
     room = max(width - indent, MIN_WIDTH // 2)
-    if body and "\n" not in body.plain and body.cell_len <= room:
-        made = Text(" " * indent, no_wrap=True).append_text(body)
-        made.rstrip()
-        return [made]
-    console = Console(width=room, file=io.StringIO(), _environ={})
-    lines = list(body.wrap(console, room, no_wrap=False, overflow="fold")) if body else []
+    lines = [body] if body else []
+    if "\n" in body.plain or body.cell_len > room:
+        console = Console(width=room, file=io.StringIO(), _environ={})
+        lines = list(body.wrap(console, room, no_wrap=False, overflow="fold"))
     for one in lines:
         one.rstrip()
     if limit and len(lines) > limit:
@@ -111,29 +113,19 @@ def paragraph(text: str | Text, width: int, indent: int, style: str = "", limit:
     return [Text(" " * indent, no_wrap=True).append_text(part) for part in lines]
 
 
-def paragraphs(text: str, width: int, indent: int, style: str = "") -> list[Text]:
-    """Text of several lines, each folded to the width with its own indentation kept."""
-    made: list[Text] = []
-    for raw in clean(text[:20_000]).splitlines():
-        body = raw.lstrip()
-        made += paragraph(body, width, indent + min(len(raw) - len(body), 8), style)
-    return made
-
-
 def render(lines: Iterable[Text], page: Page) -> str:
-    """The finished text, each line ending in a newline."""
-    if not page.color:
-        return "".join(_plain(one, page.width) + "\n" for one in lines)
-    console = terminal(page.width)
-    return "".join(_coloured(one, page.width, console) + "\n" for one in lines)
-
-
-def terminal(width: int) -> Console:
-    """A console that writes colours, whatever the environment says: that was decided before."""
-    return Console(
-        file=io.StringIO(), width=width, force_terminal=True, color_system="standard", legacy_windows=False,
-        _environ={}, markup=False, emoji=False, highlight=False,
-    )  # fmt: skip
+    """Return the finished text, each line ending in a newline."""
+    if page.color:
+        console = _terminal(page.width)
+        return "".join(_coloured(one, page.width, console) + "\n" for one in lines)
+    made = []
+    for one in lines:
+        text = one.plain
+        if one.overflow == "ignore" or (len(text) <= page.width and text.isascii()) or one.cell_len <= page.width:
+            made.append(f"{text.rstrip()}\n")
+        else:
+            made.append(f"{set_cell_size(text, page.width - 1).rstrip()}…\n")
+    return "".join(made)
 
 
 def _coloured(one: Text, width: int, console: Console) -> str:
@@ -144,13 +136,18 @@ def _coloured(one: Text, width: int, console: Console) -> str:
     return "".join(style.render(text, color_system=ColorSystem.STANDARD) if style else text for text, style, _ in parts)
 
 
-def _plain(one: Text, width: int) -> str:
-    text = one.plain
-    if one.overflow == "ignore" or (len(text) <= width and text.isascii()) or one.cell_len <= width:
-        return text.rstrip()
-    return set_cell_size(text, width - 1).rstrip() + "…"
+def html_of(lines: Iterable[Text], page: Page) -> str:
+    """Return lines as escaped HTML with inline styles."""
+    console = _terminal(page.width)
+    console.record = True
+    for one in lines:
+        console.print(one, overflow="ellipsis", no_wrap=True, crop=False)
+    return console.export_html(inline_styles=True, code_format=_PRE)
 
 
-def joined(items: Sequence[str], most: int) -> str:
-    """`a, b, c, …`: no more than `most` of them."""
-    return ", ".join(items[:most]) + (", …" if len(items) > most else "")
+def _terminal(width: int) -> Console:
+    """A console that writes colours, whatever the environment says: that was decided before."""
+    return Console(
+        file=io.StringIO(), width=width, force_terminal=True, color_system="standard", legacy_windows=False,
+        _environ={}, markup=False, emoji=False, highlight=False,
+    )  # fmt: skip

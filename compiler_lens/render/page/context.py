@@ -6,9 +6,9 @@ from msgspec import Struct, field
 
 from compiler_lens.facts.kernels.kernels import Costs, KernelRow, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.overview.shared import costs_of, files_of, provenance_of, summary_of
 from compiler_lens.facts.overview.source_view import FileView
-from compiler_lens.facts.overview.summary import Summary
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording

@@ -48,7 +48,7 @@ class Diff(Struct, frozen=True):
         self, view: str = "summary", name: str = "", *, width: int | None = None, color: bool | None = None
     ) -> str:
         """One view as text: `summary`, `kernels`, `kernel` with its name, `code`, `graphs`, `breaks`, `times`, …"""
-        from compiler_lens.render.console.diff import diff_report
+        from compiler_lens.render.console import diff_report
 
         return diff_report(self, view, name, width=width, color=color)
 

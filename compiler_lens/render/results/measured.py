@@ -57,7 +57,7 @@ class WhatIfResult(WhatIf, frozen=True):
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """Return the trials as a table that ends with what to do."""
-        from compiler_lens.render.console.measured import what_if_report
+        from compiler_lens.render.console import what_if_report
 
         return what_if_report(self, width=width, color=color)
 
@@ -82,7 +82,7 @@ class Modes(Comparison, frozen=True):
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """Return the rows as a table, the differences between their kernels, and what to use."""
-        from compiler_lens.render.console.measured import modes_report
+        from compiler_lens.render.console import modes_report
 
         return modes_report(self, width=width, color=color)
 

@@ -1,0 +1,193 @@
+"""What to do: the steps that the first screen ends with, those that a page begins with, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.overview import evidence as seen
+from compiler_lens.facts.overview.explanation import Summary
+from compiler_lens.facts.overview.findings import Finding, Severity
+from compiler_lens.facts.program.coverage import Function, FunctionName
+from compiler_lens.facts.recompiles.reports import RecompileReport
+from compiler_lens.recording.model import Recording, SourceLine
+from compiler_lens.views import document as doc
+from compiler_lens.views import words
+from compiler_lens.views.advice import Advice, advice
+from compiler_lens.views.document import line, paragraph
+from compiler_lens.views.parts import Span, Tone, ToView, code, quiet, strong
+from compiler_lens.views.text import plural, seconds
+
+_MOST = 3  # steps of the first screen
+_LINES = 4  # of a suggestion's code
+# What the first makes of `.item()`, the second cannot print: together they break the graph anew (GB0296).
+_APART = {"capture_scalar_outputs", "reorderable_logging_functions"}
+_PROFILE = "compiler-lens profile FILE:FACTORY"
+_FACTORY = "FACTORY is a function in FILE: def make(): return model, (x,)"
+_TONES = {Severity.HIGH: Tone.BAD, Severity.MEDIUM: Tone.WARN, Severity.LOW: Tone.PLAIN, Severity.INFO: Tone.QUIET}
+
+
+class About(Struct, frozen=True):
+    """What a kind of finding is about."""
+
+    kind: str  # for programs: it stays the same
+    words: str  # in a page, where its subject does not say it
+    view: str  # with the evidence
+
+
+ABOUT: Mapping[type, About] = {
+    BreakCard: About("graph-break", "graph break", "breaks"),
+    RecompileReport: About("recompiles", "recompiles", "recompiles"),
+    seen.FrameFailed: About("frame-failed", "", "frames"),
+    Function: About("function-eager", "", "frames"),
+    seen.CudagraphsSkipped: About("cudagraphs-skipped", "CUDA graphs", "cudagraphs"),
+    seen.CacheBypassed: About("cache-bypassed", "caches", "caches"),
+    seen.TinyGraphs: About("tiny-graphs", "", "graphs"),
+    seen.PhaseDominates: About("phase-dominates", "compile time", "times"),
+    seen.DeviceIdle: About("device-idle", "profile", "profile"),
+    seen.DisabledOnPurpose: About("disabled-on-purpose", "", "frames"),
+    seen.Unfinished: About("frame-unfinished", "", "frames"),
+    seen.NothingSeen: About("nothing-compiled", "", "environment"),
+}
+
+
+def severity(finding: Finding) -> Span:
+    """Return how much a finding matters, and what it costs."""
+    cost = f", {seconds(finding.seconds)} {words.BASES[finding.basis]}" if finding.seconds else ""
+    return Span(f"{words.SEVERITIES[finding.severity]}{cost}", _TONES[finding.severity])
+
+
+def beside(told: Advice, settings: list[str]) -> Advice:
+    """Return advice without a setting that does not go with one given before; `settings` grows by what is given."""
+    name = told.setting.partition(" ")[0].rpartition(".")[2]
+    if any({name, before} == _APART for before in settings):
+        return replace(told, setting="")
+    settings.append(name)
+    return told
+
+
+def body(told: Advice, indent: int, *, change: bool = True) -> list[doc.Block]:
+    """Return what a finding says on a terminal; with `change`, also what to do."""
+    blocks: list[doc.Block] = []
+    if told.code:
+        blocks.append(line(*told.subject, "  ", code(told.code), indent=indent))
+        blocks.append(paragraph(told.what, indent=indent, limit=3))
+    else:
+        blocks.append(paragraph(*told.subject, f" {told.what}", indent=indent, limit=4))
+    if not change:
+        return blocks
+    if told.change:
+        blocks.append(paragraph(told.change, indent=indent, tone=Tone.DO, limit=6))
+    if told.instead:
+        blocks.append(doc.Change(after=told.instead[:_LINES], indent=indent + 2))
+    if len(told.instead) > _LINES:
+        blocks.append(line(quiet("…"), indent=indent + 2))
+    if told.setting:
+        blocks.append(line(quiet("or set "), code(told.setting), indent=indent))
+    return blocks
+
+
+def next_steps(recording: Recording, summary: Summary, hints: int) -> doc.Section:
+    """Return what to do next, the one to three things that cost most; the first `hints` come with what to change."""
+    worth = [finding for finding in summary.findings if not finding.benign]
+    if not worth:
+        return doc.Section("Next", nothing_to_fix(recording, summary))
+    steps = []
+    given: set[str] = set()
+    settings: list[str] = []
+    for i, finding in enumerate(worth[:_MOST], 1):
+        told = beside(advice(finding), settings)
+        if told.change in given:  # said once, it need not be said for each line
+            told = replace(told, change="", setting="")
+        steps.append(doc.Step(tuple(body(told, 5, change=i <= hints)), _TONES[finding.severity]))
+        given.add(told.change)
+    hidden = len(worth) - _MOST
+    more = doc.Command("All details: ", ABOUT[type(worth[0].evidence)].view)
+    if hidden > 0:
+        more = doc.Command(f"{plural(hidden, 'more finding')}: ", "findings")
+    return doc.Section("Next", (doc.Steps(tuple(steps)), more))
+
+
+def nothing_to_fix(recording: Recording, summary: Summary) -> tuple[doc.Block, ...]:
+    """Return what is said where no finding asks for anything, and where to look closer."""
+    unfinished = sum(isinstance(finding.evidence, seen.Unfinished) for finding in summary.findings)
+    if unfinished:
+        ends = f"The recording ends while {plural(unfinished, 'frame')} was being compiled: record again to the end."
+        return (line(ends, indent=2),)
+    breaks = "graphs are cut on purpose only" if recording.graph_breaks else "no graph breaks"
+    recompiles = "no recompiles"
+    if recording.recompiles:
+        recompiles = f"{plural(len(recording.recompiles), 'recompile')}, as expected"
+    said = line(Span("Nothing to fix", Tone.GOOD), f": {breaks}, {recompiles}.", indent=2)
+    if not recording.kernels:
+        return said, doc.Command("Look closer: ", "graphs")
+    lines = doc.Command("The kernels of your lines: ", "line")
+    if recording.profiles:
+        return said, doc.Command("What each kernel takes: ", "profile"), lines
+    typed = line(quiet("What each kernel takes: "), strong(_PROFILE), indent=2, whole=True)
+    return said, typed, line(quiet(_FACTORY), indent=4), lines
+
+
+# -- of a page
+
+
+def page_steps(recording: Recording, summary: Summary) -> tuple[doc.Block, ...]:
+    """Return every finding with what to write instead of what, and where its evidence is."""
+    cards = {(card.place, card.gb_type): number for number, card in enumerate(summary.cards, 1)}
+    reports = {report.function: number for number, report in enumerate(summary.recompiles, 1)}
+    steps, benign = [], []
+    given: set[str] = set()
+    for finding in summary.findings:
+        told = advice(finding)
+        more = _more(finding, cards, reports)
+        if finding.benign:
+            change = (paragraph(told.change, tone=Tone.QUIET),) if told.change else ()
+            benign.append(doc.Step((paragraph(*told.subject, f" {told.what} ", more), *change), Tone.QUIET))
+        else:
+            steps.append(_to_do(finding, told, more, is_again=told.change in given))
+        given.add(told.change)
+    blocks: list[doc.Block] = [doc.Section("What to do first", (doc.Steps(tuple(steps)),))] if steps else []
+    if not steps:
+        blocks.append(nothing_to_fix(recording, summary)[0])
+    if benign:
+        known = f"{plural(len(benign), 'thing')} to know, nothing to fix"
+        blocks.append(doc.Aside(known, (doc.Steps(tuple(benign), is_counted=False),)))
+    return tuple(blocks)
+
+
+def _to_do(finding: Finding, told: Advice, more: ToView, *, is_again: bool) -> doc.Step:
+    about = ABOUT[type(finding.evidence)].words
+    chip = (strong(about), " · ") if about else ()
+    blocks: list[doc.Block] = [doc.Line(told.subject, note=(*chip, severity(finding).text))]
+    if told.change:
+        blocks.append(paragraph(told.change, tone=Tone.QUIET if is_again else Tone.DO))
+    evidence = finding.evidence.card if isinstance(finding.evidence, seen.FrameFailed) else finding.evidence
+    before: tuple[str, ...] = (told.code,) if told.code else ()
+    if isinstance(evidence, BreakCard) and evidence.rewrite:
+        before = evidence.rewrite.before
+    if told.instead:
+        blocks.append(doc.Change(before, told.instead))
+    elif before:
+        blocks.append(doc.Listing("\n".join(before)))
+    if told.setting:
+        blocks.append(paragraph("or set ", code(told.setting), tone=Tone.QUIET))
+    if told.what:
+        blocks.append(paragraph(f"{told.what} ", more, tone=Tone.QUIET))
+    return doc.Step(tuple(blocks), _TONES[finding.severity])
+
+
+def _more(
+    finding: Finding, cards: Mapping[tuple[SourceLine | None, str], int], reports: Mapping[FunctionName, int]
+) -> ToView:
+    evidence = finding.evidence
+    if isinstance(evidence, seen.FrameFailed) and evidence.card:
+        evidence = evidence.card
+    view = ABOUT[type(evidence)].view.replace("profile", "kernels")  # in a page the figures stand there
+    if isinstance(evidence, BreakCard):
+        return ToView("more", view, cards[evidence.place, evidence.gb_type])
+    if isinstance(evidence, RecompileReport):
+        return ToView("more", view, reports[evidence.function])
+    return ToView("more", view)
