@@ -5,32 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from compiler_lens.facts.kernels.library_calls import Library, asks_for_tuning, library_of, template_of
-from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.library_calls import asks_for_tuning, library_of, template_of
 from compiler_lens.facts.kernels.tuned import run_otherwise
+from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, CompileId, Recording
+from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Recording
 from compiler_lens.views import words
 from compiler_lens.views.document import Block, Column, Document, Fold, Section, Table, paragraph
-from compiler_lens.views.fusion_words import NO_TEMPLATES
+from compiler_lens.views.fusion import NO_TEMPLATES, TEMPLATED
 from compiler_lens.views.parts import Cell, Compiled, Kind, Span, Tone, strong
 from compiler_lens.views.text import plural, seconds
 
 _CHOICES = 8
-_TUNED = (Library.PRODUCT, Library.CONVOLUTION)
 
 
-class Tuned(Struct, frozen=True):
+class Tuned(AutotuneResult, frozen=True, kw_only=True):
     """One op that was tuned: all choices, and the one that won."""
 
-    compile_id: CompileId
-    op: str
-    inputs: tuple[str, ...]
-    choices: tuple[AutotuneChoice, ...]  # the fastest first
-    seconds: float | None  # to measure
-    precompile_seconds: float | None
-    cached: bool  # measured by an earlier run
     winner: AutotuneChoice | None
     margin: float | None  # how many times faster the winner is than the next
     runs_otherwise: str  # why what won is not what runs; empty where it is
@@ -38,18 +31,7 @@ class Tuned(Struct, frozen=True):
     @classmethod
     def of(cls, result: AutotuneResult, runs_otherwise: str) -> Tuned:
         """Return a result with what follows from it."""
-        return cls(
-            result.compile_id,
-            result.op,
-            result.inputs,
-            result.choices,
-            result.seconds,
-            result.precompile_seconds,
-            result.cached,
-            result.winner,
-            result.margin,
-            runs_otherwise,
-        )
+        return cls(**asdict(result), winner=result.winner, margin=result.margin, runs_otherwise=runs_otherwise)
 
 
 class Data(Struct, frozen=True):
@@ -60,20 +42,17 @@ class Data(Struct, frozen=True):
 
 def document(recording: Recording, selection: Selection) -> Document:
     """Return for each op its candidates, the fastest first."""
-    results = [result for result in recording.autotunes if selection.has(result)]
+    results = [(index, result) for index, result in enumerate(recording.autotunes) if selection.has(result)]
     if not results:
         told = f"Nothing was autotuned{_why_not(recording, selection)}."
         return Document((paragraph(told),), Data(()), count=0)
-    others = run_otherwise(recording, Provenance.of(recording).lineages)
-    tuned = []
-    for index, result in enumerate(recording.autotunes):
-        if selection.has(result):
-            tuned.append(Tuned.of(result, words.runs_otherwise(others.get(index))))
+    others = run_otherwise(recording, provenance_of(recording, selection).lineages)
+    tuned = tuple(Tuned.of(result, words.runs_otherwise(others.get(index))) for index, result in results)
     blocks: list[Block] = [_overview(tuned)] if selection.folds_nothing else []
     most = 0 if selection.folds_nothing else _CHOICES
     blocks += [Section("", (tried(one, most),)) for one in tuned]
-    told = f"{plural(len(results), 'op')} in {words.tuning_time(results)}"
-    return Document((Section("Autotuning", tuple(blocks), told),), Data(tuple(tuned)), count=len(results))
+    told = f"{plural(len(tuned), 'op')} in {words.tuning_time(tuned)}"
+    return Document((Section("Autotuning", tuple(blocks), told),), Data(tuned), count=len(tuned))
 
 
 def _why_not(recording: Recording, selection: Selection) -> str:
@@ -82,7 +61,7 @@ def _why_not(recording: Recording, selection: Selection) -> str:
     if not any(asks_for_tuning(compilation, recording.environment) for compilation in compilations):
         return ': mode="max-autotune" asks for it' if compilations else ""
     kernels = [kernel for kernel in recording.kernels if selection.has(kernel)]
-    known = {template_of(kernel) for kernel in kernels if library_of(kernel, {}) in _TUNED}
+    known = {template_of(kernel) for kernel in kernels if library_of(kernel, {}) in TEMPLATED}
     if kernels and not known:
         return ", though it was asked for: there is no matrix product and no convolution that a library computes"
     told = [sentence for template, sentence in NO_TEMPLATES.items() if template in known]
@@ -103,23 +82,24 @@ def _overview(tuned: Sequence[Tuned]) -> Table:
         Column("spent", Kind.SECONDS),
         Column("the winner is"),
     )
-    return Table(columns, tuple(_won(one) for one in tuned))
-
-
-def _won(tuned: Tuned) -> tuple[Cell, ...]:
-    winner, after = tuned.winner, tuned.choices[1] if len(tuned.choices) > 1 else None
-    return (
-        Compiled(tuned.compile_id),
-        tuned.op,
-        ", ".join(tuned.inputs),
-        winner.name if winner else "",
-        words.KERNEL_KINDS[winner.kind] if winner else "",
-        winner.milliseconds if winner else None,
-        after.milliseconds if winner and after else None,
-        len(tuned.choices),
-        (tuned.seconds or 0.0) + (tuned.precompile_seconds or 0.0),
-        tuned.runs_otherwise,
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for one in tuned:
+        winner, after = one.winner, one.choices[1] if len(one.choices) > 1 else None
+        rows.append(
+            (
+                Compiled(one.compile_id),
+                one.op,
+                ", ".join(one.inputs),
+                winner.name if winner else "",
+                words.KERNEL_KINDS[winner.kind] if winner else "",
+                winner.milliseconds if winner else None,
+                after.milliseconds if winner and after else None,
+                len(one.choices),
+                (one.seconds or 0.0) + (one.precompile_seconds or 0.0),
+                one.runs_otherwise,
+            )
+        )
+    return Table(columns, tuple(rows))
 
 
 def tried(tuned: Tuned, most: int = 0) -> Fold:
@@ -133,17 +113,11 @@ def tried(tuned: Tuned, most: int = 0) -> Fold:
         Column("won", headless=True),
         Column("detail", tone=Tone.QUIET, flexible=True, headless=True),
     )
-    rows = tuple(
-        (
-            choice.name,
-            words.KERNEL_KINDS[choice.kind],
-            choice.milliseconds,
-            Span("winner", Tone.GOOD) if choice is tuned.winner else None,
-            choice.detail,
-        )
-        for choice in tuned.choices
-    )
-    blocks: list[Block] = [Table(columns, rows, indent=4, most=most, noun="choice")]
+    rows: list[tuple[Cell, ...]] = []
+    for choice in tuned.choices:
+        won = Span("winner", Tone.GOOD) if choice is tuned.winner else None
+        rows.append((choice.name, words.KERNEL_KINDS[choice.kind], choice.milliseconds, won, choice.detail))
+    blocks: list[Block] = [Table(columns, tuple(rows), indent=4, most=most, noun="choice")]
     if tuned.runs_otherwise:
         blocks.append(paragraph(f"the winner is {tuned.runs_otherwise}", indent=4, tone=Tone.WARN))
     head = (Compiled(tuned.compile_id), " ", strong(tuned.op), f"({', '.join(tuned.inputs)})")

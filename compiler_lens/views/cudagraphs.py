@@ -8,7 +8,7 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CudagraphOutcome, CudagraphState, Recording
 from compiler_lens.views import words
 from compiler_lens.views.document import Column, Document, Section, Table, line
-from compiler_lens.views.parts import At, Cell, Compiled, Kind, Span, Tone
+from compiler_lens.views.parts import At, Compiled, Kind, Span, Tone
 from compiler_lens.views.text import plural
 
 _FINE = frozenset({CudagraphState.CAPTURED, CudagraphState.PARTITIONED})
@@ -34,17 +34,16 @@ def document(recording: Recording, selection: Selection) -> Document:
         Column("because", flexible=True),
         Column("at", tone=Tone.STRONG, flexible=True),
     )
-    table = Table(columns, tuple(_row(outcome) for outcome in outcomes))
-    section = Section("CUDA graphs", (table,), plural(len(outcomes), "graph"))
-    return Document((section,), Data(outcomes), count=len(outcomes))
-
-
-def _row(outcome: CudagraphOutcome) -> tuple[Cell, ...]:
-    return (
-        Compiled(outcome.compile_id),
-        words.PASSES[outcome.direction] if outcome.direction else "",
-        Span(words.CUDAGRAPHS[outcome.state], Tone.GOOD if outcome.state in _FINE else Tone.WARN),
-        outcome.partitions or None,
-        outcome.reason,
-        At(outcome.user_stack[-1], Tone.STRONG) if outcome.user_stack else None,
+    rows = tuple(
+        (
+            Compiled(outcome.compile_id),
+            words.PASSES[outcome.direction] if outcome.direction else "",
+            Span(words.CUDAGRAPHS[outcome.state], Tone.GOOD if outcome.state in _FINE else Tone.WARN),
+            outcome.partitions or None,
+            outcome.reason,
+            At(outcome.user_stack[-1], Tone.STRONG) if outcome.user_stack else None,
+        )
+        for outcome in outcomes
     )
+    section = Section("CUDA graphs", (Table(columns, rows),), plural(len(outcomes), "graph"))
+    return Document((section,), Data(outcomes), count=len(outcomes))

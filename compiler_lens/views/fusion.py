@@ -1,21 +1,20 @@
-"""How far kernels are fused: which launches share memory and are not one, and why."""
+"""How far kernels are fused: which launches share memory and are not one, why, and what can be done about it."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from compiler_lens.facts.kernels.fusion import Cause, CodeFusion, LaunchRef, PairGroup, UnfusedLaunches, causes, fusion
 from compiler_lens.facts.kernels.fusion_reasons import Reason
-from compiler_lens.facts.kernels.library_calls import Library
-from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.kernels.library_calls import Library, Template, can_try, template_of
+from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import BufferAccess, Compilation, Environment, Recording, SourceLine
-from compiler_lens.views import fusion_words, words
+from compiler_lens.views import words
 from compiler_lens.views.document import Block, Column, Document, Paragraph, Section, Table, line, paragraph
 from compiler_lens.views.parts import Cell, Figure, KernelName, Kind, Places, Tone, code, quiet, strong
 from compiler_lens.views.text import UNKNOWN, joined, number, plural, times
@@ -23,6 +22,79 @@ from compiler_lens.views.text import UNKNOWN, joined, number, plural, times
 _PAIRS = 6
 _NEIGHBOURS = 8
 _NODES = 6
+
+# What is said of a pair.
+REASONS: Mapping[Reason, str] = {
+    Reason.LIBRARY: "one is a library's",
+    Reason.LIBRARIES: "both are calls of libraries",
+    Reason.USER_KERNEL: "one is your own Triton kernel",
+    Reason.DIFFERENT_ORDER: "they go through what they share in different orders",
+    Reason.DIFFERENT_SIZES: "their loops have different lengths",
+    Reason.TILING: "they are cut into blocks in different ways",
+    Reason.IN_BETWEEN: "another kernel has to run between the two",
+    Reason.TOO_MANY_OPS: "one kernel would have too many ops",
+    Reason.TOO_MANY_BUFFERS: "one kernel would read and write too many buffers",
+    Reason.PEAK_MEMORY: "one kernel would need more memory at once",
+    Reason.FAR_APART: "they are far apart, and what the one makes would have to be kept for the other",
+    Reason.LITTLE_SHARED: "they share next to nothing",
+    Reason.SPILLS: "one kernel would run out of registers",
+    Reason.BEFORE_TEMPLATE: "one is a template, which cannot take in the other as work on its inputs",
+    Reason.AFTER_TEMPLATE: "one is a template, which cannot take in the other as work on its result",
+    Reason.SWITCHED_OFF: "a setting forbids it",
+    Reason.FOREACH: "one does the same to a list of tensors, and the other does not fit each of them",
+    Reason.SCAN: "one is a scan over blocks, the other a reduction",
+    Reason.STAGED: "one is a reduction in several steps already",
+    Reason.STRICT_ORDER: "a reduction would add in another order, which its settings forbid",
+    Reason.DEVICES: "they are on different devices",
+    Reason.GROUPED: "one belongs to a group that must stay together",
+    Reason.JOINED: "the first writes a part of a concatenation, and the second reads the whole",
+    Reason.NO_KERNEL: "one only makes memory",
+    Reason.NOT_TRIED: "torch gave no reason",
+    Reason.OTHER: "torch's own word",
+}
+
+# What torch's own sentence leaves out.
+_MEANT: Mapping[str, str] = {"no shared data": " (none that both go through in the same order)"}
+
+LIBRARIES: Mapping[Library, str] = {
+    Library.PRODUCT: "one is a library's matrix product",
+    Library.CONVOLUTION: "one is a library's convolution",
+    Library.ATTENTION: "one is a library's attention",
+    Library.CHOSEN: "one is a library's kernel, which autotuning found fastest",
+    Library.COPY: "one is a copy",
+    Library.NO_LOWERING: "one is an op that Inductor calls as it is",
+}
+
+TEMPLATED = frozenset((Library.PRODUCT, Library.CONVOLUTION))  # what Inductor has templates for, on some device
+_TRIED = 'mode="max-autotune" also tries kernels of Inductor\'s own, which can compute what follows: for {} pairs'
+NO_TEMPLATES: Mapping[Template, str] = {
+    Template.CONSTANT_WEIGHT: (
+        "on a CPU Inductor has matrix products of its own only for weights that freezing makes constants"
+    ),
+    Template.NONE: "on a CPU Inductor has no convolution of its own",
+}
+_NOT_TRIED: Mapping[Template, str] = {
+    Template.CONSTANT_WEIGHT: 'mode="max-autotune" alone changes nothing',
+    Template.NONE: 'mode="max-autotune" changes nothing',
+}
+
+# What can be done, where something can. "{ops}": of the largest pair.
+_ADVICE: Mapping[Reason, str] = {
+    Reason.TOO_MANY_OPS: 'options={{"max_fusion_size": {ops}}} allows it; the default is 64',
+    Reason.TOO_MANY_BUFFERS: 'options={{"max_fusion_unique_io_buffers": {buffers}}} allows it',
+    Reason.TILING: (
+        'options={{"triton.tiling_prevents_pointwise_fusion": False}} allows it, for slower access to memory, '
+        "and triton.tiling_prevents_reduction_fusion likewise"
+    ),
+    Reason.SWITCHED_OFF: (
+        "epilogue_fusion, prologue_fusion and cutlass.cutlass_epilogue_fusion_enabled are the settings, "
+        'as options={{"epilogue_fusion": True}}'
+    ),
+    Reason.USER_KERNEL: (
+        'options={{"epilogue_fusion_user_defined_triton_kernel": True}} lets simple work on its result go into it '
+        "(torch 2.13 and later)"
+    ),
+}
 
 
 class FusionLaunch(Struct, frozen=True):
@@ -47,6 +119,12 @@ class FusionPair(Struct, frozen=True):
     bytes: int  # that one kernel would not move
     shared: tuple[BufferAccess, ...]
     torch: str  # why Inductor did not fuse them, in its words
+
+    @classmethod
+    def of(cls, pair: UnfusedLaunches) -> FusionPair:
+        """Return the data of a pair."""
+        first, second = FusionLaunch.of(pair.first), FusionLaunch.of(pair.second)
+        return cls(first, second, pair.bytes, pair.unfused.shared, pair.unfused.reason)
 
 
 class FusionCause(Struct, frozen=True):
@@ -89,22 +167,14 @@ class FusedCode(Struct, frozen=True):
     @classmethod
     def of(cls, found: CodeFusion) -> FusedCode:
         """Return the data of an output code."""
+        code, each = found.code, found.causes
+        apart = (FusionCause(c.reason, c.library, c.bytes, tuple(map(FusionPair.of, c.pairs))) for c in each)
+        repeated = (RepeatedNode(r.node, r.target, tuple(map(FusionLaunch.of, r.launches))) for r in found.repeated)
+        again = (RecomputedNode(node.name, node.target) for node in found.rematerialized)
         return cls(
-            found.code.compile_id,
-            found.code.direction,
-            found.code.ordinal,
-            found.ops,
-            found.launches,
-            found.symbolic,
-            tuple(
-                FusionCause(cause.reason, cause.library, cause.bytes, tuple(map(_pair, cause.pairs)))
-                for cause in found.causes
-            ),
-            tuple(
-                RepeatedNode(one.node, one.target, tuple(map(FusionLaunch.of, one.launches))) for one in found.repeated
-            ),
-            tuple(RecomputedNode(node.name, node.target) for node in found.rematerialized),
-        )
+            code.compile_id, code.direction, code.ordinal, found.ops, found.launches, found.symbolic, tuple(apart),
+            tuple(repeated), tuple(again),
+        )  # fmt: skip
 
 
 class Data(Struct, frozen=True):
@@ -117,38 +187,31 @@ def document(recording: Recording, selection: Selection) -> Document:
     """Return for each output code what was not fused, the costliest first."""
     codes = fusion(recording, selection)
     data = Data(tuple(map(FusedCode.of, codes)))
+    if not codes and not recording.kernels:
+        return Document((line("No kernels."),), data, count=0)
     if not codes:
-        return Document(_nothing(recording), data, count=0)
-    lineages = Provenance.of(recording, Ownership.of(selection.user_paths)).lineages
-    at = {(one.index, one.launch): one.lines for one in lineages}
+        told = (
+            "This recording does not say what launches read and write: Inductor reports it while it compiles. A "
+            "TORCH_TRACE log does not have it, nor a cache that was filled without compiler_lens."
+        )
+        return Document((Section("Fusion", (paragraph(told, indent=2),)),), data, count=0)
+    at = {(one.index, one.launch): one.lines for one in provenance_of(recording, selection).lineages}
     compilations = {c.compile_id: c for c in recording.compilations}
-    whole = _counts(sum(code.ops for code in codes), sum(code.launches for code in codes))
-    sections = [Section("Fusion", (), whole)]
+    sections = [Section("Fusion", (), _counts(sum(code.ops for code in codes), sum(code.launches for code in codes)))]
     for one in codes:
-        found = _Code(one, compilations.get(one.code.compile_id), recording.environment, at)
-        sections.append(found.section())
+        compilation = compilations.get(one.code.compile_id)
+        blocks: list[Block] = []
+        if one.symbolic and one.causes:
+            told = "sizes vary here: bytes are those of the call that it was compiled in"
+            blocks.append(paragraph(told, indent=2, tone=Tone.QUIET))
+        if not one.causes:
+            blocks.append(line("no two launches share memory", indent=2))
+        for cause in one.causes:
+            blocks += _cause(cause, compilation, recording.environment, at)
+        graph = f", graph {one.code.ordinal + 1}" if one.code.ordinal else ""
+        title = f"[{one.code.compile_id}] {words.PASSES[one.code.direction]}{graph}"
+        sections.append(Section(title, (*blocks, *_again(one)), _counts(one.ops, one.launches)))
     return Document(tuple(sections), data, count=len(codes))
-
-
-def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, folds_nothing: bool) -> tuple[Block, ...]:
-    """Return the launches that share memory with those of the kernel at this place, and are not part of it."""
-    found = [(cause, one) for cause in causes(pairs) for one in cause.groups]
-    if not found:
-        return ()
-    found.sort(key=lambda pair: -pair[1].bytes)
-    told = "what one kernel would not have to move, and why there are two"
-    if folds_nothing:
-        columns = (*_NEIGHBOUR, Column("why there are two"))
-        rows = tuple((*_neighbour(one, index), why_apart(cause, one.first)) for cause, one in found)
-        return (Section("Not fused with", (Table(columns, rows),), told),)
-    reasons: dict[str, list[tuple[Cell, ...]]] = {}
-    for cause, one in found[:_NEIGHBOURS]:
-        reasons.setdefault(why_apart(cause, one.first), []).append(_neighbour(one, index))
-    blocks: list[Block] = [line(strong("not fused with"), quiet(f"  {told}"), indent=2)]
-    for said, listed in reasons.items():
-        blocks += [paragraph(said, indent=4, limit=2), Table(_NEIGHBOUR, tuple(listed), indent=6)]
-    more = len(found) - _NEIGHBOURS
-    return (*blocks, *((line(quiet(f"… {more:,} more in --json"), indent=4),) if more > 0 else ()))
 
 
 _NEIGHBOUR = (
@@ -159,35 +222,32 @@ _NEIGHBOUR = (
 )
 
 
-def _neighbour(alike: PairGroup, index: int) -> tuple[Cell, ...]:
-    pair = alike.first
-    is_first = pair.first.index == index
-    other = pair.second if is_first else pair.first
-    name = KernelName(other.kernel.name, other.index)
-    return _saved(alike), len(alike.pairs), "after it" if is_first else "before it", name
-
-
-def why_apart(cause: Cause, pair: UnfusedLaunches) -> str:
-    """Return what keeps a pair apart."""
-    if cause.reason is Reason.OTHER:
-        return pair.unfused.reason
-    return fusion_words.reason(cause.reason, cause.library)
-
-
-def _pair(pair: UnfusedLaunches) -> FusionPair:
-    return FusionPair(
-        FusionLaunch.of(pair.first), FusionLaunch.of(pair.second), pair.bytes, pair.unfused.shared, pair.unfused.reason
-    )
-
-
-def _nothing(recording: Recording) -> tuple[Block, ...]:
-    if not recording.kernels:
-        return (line("No kernels."),)
-    told = (
-        "This recording does not say what launches read and write: Inductor reports it while it compiles. A "
-        "TORCH_TRACE log does not have it, nor a cache that was filled without compiler_lens."
-    )
-    return (Section("Fusion", (paragraph(told, indent=2),)),)
+def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, folds_nothing: bool) -> tuple[Block, ...]:
+    """Return the launches that share memory with those of the kernel at this place, and are not part of it."""
+    found: list[tuple[int, str, tuple[Cell, ...]]] = []
+    for cause in causes(pairs):
+        for alike in cause.groups:
+            pair = alike.first
+            is_first = pair.first.index == index
+            other = pair.second if is_first else pair.first
+            which, name = "after it" if is_first else "before it", KernelName(other.kernel.name, other.index)
+            why = pair.unfused.reason if cause.reason is Reason.OTHER else _why_apart(cause)
+            found.append((alike.bytes, why, (_saved(alike), len(alike.pairs), which, name)))
+    if not found:
+        return ()
+    found.sort(key=lambda one: -one[0])
+    told = "what one kernel would not have to move, and why there are two"
+    if folds_nothing:
+        columns = (*_NEIGHBOUR, Column("why there are two"))
+        return (Section("Not fused with", (Table(columns, tuple((*row, why) for _, why, row in found)),), told),)
+    reasons: dict[str, list[tuple[Cell, ...]]] = {}
+    for _, why, row in found[:_NEIGHBOURS]:
+        reasons.setdefault(why, []).append(row)
+    blocks: list[Block] = [line(strong("not fused with"), quiet(f"  {told}"), indent=2)]
+    for why, listed in reasons.items():
+        blocks += [paragraph(why, indent=4, limit=2), Table(_NEIGHBOUR, tuple(listed), indent=6)]
+    more = len(found) - _NEIGHBOURS
+    return (*blocks, *((line(quiet(f"… {more:,} more in --json"), indent=4),) if more > 0 else ()))
 
 
 def _counts(ops: int, launches: int) -> str:
@@ -195,52 +255,13 @@ def _counts(ops: int, launches: int) -> str:
     return f"{plural(ops, 'op')} in {counted}" if ops else counted
 
 
-class _Code(Struct, frozen=True):
-    found: CodeFusion
-    compilation: Compilation | None
-    environment: Environment
-    at: Mapping[tuple[int, int | None], tuple[SourceLine, ...]]  # the user's lines, by kernel and launch
+def _why_apart(cause: Cause) -> str:
+    return LIBRARIES[cause.library] if cause.library else REASONS[cause.reason]
 
-    def section(self) -> Section:
-        found = self.found
-        graph = f", graph {found.code.ordinal + 1}" if found.code.ordinal else ""
-        blocks: list[Block] = []
-        if found.symbolic and found.causes:
-            told = "sizes vary here: bytes are those of the call that it was compiled in"
-            blocks.append(paragraph(told, indent=2, tone=Tone.QUIET))
-        if not found.causes:
-            blocks.append(line("no two launches share memory", indent=2))
-        for cause in found.causes:
-            blocks += self._cause(cause)
-        title = f"[{found.code.compile_id}] {words.PASSES[found.code.direction]}{graph}"
-        return Section(title, (*blocks, *_again(found)), _counts(found.ops, found.launches))
 
-    def _cause(self, cause: Cause) -> list[Block]:
-        cost = Figure(cause.bytes, Kind.BYTES, Tone.WARN) if _is_known(cause) else "an unknown amount"
-        pairs = plural(len(cause.pairs), "pair")
-        told = fusion_words.reason(cause.reason, cause.library)
-        blocks: list[Block] = [paragraph(cost, f" in {pairs}: ", told, indent=2)]
-        if cause.reason is Reason.LIBRARIES:  # as many as the model has layers, and nothing to be done
-            return blocks
-        advice = fusion_words.remedy(cause, self.compilation, self.environment)
-        if advice:
-            blocks.append(paragraph(advice, indent=4, tone=Tone.QUIET))
-        rows = tuple(self._row(one) for one in cause.groups)
-        return [*blocks, Table(_PAIR, rows, indent=4, most=_PAIRS), *_said_by_torch(cause)]
-
-    def _row(self, alike: PairGroup) -> tuple[Cell, ...]:
-        first, second = alike.first.first, alike.first.second
-        places = {at.place: at for side in (first, second) for at in self._lines(side)}
-        return (
-            _saved(alike),
-            len(alike.pairs),
-            KernelName(first.kernel.name, first.index),
-            ("→ ", KernelName(second.kernel.name, second.index, Tone.PLAIN)),
-            Places(tuple(places.values()), 2),
-        )
-
-    def _lines(self, side: LaunchRef) -> Sequence[SourceLine]:
-        return self.at.get((side.index, side.number)) or self.at.get((side.index, None), ())
+def _saved(group: PairGroup | Cause) -> int | str:
+    is_known = any(access.bytes is not None for pair in group.pairs for access in pair.unfused.shared)
+    return group.bytes if is_known else UNKNOWN
 
 
 _PAIR = (
@@ -252,34 +273,68 @@ _PAIR = (
 )
 
 
-def _saved(group: PairGroup | Cause) -> Cell:
-    return group.bytes if _is_known(group) else UNKNOWN
-
-
-def _is_known(group: PairGroup | Cause) -> bool:
-    return any(access.bytes is not None for pair in group.pairs for access in pair.unfused.shared)
-
-
-def _said_by_torch(cause: Cause) -> tuple[Paragraph, ...]:
+def _cause(
+    cause: Cause,
+    compilation: Compilation | None,
+    environment: Environment,
+    at: Mapping[tuple[int, int | None], tuple[SourceLine, ...]],
+) -> Iterator[Block]:
+    """Yield what a reason costs, what helps, and its pairs; `at` has the user's lines by kernel and launch."""
+    saved = _saved(cause)
+    cost = Figure(saved, Kind.BYTES, Tone.WARN) if isinstance(saved, int) else "an unknown amount"
+    yield paragraph(cost, f" in {plural(len(cause.pairs), 'pair')}: ", _why_apart(cause), indent=2)
+    if cause.reason is Reason.LIBRARIES:  # as many as the model has layers, and nothing to be done
+        return
+    advice = _remedy(cause, compilation, environment)
+    if advice:
+        yield paragraph(advice, indent=4, tone=Tone.QUIET)
+    rows: list[tuple[Cell, ...]] = []
+    for alike in cause.groups:
+        first, second = alike.first.first, alike.first.second
+        lines: list[SourceLine] = []
+        for side in (first, second):
+            lines += at.get((side.index, side.number)) or at.get((side.index, None), ())
+        names = KernelName(first.kernel.name, first.index), KernelName(second.kernel.name, second.index, Tone.PLAIN)
+        places = Places(tuple({place.place: place for place in lines}.values()), 2)
+        rows.append((_saved(alike), len(alike.pairs), names[0], ("→ ", names[1]), places))
+    yield Table(_PAIR, tuple(rows), indent=4, most=_PAIRS)
     said = Counter(pair.unfused.reason for pair in cause.pairs if pair.unfused.reason)
-    if not said:
-        return ()
-    sentence = said.most_common(1)[0][0]
-    others = f", and {plural(len(said) - 1, 'more of the kind', 'more of the kind')}" if len(said) > 1 else ""
-    meant = fusion_words.MEANT.get(sentence, "")
-    return (paragraph(f"torch: {sentence}{meant}{others}", indent=4, tone=Tone.QUIET, limit=2),)
+    if said:
+        sentence = said.most_common(1)[0][0]
+        others = f", and {plural(len(said) - 1, 'more of the kind', 'more of the kind')}" if len(said) > 1 else ""
+        told = f"torch: {sentence}{_MEANT.get(sentence, '')}{others}"
+        yield paragraph(told, indent=4, tone=Tone.QUIET, limit=2)
 
 
-def _again(found: CodeFusion) -> list[Block]:
-    blocks: list[Block] = []
+def _remedy(cause: Cause, compilation: Compilation | None, environment: Environment) -> str:
+    """What to do about it, compiled in this way; empty where nothing is known to help."""
+    if cause.library is not None and cause.library not in TEMPLATED:
+        return ""
+    if cause.library is not None:
+        # A template takes in what follows the call that it stands for, not what comes before.
+        helped = sum(can_try(pair.first.kernel, compilation, environment) for pair in cause.pairs)
+        if helped:
+            all_pairs = len(cause.pairs)
+            return _TRIED.format("all of these" if helped == all_pairs else f"{helped:,} of these {all_pairs:,}")
+        known = {template_of(side.kernel) for pair in cause.pairs for side in (pair.first, pair.second)} - {None}
+        told = next((template for template in NO_TEMPLATES if known == {template}), None)
+        return f"{NO_TEMPLATES[told]}: {_NOT_TRIED[told]}" if told else ""
+    ops = buffers = 0
+    for pair in cause.pairs:
+        launches = pair.first.launch, pair.second.launch
+        ops = max(ops, sum(len(launch.ops) for launch in launches))
+        buffers = max(buffers, len({access.name for one in launches for access in (*one.reads, *one.writes)}))
+    return _ADVICE.get(cause.reason, "").format(ops=ops, buffers=buffers)
+
+
+def _again(found: CodeFusion) -> Iterator[Paragraph]:
     if found.repeated:
         names = [f"{words.op_name(node.target)} {times(len(node.launches))}" for node in found.repeated]
-        blocks.append(_counted(f"{plural(len(names), 'op')} computed again in another launch, not stored: ", names))
+        yield _counted(f"{plural(len(names), 'op')} computed again in another launch, not stored: ", names)
     if found.rematerialized:
         names = [words.op_name(node.target) for node in found.rematerialized]
         told = f"{plural(len(names), 'op')} of the forward recomputed here, not kept for the backward: "
-        blocks.append(_counted(told, names))
-    return blocks
+        yield _counted(told, names)
 
 
 def _counted(told: str, names: Iterable[str]) -> Paragraph:

@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
-from compiler_lens.facts.kernels.kernels import Costs, KernelFacts, by_kernel, lineages_of
+from compiler_lens.facts.kernels.kernels import Costs, KernelFacts, KernelGroup, by_kernel, lineages_of
+from compiler_lens.facts.kernels.launch_costs import Bound
 from compiler_lens.facts.kernels.library_calls import helps
 from compiler_lens.facts.kernels.lineage import Lineage
 from compiler_lens.facts.kernels.provenance import Provenance
+from compiler_lens.facts.kernels.roofline import GroupCost
 from compiler_lens.facts.kernels.tuned import Tuned
-from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.overview.shared import costs_of, provenance_of
 from compiler_lens.facts.program.select import Selection, select_kernels
-from compiler_lens.recording.model import BufferAccess, Ceilings, Kernel, KernelConfig, Recording, Trust
+from compiler_lens.recording.ids import SourcePlace
+from compiler_lens.recording.model import Ceilings, Kernel, KernelConfig, Recording, Trust
 from compiler_lens.views import autotune, fusion, words
-from compiler_lens.views.document import (
-    Block,
-    Branch,
-    Column,
-    Document,
-    Gap,
-    Listing,
-    Paragraph,
-    Section,
-    Table,
-    Tiles,
-    Tree,
-    line,
-    paragraph,
-)
-from compiler_lens.views.kernel_figures import tiles
-from compiler_lens.views.kernels import Helps, help_of, help_words, moved
+from compiler_lens.views import document as doc
+from compiler_lens.views.document import Column, Tile, line, paragraph
+from compiler_lens.views.kernels import Helps, help_words, moved
 from compiler_lens.views.lineage import TracedLaunch, branches, modules_text, unlinked
-from compiler_lens.views.parts import At, Cell, Compiled, KernelName, Kind, Places, Span, Tone, code, quiet, strong
-from compiler_lens.views.profile_words import UNUSABLE
-from compiler_lens.views.text import flops, joined, microseconds, nbytes, plural, times
+from compiler_lens.views.parts import (
+    At,
+    Cell,
+    Compiled,
+    Figure,
+    KernelName,
+    Kind,
+    Places,
+    Span,
+    Tone,
+    code,
+    quiet,
+    strong,
+)
+from compiler_lens.views.profile import saving
+from compiler_lens.views.profile_words import BOUNDS, UNUSABLE
+from compiler_lens.views.text import flops, how_often, joined, microseconds, nbytes, percent, plural, rate, times
 
 _LINES = 12
 _LAUNCHES = 12
@@ -57,33 +61,28 @@ class Data(Struct, frozen=True):
     times_are_usable: bool
 
 
-def document(recording: Recording, selection: Selection) -> Document:
+def document(recording: Recording, selection: Selection) -> doc.Document:
     """Return the kernels of the name that was asked for: lines, launches, memory, configs, times, source."""
     kernels = select_kernels(recording, selection.kernel, selection.ids)
     every = _Kernels.of(recording, selection)
     found = by_kernel(lineages_of(recording, every.provenance, kernels))
     pairs = neighbours(recording, [lineages[0].index for lineages in found])
-    blocks: list[Block] = []
+    blocks: list[doc.Block] = []
+    each: list[KernelWithLaunches] = []
     for lineages in found:
         one = _Kernel.of(lineages, every, pairs[lineages[0].index])
-        blocks += [*([Gap()] if blocks else []), *one.entry()]
-    each = tuple(_data(lineages, every.costs) for lineages in found)
-    return Document(tuple(blocks), Data(each, every.costs.is_usable), count=len(found))
+        blocks += [*([doc.Gap()] if blocks else []), *one.entry()]
+        each.append(KernelWithLaunches(**asdict(one.facts), lineages=tuple(map(TracedLaunch.of, lineages))))
+    return doc.Document(tuple(blocks), Data(tuple(each), every.costs.is_usable), count=len(found))
 
 
-def documents(recording: Recording, selection: Selection) -> Iterator[Document]:
+def documents(recording: Recording, selection: Selection) -> Iterator[doc.Document]:
     """Return a document for each kernel of the recording, in its order, with every row."""
     every = _Kernels.of(recording, selection)
     pairs = neighbours(recording, range(len(recording.kernels)))
     for index in range(len(recording.kernels)):
         one = _Kernel.of(every.provenance.of_kernel(index), every, pairs[index])
-        yield Document(tuple(one.whole()), None)
-
-
-def _data(lineages: Sequence[Lineage], costs: Costs) -> KernelWithLaunches:
-    facts = KernelFacts.of(lineages, costs)
-    known = {name: getattr(facts, name) for name in KernelFacts.__struct_fields__}
-    return KernelWithLaunches(**known, lineages=tuple(map(TracedLaunch.of, lineages)))
+        yield doc.Document(tuple(one.whole()), None)
 
 
 class _Kernels(Struct, frozen=True):
@@ -98,11 +97,10 @@ class _Kernels(Struct, frozen=True):
 
     @classmethod
     def of(cls, recording: Recording, selection: Selection) -> _Kernels:
-        provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+        provenance, costs = provenance_of(recording, selection), costs_of(recording, selection)
         ceilings = recording.profiles[-1].ceilings if recording.profiles else None
-        costs, tuned = Costs.of(recording), Tuned.of(recording)
         spent = sum(one.total for one in costs.measured.values())
-        return cls(provenance, costs, helps(provenance.lineages), tuned, ceilings, spent)
+        return cls(provenance, costs, helps(provenance.lineages), Tuned.of(recording), ceilings, spent)
 
 
 class _Kernel(Struct, frozen=True):
@@ -113,73 +111,73 @@ class _Kernel(Struct, frozen=True):
     lineages: Sequence[Lineage]
     every: _Kernels
     pairs: Sequence[UnfusedLaunches]
+    launches: str  # how many
 
     @classmethod
     def of(cls, lineages: Sequence[Lineage], every: _Kernels, pairs: Sequence[UnfusedLaunches]) -> _Kernel:
-        return cls(lineages[0].kernel, KernelFacts.of(lineages, every.costs), lineages, every, pairs)
+        kernel = lineages[0].kernel
+        launches = plural(len(kernel.launches), "launch", "launches")
+        return cls(kernel, KernelFacts.of(lineages, every.costs), lineages, every, pairs, launches)
 
-    @property
-    def index(self) -> int:
-        return self.lineages[0].index
-
-    def entry(self) -> Iterator[Block]:
+    def entry(self) -> Iterator[doc.Block]:
         """What it is, the first of its launches, what it costs, and its source."""
-        yield line(KernelName(self.kernel.name, self.index), whole=True)
-        yield line(quiet(self._where(f"[{self.kernel.compile_id}]")), indent=2)
-        yield line(strong(self._computes()), quiet(f", {words.TRUST[self.kernel.trust]}"), indent=2)
-        if self._lines_are_doubtful:
+        kernel, index = self.kernel, self.lineages[0].index
+        yield line(KernelName(kernel.name, index), whole=True)
+        yield line(quiet(self._where(f"[{kernel.compile_id}]")), indent=2)
+        yield line(strong(self._computes()), quiet(f", {words.TRUST[kernel.trust]}"), indent=2)
+        if self._lines_are_doubtful():
             yield paragraph(f"their lines are {words.TRUST[Trust.TEXT]}", indent=2, tone=Tone.QUIET)
         yield from self._tree(branches(one for one in self.lineages if one.lines)[0], _LINES)
         lost = unlinked(self.lineages)
         if lost:
             yield paragraph(quiet("from no line that is known: "), joined(lost, _UNLINKED), indent=4, limit=2)
-        helped = help_of(self.lineages, self.every.helping)
+        helped = help_words(self.lineages, self.every.helping)
         if helped:
-            yield paragraph(help_words(helped), indent=4)
-        yield from self._launches()
+            yield paragraph(helped, indent=4)
+        if kernel.launches:
+            yield line(strong(self.launches), quiet(" in the output code"), indent=2)
+            yield from self._launches()
         yield from self._memory()
         if self.facts.flops:
-            all_of = f" in {plural(len(self.kernel.launches), 'launch', 'launches')}"
-            several = all_of if len(self.kernel.launches) > 1 else ""
+            several = f" in {self.launches}" if len(kernel.launches) > 1 else ""
             yield line(strong("multiplies "), f"{flops(self.facts.flops)}{several}", indent=2)
         yield from self._cost()
-        yield from fusion.neighbours(self.pairs, self.index, folds_nothing=False)
-        if self.kernel.configs:
-            yield line(strong(plural(len(self.kernel.configs), "config")), indent=2)
-            yield config_table(self.kernel.configs)
-        if self.kernel.source:
-            yield from (Gap(), Listing(self.kernel.source, self.kernel.lexer))
+        yield from fusion.neighbours(self.pairs, index, folds_nothing=False)
+        if kernel.configs:
+            yield line(strong(plural(len(kernel.configs), "config")), indent=2)
+            yield config_table(kernel.configs)
+        if kernel.source:
+            yield from (doc.Gap(), doc.Listing(kernel.source, kernel.lexer))
         else:
             yield line(quiet("no source: a library has it"), indent=2)
 
-    def whole(self) -> Iterator[Block]:
+    def whole(self) -> Iterator[doc.Block]:
         """Everything, with its name as the title."""
-        yield paragraph(Compiled(self.kernel.compile_id), ", ", self._where(), tone=Tone.QUIET)
-        every = self.every
-        yield Tiles(tuple(tiles(self.lineages, self.facts, every.costs, every.ceilings, every.spent)))
+        kernel = self.kernel
+        yield paragraph(Compiled(kernel.compile_id), ", ", self._where(), tone=Tone.QUIET)
+        yield doc.Tiles(tuple(self._tiles()))
         if not self.every.costs.is_usable:
             yield from self._cost()
         yield from self._memory()
-        told = f"{self._computes()}, {words.TRUST[self.kernel.trust]}"
-        if self._lines_are_doubtful:
+        told = f"{self._computes()}, {words.TRUST[kernel.trust]}"
+        if self._lines_are_doubtful():
             told += f"; their lines are {words.TRUST[Trust.TEXT]}"
         lost = unlinked(self.lineages)
         nowhere = (paragraph(f"from no line that is known: {', '.join(lost)}", tone=Tone.QUIET),) if lost else ()
         found, alike = branches(one for one in self.lineages if one.lines)
         if alike:
             told += f"; {times(alike)} stands for {alike:,} that are alike"
-        yield Section("From your lines", (*self._tree(found), *nowhere), told)
-        if self.kernel.launches:
-            launches = plural(len(self.kernel.launches), "launch", "launches")
-            yield Section(launches, (self._every_launch(),))
-        yield from fusion.neighbours(self.pairs, self.index, folds_nothing=True)
+        yield doc.Section("From your lines", (*self._tree(found), *nowhere), told)
+        if kernel.launches:
+            yield doc.Section(self.launches, (self._every_launch(),))
+        yield from fusion.neighbours(self.pairs, self.lineages[0].index, folds_nothing=True)
         tried = self.every.tuned.result(self.lineages)
         if tried:
             yield autotune.tried(autotune.Tuned.of(tried, ""))
-        if self.kernel.configs:
-            yield Section(plural(len(self.kernel.configs), "config"), (config_table(self.kernel.configs),))
-        source = Listing(self.kernel.source, self.kernel.lexer) if self.kernel.source else None
-        yield Section("Source", (source or paragraph("no source: a library has it", tone=Tone.QUIET),))
+        if kernel.configs:
+            yield doc.Section(plural(len(kernel.configs), "config"), (config_table(kernel.configs),))
+        source = doc.Listing(kernel.source, kernel.lexer) if kernel.source else None
+        yield doc.Section("Source", (source or paragraph("no source: a library has it", tone=Tone.QUIET),))
 
     def _where(self, compile_id: str = "") -> str:
         kernel = self.kernel
@@ -190,15 +188,14 @@ class _Kernel(Struct, frozen=True):
         each = " in each launch" if len(self.kernel.launches) > 1 and self.kernel.nodes else ""
         return f"computes {plural(self.facts.ops, 'op')}{each}"
 
-    @property
     def _lines_are_doubtful(self) -> bool:
         linked = [one for one in self.lineages if one.lines]
         return self.kernel.trust is Trust.EXACT and any(one.trust is Trust.TEXT for one in linked)
 
-    def _tree(self, found: Sequence[Branch], most: int = 0) -> Iterator[Block]:
+    def _tree(self, found: Sequence[doc.Branch], most: int = 0) -> Iterator[doc.Block]:
         """From line to node; without lines its ops."""
         if found:
-            yield Tree(tuple(found[: most or None]), indent=4)
+            yield doc.Tree(tuple(found[: most or None]), indent=4)
         elif self.kernel.aten:
             yield paragraph(code(", ".join(words.op_name(op) for op in self.kernel.aten)), indent=4)
         if most and len(found) > most:
@@ -206,29 +203,22 @@ class _Kernel(Struct, frozen=True):
 
     # -- launches
 
-    def _launches(self) -> Iterator[Block]:
-        """The launches; those for other layers of the same lines folded."""
-        kernel = self.kernel
-        if not kernel.launches:
+    def _launches(self) -> Iterator[doc.Block]:
+        """The launches; where it is known what each is for, those for other layers of the same lines folded."""
+        launches = self.kernel.launches
+        if len(launches) == 1 or self.lineages[0].launch is None:
+            for launch in launches[:_LAUNCHES]:
+                grid = f"  grid {launch.grid}" if launch.grid else ""
+                called = f"({', '.join(launch.arguments)})"
+                yield line(quiet(f"line {launch.line}: "), called, quiet(grid), indent=4)
+            more = len(launches) - _LAUNCHES
+            if more > 0:
+                yield line(quiet(f"… {more:,} more in --json"), indent=4)
             return
-        launches = plural(len(kernel.launches), "launch", "launches")
-        yield line(strong(launches), quiet(" in the output code"), indent=2)
-        if len(kernel.launches) > 1 and self.lineages[0].launch is not None:
-            yield self._folded()
-            return
-        for launch in kernel.launches[:_LAUNCHES]:
-            grid = f"  grid {launch.grid}" if launch.grid else ""
-            called = f"({', '.join(launch.arguments)})"
-            yield line(quiet(f"line {launch.line}: "), called, quiet(grid), indent=4)
-        more = len(kernel.launches) - _LAUNCHES
-        if more > 0:
-            yield line(quiet(f"… {more:,} more in --json"), indent=4)
-
-    def _folded(self) -> Table:
-        folds: dict[tuple[object, ...], list[Lineage]] = {}
+        folds: dict[tuple[tuple[SourcePlace, ...], str], list[Lineage]] = {}
         for one in self.lineages:
-            places = tuple((at.file, at.line) for at in one.lines)
-            folds.setdefault((places, modules_text(one.modules) if not one.lines else ""), []).append(one)
+            key = tuple(at.place for at in one.lines), "" if one.lines else modules_text(one.modules)
+            folds.setdefault(key, []).append(one)
         columns = (
             Column("launches", Kind.COUNT, headless=True),
             Column("modules", flexible=True, headless=True),
@@ -236,19 +226,16 @@ class _Kernel(Struct, frozen=True):
             Column("time", Kind.MICROSECONDS, headless=True),
             Column("output code", tone=Tone.QUIET, flexible=True, headless=True),
         )
-        return Table(columns, tuple(map(self._fold, folds.values())), indent=4, most=_LAUNCHES)
+        rows: list[tuple[Cell, ...]] = []
+        for members in folds.values():
+            modules = modules_text((module for one in members for module in one.modules), 3)
+            numbers = [str(one.called.line) for one in members if one.called]
+            at = f"output code line{'' if len(numbers) == 1 else 's'} {joined(numbers, 3)}"
+            took = self.every.costs.microseconds(members)
+            rows.append((times(len(members)), modules, Places(members[0].lines, 1, 1), took, at))
+        yield doc.Table(columns, tuple(rows), indent=4, most=_LAUNCHES)
 
-    def _fold(self, members: Sequence[Lineage]) -> tuple[Cell, ...]:
-        numbers = [str(one.called.line) for one in members if one.called]
-        return (
-            times(len(members)),
-            modules_text((module for one in members for module in one.modules), 3),
-            Places(members[0].lines, 1, 1),
-            self.every.costs.microseconds(members),
-            f"output code line{'' if len(numbers) == 1 else 's'} {joined(numbers, 3)}",
-        )
-
-    def _every_launch(self) -> Table:
+    def _every_launch(self) -> doc.Table:
         known, costs = {one.launch: one for one in self.lineages}, self.every.costs
         columns = (
             Column("output code"),
@@ -267,20 +254,24 @@ class _Kernel(Struct, frozen=True):
                 at = At(one.lines[0]) if one.lines else None
                 told = modules_text(one.modules), at, costs.microseconds([one]), moved(costs.traffic([one]))
             rows.append((f"line {launch.line}", *told, f"({', '.join(launch.arguments)})", launch.grid))
-        return Table(columns, tuple(rows))
+        return doc.Table(columns, tuple(rows))
 
     # -- what it costs
 
-    def _memory(self) -> Iterator[Paragraph]:
+    def _memory(self) -> Iterator[doc.Paragraph]:
         """What the first launch reads and writes."""
         launches = self.kernel.launches
         which = "the first " if len(launches) > 1 else ""
         for verb, accesses in (("reads ", launches[0].reads), ("writes ", launches[0].writes)) if launches else ():
             if accesses:
-                told, each = _buffers(accesses)
+                sizes = [access.bytes for access in accesses]
+                whole = nbytes(None if None in sizes else sum(size or 0 for size in sizes))
+                ranked = sorted(accesses, key=lambda access: -(access.bytes or 0))
+                each = joined([f"{access.name} {nbytes(access.bytes)}" for access in ranked], _BUFFERS)
+                told = f"{whole} in {plural(len(accesses), 'buffer')}: "
                 yield paragraph(strong(which + verb), told, quiet(each), indent=2, limit=3)
 
-    def _cost(self) -> Iterator[Paragraph]:
+    def _cost(self) -> Iterator[doc.Paragraph]:
         """What it took, and how much above the floor: of times that are not usable nothing follows."""
         costs = self.every.costs
         known = costs.launches(self.lineages)
@@ -296,8 +287,25 @@ class _Kernel(Struct, frozen=True):
         if not costs.is_usable:
             yield paragraph(UNUSABLE, indent=4, tone=Tone.WARN)
 
+    def _tiles(self) -> Iterator[Tile]:
+        """Its figures: time, rates beside what this device can do, possible saving; none where times are not usable."""
+        costs, ceilings, facts = self.every.costs, self.every.ceilings, self.facts
+        launches = costs.launches(self.lineages) if costs.is_usable else ()
+        if launches and ceilings:
+            yield from _timed(
+                GroupCost(KernelGroup((self.kernel,), (), facts.ops), launches), ceilings, self.every.spent
+            )
+        count = len(facts.launches)
+        if count:
+            yield Tile("launches", Figure(count, Kind.COUNT), "in the output code")
+        amount = moved(facts.traffic)
+        if amount:
+            yield Tile("moves", amount, f"in {self.launches}" if count > 1 else "")
+        if facts.flops:
+            yield Tile("multiplies", Figure(facts.flops, Kind.FLOPS))
 
-def config_table(configs: Iterable[KernelConfig]) -> Table:
+
+def config_table(configs: Iterable[KernelConfig]) -> doc.Table:
     """Return the ways to run a kernel: what each is, how long that took, what it needs."""
     columns = (
         Column("config", Kind.CODE, flexible=True),
@@ -307,23 +315,41 @@ def config_table(configs: Iterable[KernelConfig]) -> Table:
         Column("shared memory", Kind.BYTES),
         Column("chosen", headless=True),
     )
-    rows = (
-        (
-            ", ".join(f"{name}={value}" for name, value in config.values.items()),
-            config.milliseconds,
-            config.registers,
-            config.spills,
-            config.shared_bytes,
-            Span("chosen", Tone.GOOD) if config.chosen else None,
-        )
-        for config in configs
-    )
-    return Table(columns, tuple(rows), indent=4)
+    rows: list[tuple[Cell, ...]] = []
+    for config in configs:
+        values = ", ".join(f"{name}={value}" for name, value in config.values.items())
+        chosen = Span("chosen", Tone.GOOD) if config.chosen else None
+        rows.append((values, config.milliseconds, config.registers, config.spills, config.shared_bytes, chosen))
+    return doc.Table(columns, tuple(rows), indent=4)
 
 
-def _buffers(accesses: Sequence[BufferAccess]) -> tuple[str, str]:
-    ranked = sorted(accesses, key=lambda access: -(access.bytes or 0))
-    sizes = [access.bytes for access in accesses if access.bytes is not None]
-    whole = nbytes(sum(sizes) if len(sizes) == len(accesses) else None)
-    each = joined([f"{access.name} {nbytes(access.bytes)}" for access in ranked], _BUFFERS)
-    return f"{whole} in {plural(len(accesses), 'buffer')}: ", each
+# Why a kernel takes what it takes, where its bound alone does not say it.
+_BECAUSE: Mapping[Bound, str] = {
+    Bound.LAUNCH: "as short as a launch can be",
+    Bound.NEITHER: "neither compute- nor memory-bound",
+}
+
+
+def _timed(cost: GroupCost, ceilings: Ceilings, every: float) -> Iterator[Tile]:
+    """Yield what it takes of the microseconds of all kernels, and what it achieves of what this device can do."""
+    runs = f"in {how_often(cost.runs)} {'run' if cost.runs == 1 else 'runs'}"
+    yield Tile("time a call", Figure(cost.total, Kind.MICROSECONDS), runs)
+    yield Tile("of all kernels", percent(cost.total, every), f"of {microseconds(every)}")
+    known = saving(cost)
+    if known:
+        yield Tile("possible saving", known, "above the floor")
+    if cost.bound is not Bound.UNKNOWN:
+        yield Tile("bound by", BOUNDS[cost.bound], _BECAUSE.get(cost.bound, ""))
+    if cost.bytes_per_second is not None:
+        most = f"{rate(ceilings.bytes_per_second, 'B/s')} copying" if ceilings.bytes_per_second else ""
+        yield Tile("bytes/s", Figure(cost.bytes_per_second, Kind.BYTE_RATE), _part(cost, Bound.MEMORY, most))
+    if cost.flops_per_second:
+        kinds = dict.fromkeys(one.work.dtype for one in cost.launches if one.work)
+        each = {dtype: ceilings.flops_per_second.get(dtype) for dtype in kinds}
+        most = ", ".join(f"{rate(value, 'FLOP/s')} {dtype}" for dtype, value in each.items() if value)
+        yield Tile("FLOP/s", Figure(cost.flops_per_second, Kind.FLOP_RATE), _part(cost, Bound.COMPUTE, most))
+
+
+def _part(cost: GroupCost, of: Bound, most: str) -> str:
+    share = cost.share(of)
+    return f"{percent(share, 1)} of {most}" if share is not None and most else ""

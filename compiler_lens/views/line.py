@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernels import Costs
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Role
-from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.line_story import Fate, LineRow, LineStory, line_rows, line_story
+from compiler_lens.facts.overview.shared import costs_of, provenance_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import Decomposition, Recording, SourceLine, Trust
+from compiler_lens.views import document as doc
 from compiler_lens.views import words
-from compiler_lens.views.document import (
-    Block,
-    Column,
-    Command,
-    Document,
-    Gap,
-    Line,
-    Paragraph,
-    Section,
-    Table,
-    line,
-    paragraph,
-)
+from compiler_lens.views.document import Column, line, paragraph
 from compiler_lens.views.lineage import TracedOrigin, modules_text
 from compiler_lens.views.parts import At, Cell, Figure, KernelName, Kind, Parts, Tone, code, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
@@ -61,18 +50,12 @@ class MatchedLaunch(Struct, frozen=True):
     @classmethod
     def of_match(cls, match: LaunchMatch) -> MatchedLaunch:
         """Return the data of a launch."""
-        code_id, lineage = match.lineage.kernel.code_id, match.lineage
+        kernel, lineage = match.lineage.kernel, match.lineage
+        nodes = tuple(node.name for node in match.nodes)
         return cls(
-            code_id.compile_id,
-            code_id.direction,
-            code_id.ordinal,
-            lineage.kernel.name,
-            lineage.launch,
-            match.role,
-            match.trust,
-            tuple(node.name for node in match.nodes),
-            len(lineage.nodes),
-        )
+            kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, lineage.launch, match.role, match.trust,
+            nodes, len(lineage.nodes),
+        )  # fmt: skip
 
 
 class SharedLine(Struct, frozen=True):
@@ -100,14 +83,15 @@ class LineFate(Struct, frozen=True):
     @classmethod
     def of(cls, story: LineStory) -> LineFate:
         """Return the data of a line."""
+        asked = story.asked
         return cls(
-            story.asked.file or None,
-            story.asked.line or None,
-            story.asked.module or None,
+            asked.file or None,
+            asked.line or None,
+            asked.module or None,
             story.code,
             story.fate,
-            tuple(map(TracedOrigin.of, story.asked.found.direct)),
-            tuple(map(TracedOrigin.of, story.asked.found.calls)),
+            tuple(map(TracedOrigin.of, asked.found.direct)),
+            tuple(map(TracedOrigin.of, asked.found.calls)),
             story.decompositions,
             tuple(map(MatchedLaunch.of_match, story.launches)),
             tuple(map(MatchedLaunch.of_match, story.inside)),
@@ -118,15 +102,19 @@ class LineFate(Struct, frozen=True):
 Data = Lines | LineFate
 
 
-def document(recording: Recording, selection: Selection) -> Document:
+def document(recording: Recording, selection: Selection) -> doc.Document:
     """Return the story of the line or module that was asked for; without one, every line with launches."""
-    own = Ownership.of(selection.user_paths)
-    provenance = Provenance.of(recording, own)
+    provenance = provenance_of(recording, selection)
     if not selection.place:
         return _every_line(line_rows(provenance))
-    story = line_story(recording, provenance, selection.place, own)
-    costs = Costs.of(recording)
-    blocks: list[Block] = [_heading(story), *ops(story)]
+    story = line_story(recording, provenance, selection.place, Ownership.of(selection.user_paths))
+    costs = costs_of(recording, selection)
+    head = line(At(story.asked, Tone.STRONG), "  ", code(story.code))
+    if story.asked.module:
+        own = [op for op in story.ops if op.module == story.asked.module]
+        kinds = ", ".join(dict.fromkeys(op.module_type for op in own if op.module_type))
+        head = line(strong(story.asked.module), quiet(f"  {kinds}"))
+    blocks: list[doc.Block] = [head, *ops(story)]
     if words.FATES[story.fate]:
         blocks.append(paragraph(words.FATES[story.fate], indent=2))
     blocks += _kernels(costs, "forward", story.of_pass(backward=False))
@@ -134,46 +122,36 @@ def document(recording: Recording, selection: Selection) -> Document:
     if story.launches and not costs.is_usable:
         blocks.append(paragraph(UNUSABLE, indent=2, tone=Tone.WARN))
     called = inside(story)
-    blocks += [Gap(), called] if called else []
-    blocks += [*_shares(story), *_doubt(story), *_unknown(story)]
+    blocks += [doc.Gap(), called] if called else []
+    blocks += _around(story)
     if story.launches:
-        blocks += [Gap(), Command("one of them: ", f"kernel {story.launches[0].lineage.kernel.name}", 2)]
-    return Document(tuple(blocks), LineFate.of(story))
+        blocks += [doc.Gap(), doc.Command("one of them: ", f"kernel {story.launches[0].lineage.kernel.name}", 2)]
+    return doc.Document(tuple(blocks), LineFate.of(story))
 
 
-def _every_line(rows: Sequence[LineRow]) -> Document:
+_CODE = Column("code", Kind.CODE, Tone.CODE, flexible=True, headless=True)
+
+
+def _every_line(rows: Sequence[LineRow]) -> doc.Document:
     if not rows:
-        return Document((line("No kernel here leads to a line."),), Lines(()), count=0)
-    columns = (
-        Column("line"),
-        Column("forward", Kind.COUNT),
-        Column("backward", Kind.COUNT),
-        Column("code", Kind.CODE, Tone.CODE, flexible=True, headless=True),
-    )
+        return doc.Document((line("No kernel here leads to a line."),), Lines(()), count=0)
+    columns = (Column("line"), Column("forward", Kind.COUNT), Column("backward", Kind.COUNT), _CODE)
     cells = tuple(
         (At(row.line, Tone.STRONG), row.forward or None, row.backward or None, row.line.code.strip()) for row in rows
     )
     most = max(rows, key=lambda row: row.forward + row.backward).line
     blocks = (
-        Section("Lines", (Table(columns, cells),), f"{plural(len(rows), 'line')} with launches"),
-        Gap(),
-        Command("one of them: ", ("line ", At(most, short=True))),
+        doc.Section("Lines", (doc.Table(columns, cells),), f"{plural(len(rows), 'line')} with launches"),
+        doc.Gap(),
+        doc.Command("one of them: ", ("line ", At(most, short=True))),
     )
-    return Document(blocks, Lines(tuple(rows)), count=len(rows))
+    return doc.Document(blocks, Lines(tuple(rows)), count=len(rows))
 
 
-def _heading(story: LineStory) -> Line:
-    asked = story.asked
-    if asked.module:
-        kinds = dict.fromkeys(op.module_type for op in story.ops if op.module == asked.module and op.module_type)
-        return line(strong(asked.module), quiet(f"  {', '.join(kinds)}"))
-    return line(At(asked, Tone.STRONG), "  ", code(story.code))
-
-
-def ops(story: LineStory) -> list[Block]:
-    """Return the torch ops of a line, and what they became."""
+def ops(story: LineStory) -> Iterator[doc.Block]:
+    """Yield the torch ops of a line, and what they became."""
     if not story.ops:
-        return []
+        return
     called = "" if story.asked.found.direct else " in what it calls"
     by_compilation: dict[CompileId, list[str]] = {}
     for op in story.ops:
@@ -185,36 +163,35 @@ def ops(story: LineStory) -> list[Block]:
     several = ""
     if len(by_compilation) > 1:
         several = f" in {'each of' if alike else 'all'} {len(by_compilation):,} compilations"
-    blocks: list[Block] = [_counted(f"{plural(len(targets), 'torch op')}{called}{several}: ", targets)]
+    yield _counted(f"{plural(len(targets), 'torch op')}{called}{several}: ", targets)
     modules = modules_text((op.module for op in story.ops if op.module), 4)
     if modules and not story.asked.module:
-        blocks.append(paragraph(quiet("of "), modules, indent=4, limit=2))
+        yield paragraph(quiet("of "), modules, indent=4, limit=2)
     forward = [op for each in story.decompositions for op in each.forward]
     backward = [op for each in story.decompositions for op in each.backward]
     if forward:
-        blocks.append(_counted("ATen forward: ", forward))
+        yield _counted("ATen forward: ", forward)
     if backward:
-        blocks.append(_counted("ATen backward: ", backward))
-    return blocks
+        yield _counted("ATen backward: ", backward)
 
 
-def _counted(told: str, targets: Sequence[str]) -> Paragraph:
+def _counted(told: str, targets: Sequence[str]) -> doc.Paragraph:
     names = Counter(words.op_name(target) for target in targets if target)
     shown = [f"{name} {times(n)}" if n > 1 else name for name, n in names.most_common(_OPS)]
     more = f", {len(names) - _OPS} more" if len(names) > _OPS else ""
     return paragraph(quiet(told), code(", ".join(shown) + more), indent=2, limit=2)
 
 
-def _kernels(costs: Costs, name: str, matches: Sequence[LaunchMatch]) -> list[Block]:
+def _kernels(costs: Costs, name: str, matches: Sequence[LaunchMatch]) -> Iterator[doc.Block]:
     """One row for each kernel, with its launches for this line and how much of them is of it."""
     if not matches:
-        return []
+        return
     found = by_kernel(matches)
     counts = f"{plural(len(found), 'kernel')}, {plural(len(matches), 'launch', 'launches')}"
     whole = took(matches, costs)
-    spent: Parts = (
-        (quiet(", "), Figure(whole, Kind.MICROSECONDS, Tone.QUIET), quiet(" in all")) if whole is not None else ()
-    )
+    spent: Parts = ()
+    if whole is not None:
+        spent = quiet(", "), Figure(whole, Kind.MICROSECONDS, Tone.QUIET), quiet(" in all")
     rows: list[tuple[Cell, ...]] = []
     for members in found:
         kernel = KernelName(members[0].lineage.kernel.name, members[0].lineage.index, Tone.PLAIN)
@@ -225,8 +202,9 @@ def _kernels(costs: Costs, name: str, matches: Sequence[LaunchMatch]) -> list[Bl
         Column("share", headless=True),
         Column("time", Kind.MICROSECONDS, headless=True),
     )
-    head = line(strong(name), quiet(f"  {counts}"), *spent, indent=2)
-    return [Gap(), head, Table(columns, tuple(rows), indent=4, most=_KERNELS, noun="kernel")]
+    yield doc.Gap()
+    yield line(strong(name), quiet(f"  {counts}"), *spent, indent=2)
+    yield doc.Table(columns, tuple(rows), indent=4, most=_KERNELS, noun="kernel")
 
 
 def by_kernel(matches: Sequence[LaunchMatch]) -> list[list[LaunchMatch]]:
@@ -243,7 +221,7 @@ def took(matches: Sequence[LaunchMatch], costs: Costs) -> float | None:
 
 
 def is_only_views(match: LaunchMatch) -> bool:
-    """Whether the launch computes nothing of it, but reads it in another shape."""
+    """Return whether the launch computes nothing of it, but reads it in another shape."""
     return all(node.is_view for node in match.nodes)
 
 
@@ -265,7 +243,7 @@ def share_words(members: Sequence[LaunchMatch]) -> str:
     return part + (does.get(roles.pop(), "") if len(roles) == 1 else "")
 
 
-def inside(story: LineStory) -> Paragraph | None:
+def inside(story: LineStory) -> doc.Paragraph | None:
     """Return what works only for what is called on the line."""
     if not story.inside:
         return None
@@ -274,30 +252,19 @@ def inside(story: LineStory) -> Paragraph | None:
     return paragraph(told, quiet(f": {modules}" if modules else ""), indent=2)
 
 
-def _shares(story: LineStory) -> list[Block]:
-    if not story.shares:
-        return []
-    columns = (
-        Column("line", headless=True),
-        Column("launches", tone=Tone.QUIET, headless=True),
-        Column("code", Kind.CODE, Tone.CODE, flexible=True, headless=True),
-    )
-    rows = tuple((At(at, Tone.STRONG), plural(n, "launch", "launches"), at.code.strip()) for at, n in story.shares)
-    head = line(strong("in the same launches"), indent=2)
-    return [Gap(), head, Table(columns, rows, indent=4, most=_SHARES, noun="line")]
-
-
-def _unknown(story: LineStory) -> list[Block]:
-    if not story.unknown:
-        return []
-    names = [f"{kernel.name} in [{kernel.compile_id}]" for kernel in story.unknown]
-    told = "kernels of the same compilation that lead to no line, and may be of this one: "
-    return [paragraph(quiet(told), joined(names, _SHARES), indent=2, limit=3)]
-
-
-def _doubt(story: LineStory) -> list[Block]:
+def _around(story: LineStory) -> Iterator[doc.Block]:
+    """What else is in the same launches, how far they are known, and kernels that may be of this line."""
+    if story.shares:
+        columns = (Column("line", headless=True), Column("launches", tone=Tone.QUIET, headless=True), _CODE)
+        rows = tuple((At(at, Tone.STRONG), plural(n, "launch", "launches"), at.code.strip()) for at, n in story.shares)
+        yield doc.Gap()
+        yield line(strong("in the same launches"), indent=2)
+        yield doc.Table(columns, rows, indent=4, most=_SHARES, noun="line")
     doubtful = sum(match.trust is Trust.TEXT for match in story.launches)
-    if not doubtful or story.fate is not Fate.KERNELS:
-        return []
-    whose = "these links are" if doubtful == len(story.launches) else f"{doubtful:,} of these links are"
-    return [paragraph(f"{whose} {words.TRUST[Trust.TEXT]}", indent=2, tone=Tone.QUIET)]
+    if doubtful and story.fate is Fate.KERNELS:
+        whose = "these links are" if doubtful == len(story.launches) else f"{doubtful:,} of these links are"
+        yield paragraph(f"{whose} {words.TRUST[Trust.TEXT]}", indent=2, tone=Tone.QUIET)
+    if story.unknown:
+        names = [f"{kernel.name} in [{kernel.compile_id}]" for kernel in story.unknown]
+        told = "kernels of the same compilation that lead to no line, and may be of this one: "
+        yield paragraph(quiet(told), joined(names, _SHARES), indent=2, limit=3)

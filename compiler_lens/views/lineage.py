@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import astuple
 
 from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin, Role
 from compiler_lens.recording.ids import CompileId, SourcePlace
@@ -35,10 +36,8 @@ class TracedOrigin(Struct, frozen=True):
     @classmethod
     def of(cls, origin: Origin) -> TracedOrigin:
         """Return the data of an origin."""
-        return cls(
-            origin.compile_id, origin.name or None, origin.target, origin.module, origin.module_type, origin.line,
-            origin.stack,
-        )  # fmt: skip
+        _, compile_id, name, target, module, module_type, stack, line = astuple(origin)
+        return cls(compile_id, name or None, target, module, module_type, line, stack)
 
 
 class TracedNode(Struct, frozen=True):
@@ -82,22 +81,17 @@ def folded_modules(paths: Iterable[str]) -> list[str]:
     patterns: dict[str, dict[str, None]] = defaultdict(dict)
     for path in paths:
         patterns[_NUMBER.sub("*", path)][path] = None
-    return [_folded(pattern, list(members)) for pattern, members in patterns.items()]
-
-
-def _folded(pattern: str, members: Sequence[str]) -> str:
-    if len(members) == 1:
-        return members[0]
-    numbers = [sorted(set(map(int, column))) for column in zip(*map(_NUMBER.findall, members), strict=True)]
-    varying = [column for column in numbers if len(column) > 1]
-    shown = iter(numbers)
-    if len(varying) == 1 and varying[0] == list(range(varying[0][0], varying[0][-1] + 1)):
-        pattern = re.sub(r"\*", lambda _: _range(next(shown)), pattern)
-    return f"{pattern} {times(len(members))}"
-
-
-def _range(numbers: Sequence[int]) -> str:
-    return str(numbers[0]) if len(numbers) == 1 else f"{numbers[0]}…{numbers[-1]}"
+    folded: list[str] = []
+    for pattern, members in patterns.items():
+        text = pattern
+        columns = [sorted(set(map(int, column))) for column in zip(*map(_NUMBER.findall, members), strict=True)]
+        varying = [column for column in columns if len(column) > 1]
+        if len(varying) == 1 and varying[0] == list(range(varying[0][0], varying[0][-1] + 1)):
+            for column in columns:
+                shown = str(column[0]) if len(column) == 1 else f"{column[0]}…{column[-1]}"
+                text = text.replace("*", shown, 1)
+        folded.append(f"{text} {times(len(members))}" if len(members) > 1 else next(iter(members)))
+    return folded
 
 
 def modules_text(paths: Iterable[str], most: int = 2) -> str:
@@ -113,8 +107,8 @@ def first(texts: Sequence[str], most: int) -> str:
 
 def lines_of(lineages: Iterable[Lineage]) -> tuple[SourceLine, ...]:
     """Return the user's lines that launches work for, each once, file by file."""
-    found = {(at.file, at.line): at for one in lineages for at in one.lines}
-    return tuple(found[place] for place in sorted(found))
+    found = {at.place: at for one in lineages for at in one.lines}
+    return tuple(sorted(found.values(), key=lambda at: (at.file, at.line)))
 
 
 class _Work(Struct):
@@ -154,14 +148,14 @@ def _line_branch(at: SourceLine, modules: _Modules) -> Branch:
     children: list[Branch] = []
     for path, listed in modules.items():
         own = tuple(_work_branch(role, target, work) for (role, target), work in listed.items())
-        children += [Branch(_modules_parts(listed), own, limit=1)] if path else own
+        if not path:
+            children += own
+            continue
+        origins = [origin for work in listed.values() for origin in work.origins.values()]
+        kinds = ", ".join(dict.fromkeys(origin.module_type for origin in origins if origin.module_type))
+        named = modules_text((origin.module for origin in origins), _MODULES)
+        children.append(Branch((named, quiet(f"  {kinds}")), own, limit=1))
     return Branch((where, "  ", code(at.code.strip())), tuple(children), limit=1)
-
-
-def _modules_parts(listed: Mapping[tuple[Role, str], _Work]) -> tuple[Part, ...]:
-    origins = [origin for work in listed.values() for origin in work.origins.values()]
-    kinds = ", ".join(dict.fromkeys(origin.module_type for origin in origins if origin.module_type))
-    return first(folded_modules(origin.module for origin in origins), _MODULES), quiet(f"  {kinds}")
 
 
 def _work_branch(role: Role, target: str, work: _Work) -> Branch:

@@ -5,29 +5,21 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from compiler_lens.facts.kernels.launch_costs import Bound, Doubt
+from compiler_lens.facts.kernels.launch_costs import Bound, Doubt, LaunchCost
 from compiler_lens.facts.kernels.lineage import is_generated, is_view
-from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.facts.kernels.roofline import (
-    Advice,
-    GroupCost,
-    Roofline,
-    roofline,
-    shares_by_bound,
-)
+from compiler_lens.facts.kernels.roofline import Advice, GroupCost, Roofline, roofline, shares_by_bound
 from compiler_lens.facts.overview.line_story import ProfilePart, profile_part
+from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.select import EVERYTHING, Selection, short_name
-from compiler_lens.recording.model import (
-    Ceilings,
-    Kernel,
-    Recording,
-    SourceLine,
-)
+from compiler_lens.recording import model
+from compiler_lens.recording.ids import CompileId, Direction, SourcePlace
+from compiler_lens.recording.model import Kernel, KernelKind, Recording, SourceLine, Trust
 from compiler_lens.views import words
 from compiler_lens.views.document import Block, Column, Command, Document, Gap, Line, Paragraph, Table, line, paragraph
+from compiler_lens.views.lineage import first
 from compiler_lens.views.parts import Cell, Figure, KernelName, Kind, Places, Tone, quiet, strong
-from compiler_lens.views.profile_data import Data, Measured
 from compiler_lens.views.profile_words import BOUNDS, CEILING_TOO_LOW, DOUBTS, NO_BOUND, TO_DO, note_words
 from compiler_lens.views.text import UNKNOWN, how_often, microseconds, number, percent, plural, rate
 
@@ -46,6 +38,133 @@ _NOTHING = (
 _TO_KEEP = "to go on from here, to one kernel with its source, keep the recording: -o REC, in Python path="
 
 
+class TimedLaunch(Struct, frozen=True):
+    """One launch with its time, its work, and the least time for that work."""
+
+    compile_id: CompileId
+    direction: Direction
+    ordinal: int
+    kernel: str
+    launch: int
+    line: int | None  # of the output code
+    microseconds: float
+    spread: float
+    runs: float
+    trust: Trust
+    device_kernels: tuple[str, ...]
+    bytes_read: int | None
+    bytes_written: int | None
+    bytes_trust: Trust | None
+    flops: int | None
+    dtype: str | None
+    floor_microseconds: float | None
+    above_floor_microseconds: float
+    memory_share: float | None
+    compute_share: float | None
+    bound: Bound
+
+    @classmethod
+    def of(cls, cost: LaunchCost) -> TimedLaunch:
+        """Return the data of a launch."""
+        time, traffic, work, launches = cost.time, cost.traffic, cost.work, cost.kernel.launches
+        return cls(
+            **asdict(time),
+            line=launches[time.launch].line if time.launch < len(launches) else None,
+            bytes_read=traffic.read if traffic else None,
+            bytes_written=traffic.written if traffic else None,
+            bytes_trust=traffic.trust if traffic else None,
+            flops=work.flops if work else None,
+            dtype=work.dtype if work else None,
+            floor_microseconds=cost.floor,
+            above_floor_microseconds=cost.above,
+            memory_share=cost.memory_share,
+            compute_share=cost.compute_share,
+            bound=cost.bound,
+        )
+
+
+class TimedKernel(Struct, frozen=True):
+    """Kernels that compute the same, with every launch."""
+
+    names: tuple[str, ...]
+    kind: KernelKind
+    aten: tuple[str, ...]
+    ops: int
+    microseconds_above_floor: float
+    microseconds: float
+    runs: float
+    bytes_per_second: float | None
+    flops_per_second: float | None
+    bound: Bound
+    launches: tuple[TimedLaunch, ...]
+
+    @classmethod
+    def of(cls, cost: GroupCost) -> TimedKernel:
+        """Return the data of kernels."""
+        group, names = cost.group, dict.fromkeys(kernel.name for kernel in cost.group.kernels)
+        launches = tuple(map(TimedLaunch.of, cost.launches))
+        return cls(
+            tuple(names), group.first.kind, group.first.aten, group.op_count, cost.above, cost.total, cost.runs,
+            cost.bytes_per_second, cost.flops_per_second, cost.bound, launches,
+        )  # fmt: skip
+
+
+class ProfileRemark(model.ProfileNote, frozen=True, kw_only=True):
+    """What is to be said of a profile, as a kind and as a sentence."""
+
+    words: str
+
+
+class Measured(Struct, frozen=True):
+    """A profile, and what it means."""
+
+    timer: str
+    training: bool
+    calls: int
+    microseconds: float
+    spread: float
+    busy_microseconds: float
+    busy_share: float
+    kernel_microseconds: float
+    other_microseconds: float
+    idle_microseconds: float
+    launches_per_call: float
+    ceilings: model.Ceilings
+    kernels: tuple[TimedKernel, ...]
+    launches_without_time: int | None
+    others: tuple[model.OtherTime, ...]
+    notes: tuple[ProfileRemark, ...]
+    advice: tuple[Advice, ...]
+    doubts: tuple[Doubt, ...]
+    is_usable: bool
+
+    @classmethod
+    def of(cls, found: Roofline, part: ProfilePart) -> Measured:
+        """Return the data of a profile, or of a part of it."""
+        known, parts = asdict(found.profile), found.parts
+        del known["launches"]
+        known["notes"] = tuple(ProfileRemark(**asdict(note), words=note_words(note)) for note in found.profile.notes)
+        return cls(
+            **known,
+            busy_share=parts.busy_share,
+            kernel_microseconds=parts.kernels,
+            other_microseconds=parts.other,
+            idle_microseconds=parts.idle,
+            launches_per_call=parts.launches,
+            kernels=tuple(map(TimedKernel.of, part.groups)),
+            launches_without_time=part.untimed if part.named else None,
+            advice=found.advice,
+            doubts=found.doubts,
+            is_usable=found.is_usable,
+        )
+
+
+class Data(Struct, frozen=True):
+    """The last profile of a recording."""
+
+    profile: Measured | None  # None: nothing was timed
+
+
 def document(recording: Recording, selection: Selection = EVERYTHING, *, kept: bool = True) -> Document:
     """Return the last profile: all kernels, or those launches that were asked for.
 
@@ -57,7 +176,8 @@ def document(recording: Recording, selection: Selection = EVERYTHING, *, kept: b
     part = profile_part(recording, found, selection)
     groups = part.groups if found.is_usable else sorted(part.groups, key=lambda group: -group.total)
     blocks: list[Block] = [*_call(found, groups), Gap(), *_named(part, found)]
-    blocks += _table(recording, groups, selection, usable=found.is_usable)
+    if groups:
+        blocks += _table(recording, groups, selection, usable=found.is_usable)
     if not part.named:
         blocks += _others(found)
     blocks += [*_notes(found, len(recording.profiles)), *_next(found, recording, part, kept=kept)]
@@ -73,11 +193,14 @@ def head(recording: Recording) -> tuple[Block, ...]:
     return (*_call(found, found.groups), *_others(found), *notes, *map(_to_do, found.advice))
 
 
-# -- the call
-
-
 def _call(found: Roofline, groups: Sequence[GroupCost]) -> Iterator[Block]:
-    yield from _doubts(found)
+    """What speaks against the times, what a call consists of, what the device can do and what kernels are bound by."""
+    reasons = [DOUBTS[doubt] for doubt in found.doubts if doubt.is_fatal]
+    if reasons:
+        told = f"These times are not usable: measure again on a quiet machine ({'; '.join(reasons)})"
+        yield paragraph(told, tone=Tone.WARN)
+    elif Doubt.CEILING in found.doubts:
+        yield paragraph(CEILING_TOO_LOW, tone=Tone.WARN)
     profile, parts = found.profile, found.parts
     what = "training step" if profile.training else "call"
     median = f"median of {number(profile.calls)}, quartiles {microseconds(profile.spread)} apart"
@@ -92,19 +215,15 @@ def _call(found: Roofline, groups: Sequence[GroupCost]) -> Iterator[Block]:
     busy = f"{'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}"
     yield paragraph(f"{launches}; {busy}: {', '.join(split)}", indent=2)
     yield from _ceilings(profile.ceilings)
-    yield from _bounds(found, groups)
+    spent = sorted(shares_by_bound(groups).items(), key=lambda pair: -pair[1])
+    own = [f"{BOUNDS[bound]} {microseconds(value)}" for bound, value in spent if bound not in NO_BOUND]
+    bounds = [f"kernels are bound by: {', '.join(own)}"] if own else []
+    bounds += [f"{NO_BOUND[bound]}: {microseconds(value)}" for bound, value in spent if NO_BOUND.get(bound)]
+    if bounds and found.is_usable:
+        yield paragraph("; ".join(bounds), indent=2)
 
 
-def _doubts(found: Roofline) -> Iterator[Paragraph]:
-    reasons = [DOUBTS[doubt] for doubt in found.doubts if doubt.is_fatal]
-    if reasons:
-        told = f"These times are not usable: measure again on a quiet machine ({'; '.join(reasons)})"
-        yield paragraph(told, tone=Tone.WARN)
-    elif Doubt.CEILING in found.doubts:
-        yield paragraph(CEILING_TOO_LOW, tone=Tone.WARN)
-
-
-def _ceilings(ceilings: Ceilings) -> Iterator[Paragraph]:
+def _ceilings(ceilings: model.Ceilings) -> Iterator[Paragraph]:
     known = []
     if ceilings.bytes_per_second:
         known.append(f"{rate(ceilings.bytes_per_second, 'B/s')} copying")
@@ -114,15 +233,6 @@ def _ceilings(ceilings: Ceilings) -> Iterator[Paragraph]:
     if known:
         told = f"{ceilings.device} can do, as measured: {', '.join(known)}"
         yield paragraph(told, indent=2, tone=Tone.QUIET)
-
-
-def _bounds(found: Roofline, groups: Sequence[GroupCost]) -> Iterator[Paragraph]:
-    spent = sorted(shares_by_bound(groups).items(), key=lambda pair: -pair[1])
-    own = [f"{BOUNDS[bound]} {microseconds(value)}" for bound, value in spent if bound not in NO_BOUND]
-    told = [f"kernels are bound by: {', '.join(own)}"] if own else []
-    told += [f"{NO_BOUND[bound]}: {microseconds(value)}" for bound, value in spent if NO_BOUND.get(bound)]
-    if told and found.is_usable:
-        yield paragraph("; ".join(told), indent=2)
 
 
 def _named(part: ProfilePart, found: Roofline) -> Iterator[Line | Paragraph]:
@@ -176,12 +286,10 @@ def _next(found: Roofline, recording: Recording, part: ProfilePart, *, kept: boo
     if advised or not part.named:
         yield line(strong("Next"))
     yield from map(_to_do, advised)
-    if not kept:
-        if not part.named:
-            yield paragraph(_TO_KEEP, indent=2)
-        return
     with_source = [group.worst.kernel for group in part.groups if is_generated(group.worst.kernel)]
-    if with_source:
+    if not kept and not part.named:
+        yield paragraph(_TO_KEEP, indent=2)
+    elif kept and with_source:
         name = short_name(with_source[0].name, _names_in(recording))
         yield Command("one kernel, with its source: ", f"kernel {name}")
 
@@ -190,15 +298,13 @@ def _to_do(advice: Advice) -> Paragraph:
     return paragraph(f"{TO_DO[advice]}.", indent=2, tone=Tone.GOOD)
 
 
-# -- the table
+_FROM_TIMES = frozenset(("possible saving", "bytes/s", "FLOP/s", "bound by"))
 
 
 def _table(
     recording: Recording, groups: Sequence[GroupCost], selection: Selection, *, usable: bool
 ) -> Iterator[Table | Line]:
     """A row for each kernel, with its lines; with savings where times are usable."""
-    if not groups:
-        return
     columns = [
         Column("possible saving", Kind.MICROSECONDS, Tone.STRONG, missing=UNKNOWN, short="saving"),
         Column("time", Kind.MICROSECONDS),
@@ -212,55 +318,37 @@ def _table(
     ]
     kept = [number for number, one in enumerate(columns) if usable or one.name not in _FROM_TIMES]
     shown = groups if selection.folds_nothing else groups[:_ROWS]
-    rows = _Rows.of(recording)
-    cells = [rows.cells(group) for group in shown]
-    yield Table(tuple(columns[n] for n in kept), tuple(tuple(row[n] for n in kept) for row in cells))
-    rest = groups[len(shown) :]
-    if rest:
-        above = _above(rest) if usable else ""
-        spent = microseconds(sum(group.total for group in rest))
-        yield line(quiet(f"… {plural(len(rest), 'more kernel')}, {spent}{above}: --json has all"), indent=2)
-
-
-_FROM_TIMES = frozenset(("possible saving", "bytes/s", "FLOP/s", "bound by"))
-
-
-class _Rows(Struct, frozen=True):
-    provenance: Provenance
-    names: Collection[str]
-    indices: dict[object, int]  # of kernels, by their ids
-
-    @classmethod
-    def of(cls, recording: Recording) -> _Rows:
-        indices: dict[object, int] = {kernel.id: index for index, kernel in enumerate(recording.kernels)}
-        return cls(Provenance.of(recording), _names_in(recording), indices)
-
-    def cells(self, group: GroupCost) -> tuple[Cell, ...]:
-        """One kernel; what is generated has a name by which `show REC kernel` finds it."""
+    names, provenance = _names_in(recording), provenance_of(recording, selection)
+    indices = {kernel.id: index for index, kernel in enumerate(recording.kernels)}
+    rows: list[tuple[Cell, ...]] = []
+    for group in shown:
         kernel = group.worst.kernel
         label, is_ours = kernel_label(kernel), is_generated(kernel)
-        return (
+        lines: dict[SourcePlace, SourceLine] = {}  # those of the launch with the largest saving first
+        for cost in sorted(group.launches, key=lambda cost: cost is not group.worst):
+            for lineage in provenance.of_kernel(indices[cost.kernel.id]):
+                for at in lineage.lines if lineage.launch in {None, cost.time.launch} else ():
+                    lines.setdefault(at.place, at)
+        # What is generated has a name by which `show REC kernel` finds it.
+        name = short_name(kernel.name, names) if is_ours else label
+        cells: tuple[Cell, ...] = (
             saving(group),
             group.total,
             group.runs,
             group.bytes_per_second,
             group.flops_per_second,
             bound_words(group),
-            KernelName(short_name(kernel.name, self.names) if is_ours else label, self.indices[kernel.id], Tone.PLAIN),
+            KernelName(name, indices[kernel.id], Tone.PLAIN),
             label if is_ours else None,
-            Places(tuple(self._lines(group)), narrow=1),
+            Places(tuple(lines.values()), narrow=1),
         )
-
-    def _lines(self, group: GroupCost) -> list[SourceLine]:
-        """The user's lines, each once; those of the launch with the largest saving first."""
-        launches = sorted(group.launches, key=lambda cost: cost is not group.worst)
-        found: dict[tuple[str, int], SourceLine] = {}
-        for cost in launches:
-            for lineage in self.provenance.of_kernel(self.indices[cost.kernel.id]):
-                if lineage.launch in {None, cost.time.launch}:
-                    for at in lineage.lines:
-                        found.setdefault((at.file, at.line), at)
-        return list(found.values())
+        rows.append(tuple(cells[n] for n in kept))
+    yield Table(tuple(columns[n] for n in kept), tuple(rows))
+    rest = groups[len(shown) :]
+    if rest:
+        above = _above(rest) if usable else ""
+        spent = microseconds(sum(group.total for group in rest))
+        yield line(quiet(f"… {plural(len(rest), 'more kernel')}, {spent}{above}: --json has all"), indent=2)
 
 
 def saving(cost: GroupCost) -> Figure | None:
@@ -287,10 +375,5 @@ def kernel_label(kernel: Kernel) -> str:
     if not is_generated(kernel):
         return words.op_name(kernel.name.removeprefix("extern_kernels."))
     aten = [op for op in kernel.aten if not is_view(op)] or kernel.aten
-    ops = list(dict.fromkeys(words.op_name(op) for op in sorted(aten, key=_is_cast)))
-    more = f" +{len(ops) - _OPS}" if len(ops) > _OPS else ""
-    return ", ".join(ops[:_OPS]) + more if ops else kernel.name
-
-
-def _is_cast(op: str) -> bool:
-    return op == "aten._to_copy"
+    ops = list(dict.fromkeys(words.op_name(op) for op in sorted(aten, key=lambda op: op == "aten._to_copy")))
+    return first(ops, _OPS) or kernel.name

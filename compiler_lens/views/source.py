@@ -10,36 +10,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.kernels import Costs
-from compiler_lens.facts.kernels.lineage import LaunchMatch
-from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.line_story import Asked, LineStory, story_of
+from compiler_lens.facts.overview.shared import costs_of, provenance_of
 from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.ids import CompileId, Direction, SourcePlace
-from compiler_lens.recording.model import Recording, SourceLine
+from compiler_lens.recording.model import Recording
+from compiler_lens.views import document as doc
 from compiler_lens.views import line as line_view
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, why
-from compiler_lens.views.document import (
-    Annotated,
-    Block,
-    Column,
-    Command,
-    Document,
-    Gap,
-    KernelPart,
-    Line,
-    LineNote,
-    Mark,
-    Section,
-    SourceRow,
-    SourceStory,
-    Table,
-    line,
-    paragraph,
-)
+from compiler_lens.views.document import Column, LineNote, Mark, line, paragraph
 from compiler_lens.views.parts import At, File, Kind, Tone, ToView, code, quiet
 from compiler_lens.views.text import plural
 
@@ -96,8 +79,16 @@ class FileFate(Struct, frozen=True):
     def of(cls, view: FileView) -> FileFate:
         """Return the data of a file."""
         functions = tuple(SeenFunction(each.name, each.first, each.last) for each in view.seen)
-        lines = tuple(_line_fate(view, facts) for facts in view.facts.values())
-        return cls(view.file, view.own, bool(view.text), view.breaks, functions, lines)
+        lines: list[LineFate] = []
+        for number, facts in view.facts.items():
+            text = view.text[number - 1] if number <= len(view.text) else facts.code
+            cards, guards = (card.number for card in facts.cards), (cause.subject for cause in facts.guards)
+            fate = LineFate(
+                number, text, facts.graphs, facts.calls, tuple(cards), facts.follows, facts.calls_break, facts.failures,
+                facts.uncompiled, tuple(guards),
+            )  # fmt: skip
+            lines.append(fate)
+        return cls(view.file, view.own, bool(view.text), view.breaks, functions, tuple(lines))
 
 
 class Data(Struct, frozen=True):
@@ -107,54 +98,38 @@ class Data(Struct, frozen=True):
     files: tuple[FileFate, ...]
 
 
-def document(recording: Recording, selection: Selection) -> Document:
+def document(recording: Recording, selection: Selection) -> doc.Document:
     """Return the file that was asked for; else the most broken one, and a list of the others."""
-    views = source_view(recording, Ownership.of(selection.user_paths))
+    views = selection.once("files", lambda: source_view(recording, Ownership.of(selection.user_paths)))
     if selection.folds_nothing:
         return _whole(recording, selection, views)
-    number = None
     if selection.file:
         view, number = select_file(views, selection.file)
-        kernels = _kernels(recording, view.file, number, selection) if number else ()
-        return Document((*_file(view, number), *kernels), Data(number, (FileFate.of(view),)))
+        kernels = _kernels(recording, SourcePlace(view.file, number), selection) if number else ()
+        return doc.Document((*_file(view, number), *kernels), Data(number, (FileFate.of(view),)))
     data = Data(None, tuple(FileFate.of(view) for view in views if view.facts))
     happened = [view for view in views if view.breaks or view.compiled_lines or view.uncompiled_lines]
     chosen = [view for view in happened if view.own] or [view for view in happened if view.cards]
     if not chosen:
         none = line("No line of your files was compiled, and none broke a graph.")
-        return Document((none, *(_list(happened, " of libraries") if happened else ())), data)
-    listed = () if len(chosen) == 1 else (*_list(chosen), Gap())
-    return Document((*listed, *_file(chosen[0])), data)
+        return doc.Document((none, *(_list(happened, " of libraries") if happened else ())), data)
+    listed = () if len(chosen) == 1 else (*_list(chosen), doc.Gap())
+    return doc.Document((*listed, *_file(chosen[0])), data)
 
 
-def _line_fate(view: FileView, facts: LineFacts) -> LineFate:
-    return LineFate(
-        facts.number,
-        view.text[facts.number - 1] if facts.number <= len(view.text) else facts.code,
-        facts.graphs,
-        facts.calls,
-        tuple(card.number for card in facts.cards),
-        facts.follows,
-        facts.calls_break,
-        facts.failures,
-        facts.uncompiled,
-        tuple(cause.subject for cause in facts.guards),
-    )
-
-
-def _kernels(recording: Recording, file: str, number: int, selection: Selection) -> tuple[Block, ...]:
+def _kernels(recording: Recording, at: SourcePlace, selection: Selection) -> tuple[doc.Block, ...]:
     """How many kernels work for the line that was asked for."""
-    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
-    matches = provenance.launches_of(provenance.at_line(file, number).every)
+    provenance = provenance_of(recording, selection)
+    matches = provenance.launches_of(provenance.at_line(at.file, at.line).every)
     kernels = {match.lineage.index: match.lineage.kernel for match in matches}.values()
     counts = Counter(words.PASSES[kernel.direction] for kernel in kernels)
     if not counts:
         return ()
     told = ", ".join(f"{n:,} {name}" for name, n in sorted(counts.items(), reverse=True))
-    return Gap(), Command(f"its kernels ({told}): ", ("line ", At(SourcePlace(file, number))))
+    return doc.Gap(), doc.Command(f"its kernels ({told}): ", ("line ", At(at)))
 
 
-def _list(views: Sequence[FileView], whose: str = "") -> tuple[Block, ...]:
+def _list(views: Sequence[FileView], whose: str = "") -> tuple[doc.Block, ...]:
     columns = (
         Column("file", tone=Tone.STRONG, flexible=True, middle=True),
         Column("breaks", Kind.COUNT),
@@ -166,7 +141,8 @@ def _list(views: Sequence[FileView], whose: str = "") -> tuple[Block, ...]:
         for view in views
     )
     summary = f"{plural(len(views), 'file')}{whose}, worst first"
-    return Section("Source", (Table(columns, rows, most=_TABLE),), summary), Command("one of them: ", "source FILE")
+    table = doc.Table(columns, rows, most=_TABLE)
+    return doc.Section("Source", (table,), summary), doc.Command("one of them: ", "source FILE")
 
 
 # -- one file
@@ -181,27 +157,23 @@ def _summary(view: FileView) -> str:
     return ", ".join(filter(None, (broken, f"{plural(view.compiled_lines, 'line')} compiled", not_compiled)))
 
 
-def _file(view: FileView, number: int | None = None) -> tuple[Block, ...]:
+def _file(view: FileView, number: int | None = None) -> tuple[doc.Block, ...]:
     """One file, and what to ask for next."""
-    every = _numbers(view)
+    every: Sequence[int] = list(view.facts)
+    if view.text:
+        every = range(1, max(len(view.text) - (not view.text[-1]), *view.facts, 0) + 1)
     shown = [n for n in every if number is None or abs(n - number) <= _AROUND]
     kept = _kept(view, shown) if number is None and view.text and shown else shown
     rows = {n: _row(view.facts[n]) for n in shown if n in view.facts}
     names = {each.line: each.name for each in view.seen if "." in each.name}
     bounds = (shown[0], shown[-1]) if shown else (0, 0)
-    drawn = Annotated(view.file, _summary(view), view.text, rows, _LEGEND, bounds, tuple(kept), names)
+    drawn = doc.Annotated(view.file, _summary(view), view.text, rows, _LEGEND, bounds, tuple(kept), names)
     if not shown:
         known = f"it has {plural(len(every), 'line')}" if view.text else "nothing is known of the lines there"
         return drawn, line(f"No line {number}: {known}." if number else "No line of it is known.", indent=2)
     broken = any(view.facts[n].cards or view.facts[n].follows or view.facts[n].calls_break for n in rows)
-    more = (Gap(), Command("what to change, break by break: ", "breaks")) if broken else ()
+    more = (doc.Gap(), doc.Command("what to change, break by break: ", "breaks")) if broken else ()
     return (drawn, *more)
-
-
-def _numbers(view: FileView) -> range | list[int]:
-    if not view.text:
-        return list(view.facts)
-    return range(1, max(len(view.text) - (not view.text[-1]), *view.facts, 0) + 1)
 
 
 def _kept(view: FileView, shown: Sequence[int]) -> Iterator[int]:
@@ -217,13 +189,8 @@ def _kept(view: FileView, shown: Sequence[int]) -> Iterator[int]:
             yield after
 
 
-def _row(facts: LineFacts, *, whole: bool = False) -> SourceRow:
-    tone = Tone.STRONG if facts.cards else Tone.WARN if facts.uncompiled else Tone.PLAIN
-    return SourceRow(facts.code, _marks(facts), facts.compiled, tone, tuple(_notes(facts, whole=whole)))
-
-
-def _marks(facts: LineFacts) -> tuple[Mark | None, ...]:
-    """Three columns: compiled or not, broken, guarded."""
+def _row(facts: LineFacts, *, whole: bool = False) -> doc.SourceRow:
+    """A line with its marks: compiled or not, broken, guarded."""
     if facts.uncompiled is Treatment.FAILED:
         state: Mark | None = FAILED
     elif facts.uncompiled:
@@ -231,7 +198,9 @@ def _marks(facts: LineFacts) -> tuple[Mark | None, ...]:
     else:
         state = COMPILED if facts.compiled else None
     broken = BREAK if facts.cards or facts.follows else CALLS if facts.calls_break else None
-    return state, broken, GUARD if facts.guards else None
+    marks = (state, broken, GUARD if facts.guards else None)
+    tone = Tone.STRONG if facts.cards else Tone.WARN if facts.uncompiled else Tone.PLAIN
+    return doc.SourceRow(facts.code, marks, facts.compiled, tone, tuple(_notes(facts, whole=whole)))
 
 
 def _notes(facts: LineFacts, *, whole: bool) -> Iterator[LineNote]:
@@ -254,9 +223,8 @@ def _notes(facts: LineFacts, *, whole: bool) -> Iterator[LineNote]:
 # -- every file, with the kernels of each line
 
 
-def _whole(recording: Recording, selection: Selection, views: Sequence[FileView]) -> Document:
-    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
-    costs = Costs.of(recording)
+def _whole(recording: Recording, selection: Selection, views: Sequence[FileView]) -> doc.Document:
+    provenance, costs = provenance_of(recording, selection), costs_of(recording, selection)
     happened = [view for view in views if view.facts]
     legend = (replace(COMPILED, words="compiled, in the graphs beside it"), *_LEGEND[1:])
     files = []
@@ -266,30 +234,28 @@ def _whole(recording: Recording, selection: Selection, views: Sequence[FileView]
             asked = Asked(view.file, number, "", provenance.at_line(view.file, number))
             story = story_of(recording, provenance, asked, view)
             rows[number] = replace(_row(facts, whole=True), story=_story(story, costs))
-        files.append(Annotated(view.file, _summary(view), view.text, rows, legend, breaks=view.breaks))
-    return Document(tuple(files), Data(None, tuple(map(FileFate.of, happened))), count=len(happened))
+        files.append(doc.Annotated(view.file, _summary(view), view.text, rows, legend, breaks=view.breaks))
+    return doc.Document(tuple(files), Data(None, tuple(map(FileFate.of, happened))), count=len(happened))
 
 
-def _story(story: LineStory, costs: Costs) -> SourceStory:
-    """What became of a line: its ops, its kernels, and what else is in those."""
-    above: list[Block] = [*line_view.ops(story)]
+def _story(story: LineStory, costs: Costs) -> doc.SourceStory:
+    """What became of a line: its ops, its kernels, the slowest first, and what else is in those."""
+    above: list[doc.Block] = [*line_view.ops(story)]
     if words.FATES[story.fate]:
         above.append(paragraph(words.FATES[story.fate]))
-    found = line_view.by_kernel(story.launches)
-    kernels = sorted((_kernel(members, costs) for members in found), key=lambda one: -(one.microseconds or 0.0))
+    kernels: list[doc.KernelPart] = []
+    for members in line_view.by_kernel(story.launches):
+        lineage = members[0].lineage
+        backward = lineage.kernel.direction is Direction.BACKWARD
+        launches, share = line_view.launches_words(members), line_view.share_words(members)
+        kernels.append(doc.KernelPart(lineage.index, backward, launches, share, line_view.took(members, costs)))
+    kernels.sort(key=lambda one: -(one.microseconds or 0.0))
     inside = line_view.inside(story)
-    below: list[Block] = [inside] if inside else []
-    if story.shares:
-        below.append(Section("in the same launches", tuple(_share(at, count) for at, count in story.shares[:_SHARES])))
-    return SourceStory(tuple(above), tuple(kernels), tuple(below))
-
-
-def _share(at: SourceLine, count: int) -> Line:
-    return line(At(at, Tone.STRONG), quiet(f"  {plural(count, 'launch', 'launches')}  "), code(at.code.strip()))
-
-
-def _kernel(members: Sequence[LaunchMatch], costs: Costs) -> KernelPart:
-    lineage = members[0].lineage
-    backward = lineage.kernel.direction is Direction.BACKWARD
-    launches, share = line_view.launches_words(members), line_view.share_words(members)
-    return KernelPart(lineage.index, backward, launches, share, line_view.took(members, costs))
+    below: list[doc.Block] = [inside] if inside else []
+    shares: list[doc.Block] = []
+    for at, count in story.shares[:_SHARES]:
+        often = quiet(f"  {plural(count, 'launch', 'launches')}  ")
+        shares.append(line(At(at, Tone.STRONG), often, code(at.code.strip())))
+    if shares:
+        below.append(doc.Section("in the same launches", tuple(shares)))
+    return doc.SourceStory(tuple(above), tuple(kernels), tuple(below))

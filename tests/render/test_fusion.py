@@ -30,7 +30,7 @@ from compiler_lens.render.console import view
 from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
-from compiler_lens.views import fusion, fusion_words, kernel
+from compiler_lens.views import fusion, kernel
 from compiler_lens.views.text import times
 
 ID = CompileId(0, 0)
@@ -208,5 +208,5 @@ def test_a_kernel_of_many_compilations_is_looked_up_among_the_pairs_once(monkeyp
 
 
 def test_every_reason_has_words():
-    assert set(fusion_words.REASONS) == set(Reason)
-    assert set(fusion_words.LIBRARIES) == set(Library)
+    assert set(fusion.REASONS) == set(Reason)
+    assert set(fusion.LIBRARIES) == set(Library)
