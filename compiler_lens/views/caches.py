@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec.structs import asdict
 
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.time.caches import Warmth, cache_summary
-from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, Recording
+from compiler_lens.facts.time.caches import CacheCounts, cache_counts
+from compiler_lens.recording.model import CacheOutcome, CacheResult, Recording
 from compiler_lens.views import words
 from compiler_lens.views.document import Column, Document, Section, Table, line, paragraph
 from compiler_lens.views.parts import Compiled, Kind, Span, Tone
@@ -22,23 +22,6 @@ _SAVED = (
 _TONES = {CacheResult.HIT: Tone.GOOD, CacheResult.MISS: Tone.WARN, CacheResult.BYPASS: Tone.BAD}
 
 
-class Answers(Struct, frozen=True):
-    """How often a cache gave an answer."""
-
-    layer: CacheLayer
-    result: CacheResult
-    count: int
-
-
-class CacheCounts(Struct, frozen=True):
-    """How much of the compiling came from caches."""
-
-    warmth: Warmth
-    warm_compilations: int
-    asking_compilations: int
-    results: tuple[Answers, ...]
-
-
 class Data(CacheCounts, frozen=True):
     """Every question to a cache, and its answer."""
 
@@ -49,7 +32,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     """Return every question to a cache, and its answer."""
     asked = tuple(outcome for outcome in recording.caches if selection.has(outcome))
     counts = cache_counts(recording)
-    data = Data(counts.warmth, counts.warm_compilations, counts.asking_compilations, counts.results, asked)
+    data = Data(**asdict(counts), lookups=asked)
     if not asked:
         return Document((line("No cache was asked, or none told us."),), data, count=0)
     columns = (
@@ -60,26 +43,12 @@ def document(recording: Recording, selection: Selection) -> Document:
         Column("est. saved", Kind.SECONDS),
         Column("because", flexible=True),
     )
-    rows = tuple(
-        (
-            Compiled(one.compile_id),
-            one.layer.value,
-            Span(one.result.value, _TONES[one.result]),
-            one.key,
-            one.seconds_saved,
-            one.reason,
-        )
-        for one in asked
-    )
+    rows = []
+    for one in asked:
+        answer = Span(one.result.value, _TONES[one.result])
+        rows.append((Compiled(one.compile_id), one.layer.value, answer, one.key, one.seconds_saved, one.reason))
     is_estimated = any(one.seconds_saved is not None for one in asked)
     note = (paragraph(_SAVED, indent=2, tone=Tone.QUIET),) if is_estimated else ()
     told = f"{words.WARMTH[counts.warmth]}: {counts.warm_compilations:,} of "
     told += f"{plural(counts.asking_compilations, 'compilation')} from cache"
-    return Document((Section("Caches", (Table(columns, rows), *note), told),), data, count=len(asked))
-
-
-def cache_counts(recording: Recording) -> CacheCounts:
-    """Return how much of the compiling came from caches."""
-    summary = cache_summary(recording)
-    results = tuple(Answers(layer, result, count) for (layer, result), count in summary.results.items())
-    return CacheCounts(summary.warmth, summary.warm, summary.asked, results)
+    return Document((Section("Caches", (Table(columns, tuple(rows)), *note), told),), data, count=len(asked))

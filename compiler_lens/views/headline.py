@@ -53,7 +53,7 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
         caches = summary.caches
         warmth = words.WARMTH[caches.warmth]
         if caches.warmth is Warmth.PARTLY:
-            warmth = f"partly warm: {caches.warm:,} of {caches.asked:,} from cache"
+            warmth = f"partly warm: {caches.warm_compilations:,} of {caches.asking_compilations:,} from cache"
         figures.append(f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else ""))
     return [*blocks, KeyFigures(tuple(figures))]
 

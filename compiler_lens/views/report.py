@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.overview.shared import rows_of, summary_of
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.facts.time.caches import CacheCounts
+from compiler_lens.facts.time.phases import PhaseSeconds
 from compiler_lens.recording.model import CaptureProblem, Environment, Recording, Unavailable
 from compiler_lens.views import words
-from compiler_lens.views.caches import CacheCounts, cache_counts
 from compiler_lens.views.document import Block, Column, Columns, Document, KeyFigures, Section, Table, line
 from compiler_lens.views.findings import FindingFacts, finding_facts
 from compiler_lens.views.frames import WORST_FIRST, CoverageFacts, became, coverage_data
@@ -21,7 +22,7 @@ from compiler_lens.views.parts import At, KernelName, Kind, Tone, ToView
 from compiler_lens.views.screen import ROOMS, screen
 from compiler_lens.views.steps import page_steps
 from compiler_lens.views.text import plural
-from compiler_lens.views.times import PhaseSeconds, phase_seconds, phase_table, timeline, total_words, workers
+from compiler_lens.views.times import compile_time, phase_table, timeline
 
 # What the first view of a page has of each.
 _FUNCTIONS = 8
@@ -68,7 +69,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     )  # fmt: skip
     data = Data(
         recording.environment, summary.modes, dict(summary.options), coverage_data(summary.coverage), counts,
-        summary.seconds, cache_counts(recording), phase_seconds(summary.phases), finding_facts(summary.findings),
+        summary.seconds, summary.caches, summary.phases, finding_facts(summary.findings),
         recording.problems, recording.unavailable,
     )  # fmt: skip
     return Document(screen(recording, selection, ROOMS[0]), data)
@@ -78,8 +79,7 @@ def _overview(recording: Recording, selection: Selection, summary: Summary) -> t
     beside = [*_functions(summary)]
     if summary.phases.timed and summary.phases.total:
         table = replace(phase_table(summary.phases, _PHASES), is_short=True)
-        blocks: tuple[Block, ...] = (table, *workers(summary.phases))
-        beside.append(Section("Compile time", blocks, total_words(summary.phases)))
+        beside.append(compile_time(summary.phases, table))
     return (
         line(*setting(recording.environment, summary)),
         *headline(recording, summary),

@@ -25,7 +25,7 @@ from compiler_lens.views.headline import gaps, headline, more, setting
 from compiler_lens.views.parts import At, Kind, Part, Parts, Span, Tone, code, quiet, strong
 from compiler_lens.views.steps import next_steps
 from compiler_lens.views.text import joined, number, plural, seconds, times
-from compiler_lens.views.times import phase_table, total_words, workers
+from compiler_lens.views.times import compile_time, phase_table
 
 
 class Room(Struct, frozen=True):
@@ -168,11 +168,10 @@ def _times(summary: Summary, room: Room) -> Iterator[Section]:
         return
     told = []
     for layer in CacheLayer:
-        counts = {result: summary.caches.results.get((layer, result), 0) for result in CacheResult}
+        counts = Counter({answer.result: answer.count for answer in summary.caches.results if answer.layer is layer})
         asked = sum(counts.values())
         if asked:
             passed = f" ({counts[CacheResult.BYPASS]:,} bypassed)" if counts[CacheResult.BYPASS] else ""
             told.append(f"{layer.value} {counts[CacheResult.HIT]:,} of {asked:,} hit{passed}")
     lookups = (line(quiet(f"cache lookups: {', '.join(told)}"), indent=2),) if told else ()
-    blocks = (phase_table(summary.phases, room.phases), *workers(summary.phases), *lookups)
-    yield Section("Compile time", blocks, total_words(summary.phases))
+    yield compile_time(summary.phases, phase_table(summary.phases, room.phases), *lookups)

@@ -10,25 +10,16 @@ from msgspec import Struct
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.time.phases import PhaseTimes, phase_times
+from compiler_lens.facts.time.phases import PhaseSeconds, phase_times
 from compiler_lens.recording.model import Compilation, CompileId, Recording, Span
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
 from compiler_lens.views.compilations import named
-from compiler_lens.views.document import Bar, Block, Column, Document, Line, Section, Table, Timeline, line
+from compiler_lens.views.document import Bar, Block, Column, Document, Section, Table, Timeline, line
 from compiler_lens.views.parts import Compiled, Kind, Tone, quiet
 from compiler_lens.views.text import plural, seconds
 
 _EVENTS = 15  # of torch's timed events, where not all are wanted
-
-
-class PhaseSeconds(Struct, frozen=True):
-    """Compile time by phase; the total is that of forward and backward."""
-
-    total_seconds: float | None  # None: the recording has no timed events
-    forward: Mapping[str, float]
-    backward: Mapping[str, float]  # of backwards that were compiled lazily
-    parallel_seconds: float  # of compile workers, beside all this
 
 
 class CompilationSeconds(Struct, frozen=True):
@@ -52,44 +43,31 @@ def document(recording: Recording, selection: Selection) -> Document:
     """Return compile time by phase, by compilation and by torch's events, the longest first."""
     spans = tuple(span for span in recording.spans if selection.has(span))
     compilations = [compilation for compilation in recording.compilations if selection.has(compilation)]
-    phases = phase_times(spans)
-    by_id = spans_by_id(spans)
-    data = Data(phase_seconds(phases), tuple(_seconds(one, by_id) for one in compilations), spans)
+    phases, by_id = phase_times(spans), _by_id(spans)
+    of_each: list[CompilationSeconds] = []
+    for one in compilations:
+        own = phase_times(by_id.get(one.compile_id, ()))
+        of_each.append(CompilationSeconds(one.compile_id, one.seconds, one.backward_seconds, own))
+    data = Data(phases, tuple(of_each), spans)
     if not compilations and not spans:
         return Document((line("No compile times."),), data, count=0)
     is_apart = bool(phases.backward_seconds) or selection.folds_nothing
     table = _apart(phases) if is_apart else phase_table(phases)
     blocks: list[Block] = [timeline(recording)] if selection.folds_nothing else []
     if phases.timed:
-        blocks.append(Section("Compile time", (table, *workers(phases)), total_words(phases)))
+        blocks.append(compile_time(phases, table))
     blocks += [*_by_compilation(compilations), *_events(spans, selection.folds_nothing)]
     return Document(tuple(blocks), data)
 
 
-def phase_seconds(phases: PhaseTimes) -> PhaseSeconds:
-    """Return phases as plain seconds, for programs."""
-    return PhaseSeconds(
-        phases.total if phases.timed else None,
-        {phase.value: value for phase, value in phases.forward.items()},
-        {phase.value: value for phase, value in phases.backward.items()},
-        phases.parallel,
-    )
-
-
-def spans_by_id(spans: Iterable[Span]) -> Mapping[CompileId | None, Sequence[Span]]:
-    """Return torch's timed events by compilation."""
+def _by_id(spans: Iterable[Span]) -> Mapping[CompileId | None, Sequence[Span]]:
     found: defaultdict[CompileId | None, list[Span]] = defaultdict(list)
     for span in spans:
         found[span.compile_id].append(span)
     return found
 
 
-def _seconds(compilation: Compilation, spans: Mapping[CompileId | None, Sequence[Span]]) -> CompilationSeconds:
-    phases = phase_seconds(phase_times(spans.get(compilation.compile_id, ())))
-    return CompilationSeconds(compilation.compile_id, compilation.seconds, compilation.backward_seconds, phases)
-
-
-def phase_table(phases: PhaseTimes, most: int = len(Phase)) -> Table:
+def phase_table(phases: PhaseSeconds, most: int = len(Phase)) -> Table:
     """Return a row for each phase with its share and a bar; beyond `most` rows, the shorter ones as one."""
     rows = [(words.PHASES[phase], value) for phase, value in phases.both]
     if len(rows) > most + 1:
@@ -100,7 +78,7 @@ def phase_table(phases: PhaseTimes, most: int = len(Phase)) -> Table:
     return Table(columns, tuple((name, value, value / whole, value) for name, value in rows))
 
 
-def _apart(phases: PhaseTimes) -> Table:
+def _apart(phases: PhaseSeconds) -> Table:
     """The same, with forward and backward in columns of their own."""
     columns = (
         Column("phase", headless=True),
@@ -117,23 +95,20 @@ def _apart(phases: PhaseTimes) -> Table:
     return Table(columns, tuple(rows))
 
 
-def total_words(phases: PhaseTimes) -> str:
-    """Return the seconds in all, a lazy backward apart."""
-    apart = ""
+def compile_time(phases: PhaseSeconds, table: Table, *more: Block) -> Section:
+    """Return a table of phases below the seconds in all; what compile workers did at the same time is not in them."""
+    told, blocks = seconds(phases.total), [table, *more]
     if phases.backward_seconds:
-        apart = f": forward {seconds(phases.forward_seconds)}, lazy backward {seconds(phases.backward_seconds)}"
-    return f"{seconds(phases.total)}{apart}"
-
-
-def workers(phases: PhaseTimes) -> tuple[Line, ...]:
-    """Return what compile workers did at the same time: no part of the total."""
-    told = f"beside that, {seconds(phases.parallel)} of kernel compilation in parallel workers"
-    return (line(quiet(told), indent=2),) if phases.parallel else ()
+        told += f": forward {seconds(phases.forward_seconds)}, lazy backward {seconds(phases.backward_seconds)}"
+    if phases.parallel_seconds:
+        beside = f"beside that, {seconds(phases.parallel_seconds)} of kernel compilation in parallel workers"
+        blocks.insert(1, line(quiet(beside), indent=2))
+    return Section("Compile time", tuple(blocks), told)
 
 
 def timeline(recording: Recording) -> Timeline:
     """Return the whole run: every compilation in order, its seconds by phase, and what happened in it."""
-    spans = spans_by_id(recording.spans)
+    spans = _by_id(recording.spans)
     breaks = Counter(event.compile_id for event in recording.graph_breaks)
     again = {recompile.compile_id for recompile in recording.recompiles}
     bars = []

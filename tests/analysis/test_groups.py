@@ -20,7 +20,7 @@ from compiler_lens.facts.kernels.kernels import (
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.program.compilations import compilation_rows, folded
 from compiler_lens.facts.program.select import Selection, select_ids, select_kernels, select_stage
-from compiler_lens.facts.time.caches import Warmth, cache_summary
+from compiler_lens.facts.time.caches import Warmth, cache_counts
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import (
     CacheLayer,
@@ -87,7 +87,7 @@ AOT, FX = CacheLayer.AOT_AUTOGRAD, CacheLayer.FX_GRAPH
     ],
 )
 def test_cold_or_warm_is_decided_per_compilation(lookups, warmth):
-    assert cache_summary(asked(*lookups)).warmth is warmth
+    assert cache_counts(asked(*lookups)).warmth is warmth
 
 
 def test_a_compilation_is_chosen_by_its_id_or_all_of_a_frame_by_its_number():

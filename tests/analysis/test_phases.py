@@ -36,7 +36,7 @@ def test_a_backward_compiled_together_with_its_forward_is_no_lazy_one():
 def test_compile_workers_ran_beside_and_are_not_in_the_total():
     worker = Span(None, "compile_file", 2.0, 5.0, 9, 0, 5.0)
     times = phase_times((*FORWARD, worker))
-    assert times.parallel == 5.0
+    assert times.parallel_seconds == 5.0
     assert times.total == pytest.approx(FORWARD[0].seconds)
 
 
@@ -44,7 +44,7 @@ def test_an_event_without_an_id_belongs_to_what_it_is_nested_in():
     nested = Span(None, "compile_file", 51.0, 2.0, 1, 3, 2.0)
     times = phase_times((*FORWARD, *BACKWARD, nested))
     assert times.backward_seconds == pytest.approx(BACKWARD[0].seconds + 2.0)
-    assert times.parallel == 0
+    assert times.parallel_seconds == 0
 
 
 def test_the_order_of_the_spans_does_not_matter():

@@ -7,7 +7,7 @@ from enum import Enum
 from msgspec import Struct
 
 from compiler_lens.facts.kernels.tuned import Otherwise
-from compiler_lens.facts.time.phases import PhaseTimes
+from compiler_lens.facts.time.phases import PhaseSeconds
 from compiler_lens.recording.ids import CodeId, KernelId
 from compiler_lens.recording.model import (
     AutotuneChoice,
@@ -234,7 +234,7 @@ class Side(Struct, frozen=True):
     kernels: int
     launches: int
     graphs: int  # output codes
-    phases: PhaseTimes
+    phases: PhaseSeconds
     files: int = 0  # that the C++ compiler was run for: what is on this machine already is not compiled again
     microseconds: float | None = None  # one call of the model, if it was profiled
     spread: float = 0.0

@@ -13,8 +13,8 @@ from compiler_lens.facts.program.compilations import CompilationRow, compilation
 from compiler_lens.facts.program.coverage import Coverage, coverage
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.facts.recompiles.reports import RecompileReport, recompile_reports
-from compiler_lens.facts.time.caches import CacheSummary, cache_summary
-from compiler_lens.facts.time.phases import PhaseTimes, phase_times
+from compiler_lens.facts.time.caches import CacheCounts, cache_counts
+from compiler_lens.facts.time.phases import PhaseSeconds, phase_times
 from compiler_lens.recording.model import Recording
 
 
@@ -57,8 +57,8 @@ class Summary(Explanation, frozen=True):
 
     rows: tuple[CompilationRow, ...]
     kernels: tuple[KernelGroup, ...]
-    phases: PhaseTimes
-    caches: CacheSummary
+    phases: PhaseSeconds
+    caches: CacheCounts
     modes: tuple[str, ...]  # every mode in use, the most frequent first
     options: tuple[tuple[str, str], ...]  # every option given to any compilation
 
@@ -89,7 +89,7 @@ def summarize(recording: Recording, explained: Explanation | None = None) -> Sum
         rows=compilation_rows(recording),
         kernels=kernel_groups(recording.kernels, view_nodes(recording.graphs)),
         phases=phase_times(recording.spans),
-        caches=cache_summary(recording),
+        caches=cache_counts(recording),
         modes=tuple(mode for mode, _ in Counter(c.mode for c in told).most_common()),
         options=tuple(sorted({item for c in recording.compilations for item in c.options.items()})),
     )

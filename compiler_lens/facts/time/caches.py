@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from enum import Enum
 
 from msgspec import Struct
 
-from compiler_lens.recording.model import CacheLayer, CacheOutcome, CacheResult, CompileId, Recording
+from compiler_lens.recording.model import CacheLayer, CacheResult, CompileId, Recording
 
 
 class Warmth(Enum):
@@ -20,33 +19,34 @@ class Warmth(Enum):
     UNKNOWN = "unknown"  # no cache was asked, or none is known to have been
 
 
-class CacheSummary(Struct, frozen=True):
-    """Compilations that asked a cache, and how many needed no Inductor."""
+class Answers(Struct, frozen=True):
+    """How often a cache gave an answer."""
+
+    layer: CacheLayer
+    result: CacheResult
+    count: int
+
+
+class CacheCounts(Struct, frozen=True):
+    """How much of the compiling came from caches."""
 
     warmth: Warmth
-    warm: int  # compilations answered from a cache
-    asked: int  # compilations that asked one
-    results: Mapping[tuple[CacheLayer, CacheResult], int]
+    warm_compilations: int  # they needed no Inductor
+    asking_compilations: int
+    results: tuple[Answers, ...]
 
 
-def cache_summary(recording: Recording) -> CacheSummary:
-    """Return what the caches answered, per compilation and per layer."""
-    by_id: dict[CompileId, list[CacheOutcome]] = {}
-    for outcome in recording.caches:
-        by_id.setdefault(outcome.compile_id, []).append(outcome)
-    warm = sum(_is_warm(outcomes) for outcomes in by_id.values())
-    results = Counter((o.layer, o.result) for o in recording.caches)
-    warmth = Warmth.PARTLY
-    if not by_id:
-        warmth = Warmth.UNKNOWN
-    elif not warm:
-        warmth = Warmth.COLD
-    elif warm == len(by_id):
-        warmth = Warmth.WARM
-    return CacheSummary(warmth, warm, len(by_id), results)
-
-
-def _is_warm(outcomes: list[CacheOutcome]) -> bool:
-    """An AOTAutograd hit brings everything; without one, all of the FX graphs must have been found."""
-    results = {layer: {o.result for o in outcomes if o.layer is layer} for layer in CacheLayer}
-    return CacheResult.HIT in results[CacheLayer.AOT_AUTOGRAD] or results[CacheLayer.FX_GRAPH] == {CacheResult.HIT}
+def cache_counts(recording: Recording) -> CacheCounts:
+    """Return how much of the compiling came from caches, by compilation and by cache."""
+    by_id: dict[CompileId, dict[CacheLayer, set[CacheResult]]] = {}
+    for one in recording.caches:
+        by_id.setdefault(one.compile_id, {layer: set() for layer in CacheLayer})[one.layer].add(one.result)
+    # An AOTAutograd hit brings everything; without one, all of the FX graphs must have been found.
+    hit = CacheResult.HIT
+    warm = sum(hit in r[CacheLayer.AOT_AUTOGRAD] or r[CacheLayer.FX_GRAPH] == {hit} for r in by_id.values())
+    warmth = Warmth.UNKNOWN
+    if by_id:
+        warmth = Warmth.WARM if warm == len(by_id) else Warmth.PARTLY if warm else Warmth.COLD
+    results = Counter((one.layer, one.result) for one in recording.caches)
+    answers = tuple(Answers(layer, result, count) for (layer, result), count in results.items())
+    return CacheCounts(warmth, warm, len(by_id), answers)

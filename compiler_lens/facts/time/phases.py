@@ -11,13 +11,18 @@ from compiler_lens.recording.model import CompileId, Span
 from compiler_lens.recording.torch_names import LAZY_BACKWARD_SPANS, WORKER_SPANS, Phase, phase_of
 
 
-class PhaseTimes(Struct, frozen=True):
-    """Seconds by phase; forward and backward together make the total."""
+class PhaseSeconds(Struct, frozen=True):
+    """Compile time by phase; the total is that of forward and backward."""
 
+    total_seconds: float | None  # None: the recording has no timed events, and these times say nothing
     forward: Mapping[Phase, float]
     backward: Mapping[Phase, float]  # only of backwards that were compiled lazily, at their first call
-    parallel: float = 0.0  # seconds of compiler workers, which ran beside all this: not in the total
-    timed: bool = False  # False: the recording has no timed events, and these times say nothing
+    parallel_seconds: float  # of compiler workers, which ran beside all this: not in the total
+
+    @property
+    def timed(self) -> bool:
+        """Whether the recording has timed events."""
+        return self.total_seconds is not None
 
     @property
     def forward_seconds(self) -> float:
@@ -32,7 +37,7 @@ class PhaseTimes(Struct, frozen=True):
     @property
     def total(self) -> float:
         """Seconds of compile time in all."""
-        return self.forward_seconds + self.backward_seconds
+        return self.total_seconds or 0.0
 
     @property
     def both(self) -> tuple[tuple[Phase, float], ...]:
@@ -41,7 +46,7 @@ class PhaseTimes(Struct, frozen=True):
         return tuple(sorted(((p, s) for p, s in sums.items() if s > 0), key=lambda item: -item[1]))
 
 
-def phase_times(spans: Iterable[Span]) -> PhaseTimes:
+def phase_times(spans: Iterable[Span]) -> PhaseSeconds:
     """Return compile seconds by phase, of a whole recording's spans or of some compilations'."""
     forward: dict[Phase, float] = defaultdict(float)
     backward: dict[Phase, float] = defaultdict(float)
@@ -59,4 +64,5 @@ def phase_times(spans: Iterable[Span]) -> PhaseTimes:
             continue
         timed = True
         (backward if root in LAZY_BACKWARD_SPANS else forward)[phase_of(span.name)] += span.self_seconds
-    return PhaseTimes(dict(forward), dict(backward), parallel, timed)
+    total = sum(forward.values()) + sum(backward.values()) if timed else None
+    return PhaseSeconds(total, dict(forward), dict(backward), parallel)

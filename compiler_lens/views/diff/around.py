@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.compare import model
 from compiler_lens.facts.compare.model import RecordingDiff, Verdict, sum_times
-from compiler_lens.facts.time.caches import cache_summary
+from compiler_lens.facts.time.caches import cache_counts
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, CudagraphOutcome, GraphStage, Recording
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import document as doc
@@ -360,10 +360,11 @@ def call_blocks(d: RecordingDiff) -> Iterator[Block]:
 
 
 def _caches(recording: Recording) -> str:
-    summary = cache_summary(recording)
-    if not summary.asked:
+    found = cache_counts(recording)
+    if not found.asking_compilations:
         return ""
-    return f"{words.WARMTH[summary.warmth]}: {summary.warm:,} of {plural(summary.asked, 'compilation')} from cache"
+    asking = plural(found.asking_compilations, "compilation")
+    return f"{words.WARMTH[found.warmth]}: {found.warm_compilations:,} of {asking} from cache"
 
 
 # -- settings
