@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -27,6 +28,7 @@ WORST_FIRST = (*words.TREATMENTS_COUNTED, Treatment.SPLIT, Treatment.WHOLE, Trea
 _EAGER = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST)
 
 Reasons = Mapping[CompileId, Parts]  # why something of a compilation runs eagerly
+Asked = TypeVar("Asked", Frame, Function)
 
 
 class FunctionFacts(Struct, frozen=True):
@@ -76,19 +78,15 @@ class Data(CoverageFacts, frozen=True):
 def coverage_data(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
     """Return coverage for programs, or the part of it that was asked for."""
     homes = {frame.id: function.name for function in covered.functions for frame in function.frames}
-    functions = (
+    functions = [
         FunctionFacts(f.name, f.treatment, f.own, f.parts, f.eager_lines, f.reason, f.compile_ids)
-        for f in covered.functions
-        if _is_chosen(f.frames, selection)
-    )
-    frames = (
-        FrameFacts(
-            homes.get(f.id, f.name), f.outcome, f.reason, f.resumes_at, len(f.breaks),
-            tuple(c.compile_id for c in f.compilations),
-        )
-        for f in covered.frames
-        if _is_chosen((f,), selection)
-    )  # fmt: skip
+        for f in _chosen(covered.functions, selection)
+    ]
+    frames: list[FrameFacts] = []
+    for frame in _chosen(covered.frames, selection):
+        name = homes.get(frame.id, frame.name)
+        at, broken = frame.resumes_at, len(frame.breaks)
+        frames.append(FrameFacts(name, frame.outcome, frame.reason, at, broken, frame.compile_ids))
     library = tuple(LibraryFrame(frame.name, frame.reason) for frame in covered.library)
     return Data(dict(covered.counts), tuple(functions), covered.disabled, tuple(frames), library)
 
@@ -97,23 +95,22 @@ def document(recording: Recording, selection: Selection) -> Document:
     """Return what became of every function, worst first, and why it is not compiled."""
     covered = coverage_of(recording, selection)
     data = coverage_data(covered, selection)
-    functions = [f for f in covered.functions if _is_chosen(f.frames, selection)]
-    library = [frame for frame in covered.library if _is_chosen((frame,), selection)]
+    functions = sorted(_chosen(covered.functions, selection), key=lambda f: WORST_FIRST.index(f.treatment))
+    library = _chosen(covered.library, selection)
     if not functions and not library:
         return Document((line("No frame entered the compiler."),), data, count=0)
-    functions.sort(key=lambda f: WORST_FIRST.index(f.treatment))
     reasons = _reasons(recording, selection)
-    sections = (
-        *_functions("Functions", [f for f in functions if f.own], reasons),
-        *_functions("Functions of libraries", [f for f in functions if not f.own], reasons),
-        *(_disabled(covered.disabled) if selection.ids is None else ()),
-        *_passed_over(library),
-    )
-    return Document(sections, data, count=len(functions) or None)
+    own, others = [f for f in functions if f.own], [f for f in functions if not f.own]
+    sections = [_functions("Functions", own, reasons)] if own else []
+    sections += [_functions("Functions of libraries", others, reasons)] if others else []
+    sections += [_disabled(covered.disabled)] if covered.disabled and selection.ids is None else []
+    sections += [_passed_over(library)] if library else []
+    return Document(tuple(sections), data, count=len(functions) or None)
 
 
-def _is_chosen(frames: Iterable[Frame], selection: Selection) -> bool:
-    return any(selection.has(compilation) for frame in frames for compilation in frame.compilations)
+def _chosen(several: Iterable[Asked], selection: Selection) -> list[Asked]:
+    """Functions or frames of which a compilation was asked for."""
+    return [one for one in several if selection.ids is None or not selection.ids.isdisjoint(one.compile_ids)]
 
 
 def _reasons(recording: Recording, selection: Selection) -> Reasons:
@@ -132,10 +129,7 @@ def _reasons(recording: Recording, selection: Selection) -> Reasons:
     return found
 
 
-def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> tuple[Section, ...]:
-    if not functions:
-        return ()
-    frames = sum(len(f.frames) for f in functions)
+def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> Section:
     columns = (
         Column("function", tone=Tone.STRONG, flexible=True, middle=True, headless=True),
         Column("at", tone=Tone.QUIET, flexible=True, headless=True),
@@ -143,16 +137,16 @@ def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> t
         Column("compilation", tone=Tone.QUIET, headless=True),
     )
     above: set[Parts] = set()
-    beneath = [(*_why(function, reasons, above), *_frames(function)) for function in functions]
-    table = Table(columns, tuple(map(_row, functions)), beneath=tuple(beneath))
-    summary = f"{plural(len(functions), 'function')} in {plural(frames, 'frame')}, worst first"
-    return (Section(title, (table,), summary),)
-
-
-def _row(function: Function) -> tuple[Cell, ...]:
-    place = At(function.name, short=True) if function.name.file else ""
-    compiled = _compiled(function.frames[0]) if len(function.frames) == 1 else ""
-    return function.name.name, place, became(function), compiled
+    rows: list[tuple[Cell, ...]] = []
+    beneath: list[tuple[Block, ...]] = []
+    for function in functions:
+        place = At(function.name, short=True) if function.name.file else ""
+        compiled = _compiled(function.frames[0]) if len(function.frames) == 1 else ""
+        rows.append((function.name.name, place, became(function), compiled))
+        beneath.append((*_why(function, reasons, above), *_frames(function)))
+    frames = plural(sum(len(f.frames) for f in functions), "frame")
+    summary = f"{plural(len(functions), 'function')} in {frames}, worst first"
+    return Section(title, (Table(columns, tuple(rows), beneath=tuple(beneath)),), summary)
 
 
 def became(function: Function) -> Span:
@@ -165,32 +159,26 @@ def treated(function: Function) -> str:
     told = words.TREATMENTS[function.treatment]
     if function.treatment is Treatment.SPLIT:
         return f"compiled in {function.parts} parts" if function.parts > 1 else "compiled around a graph break"
-    if function.treatment is Treatment.PARTLY_EAGER:
-        return f"{told}: {_ranges(function.eager_lines)}"
-    return told
-
-
-def _ranges(parts: Iterable[Lines]) -> str:
-    """`lines 20-34`, what overlaps as one."""
-    merged: list[tuple[int, int | None]] = []
-    for part in sorted(parts, key=lambda p: p.first):
-        if merged and (merged[-1][1] is None or part.first <= merged[-1][1] + 1):
-            first, last = merged.pop()
-            merged.append((first, None if last is None or part.last is None else max(last, part.last)))
-        else:
-            merged.append((part.first, part.last))
-    told = [f"{a} on" if b is None else str(a) if a == b else f"{a}-{b}" for a, b in merged]
+    if function.treatment is not Treatment.PARTLY_EAGER:
+        return told
+    merged: list[tuple[int, int | None]] = []  # what overlaps as one
+    for part in sorted(function.eager_lines, key=lambda p: p.first):
+        first, last = part.first, part.last
+        if merged and (merged[-1][1] is None or first <= merged[-1][1] + 1):
+            first, before = merged.pop()
+            last = None if before is None or last is None else max(before, last)
+        merged.append((first, last))
+    ranges = [f"{a} on" if b is None else str(a) if a == b else f"{a}-{b}" for a, b in merged]
     single = len(merged) == 1 and merged[0][0] == merged[0][1]
-    return f"{'line' if single else 'lines'} {', '.join(told)}"
+    return f"{told}: {'line' if single else 'lines'} {', '.join(ranges)}"
 
 
 def _compiled(frame: Frame) -> Cell:
     """`[0/0]`, with how often it was compiled."""
-    first = frame.compilations[0].compile_id
-    if first.frame is None:
+    first, again = Compiled(frame.compilations[0].compile_id), len(frame.compilations)
+    if first.compile_id.frame is None:
         return ""
-    again = len(frame.compilations)
-    return (Compiled(first), quiet(f" {times(again)}")) if again > 1 else Compiled(first)
+    return (first, quiet(f" {times(again)}")) if again > 1 else first
 
 
 def _why(function: Function, reasons: Reasons, above: set[Parts]) -> list[Block]:
@@ -220,29 +208,24 @@ def _frames(function: Function) -> list[Block]:
     return [Table(columns, tuple(rows), indent=6, is_short=True)]
 
 
-def _disabled(calls: Sequence[SourceLine]) -> tuple[Section, ...]:
-    if not calls:
-        return ()
+def _disabled(calls: Sequence[SourceLine]) -> Section:
     columns = (
         Column("at", tone=Tone.STRONG, flexible=True, middle=True, headless=True),
         Column("call", Kind.CODE, tone=Tone.CODE, flexible=True, headless=True),
     )
     table = Table(columns, tuple((At(at), one_line(at.code, 200)) for at in calls))
     told = f"{plural(len(calls), 'call')} of functions that are kept out of the compiler"
-    return (Section("Disabled on purpose", (table,), told),)
+    return Section("Disabled on purpose", (table,), told)
 
 
-def _passed_over(frames: Sequence[Frame]) -> tuple[Section, ...]:
-    if not frames:
-        return ()
+def _passed_over(frames: Sequence[Frame]) -> Section:
     groups: dict[tuple[str, str], list[str]] = {}
     for frame in frames:
         reason = one_line(frame.reason, 200) or words.OUTCOMES[frame.outcome]
         groups.setdefault((frame.compilations[0].file, reason), []).append(frame.name.name)
-    ranked = sorted(groups.items(), key=lambda item: -len(item[1]))
-    rows = tuple(
-        (len(names), File(file), reason, joined(list(dict.fromkeys(names)), 6)) for (file, reason), names in ranked
-    )
+    rows: list[tuple[Cell, ...]] = []
+    for (file, reason), names in sorted(groups.items(), key=lambda item: -len(item[1])):
+        rows.append((len(names), File(file), reason, joined(list(dict.fromkeys(names)), 6)))
     columns = (
         Column("frames", Kind.COUNT, headless=True),
         Column("file", tone=Tone.STRONG, flexible=True, headless=True),
@@ -250,4 +233,4 @@ def _passed_over(frames: Sequence[Frame]) -> tuple[Section, ...]:
         Column("functions", tone=Tone.QUIET, flexible=True, headless=True),
     )
     told = f"{plural(len(frames), 'frame')} of libraries with nothing in it to compile"
-    return (Section("Passed over", (Table(columns, rows),), told),)
+    return Section("Passed over", (Table(columns, tuple(rows)),), told)

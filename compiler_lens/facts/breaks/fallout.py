@@ -18,11 +18,7 @@ Key = tuple[SourcePlace | None, str]  # of a group of breaks: where, and the typ
 _Call = tuple[str, str]  # a file and a function's own name
 
 # Types of break, alike in 2.11 to 2.15, that a value in a tensor brings about.
-_ON_A_VALUE = (
-    "Data-dependent branching",
-    "Data dependent operator",
-    "Unsupported Tensor.item() call",
-)
+_ON_A_VALUE = ("Data-dependent branching", "Data dependent operator", "Unsupported Tensor.item() call")
 _OF_ROWS = "Dynamic shape operator"
 
 

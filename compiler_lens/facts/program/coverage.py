@@ -80,6 +80,11 @@ class Frame(Struct, frozen=True):
     graphs: int = 0  # of its first compilation: what one call runs
 
     @property
+    def compile_ids(self) -> tuple[CompileId, ...]:
+        """All its compilations."""
+        return tuple(c.compile_id for c in self.compilations)
+
+    @property
     def reason(self) -> str:
         """Why it was not compiled, as far as torch said."""
         return next((c.reason for c in reversed(self.compilations) if c.reason and c.outcome is self.outcome), "")
@@ -111,7 +116,7 @@ class Function(Struct, frozen=True):
     @property
     def compile_ids(self) -> tuple[CompileId, ...]:
         """All its compilations."""
-        return tuple(c.compile_id for frame in self.frames for c in frame.compilations)
+        return tuple(i for frame in self.frames for i in frame.compile_ids)
 
     @property
     def reason(self) -> str:
