@@ -9,18 +9,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Setting, remedy_for
-from compiler_lens.facts.overview.evidence import (
-    CacheBypassed,
-    CudagraphsSkipped,
-    DeviceIdle,
-    DisabledOnPurpose,
-    FrameFailed,
-    NothingSeen,
-    PhaseDominates,
-    TinyGraphs,
-    Unfinished,
-    failed_compilation,
-)
+from compiler_lens.facts.overview import evidence as of
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -28,8 +17,8 @@ from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileRepo
 from compiler_lens.recording.model import BreakOutcome
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
-from compiler_lens.views.parts import At, Located, Parts, Span, Tone, strong
-from compiler_lens.views.text import microseconds, one_line, percent, plural, seconds
+from compiler_lens.views.parts import At, Parts, Span, Tone, strong
+from compiler_lens.views.text import microseconds, one_line, percent, plural, seconds, times
 
 _SERIES = 6
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
@@ -51,36 +40,33 @@ def advice(finding: Finding) -> Advice:
     evidence = finding.evidence
     match evidence:
         case BreakCard():
-            return card_advice(evidence)
+            return _card(evidence)
         case RecompileReport():
-            return report_advice(evidence)
-        case FrameFailed():
+            return _report(evidence)
+        case of.FrameFailed():
             return _failed(evidence)
         case Function():
-            why = one_line(evidence.reason, 200) or "torch gave no reason"
-            return Advice(_function(evidence.name), what=f"runs entirely in eager: {why}.")
-        case NothingSeen():
-            return Advice(
-                _named("Nothing entered the compiler:"),
-                what="no call of a compiled function was recorded.",
-                change=(
-                    "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
-                ),
-            )
+            return Advice(_function(evidence.name), what=f"runs entirely in eager: {_reason(evidence.reason)}.")
+        case of.NothingSeen():
+            change = "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
+            subject = (strong("Nothing entered the compiler:"),)
+            return Advice(subject, what="no call of a compiled function was recorded.", change=change)
         case _:
             return _others(evidence)
 
 
-def card_advice(card: BreakCard) -> Advice:
+def _reason(text: str) -> str:
+    return one_line(text, 200) or "torch gave no reason"
+
+
+def _card(card: BreakCard) -> Advice:
     """What to do about a graph break: the rewrite of this very line if there is one, else the remedy, else torch's."""
-    remedy = card.remedy
-    hint = next(iter(specific_hints(card.cause)), "")
-    setting = setting_of(card)
+    hint, setting = next(iter(specific_hints(card.cause)), ""), setting_of(card)
     return Advice(
-        _at(card.place) if card.place else _named("an unknown place"),
+        (At(card.place, Tone.STRONG) if card.place else strong("an unknown place"),),
         one_line(card.place.code, 120) if card.place else "",
         f"{why(card)} {sentence(effect(card))}",
-        remedy.change if remedy else one_line(hint, 600),
+        card.remedy.change if card.remedy else one_line(hint, 600),
         card.rewrite.after if card.rewrite else (),
         f"{setting.name} = {setting.value}" if setting else "",
     )
@@ -95,17 +81,13 @@ def setting_of(card: BreakCard) -> Setting | None:
     setting, code = card.remedy.setting if card.remedy else None, card.place.code if card.place else ""
     if setting is None or (setting.name.endswith("capture_scalar_outputs") and _BRANCH.match(code)):
         return None  # the number would be captured, and the branch on it break the graph instead
-    logged = _LOGGED.search(code)
-    is_logger = setting.name.endswith("ignore_logging_functions") and logged
-    return replace(setting, value=setting.value.replace("info", logged[1])) if is_logger and logged else setting
+    logged = _LOGGED.search(code) if setting.name.endswith("ignore_logging_functions") else None
+    return replace(setting, value=setting.value.replace("info", logged[1])) if logged else setting
 
 
 def why(card: BreakCard) -> str:
     """One sentence on why the compiler cannot go on there; torch's own words where we have none."""
-    if card.remedy:
-        return card.remedy.why
-    said = one_line(card.cause.explanation, 600) or card.gb_type
-    return sentence(said)
+    return card.remedy.why if card.remedy else sentence(one_line(card.cause.explanation, 600) or card.gb_type)
 
 
 def effect(card: BreakCard) -> str:
@@ -128,7 +110,7 @@ def link(card: BreakCard) -> str:
     return f"{_SITE}{card.cause.gbid.lower()}.html" if card.cause.gbid else ""
 
 
-def report_advice(report: RecompileReport) -> Advice:
+def _report(report: RecompileReport) -> Advice:
     """What to do about the recompiles of a function: the fix for what changed most often."""
     cause = report.causes[0]
     others = len(report.causes) - 1
@@ -149,19 +131,20 @@ def recurred(report: RecompileReport) -> str:
 
 def changed(cause: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
-    values = series(cause)
+    if not (name := one_line(cause.subject, 80)):
+        return f"torch gave no reason{_series(cause)}"
     kind = "" if cause.kind is CauseClass.OTHER else f" ({cause.kind.value})"
-    name = one_line(cause.subject, 80)
-    is_code = " of the " not in name
-    subject = f"{f'`{name}`' if is_code else name} changed" if name else "torch gave no reason"
-    return f"{subject}{kind if cause.subject else ''}{': ' + values if values else ''}"
+    return f"{name if ' of the ' in name else f'`{name}`'} changed{kind}{_series(cause)}"
 
 
-def series(cause: RecompileCause, most: int = _SERIES) -> str:
-    """`8 → 4 → 1`, what repeats with its count."""
-    steps = cause.series
-    told = [one_line(s.value, 32) + (f" ×{s.times}" if s.times > 1 else "") if s.value else "?" for s in steps]  # noqa: RUF001
-    return " → ".join(told[:most]) + (" → …" if len(told) > most else "")
+def _series(cause: RecompileCause) -> str:
+    """`: 8 → 4 → 1`, what repeats with its count."""
+    told: list[str] = []
+    for step in cause.series[:_SERIES]:
+        several = f" {times(step.times)}" if step.times > 1 else ""
+        told.append(f"{one_line(step.value, 32)}{several}" if step.value else "?")
+    more = " → …" if len(cause.series) > _SERIES else ""
+    return f": {' → '.join(told)}{more}" if told else ""
 
 
 def often(count: int) -> str:
@@ -184,14 +167,6 @@ def spelled(parts: Parts) -> str:
     )
 
 
-def _named(text: str) -> Parts:
-    return (strong(text),)
-
-
-def _at(place: Located) -> Parts:
-    return (At(place, Tone.STRONG),)
-
-
 def _function(function: FunctionName) -> Parts:
     name = strong(f"`{function.name}`")
     return (name, strong(" ("), At(function, Tone.STRONG), strong(")")) if function.file else (name,)
@@ -201,19 +176,18 @@ def _function(function: FunctionName) -> Parts:
 _NO_COMPILER = "InvalidCxxCompiler"
 
 
-def _failed(finding: FrameFailed) -> Advice:
-    failed = failed_compilation(finding.frame)
+def _failed(finding: of.FrameFailed) -> Advice:
+    failed, card = of.failed_compilation(finding.frame), finding.card
     reason = failed.failure.gb_type if failed.failure else finding.frame.reason
-    name = f"`{finding.frame.name.name}`"
+    name, place = f"`{finding.frame.name.name}`", failed.failure_line
     if _NO_COMPILER in reason:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
-        return Advice(_named("No C++ compiler"), what=what, change="Install a C++ compiler such as g++.")
-    card, place = finding.card, failed.failure_line
+        return Advice((strong("No C++ compiler"),), what=what, change="Install a C++ compiler such as g++.")
     remedy = remedy_for(failed.failure) if failed.failure else None
     hints = specific_hints(failed.failure) if failed.failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
     return Advice(
-        _at(place or finding.frame.name),
+        (At(place or finding.frame.name, Tone.STRONG),),
         one_line(place.code, 120) if place else "",
         f"compiling {name} failed: {sentence(one_line(reason, 200))}{also}",
         remedy.change if remedy else one_line(hints[0], 600) if hints else "",
@@ -223,31 +197,31 @@ def _failed(finding: FrameFailed) -> Advice:
 
 def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
     match evidence:
-        case CudagraphsSkipped(outcomes):
-            first = outcomes[0]
-            subject = _at(first.user_stack[-1]) if first.user_stack else _named("CUDA graphs")
-            reason = one_line(first.reason, 200) or "torch gave no reason"
-            return Advice(subject, what=f"{plural(len(outcomes), 'graph')} without CUDA graphs: {reason}.")
-        case CacheBypassed(layer, outcomes):
-            reason = one_line(outcomes[0].reason, 200) or "torch gave no reason"
-            what = f"{plural(len(outcomes), 'graph')} not kept, so every new process compiles again: {reason}."
-            return Advice(_named(f"{layer.value} cache"), what=what)
-        case TinyGraphs(function, graphs):
+        case of.CudagraphsSkipped(outcomes):
+            stack = outcomes[0].user_stack
+            what = f"{plural(len(outcomes), 'graph')} without CUDA graphs: {_reason(outcomes[0].reason)}."
+            return Advice((At(stack[-1], Tone.STRONG) if stack else strong("CUDA graphs"),), what=what)
+        case of.CacheBypassed(layer, outcomes):
+            what = f"{plural(len(outcomes), 'graph')} not kept, so every new process compiles again: "
+            return Advice((strong(f"{layer.value} cache"),), what=f"{what}{_reason(outcomes[0].reason)}.")
+        case of.TinyGraphs(function, graphs):
             what = f"fell into {plural(graphs, 'graph')} of three ops or fewer: too small to be worth compiling."
             return Advice(_function(function.name), what=what, change="Take away the graph breaks between them first.")
-        case PhaseDominates(phase, share):
-            return Advice(_named("Compile time:"), what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}.")
-        case DeviceIdle(call, idle, mode):
+        case of.PhaseDominates(phase, share):
+            return Advice(
+                (strong("Compile time:"),), what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}."
+            )
+        case of.DeviceIdle(call, idle, mode):
             what = f"waits {percent(idle, call)} of a call, as measured: {microseconds(idle)} of {microseconds(call)}."
             better = "max-autotune" if mode.startswith("max-autotune") else "reduce-overhead"
             change = f'Compile with mode="{better}": CUDA graphs launch the kernels, and the CPU is not waited for.'
-            return Advice(_named("The device"), what=what, change=change)
-        case DisabledOnPurpose(line):
+            return Advice((strong("The device"),), what=what, change=change)
+        case of.DisabledOnPurpose(line):
             called = f" in `{plain_function(line.function)}`" if line.function else ""
             what = f"calls a function that is kept out of the compiler on purpose{called}: the graph is cut there."
-            return Advice(_at(line), one_line(line.code, 120), what)
-        case Unfinished(frame):
+            return Advice((At(line, Tone.STRONG),), one_line(line.code, 120), what)
+        case of.Unfinished(frame):
             what = "was still being compiled when the recording ends."
-            name = strong(f"`{frame.name.name}` (")
-            return Advice((name, *_at(frame.name), strong(")")), what=what, change="Record again to the end.")
+            subject = strong(f"`{frame.name.name}` ("), At(frame.name, Tone.STRONG), strong(")")
+            return Advice(subject, what=what, change="Record again to the end.")
     return Advice(())

@@ -15,18 +15,7 @@ from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
 from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
 from compiler_lens.views.advice import recurred
-from compiler_lens.views.document import (
-    Aside,
-    Block,
-    Card,
-    Document,
-    Field,
-    Fields,
-    Paragraph,
-    Section,
-    line,
-    paragraph,
-)
+from compiler_lens.views.document import Aside, Block, Card, Document, Field, Fields, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, strong
 from compiler_lens.views.text import one_line, plural, seconds, times
 
@@ -80,44 +69,34 @@ class Data(Struct, frozen=True):
 
 def document(recording: Recording, selection: Selection) -> Document:
     """Return a card for every function that was compiled again, those that need something done first."""
-    reports = [report for report in reports_of(recording, selection) if _is_asked_for(report, selection)]
+    reports = [
+        report
+        for report in reports_of(recording, selection)
+        if any(selection.has(change.recompile) for cause in report.causes for change in cause.changes)
+    ]
     total, fine = sum(report.recompiles for report in reports), sum(report.benign for report in reports)
     data = Data(total, tuple(map(report_facts, reports)))
     pinned = _pinned(recording, selection)
     if not reports:
         return Document((line("No recompiles."), *pinned), data, count=None if pinned else 0)
     told = f"{plural(total, 'recompile')} of {plural(len(reports), 'function')}"
-    if fine:
-        told += f", {_fine(fine, len(reports))}"
-    cards = [Section("", (_card(n, report, selection),)) for n, report in enumerate(reports, 1)]
-    return Document((Section("Recompiles", tuple(cards), told), *pinned), data, count=total)
+    if fine == len(reports):
+        told += ", nothing to do"
+    elif fine:
+        told += ", 1 function fine as it is" if fine == 1 else f", {fine:,} functions fine as they are"
+    cards = tuple(Section("", (_card(n, report, selection),)) for n, report in enumerate(reports, 1))
+    return Document((Section("Recompiles", cards, told), *pinned), data, count=total)
 
 
 def report_facts(report: RecompileReport) -> RecompiledFunction:
     """Return the recompiles of a function for programs."""
-    chapters = []
-    for cause in report.causes:
-        changes = tuple(ChangeFacts(change.old, change.new, change.recompile) for change in cause.changes)
-        chapters.append(
-            CauseFacts(
-                cause.kind, cause.subject, len(changes), cause.series, changes, cause.fix, cause.line, cause.seconds,
-                cause.benign,
-            )
-        )  # fmt: skip
-    return RecompiledFunction(
-        report.function, report.compilations, report.seconds, report.limit, report.benign, report.repeats_breaks,
-        tuple(chapters),
-    )  # fmt: skip
-
-
-def _is_asked_for(report: RecompileReport, selection: Selection) -> bool:
-    return any(selection.has(change.recompile) for cause in report.causes for change in cause.changes)
-
-
-def _fine(count: int, of: int) -> str:
-    if count == of:
-        return "nothing to do"
-    return "1 function fine as it is" if count == 1 else f"{count:,} functions fine as they are"
+    causes: list[CauseFacts] = []
+    for one in report.causes:
+        changes = tuple(ChangeFacts(change.old, change.new, change.recompile) for change in one.changes)
+        told = len(changes), one.series, changes, one.fix, one.line, one.seconds, one.benign
+        causes.append(CauseFacts(one.kind, one.subject, *told))
+    state = report.limit, report.benign, report.repeats_breaks
+    return RecompiledFunction(report.function, report.compilations, report.seconds, *state, tuple(causes))
 
 
 def _pinned(recording: Recording, selection: Selection) -> tuple[Section, ...]:
@@ -126,13 +105,18 @@ def _pinned(recording: Recording, selection: Selection) -> tuple[Section, ...]:
     for dimension in dimensions(recording):
         if not dimension.pinned or not any(selection.has(pin) for pin in dimension.pins):
             continue
-        place: Parts = (" (", At(dimension.function, Tone.QUIET), ")") if dimension.function.file else ()
-        told = f": {dimension.name} is {dimension.low} only"
-        blocks.append(paragraph(strong(dimension.function.name), *place, told, indent=2))
+        blocks.append(
+            paragraph(*_function(dimension.function), f": {dimension.name} is {dimension.low} only", indent=2)
+        )
         if at := dimension.pins[-1].line:
             blocks.append(_source(at))
     told = "were free to vary until a line needed one value; others compile again"
     return (Section("Pinned sizes", tuple(blocks), told),) if blocks else ()
+
+
+def _function(function: FunctionName) -> Parts:
+    place: Parts = (" (", At(function, Tone.QUIET), ")") if function.file else ()
+    return strong(function.name), *place
 
 
 def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
@@ -143,63 +127,53 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
     if report.repeats_breaks:
         blocks.append(paragraph(recurred(report), indent=4, tone=Tone.QUIET))
     blocks += [_chapter(cause, selection) for cause in report.causes]
-    place: Parts = (" (", At(report.function, Tone.QUIET), ")") if report.function.file else ()
-    head = strong(report.function.name), *place
-    return Card(number, head, tuple(blocks), note=_headline(report, selection), is_counted=False)
-
-
-def _headline(report: RecompileReport, selection: Selection) -> Parts:
     parts = f", in {report.parts} parts" if report.parts > 1 else ""
-    told: list[Part] = [f" was compiled {plural(report.compilations, 'time')}{parts}"]
+    note: list[Part] = [f" was compiled {plural(report.compilations, 'time')}{parts}"]
     if not selection.folds_nothing:  # where there is room, each cause has its values beside it
         changed = [_changed(cause) for cause in report.causes[:_CAUSES]]
-        more = len(report.causes) - _CAUSES
-        if more > 0:
+        if (more := len(report.causes) - _CAUSES) > 0:
             changed.append(plural(more, "other cause"))
-        told.append(f": {'; '.join(changed)}")
+        note.append(f": {'; '.join(changed)}")
     if report.seconds:
-        told.append(Span(f"; {seconds(report.seconds)}", Tone.WARN))
+        note.append(Span(f"; {seconds(report.seconds)}", Tone.WARN))
     if report.benign:
-        told.append(Span("; nothing to do", Tone.GOOD))
-    return tuple(told)
+        note.append(Span("; nothing to do", Tone.GOOD))
+    return Card(number, _function(report.function), tuple(blocks), note=tuple(note), is_counted=False)
 
 
 def _changed(cause: RecompileCause) -> str:
     if cause.kind is CauseClass.DEAD_OBJECT:
         return f"{cause.subject} does not exist any more"
-    told = f"{cause.subject or 'something'} changed"
-    series = series_text(cause.series)
-    return " ".join(part for part in (told, series, f"({cause.kind.value})") if part)
+    told = f"{cause.subject or 'something'} changed", _series(cause.series), f"({cause.kind.value})"
+    return " ".join(filter(None, told))
 
 
-def series_text(steps: Sequence[Step]) -> str:
-    """Return `8 → 4 → 1`; a long series without its middle, a question mark for a value that nobody told."""
+def _series(steps: Sequence[Step]) -> str:
+    """`8 → 4 → 1`; a long series without its middle, a question mark for a value that nobody told."""
+    told: list[str] = []
+    for step in steps:
+        text = one_line(_DIGITS.sub(lambda m: m[0][:6], step.value), _VALUE) or "?"
+        told.append(f"{text} {times(step.times)}" if step.times > 1 and len(steps) > 1 else text)
     if len(steps) == 1:  # values that look the same, as two functions of one type do
-        return f"from one {_value(Step(steps[0].value))} to another"
-    told = [_value(step) for step in steps]
+        return f"from one {told[0]} to another"
     if len(told) > _FIRST + _LAST + 1:
-        told = [*told[:_FIRST], "…", *told[-_LAST:]]
+        told[_FIRST:-_LAST] = ["…"]
     return " → ".join(told)
-
-
-def _value(step: Step) -> str:
-    text = one_line(_DIGITS.sub(lambda m: m[0][:6], step.value), _VALUE) or "?"
-    return f"{text} {times(step.times)}" if step.times > 1 else text
 
 
 def _chapter(cause: RecompileCause, selection: Selection) -> Card:
     """One cause: the line, why it matters, what to do, and torch's own messages."""
     blocks: list[Block] = []
     if selection.folds_nothing and cause.series:
-        blocks.append(line(code(series_text(cause.series)), indent=6))
+        blocks.append(line(code(_series(cause.series)), indent=6))
     if cause.line:
         blocks.append(_source(cause.line))
-    advice = [("why", cause.fix.why, Tone.PLAIN)]
-    if cause.benign:
-        advice += [("fine", cause.fix.leave, Tone.PLAIN), ("else", cause.fix.change, Tone.PLAIN)]
-    else:
-        advice += [("fix", cause.fix.change, Tone.DO)]
-    fields = [Field(label, (Paragraph(coded(text), 12, tone),)) for label, text, tone in advice]
+    fix = cause.fix
+    advice = {"fine": fix.leave, "else": fix.change} if cause.benign else {"fix": fix.change}
+    fields: list[Field] = []
+    for label, text in {"why": fix.why, **advice}.items():
+        told = paragraph(*coded(text), indent=12, tone=Tone.DO if label == "fix" else Tone.PLAIN)
+        fields.append(Field(label, (told,)))
     blocks += [Fields(tuple(fields), indent=6, width=6), _messages(cause.changes, selection)]
     note = Span(f"  {times(len(cause.changes))}", Tone.WARN), quiet(f"  {cause.kind.value}")
     return Card(0, (code(cause.subject or "unknown"),), tuple(blocks), indent=4, note=note)
@@ -213,11 +187,9 @@ def _messages(changes: Sequence[Change], selection: Selection) -> Aside:
     shown = changes if selection.folds_nothing else changes[:_RAW]
     told: list[Block] = []
     for change in shown:
-        failure = change.decided.failure
+        failure, owner = change.decided.failure, Compiled(change.recompile.compile_id)
         text = one_line(failure.text, 200) if failure else "torch gave no reason"
-        owner = Compiled(change.recompile.compile_id)
         told.append(paragraph(owner, f" {text}", indent=6, tone=Tone.QUIET, limit=2))
-    rest = len(changes) - len(shown)
-    if rest > 0:
-        told.append(line(quiet(f"and {rest:,} more like it in --json"), indent=6))
+    if len(changes) > len(shown):
+        told.append(line(quiet(f"and {len(changes) - len(shown):,} more like it in --json"), indent=6))
     return Aside("torch's message", tuple(told))
