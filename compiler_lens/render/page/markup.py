@@ -6,10 +6,8 @@ from collections.abc import Iterable
 
 from markupsafe import Markup, escape
 
-from compiler_lens.views.document import Change, Excerpt
 from compiler_lens.views.text import clean
 
-_LONGEST = 400  # characters of a line of code
 # Elements after which a line ends: for who reads the page's source, and between lines of code for who copies them.
 _APART = frozenset(
     ("p", "pre", "dl", "dd", "li", "ol", "ul", "h1", "h2", "div", "details", "summary", "tr", "table", "ins", "del")
@@ -27,26 +25,6 @@ def ticks(text: str) -> Markup:
         return text_of(text)
     parts = clean(text).split("`")
     return joined(element("code", escape(part)) if i % 2 else escape(part) for i, part in enumerate(parts))
-
-
-def excerpt(block: Excerpt) -> Markup:
-    """Return numbered lines of a file, the one that it is about marked."""
-    lines = (
-        element(
-            "span",
-            element("i", text_of(str(number))) + escape(clean(text)[:_LONGEST]),
-            "hit" * (number == block.marked),
-        )
-        for number, text in enumerate(block.lines, block.first)
-    )
-    return element("pre", joined(lines), "code numbered")
-
-
-def change(block: Change) -> Markup:
-    """Return code that goes and code that comes."""
-    removed = [element("del", text_of(text)) for text in block.before]
-    added = [element("ins", text_of(text)) for text in block.after]
-    return element("pre", joined([*removed, *added]), "code swap")
 
 
 def beside(summary: str) -> Markup:

@@ -6,30 +6,28 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.ids import Direction
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
+from compiler_lens.render.figures import written
 from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.document import DocumentPart, document_part, drawn_part
-from compiler_lens.render.page.gallery import gallery
-from compiler_lens.render.page.graphs import graph_data
+from compiler_lens.render.page.graphs import gallery, graph_data
+from compiler_lens.render.page.links import address
 from compiler_lens.render.page.pool import packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, script, write
-from compiler_lens.render.page.source import source_files
 from compiler_lens.render.picture.style import style_sheet
 from compiler_lens.views import graphs as graphs_view
-from compiler_lens.views.document import Document
+from compiler_lens.views.document import Annotated, Document, SourceRow
+from compiler_lens.views.parts import Kind
 from compiler_lens.views.registry import OVERVIEW, VIEWS
-from compiler_lens.views.text import number, one_line
+from compiler_lens.views.text import clean, number, one_line
 
 _BY_NAME = {view.name: view for view in VIEWS}
-
-# Views, as the page's script and addresses call them, with their names; in the order of the page's menu.
-_VIEWS: Mapping[str, str] = {
-    "source": "Source",
-    "graphs": "Graphs",
-}
+_DRAWN: Mapping[str, str] = {"source": "Source", "graphs": "Graphs"}  # views that the script draws, with their names
+_LONGEST = 2_000  # characters of a line of source
 
 
 def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str = "REC", redact: bool = False) -> str:
@@ -43,7 +41,7 @@ def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str =
         own_file("page.css") + style_sheet(),
         script("elements", "code", "tables", "source", "graphs", "search", "views"),
         name=one_line(argv[0].rpartition("/")[2] if argv else name, 200),
-        views=_views(context, documents),
+        views=_menu(context, documents),
         documents=[part.html for part in documents.values()],
         redact=redact,
         data=[*_data(context), *((name, packed(part.tables)) for name, part in documents.items())],
@@ -59,40 +57,33 @@ def write_page(
 
 def _documents(context: PageContext) -> dict[str, DocumentPart]:
     """Each view that is a Document and has something to show."""
-    selection = context.selection
-    overview = OVERVIEW.document(context.recording, selection)
-    made = {"overview": document_part("overview", OVERVIEW.title, overview, context.links)}
-    for view in VIEWS:
-        if view.in_page and view.name not in _VIEWS:
-            document = view.document(context.recording, selection)
-            if document.count != 0:
-                made[view.name] = document_part(view.name, view.title, document, context.links)
+    made = {}
+    for view in (OVERVIEW, *VIEWS):
+        name = "overview" if view is OVERVIEW else view.name
+        if view is OVERVIEW or (view.in_page and name not in _DRAWN):
+            document = view.document(context.recording, context.selection)
+            if view is OVERVIEW or document.count != 0:
+                made[name] = document_part(name, view.title, document, context.links)
     return made
 
 
-def _views(context: PageContext, documents: Mapping[str, DocumentPart]) -> list[tuple[str, str, str]]:
+def _menu(context: PageContext, documents: Mapping[str, DocumentPart]) -> list[tuple[str, str, str]]:
     """Each view that has something to show, with how much that is."""
-    recording, summary = context.recording, context.summary
-    counts: dict[str, int | None] = {
-        "source": len(context.views),
-        "graphs": (summary.graphs or None) if recording.compilations else 0,
-    }
-    menu = [
-        (view, name, "" if counts[view] is None else number(counts[view]))
-        for view, name in _VIEWS.items()
-        if counts[view] != 0
-    ]
-    for name, part in documents.items():
-        menu.append((name, part.title, "" if part.count is None else number(part.count)))
-    order = ["overview", *(view.name for view in VIEWS)]
-    return sorted(menu, key=lambda entry: order.index(entry[0]))
+    counts: dict[str, tuple[str, int | None]] = {name: (part.title, part.count) for name, part in documents.items()}
+    if context.views:
+        counts["source"] = (_DRAWN["source"], len(context.views))
+    if context.recording.compilations:
+        counts["graphs"] = (_DRAWN["graphs"], context.summary.graphs or None)
+    order = ("overview", *_BY_NAME)
+    menu = ((name, *counts[name]) for name in sorted(counts, key=order.index))
+    return [(name, title, "" if count is None else number(count)) for name, title, count in menu]
 
 
 def _data(context: PageContext) -> Iterator[tuple[str, str]]:
     """What the script reads, by name; the texts last, for then all are known."""
-    recording, links = context.recording, context.links
     yield "main", packed({"search": _found(context)})
-    files = source_files(_whole("source", context), links, context.pool)
+    source = _BY_NAME["source"].document(context.recording, context.selection)
+    files = [_file(block, context) for block in source.blocks if isinstance(block, Annotated)]
     yield "source", packed([[one["name"], one["breaks"]] for one in files])
     yield from shelved("file", ((one["name"], one) for one in files))
     yield "lines", packed(_kernel_lines(context))
@@ -100,20 +91,30 @@ def _data(context: PageContext) -> Iterator[tuple[str, str]]:
     graphs = graph_data(context)
     yield from shelved("graph", ((one["key"], one) for one in graphs))
     yield "gallery", packed(gallery(context, graphs))
-    compilations = graphs_view.document(recording, context.selection)
-    yield "graphs", packed(document_part("graphs", "Compilations", compilations, links).tables)
+    compilations = graphs_view.document(context.recording, context.selection)
+    yield "graphs", packed(document_part("graphs", "Compilations", compilations, context.links).tables)
     yield from context.pool.parts()
 
 
-def _whole(view: str, context: PageContext) -> Document:
-    return _BY_NAME[view].document(context.recording, context.selection)
+def _found(context: PageContext) -> list[list[str]]:
+    """What the search finds: name, kind, address, and what else it is found by."""
+    links, found = context.links, []
+    for view in context.views:
+        name = links.files[view.file]
+        found.append([view.file.rpartition("/")[2], "file", f"#/source/{name}", name])
+    found += [[one.name, f"kernel [{one.compile_id}]", links.kernel(one), ""] for one in context.recording.kernels]
+    for function in context.summary.coverage.functions:
+        at = links.at(function.name) if function.name.file else ""
+        found.append([function.name.name, "function", links.href(function.name) or "#/frames", at])
+    return found
 
 
 def _kernel_lines(context: PageContext) -> list[list[Any]]:
     """Each kernel's address, name and lines, in the order of `Recording.kernels`: all that the source view asks for."""
     files, found = context.links.files, []
+    provenance = provenance_of(context.recording, context.selection)
     for index, kernel in enumerate(context.recording.kernels):
-        places = {at.place: at for one in context.provenance.of_kernel(index) for at in one.lines}
+        places = {at.place: at for one in provenance.of_kernel(index) for at in one.lines}
         lines = [(files[at.file], at.line) for at in places.values() if at.file in files]
         found.append([context.links.kernels[kernel.id], kernel.name, lines])
     return found
@@ -128,16 +129,46 @@ def _kernels(context: PageContext) -> Iterator[tuple[str, dict[str, Any]]]:
         yield key, {"key": key, "name": kernel.name, "backward": backward, **drawn}
 
 
-def _found(context: PageContext) -> list[list[str]]:
-    """What the search finds: name, kind, address, and what else it is found by."""
-    links = context.links
-    found = [[view.file.rpartition("/")[2], "file", f"#/source/{name}", name]
-             for view, name in ((view, links.files[view.file]) for view in context.views)]  # fmt: skip
-    found += [
-        [kernel.name, f"kernel [{kernel.compile_id}]", links.kernel(kernel), ""] for kernel in context.recording.kernels
+# -- files line by line
+
+
+def _file(block: Annotated, context: PageContext) -> dict[str, Any]:
+    """A file: each line with its marks and notes, and its kernels."""
+    return {
+        "name": context.links.files[block.file],
+        "counts": block.summary,
+        "breaks": block.breaks,
+        "legend": [[mark.sign, mark.words] for mark in block.legend],
+        "text": context.pool.add("\n".join(map(_cut, block.text))) if block.text else None,
+        "lines": {str(number): _row(row, context) for number, row in block.rows.items()},
+    }
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]} … {len(line) - _LONGEST:,} more characters"
+
+
+def _row(row: SourceRow, context: PageContext) -> dict[str, Any]:
+    links, notes = context.links, []
+    for note in row.notes:
+        words = note.words if isinstance(note.words, str) else note.words.text
+        to = f"#/{note.head.view}/{note.head.card}" if note.head.card else f"#/{note.head.view}"
+        notes.append([note.mark.sign, note.head.words, note.between + clean(words), to])
+    made = {
+        "marks": "".join(mark.sign if mark else " " for mark in row.marks),
+        "code": _cut(row.code),
+        "ids": [[str(one), links.graph(one), address(one)] for one in row.ids],
+        "told": notes,
+    }
+    if row.story is None:
+        return made
+    above, below = (
+        drawn_part("source", Document(blocks, None), links, context.pool)["html"]
+        for blocks in (row.story.above, row.story.below)
+    )
+    # Of a kernel: its place among all; whether it is of the backward; its launches, share and time for this line.
+    kernels = [
+        [one.index, int(one.backward), one.launches, one.share, written(one.microseconds, Kind.MICROSECONDS)]
+        for one in row.story.kernels
     ]
-    found += [
-        [f.name.name, "function", links.href(f.name) or "#/frames", links.at(f.name) if f.name.file else ""]
-        for f in context.summary.coverage.functions
-    ]
-    return found
+    return {**made, "above": above, "kernels": kernels, "below": below}
