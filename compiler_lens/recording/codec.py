@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Struct, field
-from msgspec.structs import FieldInfo, fields
+from msgspec.structs import fields
 
 from compiler_lens.recording.errors import PayloadError
 
@@ -28,6 +28,7 @@ Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _UNIONS = (Union, UnionType)
+_SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
 # -- writing
@@ -99,12 +100,9 @@ def _telling_fields(value: Any) -> Mapping[str, Any]:
 
 
 @cache
-def _defaults(kind: type) -> tuple[tuple[str, Any], ...]:
-    return tuple((each.name, _default(each)) for each in fields(kind))
-
-
-def _default(each: FieldInfo) -> Any:
-    return each.default if each.default_factory is NODEFAULT else each.default_factory()
+def _defaults(kind: type) -> Sequence[tuple[str, Any]]:
+    made = [(f.name, f.default if f.default_factory is NODEFAULT else f.default_factory()) for f in fields(kind)]
+    return tuple(made)
 
 
 # -- reading
@@ -121,31 +119,35 @@ def unpacked(kind: type[Value], data: Any) -> Value:
 
 
 @cache
-def _reader(hint: Any) -> Reader:  # noqa: PLR0911 -- one for each kind of hint
+def _reader(hint: Any) -> Reader:  # noqa: C901, PLR0911 -- one for each kind of hint
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return _reader(arguments[0])
     if hint is Any or hint is object:
-        return _as_it_is
+        return lambda data: data
     if hint is float:
         return _number
-    if hint in (str, int, bool, NoneType, None):
-        return _scalar_reader(NoneType if hint is None else hint)
+    if hint is None or hint in _SCALARS:
+        return partial(_scalar, hint or NoneType)
     if origin is Literal:
-        return _literal_reader(arguments)
+        return partial(_literal, arguments)
     if origin in _UNIONS:
-        return _union_reader(arguments)
+        readers = [_reader(member) for member in arguments if member is not NoneType]
+        return partial(_member, readers, NoneType in arguments)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return _converting_reader(hint)
+        return partial(_converted, hint)
     if hasattr(hint, "parse"):
-        return _converting_reader(hint.parse)
+        return partial(_converted, hint.parse)
     if isinstance(hint, type) and issubclass(hint, Struct):
-        return _struct_reader(hint)
-    return _container_reader(hint, origin, arguments)
-
-
-def _as_it_is(data: Any) -> Any:
-    return data
+        return partial(_struct, hint)
+    if not isinstance(origin, type):
+        raise TypeError(f"no way to read {hint!r}")
+    if issubclass(origin, Mapping):
+        return partial(_mapping, _reader(arguments[0]), _reader(arguments[1]))
+    if origin is tuple and Ellipsis not in arguments:
+        return partial(_row, [_reader(argument) for argument in arguments])
+    make = next((made for made in (tuple, list, frozenset) if issubclass(origin, made)), tuple)
+    return partial(_array, make, _reader(arguments[0]))
 
 
 def _number(data: Any) -> float:
@@ -159,60 +161,42 @@ def _number(data: Any) -> float:
         raise PayloadError("a number is too large") from error
 
 
-def _scalar_reader(kind: type) -> Reader:
-    def read(data: Any) -> Any:
-        if type(data) is not kind:
-            raise PayloadError(f"{data!r} is not {'null' if kind is NoneType else f'of type {kind.__name__}'}")
-        return data
-
-    return read
+def _scalar(kind: type, data: Any) -> Any:
+    if type(data) is not kind:
+        raise PayloadError(f"{data!r} is not {'null' if kind is NoneType else f'of type {kind.__name__}'}")
+    return data
 
 
-def _literal_reader(choices: Sequence[Any]) -> Reader:
-    def read(data: Any) -> Any:
-        if data not in choices:
-            raise PayloadError(f"{data!r} is not one of {', '.join(map(repr, choices))}")
-        return data
-
-    return read
+def _literal(choices: Sequence[Any], data: Any) -> Any:
+    if data not in choices:
+        raise PayloadError(f"{data!r} is not one of {', '.join(map(repr, choices))}")
+    return data
 
 
-def _converting_reader(convert: Callable[[Any], Any]) -> Reader:
-    def read(data: Any) -> Any:
-        try:
-            return convert(data)
-        except (ValueError, TypeError) as error:
-            raise PayloadError(str(error)) from error
-
-    return read
+def _converted(convert: Callable[[Any], Any], data: Any) -> Any:
+    try:
+        return convert(data)
+    except (ValueError, TypeError) as error:
+        raise PayloadError(str(error)) from error
 
 
-def _union_reader(members: Sequence[Any]) -> Reader:
-    readers = [_reader(member) for member in members if member is not NoneType]
-    is_optional = NoneType in members
-
-    def read(data: Any) -> Any:
-        if is_optional and data is None:
-            return None
-        for each in readers[:-1]:
-            with suppress(PayloadError):
-                return each(data)
-        return readers[-1](data)
-
-    return read
+def _member(readers: Sequence[Reader], is_optional: bool, data: Any) -> Any:
+    if is_optional and data is None:
+        return None
+    for each in readers[:-1]:
+        with suppress(PayloadError):
+            return each(data)
+    return readers[-1](data)
 
 
-def _struct_reader(kind: type[Struct]) -> Reader:
-    def read(data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            raise PayloadError(f"{data!r} is not an object for {kind.__name__}")
-        known = _field_readers(kind)
-        try:
-            return kind(**{name: known[name](item) for name, item in data.items() if name in known})
-        except TypeError as error:
-            raise PayloadError(str(error)) from error
-
-    return read
+def _struct(kind: type[Struct], data: Any) -> Any:
+    if not isinstance(data, Mapping):
+        raise PayloadError(f"{data!r} is not an object for {kind.__name__}")
+    known = _field_readers(kind)
+    try:
+        return kind(**{name: known[name](item) for name, item in data.items() if name in known})
+    except TypeError as error:
+        raise PayloadError(str(error)) from error
 
 
 @cache
@@ -221,46 +205,24 @@ def _field_readers(kind: type[Struct]) -> Mapping[str, Reader]:
     return {name: _reader(hints[name]) for name in kind.__struct_fields__}
 
 
-def _container_reader(hint: Any, origin: Any, arguments: Sequence[Any]) -> Reader:
-    if not isinstance(origin, type):
-        raise TypeError(f"no way to read {hint!r}")
-    if issubclass(origin, Mapping):
-        return _mapping_reader(*arguments)
-    make: Callable[[Any], Any] = next((made for made in (tuple, list, frozenset) if issubclass(origin, made)), tuple)
-    if origin is tuple and Ellipsis not in arguments:
-        return _row_reader([_reader(argument) for argument in arguments])
-    item = _reader(arguments[0])
-
-    def read(data: Any) -> Any:
-        return make([item(each) for each in _array(data)])
-
-    return read
+def _mapping(key: Reader, item: Reader, data: Any) -> Any:
+    if not isinstance(data, Mapping):
+        raise PayloadError(f"{data!r} is not an object")
+    return {key(name): item(each) for name, each in data.items()}
 
 
-def _mapping_reader(key_hint: Any, item_hint: Any) -> Reader:
-    key, item = _reader(key_hint), _reader(item_hint)
-
-    def read(data: Any) -> Any:
-        if not isinstance(data, Mapping):
-            raise PayloadError(f"{data!r} is not an object")
-        return {key(name): item(each) for name, each in data.items()}
-
-    return read
-
-
-def _row_reader(items: Sequence[Reader]) -> Reader:
-    def read(data: Any) -> Any:
-        if len(_array(data)) != len(items):
-            raise PayloadError(f"{data!r} does not have {len(items)} items")
-        return tuple([item(each) for item, each in zip(items, data, strict=True)])
-
-    return read
-
-
-def _array(data: Any) -> Sequence[Any]:
+def _array(make: Callable[[Any], Any], item: Reader, data: Any) -> Any:
     if not isinstance(data, (list, tuple)):
         raise PayloadError(f"{data!r} is not an array")
-    return data
+    return make([item(each) for each in data])
+
+
+def _row(items: Sequence[Reader], data: Any) -> Any:
+    if not isinstance(data, (list, tuple)):
+        raise PayloadError(f"{data!r} is not an array")
+    if len(data) != len(items):
+        raise PayloadError(f"{data!r} does not have {len(items)} items")
+    return tuple([item(each) for item, each in zip(items, data, strict=True)])
 
 
 @cache
@@ -283,18 +245,15 @@ def schema_of(kind: Any, substitutes: Substitutes = MappingProxyType({})) -> Sch
     return {"$schema": DIALECT, **root, "$defs": definitions}
 
 
-_SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
-
-
 class _Definitions(Struct, frozen=True):
     substitutes: Substitutes
     known: dict[str, tuple[Any, Schema]] = field(default_factory=dict)
 
-    def schema(self, hint: Any) -> Schema:  # noqa: PLR0911 -- one for each kind of hint
+    def schema(self, hint: Any) -> Schema:  # noqa: C901, PLR0911 -- one for each kind of hint
         origin, arguments = get_origin(hint), get_args(hint)
         if origin is Annotated:
-            words = [word for word in arguments[1:] if isinstance(word, str)]
-            return {**self.schema(arguments[0]), **({"description": " ".join(words)} if words else {})}
+            words = " ".join(word for word in arguments[1:] if isinstance(word, str))
+            return {**self.schema(arguments[0]), **({"description": words} if words else {})}
         if hint is Any or hint is object:
             return {}
         if hint is None or hint in _SCALARS:
@@ -302,7 +261,10 @@ class _Definitions(Struct, frozen=True):
         if origin is Literal:
             return {"enum": list(arguments)}
         if origin in _UNIONS:
-            return _any_of([self.schema(argument) for argument in arguments])
+            members = [self.schema(argument) for argument in arguments]
+            if all(set(member) == {"type"} for member in members):
+                return {"type": [member["type"] for member in members]}
+            return {"anyOf": members}
         if isinstance(hint, type) and issubclass(hint, (Struct, Enum)):
             return self._named(hint)
         if not isinstance(origin, type):
@@ -334,9 +296,3 @@ class _Definitions(Struct, frozen=True):
         hints = _hints(kind)
         properties = {name: self.schema(hints[name]) for name in kind.__struct_fields__}
         return {**words, "type": "object", "properties": properties, "required": list(properties)}
-
-
-def _any_of(members: Sequence[Schema]) -> Schema:
-    if all(set(member) == {"type"} for member in members):
-        return {"type": [member["type"] for member in members]}
-    return {"anyOf": list(members)}

@@ -107,17 +107,15 @@ class JournalWriter:
             return
         try:
             written = file.write(data)
+            why = None if written == len(data) else os.strerror(errno.ENOSPC)
         except OSError as error:
-            self._go_on_in_memory(file, data, error.strerror or str(error))
-        else:
-            if written < len(data):
-                self._go_on_in_memory(file, data[written:], os.strerror(errno.ENOSPC))
-
-    def _go_on_in_memory(self, file: _File, rest: bytes, why: str) -> None:
-        """The file keeps what it has; `contents` joins the two."""
+            written, why = 0, error.strerror or str(error)
+        if why is None:
+            return
+        # The file keeps what it has; `contents` joins the two.
         self.failure = f"{self.path} is incomplete: {why}"
         if file.is_readable:
-            self._memory = [self._file_contents(), rest]
+            self._memory = [self._file_contents(), data[written:]]
         self._file = None
         file.close()
 
@@ -172,19 +170,17 @@ class _File:
             os.close(self._descriptor)
             raise OSError(errno.ESPIPE, "it is a pipe")
 
-    def lock(self) -> bool:
-        """Claim the file; False if another writer has it."""
+    def claim(self) -> bool:
+        """Empty the file, and return whether it is ours; another writer that has it keeps it."""
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:
             pass  # a file system without locks
-        return True
-
-    def empty(self) -> None:
         with contextlib.suppress(OSError):  # a device has no length
             os.ftruncate(self._descriptor, 0)
+        return True
 
     def write(self, data: bytes) -> int:
         return os.write(self._mine(), data)
@@ -213,8 +209,7 @@ def _open_unshared(path: Path) -> _File:
     """Open *path* anew, or a name beside it while another process records there (the ranks of one job)."""
     for name in (path.name, f"{path.stem}.{os.getpid()}{path.suffix}"):
         file = _File(path.parent / name)
-        if file.lock():
-            file.empty()
+        if file.claim():
             return file
         file.close()
     raise OSError(errno.EBUSY, "it is being recorded to already")
@@ -310,7 +305,11 @@ def _parse_lines(
             if _is_closing(line):
                 is_closed = True
             elif line != b"\n":
-                _take(_decode(line), texts, events)
+                text = line.decode("utf-8", "surrogatepass")
+                value, end = _scan(text)  # not json.loads, which takes twice as long for a short line
+                if end != len(text) - 1 and text[end:].strip():
+                    raise ValueError("more than one value in a line")  # noqa: TRY301
+                _take(value, texts, events)
         except (ValueError, KeyError, TypeError, AttributeError):
             problem = f"{name} is damaged at line {number}: the {size - offset:,} bytes from there on could not be read"
             break
@@ -320,14 +319,6 @@ def _parse_lines(
     if problem is None and not is_closed:
         problem = _NO_END
     return tuple(events), (CaptureProblem(THE_END, problem),) if problem else ()
-
-
-def _decode(line: bytes) -> Any:
-    text = line.decode("utf-8", "surrogatepass")
-    value, end = _scan(text)  # not json.loads, which takes twice as long for a short line
-    if end != len(text) - 1 and text[end:].strip():
-        raise ValueError("more than one value in a line")
-    return value
 
 
 def _check_header(head: bytes, name: str) -> bool:

@@ -13,17 +13,8 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.recording.model import (
-    CodeId,
-    CompileId,
-    Graph,
-    GraphBreak,
-    Kernel,
-    KernelKind,
-    OutputCode,
-    Recording,
-    SourceLine,
-)
+from compiler_lens.recording import model
+from compiler_lens.recording.model import CodeId, CompileId, KernelKind, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.wording import Wording
 
@@ -40,9 +31,8 @@ _RELATIVE = re.compile(
 )
 _QUOTED_LINE = re.compile(r"(?<=, code: )[^\n]*")  # of a line, where torch says where a tensor comes from
 _GUARDED_LINE = re.compile(r"[ \t]+# [^\n]*# [^\n]*:\d+ in [^\n]*")  # where torch says why it compiles again
-_COMMENT = re.compile(
-    r"[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE
-)  # in torch's own printing, comments hold the user's lines and folders
+# In torch's own printing, comments hold the user's lines and folders.
+_COMMENT = re.compile(r"[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE)
 _Value = TypeVar("_Value")
 _SHORTEST = 8  # characters of a line of source: less is in every program
 _OWN = "..."  # instead of a kernel that the user wrote
@@ -102,45 +92,39 @@ class _Black(Struct, frozen=True):
         """Return anything that a recording holds, without what nobody should see."""
         if isinstance(value, str):
             return self.text(value)
+        if value is None or isinstance(value, (int, float, Enum, CompileId)):
+            return value
         if isinstance(value, (tuple, list)):
             return type(value)(self.value(each) for each in value)
         if isinstance(value, Mapping):
             return {self.value(key): self.value(each) for key, each in value.items()}
-        if isinstance(value, Struct):
-            return self.each(value)
-        return value
-
-    def each(self, value: Any) -> Any:
-        """Return a value made of fields."""
         if isinstance(value, SourceLine):
             return replace(value, file=self.files.get(value.file, ""), code="", function=self.text(value.function))
-        if isinstance(value, GraphBreak):
+        return self._fields(value) if isinstance(value, Struct) else value
+
+    def _fields(self, value: Any) -> Any:
+        if isinstance(value, model.GraphBreak):
             value = replace(value, text="")
-        if isinstance(value, (Graph, OutputCode, Kernel)):
-            return replace(self, wording=self.of_code).fields_of(self.code(value))
-        return self.fields_of(value)
+        ink = self
+        if isinstance(value, (model.Graph, model.OutputCode, model.Kernel)):
+            ink, value = replace(self, wording=self.of_code), self._code(value)
+        hidden = {}
+        for name in value.__struct_fields__:
+            inside = getattr(value, name)
+            is_file = name == "file" and isinstance(inside, str)  # which has a name of its own
+            hidden[name] = self.files.get(inside, "") if is_file else ink.value(inside)
+        return replace(value, **hidden)
 
-    def fields_of(self, value: Any) -> Any:
-        """Return a value with all of its fields blackened."""
-        return replace(value, **{name: self.field(value, name) for name in value.__struct_fields__})
-
-    def code(self, value: Graph | OutputCode | Kernel) -> Graph | OutputCode | Kernel:
-        """Return generated code without comments, and without the kernels that the user wrote."""
-        if isinstance(value, Kernel):
+    def _code(self, value: model.Graph | model.OutputCode | model.Kernel) -> Any:
+        """Generated code without comments, and without the kernels that the user wrote."""
+        if isinstance(value, model.Kernel):
             own = value.kind is KernelKind.USER and value.source
             return replace(value, source=_OWN if own else _COMMENT.sub("", value.source))
         code = _COMMENT.sub("", value.code)
-        if isinstance(value, OutputCode):
+        if isinstance(value, model.OutputCode):
             for name in self.kernels.get(value.id, ()):
                 code = re.sub(_WRITTEN % re.escape(name), rf"\1\n{_OWN}\n\2", code)
         return replace(value, code=code)
-
-    def field(self, value: Any, name: str) -> Any:
-        """Return one field; a file has a name of its own."""
-        inside = getattr(value, name)
-        if isinstance(inside, (int, float, Enum, CompileId)) or inside is None:
-            return inside
-        return self.files.get(inside, "") if name == "file" else self.value(inside)
 
     def text(self, text: str) -> str:
         """Return a text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
@@ -153,8 +137,9 @@ class _Black(Struct, frozen=True):
         return self.wording.hidden(text)
 
     def _path(self, found: re.Match[str]) -> str:
-        path = found[0]
-        return self.files.get(path) or _without_folder(path)
+        plain = found[0].replace("\\", "/")
+        packaged = _PACKAGES.search(plain)
+        return self.files.get(found[0]) or (f"…/{packaged[1]}{plain[packaged.end() :]}" if packaged else "…")
 
 
 def _places(value: Any) -> Iterator[SourceLine]:
@@ -189,9 +174,3 @@ def _names(files: Iterable[str], owns: Callable[[str], bool]) -> Mapping[str, st
         else:
             names[file] = f"/{PurePosixPath(plain).name}"
     return names
-
-
-def _without_folder(path: str) -> str:
-    plain = path.replace("\\", "/")
-    packaged = _PACKAGES.search(plain)
-    return f"…/{packaged[1]}{plain[packaged.end() :]}" if packaged else "…"

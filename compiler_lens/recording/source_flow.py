@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -49,9 +49,10 @@ def repeated(tree: ast.AST) -> frozenset[int]:
     return frozenset(found)
 
 
-def _again(node: ast.AST) -> list[ast.AST]:
+def _again(node: ast.AST) -> Sequence[ast.AST]:
+    """The parts of a node that may run several times while it runs once."""
     if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
-        return [*node.body]
+        return node.body
     if isinstance(node, _COMPREHENSIONS):
         return [*([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]), *node.generators[1:]]
     return []

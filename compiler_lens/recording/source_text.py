@@ -147,18 +147,13 @@ class _Read:
         """From which line on one is in which function."""
         edges: list[tuple[int, Definition | None]] = []
         around: list[Definition] = []
-
-        def leave() -> None:
-            left = around.pop()
-            edges.append((left.last + 1, around[-1] if around else None))
-
-        for function in sorted(self.definitions, key=lambda d: (d.line, -d.last)):
-            while around and around[-1].last < function.line:
-                leave()
-            around.append(function)
-            edges.append((function.line, function))
-        while around:
-            leave()
+        for function in [*sorted(self.definitions, key=lambda d: (d.line, -d.last)), None]:
+            while around and (function is None or around[-1].last < function.line):
+                left = around.pop()
+                edges.append((left.last + 1, around[-1] if around else None))
+            if function is not None:
+                around.append(function)
+                edges.append((function.line, function))
         return tuple(edges)
 
 

@@ -15,6 +15,7 @@ import re
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -48,14 +49,12 @@ def is_torch_log(path: Path) -> bool:
 
 def torch_log_files(folder: Path) -> tuple[Path, ...]:
     """Return the logs in a `TORCH_TRACE` folder: one for each process that compiled, by rank and then by age."""
-    files = [path for path in folder.iterdir() if path.is_file() and is_torch_log(path)]
-    return tuple(sorted(files, key=lambda path: (_rank_in_name(path), path.stat().st_mtime, path.name)))
 
+    def rank_and_age(path: Path) -> tuple[int, float, str]:
+        found = re.search(r"_rank_(\d+)_", path.name)  # dedicated_log_torch_trace_rank_3_x8d2k1.log
+        return int(found[1]) if found else -1, path.stat().st_mtime, path.name
 
-def _rank_in_name(path: Path) -> int:
-    # dedicated_log_torch_trace_rank_3_x8d2k1.log
-    found = re.search(r"_rank_(\d+)_", path.name)
-    return int(found[1]) if found else -1
+    return tuple(sorted((path for path in folder.iterdir() if path.is_file() and is_torch_log(path)), key=rank_and_age))
 
 
 def read_torch_log(
@@ -82,7 +81,10 @@ def read_torch_log(
         raise RecordingFileError(f"{path} is a folder: name one of the logs in it") from error
     except OSError as error:
         raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
-    return tuple(events), _with_cut_off(problems, reader)
+    if reader.last_is_damaged:  # at the very end: the process was stopped while it wrote
+        last = problems.pop()
+        problems.append(CaptureProblem("torch_log", "the log is cut off in its last record", last.compile_id))
+    return tuple(events), tuple(problems)
 
 
 def _why_no_log(path: Path, head: bytes, problems: list[CaptureProblem]) -> str:
@@ -187,44 +189,43 @@ class _Reader:
         if not chunk:
             return
         header, _, body = chunk.partition(b"\n")
-        match = _HEADER.match(header)
-        record = _json_object(match["record"]) if match else None
-        if match is None or record is None:
+        match, record = _HEADER.match(header), None
+        if match is not None:
+            with suppress(ValueError, RecursionError):
+                record = json.loads(match["record"])
+        self.last_is_damaged = True
+        if match is None or not isinstance(record, dict):
             start = header[:60].decode("utf-8", "replace")
-            self._report(problems, f"{len(chunk):,} bytes of the log are not a record of torch's: {start!r}")
+            message = f"{len(chunk):,} bytes of the log are not a record of torch's: {start!r}"
+            problems.append(CaptureProblem("torch_log", message))
             return
-        torch_id = (
-            _number(record, "frame_id"),
-            _number(record, "frame_compile_id"),
-            _number(record, "compiled_autograd_id"),
-        )
+        numbers = (record.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt"))
+        frame, recompile, autograd, attempt = (number if isinstance(number, int) else None for number in numbers)
+        torch_id = (frame, recompile, autograd)
         key = next((key for key in record if key not in RECORD_CONTEXT), "")
         name, meta = _name_and_meta(key, record)
         life = self._compile_epoch(match["pid"], torch_id, _beginning(key, record, body))
-        payload = body[1:].replace(b"\n\t", b"\n") if body and self._is_wanted(name) else None
+        is_wanted = self._wanted is None or name in self._wanted
+        payload = body[1:].replace(b"\n\t", b"\n") if body and is_wanted else None
         events.append(
             Event(
                 name=name,
                 at=self._clock(match),
                 run=life.run if life else None,
                 torch_id=torch_id,
-                attempt=_number(record, "attempt") or 0,
+                attempt=attempt or 0,
                 meta=meta,
                 text=None if payload is None else payload.decode("utf-8", "replace"),
                 thread=0 if match["pid"] == self._main_pid else int(match["pid"]),
             )
         )
-        self.last_is_damaged = False
-        if self._is_wanted(name) and not _is_whole(record.get("has_payload"), payload):
-            where = CompileId(torch_id[0], torch_id[1], life.epoch, torch_id[2]) if life else None
-            self._report(problems, f"the payload of {name} is damaged: its checksum differs", where)
-
-    def _report(self, problems: list[CaptureProblem], message: str, compile_id: CompileId | None = None) -> None:
-        problems.append(CaptureProblem("torch_log", message, compile_id))
-        self.last_is_damaged = True
-
-    def _is_wanted(self, name: str) -> bool:
-        return self._wanted is None or name in self._wanted
+        checksum = record.get("has_payload")
+        digest = None if payload is None else hashlib.md5(payload, usedforsecurity=False).hexdigest()
+        self.last_is_damaged = is_wanted and checksum is not None and digest != checksum
+        if self.last_is_damaged:
+            where = CompileId(frame, recompile, life.epoch, autograd) if life else None
+            message = f"the payload of {name} is damaged: its checksum differs"
+            problems.append(CaptureProblem("torch_log", message, where))
 
     def _compile_epoch(self, pid: bytes, torch_id: TorchId, beginning: bytes | None) -> _Life | None:
         """The compilation that a record belongs to. A beginning that this one has had begins the next one."""
@@ -241,19 +242,6 @@ class _Reader:
         return life
 
 
-def _json_object(text: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def _number(record: dict[str, Any], key: str) -> int | None:
-    value = record.get(key)
-    return value if isinstance(value, int) else None
-
-
 def _name_and_meta(key: str, record: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     value = record.get(key)
     if key == "str" and isinstance(value, list) and len(value) == 2:  # noqa: PLR2004 - an interned file name: text, id
@@ -268,17 +256,3 @@ def _beginning(key: str, record: dict[str, Any], body: bytes) -> bytes | None:
         return None if record.get("attempt") else b"dynamo_start"
     found = _FIRST_SPAN.match(body) if key == "chromium_event" else None
     return found[1] if found else None
-
-
-def _is_whole(checksum: str | None, payload: bytes | None) -> bool:
-    if checksum is None:
-        return True
-    return payload is not None and hashlib.md5(payload, usedforsecurity=False).hexdigest() == checksum
-
-
-def _with_cut_off(problems: list[CaptureProblem], reader: _Reader) -> tuple[CaptureProblem, ...]:
-    """Damage at the very end means that the process was stopped while it wrote."""
-    if not reader.last_is_damaged:
-        return tuple(problems)
-    *others, last = problems
-    return (*others, CaptureProblem("torch_log", "the log is cut off in its last record", last.compile_id))

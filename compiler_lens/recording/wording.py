@@ -37,11 +37,11 @@ class Wording(Struct, frozen=True):
         """
         several = list(recordings)
         guarded = [text for recording in several for text in _compared(recording)]
-        written = [text for recording in several for text in _literals(recording, files)]
-        told = {text: f"text{n}" for n, text in enumerate(dict.fromkeys((*guarded, *written)), 1)}
-        needles = [
-            (text, instead) for text, instead in told.items() if len(text) >= _SENTENCE and len(text.split()) > 1
-        ]
+        for recording in several:
+            known = sources(recording)
+            guarded += [text for file in files for text in known.literals(file) if len(text) >= _SHORTEST]
+        told = {text: f"text{n}" for n, text in enumerate(dict.fromkeys(guarded), 1)}
+        needles = [(text, name) for text, name in told.items() if len(text) >= _SENTENCE and len(text.split()) > 1]
         needles += [(file.rpartition("/")[2], called) for file, called in files.items()]
         needles += [(line, "…") for line in lines if len(line) >= _LINE and not _CALL_OF_TORCH.fullmatch(line)]
         heads = _by_head(needles)
@@ -103,9 +103,3 @@ def _compared(recording: Recording) -> Iterator[str]:
         for quoted in _QUOTED.finditer(text):
             if not (quoted[2].startswith("torch.") or _NAMED.search(text, max(quoted.start() - 8, 0), quoted.start())):
                 yield quoted[2]
-
-
-def _literals(recording: Recording, files: Mapping[str, str]) -> Iterator[str]:
-    known = sources(recording)
-    for file in files:
-        yield from (text for text in known.literals(file) if len(text) >= _SHORTEST)
