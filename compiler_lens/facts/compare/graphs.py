@@ -13,7 +13,7 @@ from compiler_lens.facts.compare.model import GraphChange, NodeChange, Verdict
 from compiler_lens.facts.compare.programs import Compiled
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.ids import GraphId
-from compiler_lens.recording.model import Graph, GraphStage, Node, SourceLine
+from compiler_lens.recording.model import Graph, GraphStage, Node
 from compiler_lens.recording.own_files import is_own
 
 # The joint graph is the forward and the backward once more.
@@ -84,29 +84,32 @@ class Aligner(Struct, frozen=True):
         gone, come = {b for b, _ in elsewhere}, {a for _, a in elsewhere}
         changed: set[Pair] = set()
         for likeness in _LIKENESS:
-            found = list(_in_gaps(pairs, (left, right), likeness, (gone, come)))
+            found: list[Pair] = []
+            for b_gap, a_gap in gaps(pairs, len(left), len(right)):
+                b_keys = [(key, i) for i in b_gap if i not in gone and (key := likeness(left[i])) is not None]
+                a_keys = [(key, i) for i in a_gap if i not in come and (key := likeness(right[i])) is not None]
+                aligned = align([key for key, _ in b_keys], [key for key, _ in a_keys])
+                found += [(b_keys[b][1], a_keys[a][1]) for b, a in aligned]
             changed.update(found)
             pairs = sorted([*pairs, *found])
         return Alignment(before, after, tuple(pairs), tuple(elsewhere), frozenset(changed))
 
     def describe(self, node: Node) -> Described:
         """Return a node's identity."""
+        line = node.source[-1].code if node.source else ""
+        for at in reversed(node.source):
+            if at.file not in self.own:
+                self.own[at.file] = is_own(at.file)
+            if self.own[at.file]:
+                line = at.code
+                break
         return Described(
             node.target if node.op.startswith("call_") else node.op,
             _arguments(node),
             tuple([f"{spec}{(spec.device or '').partition(':')[0]}" for spec in node.specs]),
             node.module,
-            self._line(node.source),
+            line.strip(),
         )
-
-    def _line(self, source: Sequence[SourceLine]) -> str:
-        """The user's innermost line, as text."""
-        for at in reversed(source):
-            if at.file not in self.own:
-                self.own[at.file] = is_own(at.file)
-            if self.own[at.file]:
-                return at.code.strip()
-        return source[-1].code.strip() if source else ""
 
 
 def _arguments(node: Node) -> str:
@@ -117,59 +120,28 @@ def _arguments(node: Node) -> str:
     return _NUMBERED.sub("", kept) if "_" in kept else kept
 
 
-def _in_gaps(
-    pairs: Sequence[Pair],
-    sides: tuple[Sequence[Described], Sequence[Described]],
-    likeness: Callable[[Described], Hashable],
-    taken: tuple[set[int], set[int]],
-) -> Iterator[Pair]:
-    left, right = sides
-    for b_gap, a_gap in gaps(pairs, len(left), len(right)):
-        b_keys = [(likeness(left[i]), i) for i in b_gap if i not in taken[0]]
-        a_keys = [(likeness(right[i]), i) for i in a_gap if i not in taken[1]]
-        b_keys, a_keys = [(k, i) for k, i in b_keys if k is not None], [(k, i) for k, i in a_keys if k is not None]
-        for b, a in align([k for k, _ in b_keys], [k for k, _ in a_keys]):
-            yield b_keys[b][1], a_keys[a][1]
-
-
 # -- what changed
 
 
 def graph_changes(pairs: Sequence[tuple[Compiled, Compiled]], aligned: Aligner) -> tuple[GraphChange, ...]:
     """Return where the graphs of paired compilations differ, by compilation, then from the top down."""
-    found = (change for before, after in pairs for change in _changes(before, after, aligned))
-    return tuple(sorted(found, key=lambda c: (_ids(c), _STAGES.index(c.stage), c.ordinal)))
-
-
-def _ids(change: GraphChange) -> list[str]:
-    return sorted((str(change.before), str(change.after)))
-
-
-def _changes(before: Compiled, after: Compiled, aligned: Aligner) -> Iterator[GraphChange]:
-    for (stage, ordinal), graph in before.graphs.items():
-        other = after.graphs.get((stage, ordinal)) or after.graphs.get((_TWIN.get(stage, stage), ordinal))
-        if other is None or stage not in _STAGES:
-            continue
-        if nodes := tuple(_node_changes(aligned(graph, other))):
-            told = stage if stage is other.stage else GraphStage.AOT_FORWARD
-            yield GraphChange(before.function, graph.compile_id, other.compile_id, told, ordinal, nodes)
+    found: list[GraphChange] = []
+    for before, after in pairs:
+        for (stage, ordinal), graph in before.graphs.items():
+            other = after.graphs.get((stage, ordinal)) or after.graphs.get((_TWIN.get(stage, stage), ordinal))
+            if other is None or stage not in _STAGES:
+                continue
+            if nodes := tuple(_node_changes(aligned(graph, other))):
+                shown = stage if stage is other.stage else GraphStage.AOT_FORWARD
+                ids = graph.compile_id, other.compile_id
+                found.append(GraphChange(before.function, *ids, shown, ordinal, nodes))
+    return tuple(
+        sorted(found, key=lambda c: (sorted((str(c.before), str(c.after))), _STAGES.index(c.stage), c.ordinal))
+    )
 
 
 def _node_changes(aligned: Alignment) -> Iterator[NodeChange]:
-    groups: dict[tuple[Verdict, str, str], list[tuple[Node | None, Node | None]]] = {}
-    for one, other, verdict in _raw(aligned):
-        key = verdict, _said(one, other), _said(other, one)
-        groups.setdefault(key, []).append((one, other))
-    for (verdict, old, new), nodes in groups.items():
-        names = tuple((b.name if b else "", a.name if a else "") for b, a in nodes)
-        first = next(n for n in (nodes[0][1], nodes[0][0]) if n)
-        last = next(n for n in (nodes[-1][1], nodes[-1][0]) if n)
-        module = last.module if last.module != first.module else ""
-        yield NodeChange(verdict, old, new, names, first.module, _line(first), module)
-
-
-def _raw(aligned: Alignment) -> Iterator[tuple[Node | None, Node | None, Verdict]]:
-    """Changes in the order of the graph, whichever side is read first."""
+    """Changes in the order of the graph, whichever side is read first; what happened to several nodes is one."""
     pairs = (*aligned.pairs, *aligned.moved)
     known = {b for b, _ in pairs}, {a for _, a in pairs}
     found: list[tuple[int, Node | None, Node | None, Verdict]] = []
@@ -177,19 +149,18 @@ def _raw(aligned: Alignment) -> Iterator[tuple[Node | None, Node | None, Verdict
     found += [(b + a, aligned.before[b], aligned.after[a], Verdict.CHANGED) for b, a in aligned.changed]
     found += [(2 * b, n, None, Verdict.REMOVED) for b, n in enumerate(aligned.before) if b not in known[0]]
     found += [(2 * a, None, n, Verdict.ADDED) for a, n in enumerate(aligned.after) if a not in known[1]]
-    for _, one, other, verdict in sorted(found, key=_place):
-        if _matters(one or other) and (verdict is not Verdict.CHANGED or _said(one, other) != _said(other, one)):
-            yield one, other, verdict
-
-
-def _place(found: tuple[int, Node | None, Node | None, Verdict]) -> tuple[int, list[str]]:
-    at, one, other, _ = found
-    return at, sorted(_told(node) for node in (one, other))
-
-
-def _matters(node: Node | None) -> bool:
-    """An op, or an input; outputs and attribute reads follow from those."""
-    return node is not None and (node.op.startswith("call_") or node.op == "placeholder")
+    groups: dict[tuple[Verdict, str, str], list[tuple[Node | None, Node | None]]] = {}
+    for _, one, other, verdict in sorted(found, key=lambda each: (each[0], sorted(map(_told, each[1:3])))):
+        node, key = one or other, (verdict, _said(one, other), _said(other, one))
+        # An op, or an input; outputs and attribute reads follow from those.
+        matters = node is not None and (node.op.startswith("call_") or node.op == _PLACEHOLDER)
+        if matters and (verdict is not Verdict.CHANGED or key[1] != key[2]):
+            groups.setdefault(key, []).append((one, other))
+    for (verdict, old, new), nodes in groups.items():
+        names = tuple((b.name if b else "", a.name if a else "") for b, a in nodes)
+        first, last = (next(n for n in (both[1], both[0]) if n) for both in (nodes[0], nodes[-1]))
+        module = last.module if last.module != first.module else ""
+        yield NodeChange(verdict, old, new, names, first.module, innermost_own(first.source), module)
 
 
 def _told(node: Node | None) -> str:
@@ -205,7 +176,3 @@ def _said(node: Node | None, other: Node | None) -> str:
         return _told(node)
     arguments = _arguments(node)
     return f"{_told(node)} ({arguments})" if arguments != _arguments(other) else _told(node)
-
-
-def _line(node: Node) -> SourceLine | None:
-    return innermost_own(node.source)

@@ -1,9 +1,9 @@
-"""Launches of two programs, matched by what they compute, and in what they differ."""
+"""Launches of two programs, matched by what they compute; in what they differ; and what is alike, made one."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct, field
@@ -12,7 +12,16 @@ from msgspec.structs import replace
 from compiler_lens.facts.compare.align import kth
 from compiler_lens.facts.compare.aspects import Matched, Texts, configurations, differences, is_compute, pointers
 from compiler_lens.facts.compare.graphs import Aligner
-from compiler_lens.facts.compare.model import Aspect, Case, Difference, LaunchRef, MatchMethod, Times, Verdict
+from compiler_lens.facts.compare.model import (
+    Aspect,
+    Case,
+    Difference,
+    KernelChange,
+    LaunchRef,
+    MatchMethod,
+    Times,
+    Verdict,
+)  # fmt: skip
 from compiler_lens.facts.compare.programs import Called, Program
 from compiler_lens.facts.compare.source import call
 from compiler_lens.recording.ids import LaunchId
@@ -21,6 +30,8 @@ from compiler_lens.recording.model import KernelKind, LaunchTime, Node, Recordin
 Timed = Mapping[LaunchId, LaunchTime]
 Group = tuple[tuple[int, ...], tuple[int, ...]]  # positions of launches that are each other
 _Key = Callable[[int, int], Hashable]  # of side and position of a launch; None: it has no key
+_CONFIG = frozenset((Aspect.TILING, Aspect.WARPS))
+_SIZED = _CONFIG | {Aspect.SIZES, Aspect.ACCESS}  # each kernel has its own sizes
 
 
 class MatchResult(Struct, frozen=True):
@@ -29,7 +40,6 @@ class MatchResult(Struct, frozen=True):
     verdict: Verdict
     method: MatchMethod | None
     case: Case
-    retuned: bool = False
 
 
 class DiffCache(Struct, frozen=True):
@@ -101,12 +111,16 @@ class ProgramPair(Struct, frozen=True):
 
 def match(two: ProgramPair) -> Iterator[MatchResult]:
     """Yield every launch of both programs, exactly once."""
+    origins = two.origins
     found = _Matching(two, list(range(len(two.launches[0]))), list(range(len(two.launches[1]))))
-    for key in _sure(two):
-        found.by(key)
+    # Beyond doubt are launches of equal nodes and code, of equal nodes; of equal code, if no nodes are known.
+    found.by(lambda side, at: (origins[side][at], two.code(side, at)) if origins[side][at] else None)
+    found.by(lambda side, at: (origins[side][at], two.launches[side][at].kernel.shape) if origins[side][at] else None)
+    found.by(lambda side, at: origins[side][at] or None)
+    found.by(lambda side, at: None if origins[side][at] else two.code(side, at))
     found.by_unplaced(two.code)
-    found.by_overlap(found.nodes())
-    found.by_overlap(frozenset())
+    found.by_overlap(is_told=True)
+    found.by_overlap(is_told=False)
     found.by(two.ops)
     found.by_unplaced(two.named_ops)
     for before, after in (*found.groups, *(((b,), ()) for b in found.left), *(((), (a,)) for a in found.right)):
@@ -135,15 +149,14 @@ class _Matching(Struct):
 
             self.by(key)
 
-    def nodes(self) -> frozenset[int]:
-        """Return the nodes of all grouped launches."""
-        nodes: set[int] = set()
-        for before, after in self.groups:
-            nodes.update(*(self.two.origins[0][at] for at in before), *(self.two.origins[1][at] for at in after))
-        return frozenset(nodes)
+    def by_overlap(self, *, is_told: bool) -> None:
+        """Group launches that have nodes in common: each node counts where it is most at home.
 
-    def by_overlap(self, explained: frozenset[int]) -> None:
-        """Group launches that have nodes in common: each node counts where it is most at home."""
+        With `is_told`, those that grouped launches compute count only for a launch that has no others.
+        """
+        explained: set[int] = set()
+        for before, after in self.groups if is_told else ():
+            explained.update(*(self.two.origins[0][at] for at in before), *(self.two.origins[1][at] for at in after))
         homes = [_homes(self.two.origins[side], own, explained) for side, own in enumerate((self.left, self.right))]
         parent: dict[tuple[int, int], tuple[int, int]] = {}
 
@@ -165,24 +178,7 @@ class _Matching(Struct):
         self.right = [a for a in self.right if (1, a) not in parent]
 
 
-def _sure(two: ProgramPair) -> tuple[_Key, ...]:
-    """What makes launches each other beyond doubt: equal nodes and code, equal nodes; code, if no nodes are known."""
-
-    def shape(side: int, at: int) -> str:
-        return two.launches[side][at].kernel.shape
-
-    def known(what: _Key) -> _Key:
-        return lambda side, at: (two.origins[side][at], what(side, at)) if two.origins[side][at] else None
-
-    return (
-        known(two.code),
-        known(shape),
-        known(lambda _side, _at: ""),
-        lambda side, at: None if two.origins[side][at] else two.code(side, at),
-    )
-
-
-def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: frozenset[int]) -> dict[int, list[int]]:
+def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: set[int]) -> dict[int, list[int]]:
     """For each node the launches that it says most about: those that compute the least besides it.
 
     A template's nodes, as torch gives them, include those of what it reads; a cheap op is computed anew in several
@@ -220,6 +216,14 @@ def _judged(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...])
     return MatchResult(Verdict.REGROUPED, MatchMethod.OVERLAP, case)
 
 
+def _ref(one: Called) -> LaunchRef:
+    kernel = one.kernel
+    return LaunchRef(
+        kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, kernel.kind, kernel.shape, one.number,
+        one.position, one.launch.aten or kernel.aten,
+    )  # fmt: skip
+
+
 def _moved(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) -> tuple[Difference, ...]:
     """Return the ops that did not go where most of their kernel went: which, from which kernel, into which."""
     ops: dict[int, str] = {}
@@ -234,25 +238,19 @@ def _moved(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) 
         for place, at in enumerate(own):
             homes[side].update(dict.fromkeys(two.origins[side][at], place))
     routes = {n: (homes[0][n], homes[1][n]) for n in sorted(homes[0].keys() & homes[1].keys() & ops.keys())}
-    partners = _partners(Counter(routes.values()))
+    # Launches that have most in common, each once; the same ones from both sides: of equal weight are only pairs that
+    # are each other's mirror image, and these do not exclude each other.
+    shared = Counter(routes.values())
+    partners: dict[int, int] = {}
+    for b, a in sorted(shared, key=lambda pair: (-shared[pair], min(pair), max(pair))):
+        if b not in partners and a not in partners.values():
+            partners[b] = a
     found = []
     for number, (b, a) in routes.items():
         if partners.get(b) != a:
             kernels = two.launches[0][befores[b]].kernel.name, two.launches[1][afters[a]].kernel.name
             found.append(Difference(Aspect.MOVED, ops[number], *kernels))
     return tuple(dict.fromkeys(sorted(found, key=lambda d: (d.name, sorted((d.before, d.after))))))
-
-
-def _partners(shared: Mapping[tuple[int, int], int]) -> dict[int, int]:
-    """Return the launches that have most in common, each once; the same ones from both sides."""
-    partners: dict[int, int] = {}
-    taken: set[int] = set()
-    # Of equal weight are only pairs that are each other's mirror image, and these do not exclude each other.
-    for b, a in sorted(shared, key=lambda pair: (-shared[pair], min(pair), max(pair))):
-        if b not in partners and a not in taken:
-            partners[b] = a
-            taken.add(a)
-    return partners
 
 
 def _compared(two: ProgramPair, before: Called, after: Called, case: Case) -> MatchResult:
@@ -271,28 +269,18 @@ def _compared(two: ProgramPair, before: Called, after: Called, case: Case) -> Ma
         pair = Matched(before, after, two.texts, two.nodes, two.names, (elsewhere[0], elsewhere[1]))
         found = differences(pair)
     ours, theirs = two.origins[0][before.position], two.origins[1][after.position]
-    method = _method(ours, theirs, same_code=same_code and not found)
+    shared = ours & theirs
+    if same_code and not found and (shared or not (ours and theirs)):
+        method = MatchMethod.SOURCE
+    elif ours and ours == theirs:
+        method = MatchMethod.ORIGINS
+    else:
+        method = MatchMethod.OVERLAP if shared else MatchMethod.OPS
     if not by_timing or found:
         found = (*found, *chosen)
     if found:
         return MatchResult(Verdict.CHANGED, method, replace(case, differences=tuple(dict.fromkeys(found))))
-    return MatchResult(Verdict.IDENTICAL, method, replace(case, differences=chosen), retuned=bool(chosen))
-
-
-def _method(ours: frozenset[int], theirs: frozenset[int], *, same_code: bool) -> MatchMethod:
-    if same_code and (ours & theirs or not (ours and theirs)):
-        return MatchMethod.SOURCE
-    if ours and ours == theirs:
-        return MatchMethod.ORIGINS
-    return MatchMethod.OVERLAP if ours & theirs else MatchMethod.OPS
-
-
-def _ref(one: Called) -> LaunchRef:
-    kernel = one.kernel
-    return LaunchRef(
-        kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, kernel.kind, kernel.shape,
-        one.number, one.position, one.launch.aten or kernel.aten,
-    )  # fmt: skip
+    return MatchResult(Verdict.IDENTICAL, method, replace(case, differences=chosen))
 
 
 # -- time
@@ -317,3 +305,56 @@ def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed
     sums = [sum(t.microseconds * t.runs for t in side) for side in sides]
     spreads = [sum((t.spread * t.runs) ** 2 for t in side) ** 0.5 for side in sides]
     return Times(*sums, *spreads)
+
+
+# -- changes that are alike, made one: what happened to twelve layers is said once
+
+
+def folded(found: Iterable[MatchResult]) -> tuple[KernelChange, ...]:
+    """Return what differs in the same way, in one, its cases in the order given; what weighs most first."""
+    groups: dict[Hashable, list[MatchResult]] = {}
+    for one in found:
+        groups.setdefault(_manner(one), []).append(one)
+    changes: list[KernelChange] = []
+    for group in groups.values():
+        cases = tuple(one.case for one in group)
+        shared = set(cases[0].differences).intersection(*(case.differences for case in cases))
+        common = tuple(d for d in cases[0].differences if d in shared)
+        changes.append(KernelChange(group[0].verdict, group[0].method, common, cases))
+    return tuple(sorted(changes, key=_weight))
+
+
+def _manner(found: MatchResult) -> Hashable:
+    """What two changes must have in common to be one."""
+    case = found.case
+    aspects = {difference.aspect for difference in case.differences}
+    told: Hashable = case.differences
+    if found.verdict is Verdict.REGROUPED:  # by what moved, between whatever kernels
+        told = frozenset(difference.name for difference in case.differences)
+    elif aspects <= _CONFIG:
+        told = bool(aspects)
+    elif Aspect.SIZES in aspects <= _SIZED:
+        told = Aspect.SIZES
+    elif Aspect.KIND in aspects:  # sizes and tiles of another kind of kernel are not those of this one
+        told = frozenset(d for d in case.differences if d.aspect is Aspect.KIND)
+    kinds = (
+        tuple(sorted((one.kind.value, one.shape, one.kernel if "." in one.kernel else "") for one in side))
+        for side in (case.before, case.after)
+    )
+    return found.verdict, *kinds, told
+
+
+def _weight(change: KernelChange) -> tuple[object, ...]:
+    """Microseconds; without them, other code before other configurations, then launches: the same from both sides."""
+    times = change.times
+    counts = [sum(map(len, side)) for side in zip(*((c.before, c.after) for c in change.cases), strict=True)]
+    tuned = change.verdict is Verdict.CHANGED and set(change.aspects) <= _CONFIG
+    return -abs(times.gain) if times else 0.0, tuned, -max(counts), where(change.first)
+
+
+def where(case: Case) -> list[tuple[object, ...]]:
+    """Return the place in the program, the same from both sides."""
+    return sorted(
+        (0, side[0].direction.value, side[0].position, side[0].kernel) if side else (1, "", 0, "")
+        for side in (case.before, case.after)
+    )

@@ -19,7 +19,7 @@ from compiler_lens.recording.model import (
     KernelKind,
     Outcome,
     SourceLine,
-)
+)  # fmt: skip
 
 _CAPTURED = (CudagraphState.CAPTURED, CudagraphState.PARTITIONED)
 
@@ -279,18 +279,21 @@ class RecordingDiff(Struct, frozen=True):
         return not self.kernels
 
     @property
+    def cases(self) -> list[Case]:
+        """All launches of both sides, identical ones included."""
+        return [*self.identical, *(case for change in self.kernels for case in change.cases)]
+
+    @property
     def kernel_times(self) -> Times | None:
-        """Microseconds of all launches that were timed on both sides, identical ones included."""
-        return sum_times([*self.identical, *(case for change in self.kernels for case in change.cases)])
+        """Microseconds of all launches that were timed on both sides."""
+        return sum_times(self.cases)
 
     @property
     def timed_launches(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Of each side's launches those that `kernel_times` counts, and all."""
-        cases = [*self.identical, *(case for change in self.kernels for case in change.cases)]
-        timed = [case for case in cases if case.times]
-        before = sum(len(case.before) for case in timed), sum(len(case.before) for case in cases)
-        after = sum(len(case.after) for case in timed), sum(len(case.after) for case in cases)
-        return before, after
+        counted = [(len(case.before), len(case.after), bool(case.times)) for case in self.cases]
+        before = sum(b for b, _, timed in counted if timed), sum(b for b, _, _ in counted)
+        return before, (sum(a for _, a, timed in counted if timed), sum(a for _, a, _ in counted))
 
     @property
     def call_times(self) -> Times | None:
