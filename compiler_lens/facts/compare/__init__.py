@@ -27,13 +27,11 @@ def diff(before: Recording, after: Recording) -> RecordingDiff:
     paired = pair_compilations(compiled(before), compiled(after))
     known = DiffCache()
     found = sorted(_launches(before, after, paired, known), key=lambda one: where(one.case))
-    same = [one for one in found if one.verdict is Verdict.IDENTICAL]
     return RecordingDiff(
         around.side_of(before),
         around.side_of(after),
         folded(one for one in found if one.verdict is not Verdict.IDENTICAL),
-        tuple(one.case for one in same),
-        tuple(one.case for one in same if one.case.differences),
+        tuple(one.case for one in found if one.verdict is Verdict.IDENTICAL),
         graph_changes(paired[0], known.aligned),
         around.frame_changes(paired, before, after),
         around.break_changes(before, after),

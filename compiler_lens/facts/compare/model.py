@@ -258,7 +258,6 @@ class RecordingDiff(Struct, frozen=True):
     after: Side
     kernels: tuple[KernelChange, ...] = ()  # what weighs most first
     identical: tuple[Case, ...] = ()
-    retuned: tuple[Case, ...] = ()  # of the identical: timed anew among the same candidates, and another one won
     graphs: tuple[GraphChange, ...] = ()
     frames: tuple[FrameChange, ...] = ()
     breaks: tuple[BreakChange, ...] = ()
@@ -266,6 +265,11 @@ class RecordingDiff(Struct, frozen=True):
     autotunes: tuple[AutotuneChange, ...] = ()
     cudagraphs: tuple[CudagraphChange, ...] = ()
     settings: tuple[SettingChange, ...] = ()
+
+    @property
+    def retuned(self) -> tuple[Case, ...]:
+        """Of the identical: timed anew among the same candidates, and another one won."""
+        return tuple(case for case in self.identical if case.differences)
 
     @property
     def is_empty(self) -> bool:

@@ -5,23 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
-from compiler_lens.facts.compare.model import (
-    AutotuneChange,
-    BreakChange,
-    Case,
-    CudagraphChange,
-    Difference,
-    FrameChange,
-    GraphChange,
-    KernelChange,
-    LaunchRef,
-    RecompileChange,
-    RecordingDiff,
-    SettingChange,
-    Side,
-    Times,
-)
+from compiler_lens.facts.compare import model
 from compiler_lens.recording.model import CompileId, Direction
 from compiler_lens.recording.torch_names import Phase
 
@@ -50,10 +36,10 @@ class TimedLaunches(Struct, frozen=True):
     after: tuple[int, int]
 
 
-class ChangeFacts(KernelChange, frozen=True):
+class ChangeFacts(model.KernelChange, frozen=True):
     """Launches that differ in the same way, as often as there are cases."""
 
-    times: Times | None = None  # of all cases together
+    times: model.Times | None = None  # of all cases together
 
 
 class LaunchName(Struct, frozen=True):
@@ -69,8 +55,8 @@ class SameLaunch(Struct, frozen=True):
 
     before: LaunchName
     after: LaunchName
-    differences: tuple[Difference, ...]
-    times: Times | None
+    differences: tuple[model.Difference, ...]
+    times: model.Times | None
 
 
 class Data(Struct, frozen=True):
@@ -80,44 +66,38 @@ class Data(Struct, frozen=True):
     same_kernels: bool
     before: SideFacts
     after: SideFacts
-    kernel_times: Times | None  # of all launches that were timed on both sides
+    kernel_times: model.Times | None  # of all launches that were timed on both sides
     timed_launches: TimedLaunches
-    call_times: Times | None
-    idle_times: Times | None
+    call_times: model.Times | None
+    idle_times: model.Times | None
     kernels: tuple[ChangeFacts, ...]
     identical: tuple[SameLaunch, ...]
     retuned: tuple[SameLaunch, ...]  # of the identical: timed anew among the same candidates, and another one won
-    graphs: tuple[GraphChange, ...]
-    frames: tuple[FrameChange, ...]
-    breaks: tuple[BreakChange, ...]
-    recompiles: tuple[RecompileChange, ...]
-    autotunes: tuple[AutotuneChange, ...]
-    cudagraphs: tuple[CudagraphChange, ...]
-    settings: tuple[SettingChange, ...]
+    graphs: tuple[model.GraphChange, ...]
+    frames: tuple[model.FrameChange, ...]
+    breaks: tuple[model.BreakChange, ...]
+    recompiles: tuple[model.RecompileChange, ...]
+    autotunes: tuple[model.AutotuneChange, ...]
+    cudagraphs: tuple[model.CudagraphChange, ...]
+    settings: tuple[model.SettingChange, ...]
 
 
-def data(d: RecordingDiff) -> Data:
+def data(d: model.RecordingDiff) -> Data:
     """Return the facts of a diff for programs."""
     facts = {name: getattr(d, name) for name in Data.__struct_fields__}
-    facts |= {"before": _side(d.before), "after": _side(d.after), "timed_launches": TimedLaunches(*d.timed_launches)}
-    facts["kernels"] = tuple(
-        ChangeFacts(one.verdict, one.method, one.differences, one.cases, one.times) for one in d.kernels
-    )
-    return Data(**facts | {"identical": _same(d.identical), "retuned": _same(d.retuned)})
+    for name in ("before", "after"):
+        side = facts[name]
+        known = asdict(side) | {"phases": dict(side.phases.both)}
+        facts[name] = SideFacts(**known, compile_seconds=side.phases.total if side.phases.timed else None)
+    facts["timed_launches"] = TimedLaunches(*d.timed_launches)
+    facts["kernels"] = tuple(ChangeFacts(**asdict(one), times=one.times) for one in d.kernels)
+    for name in ("identical", "retuned"):  # no more of them than their names
+        facts[name] = tuple(
+            SameLaunch(_name(case.before[0]), _name(case.after[0]), case.differences, case.times)
+            for case in facts[name]
+        )
+    return Data(**facts)
 
 
-def _side(side: Side) -> SideFacts:
-    phases = side.phases
-    facts = {name: getattr(side, name) for name in Side.__struct_fields__} | {"phases": dict(phases.both)}
-    return SideFacts(**facts, compile_seconds=phases.total if phases.timed else None)
-
-
-def _same(cases: tuple[Case, ...]) -> tuple[SameLaunch, ...]:
-    """Launches that do not differ: no more of them than their names."""
-    return tuple(
-        SameLaunch(_launch(case.before[0]), _launch(case.after[0]), case.differences, case.times) for case in cases
-    )
-
-
-def _launch(launch: LaunchRef) -> LaunchName:
+def _name(launch: model.LaunchRef) -> LaunchName:
     return LaunchName(launch.compile_id, launch.direction, launch.kernel)

@@ -75,7 +75,7 @@ def _tables(asked: Asked) -> Iterator[Block]:
         rows = tuple(
             (
                 change_link(asked, number, told.change_words(change)), told.verdict(change),
-                _method(change.method), _launches(change.cases), *time_cells(change.times),
+                told.METHODS[change.method], _launches(change.cases), *time_cells(change.times),
             )
             for number, change in enumerate(d.kernels)
         )  # fmt: skip
@@ -123,7 +123,7 @@ def _pair_table(asked: Asked, numbers: Sequence[int], title: str) -> Table:
         pair, one = asked.pairs[number], (case.after or case.before)[0]
         rows.append((
             KernelName(told.names(case), number), told.differences(case.differences, LISTED) or told.grouping(case),
-            *time_cells(pair.times), pair.verdict, _method(pair.method), _launches(pair.cases),
+            *time_cells(pair.times), pair.verdict, told.METHODS[pair.method], _launches(pair.cases),
             f"[{one.compile_id}]" if with_id else None, words.PASSES[one.direction],
         ))  # fmt: skip
     return Table(columns, tuple(rows), title=title)
@@ -132,10 +132,6 @@ def _pair_table(asked: Asked, numbers: Sequence[int], title: str) -> Table:
 def pair_became(pair: Pair) -> str:
     """Return what became of a pair, and how that is known."""
     return _became(pair.verdict, pair.method if pair.change is not None else None)
-
-
-def _method(method: MatchMethod | None) -> str:
-    return told.METHODS[method] if method else ""
 
 
 def _launches(cases: Sequence[Case]) -> Cell:

@@ -103,7 +103,8 @@ def pairs_of(diff: RecordingDiff, before: Half, after: Half) -> tuple[Pair, ...]
         for case in one.cases:
             add(number, told.verdict(one), one.method, case)
     for case in diff.identical:
-        add(None, told.identical(is_retuned=bool(case.differences)), MatchMethod.SOURCE, case)
+        became = "identical, autotuned differently" if case.differences else "identical"
+        add(None, became, MatchMethod.SOURCE, case)
     return tuple(Pair(p.change, p.verdict, p.method, p.code, tuple(cases)) for p, cases in found.values())
 
 
