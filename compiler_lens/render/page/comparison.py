@@ -29,11 +29,20 @@ _LENGTHS = 60_000_000  # squared lengths of changed lines: beyond, they are not 
 
 
 def stretches(left: Sequence[str], right: Sequence[str]) -> list[Stretch]:
-    """Both texts from top to bottom. Very long ones are not aligned: one after the other."""
+    """Return both texts from top to bottom. Very long ones are not aligned: one after the other."""
     if max(len(left), len(right)) > COMPARED or not (left and right):
         sides: list[Stretch] = [("-", 0, len(left), 0, 0), ("+", len(left), len(left), 0, len(right))]
         return [one for one in sides if one[1] < one[2] or one[3] < one[4]]
-    return list(_joined([part for one in _opcodes(left, right) for part in _stretch(left, right, one)]))
+    found: list[Stretch] = []
+    for tag, b0, b1, a0, a1 in _opcodes(left, right):
+        is_replaced = tag == "replace"
+        for one in _replaced(left[b0:b1], right[a0:a1], b0, a0) if is_replaced else ((_TAGS[tag], b0, b1, a0, a1),):
+            if found and found[-1][0] == one[0] and found[-1][2] == one[1] and found[-1][4] == one[3]:
+                kind, b, _, a, _ = found.pop()  # neighbours of one kind in one
+                found.append((kind, b, one[2], a, one[4]))
+            else:
+                found.append(one)
+    return found
 
 
 def _opcodes(left: Sequence[str], right: Sequence[str]) -> Iterator[Stretch]:
@@ -64,13 +73,6 @@ def _equal(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int, in
     return sorted(found)
 
 
-def _stretch(left: Sequence[str], right: Sequence[str], found: Stretch) -> list[Stretch]:
-    tag, b0, b1, a0, a1 = found
-    if tag == "replace":
-        return list(_replaced(left[b0:b1], right[a0:a1], b0, a0))
-    return [(_TAGS[tag], b0, b1, a0, a1)]
-
-
 def _replaced(left: Sequence[str], right: Sequence[str], b: int, a: int) -> Iterator[Stretch]:
     """Lines that are each other but for their numbers are aligned; of the rest, those that are alike."""
     blurred = [[_NUMBER.sub("0", line) for line in side] for side in (left, right)]
@@ -93,22 +95,21 @@ def _paired(left: Sequence[str], right: Sequence[str], b: int, a: int) -> Iterat
         at = i + 1, j + 1
 
 
-def _alike(left: Sequence[str], right: Sequence[str]) -> list[tuple[int, int]]:
+def _alike(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[int, int]]:
     """The lines that share most of their words, in order: as much as there is to share."""
     if not (left and right) or len(left) * len(right) > _CELLS:
-        return []
+        return
     words = [[Counter(_WORD.findall(line[:_LOOKED])) for line in side] for side in (left, right)]
     best = [[0.0] * (len(right) + 1) for _ in range(len(left) + 1)]
-    shares = [[_share(one, other) for other in words[1]] for one in words[0]]
+    shares = [[0.0] * len(right) for _ in left]
     for i in reversed(range(len(left))):
         for j in reversed(range(len(right))):
+            one, other = words[0][i], words[1][j]
+            share = 2 * (one & other).total() / max(1, one.total() + other.total())
+            shares[i][j] = share if share > _SAME else 0.0
             best[i][j] = max(best[i + 1][j], best[i][j + 1], best[i + 1][j + 1] + shares[i][j])
-    return list(_path(best, shares))
-
-
-def _path(best: Sequence[Sequence[float]], shares: Sequence[Sequence[float]]) -> Iterator[tuple[int, int]]:
     i = j = 0
-    while i < len(shares) and j < len(shares[0]):
+    while i < len(left) and j < len(right):
         if shares[i][j] and best[i][j] == best[i + 1][j + 1] + shares[i][j]:
             yield i, j
             i, j = i + 1, j + 1
@@ -118,47 +119,23 @@ def _path(best: Sequence[Sequence[float]], shares: Sequence[Sequence[float]]) ->
             j += 1
 
 
-def _share(one: Counter[str], other: Counter[str]) -> float:
-    """How much of two lines is the same; too little is nothing."""
-    share = 2 * (one & other).total() / max(1, one.total() + other.total())
-    return share if share > _SAME else 0.0
-
-
-def _joined(found: Sequence[Stretch]) -> Iterator[Stretch]:
-    """Neighbours of one kind in one."""
-    last: Stretch | None = None
-    for one in found:
-        if last and last[0] == one[0] and last[2] == one[1] and last[4] == one[3]:
-            last = (last[0], last[1], one[2], last[3], one[4])
-            continue
-        if last:
-            yield last
-        last = one
-    if last:
-        yield last
-
-
 def within(one: str, other: str) -> tuple[Spans, Spans]:
-    """Where two lines differ from each other; nothing where they differ all over."""
+    """Return where two lines differ from each other; nothing where they differ all over."""
     left, right = _TOKEN.findall(one), _TOKEN.findall(other)
     if max(len(left), len(right)) > _TOKENS:
         return [], []
     matcher = SequenceMatcher(None, left, right, autojunk=False)
     spans: tuple[Spans, Spans] = ([], [])
     for tag, b0, b1, a0, a1 in matcher.get_opcodes():
-        if tag == "equal":
-            continue
         for into, tokens, first, last in ((spans[0], left, b0, b1), (spans[1], right, a0, a1)):
-            if first < last:
-                _add(into, sum(map(len, tokens[:first])), sum(map(len, tokens[:last])))
+            if tag == "equal" or first == last:
+                continue
+            begin, end = sum(map(len, tokens[:first])), sum(map(len, tokens[:last]))
+            if into and into[-1][1] == begin:
+                into[-1][1] = end
+            else:
+                into.append([begin, end])
     return spans
-
-
-def _add(spans: Spans, begin: int, end: int) -> None:
-    if spans and spans[-1][1] == begin:
-        spans[-1][1] = end
-    else:
-        spans.append([begin, end])
 
 
 def comparison_data(block: Comparison, pool: Pool) -> dict[str, Any]:

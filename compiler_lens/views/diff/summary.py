@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from compiler_lens.facts.compare.model import BreakChange, RecordingDiff, Side
+from compiler_lens.facts.compare.model import RecordingDiff
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import document as doc
 from compiler_lens.views import words
@@ -73,7 +73,8 @@ def _overview(asked: Asked) -> Iterator[Block]:
 
 def summary(d: RecordingDiff, room: int) -> tuple[Block, ...]:
     """Return what was compared, what the kernels do differently, and what else; a kernel's name has `room` columns."""
-    blocks: list[Block] = [paragraph(strong("Diff"), quiet(f"  {settings_words(d)}"), limit=2)]
+    asked = ", ".join(f"{s.name} {s.before or 'default'} {_ARROW} {s.after or 'default'}" for s in d.settings)
+    blocks: list[Block] = [paragraph(strong("Diff"), quiet(f"  {asked or 'no setting differs'}"), limit=2)]
     blocks += [paragraph(text, tone=Tone.WARN) for text in gap_words(d)]
     blocks += [paragraph(text, tone=tone, limit=2) for _, text, tone in cause(d)]
     blocks.append(paragraph(told.kernels_line(d), tone=Tone.GOOD if d.same_kernels else Tone.PLAIN, limit=2))
@@ -92,25 +93,16 @@ def summary_lines(d: RecordingDiff) -> list[str]:
     return [*(text for _, text, _ in cause(d)), told.kernels_line(d), *changes, *(text for _, text, _ in around(d))]
 
 
-def settings_words(d: RecordingDiff) -> str:
-    """Return what was asked of the compiler, and where, as far as it differs."""
-    changes = [f"{s.name} {s.before or 'default'} {_ARROW} {s.after or 'default'}" for s in d.settings]
-    return ", ".join(changes) or "no setting differs"
-
-
 def gap_words(d: RecordingDiff) -> list[str]:
     """Return a word on each side that could not be recorded or read whole."""
-    return [*_side_gaps("BEFORE", d.before), *_side_gaps("AFTER", d.after)]
-
-
-def _side_gaps(name: str, side: Side) -> Iterator[str]:
-    if side.unfinished:
-        yield words.unfinished(side.unfinished, name)
-    if side.problems > bool(side.unfinished):
-        problems = plural(side.problems, "problem")
-        yield f"{name} has gaps, which may be what differs: {problems} while it was recorded or read"
-    if not side.is_timed_well:
-        yield f"{name}: {UNUSABLE}"
+    found: list[str] = []
+    for name, side in (("BEFORE", d.before), ("AFTER", d.after)):
+        found += [words.unfinished(side.unfinished, name)] if side.unfinished else []
+        if side.problems > bool(side.unfinished):
+            problems = plural(side.problems, "problem")
+            found.append(f"{name} has gaps, which may be what differs: {problems} while it was recorded or read")
+        found += [] if side.is_timed_well else [f"{name}: {UNUSABLE}"]
+    return found
 
 
 def cause(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
@@ -126,8 +118,12 @@ def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
     for frame in d.frames[:_PLACES]:
         yield "breaks", beside.frame_line(frame), Tone.PLAIN
     if d.breaks:
+        fixed, new = sum(not one.after for one in d.breaks), sum(not one.before for one in d.breaks)
+        other = len(d.breaks) - fixed - new
+        counts = ((fixed, "fixed"), (new, "new"), (other, "at a place that breaks more or less often"))
         is_worse = any(change.after > change.before for change in d.breaks)
-        yield "breaks", _breaks(d.breaks), Tone.BAD if is_worse else Tone.GOOD
+        text = ", ".join(f"{n:,} {what}" for n, what in counts if n)
+        yield "breaks", f"Graph breaks: {text}", Tone.BAD if is_worse else Tone.GOOD
     if d.recompiles:
         before, after = (sum(getattr(change, side) for change in d.recompiles) for side in ("before", "after"))
         yield "breaks", f"Recompiles: {before:,} {_ARROW} {after:,}", Tone.BAD if after > before else Tone.GOOD
@@ -137,29 +133,20 @@ def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
         yield "autotune", beside.autotune_line(d.autotunes), Tone.PLAIN
 
 
-def _breaks(changes: tuple[BreakChange, ...]) -> str:
-    fixed = sum(not change.after for change in changes)
-    new = sum(not change.before for change in changes)
-    other = len(changes) - fixed - new
-    counts = [(fixed, "fixed"), (new, "new"), (other, "at a place that breaks more or less often")]
-    return f"Graph breaks: {', '.join(f'{n:,} {what}' for n, what in counts if n)}"
-
-
 def compile_time_words(d: RecordingDiff) -> str:
     """Return `Compile time: 6.34 s → 9.28 s`, and the phases that differ most; empty where a side was not timed."""
     before, after = d.before.phases, d.after.phases
     if not (before.timed and after.timed):
         return ""
-    apart = [(phase, values) for phase, values in beside.phase_rows(d) if abs(values[0] - values[1]) > _SAME_TIME]
-    phases = "; ".join(_phase(phase, values, d) for phase, values in apart[:_PHASES])
-    return f"Compile time: {seconds(before.total)} {_ARROW} {seconds(after.total)}{f': {phases}' if phases else ''}"
-
-
-def _phase(phase: Phase, took: tuple[float, float], d: RecordingDiff) -> str:
-    before, after = d.before.files, d.after.files
-    is_telling = phase is Phase.KERNEL_COMPILATION and 2 * min(before, after) < max(before, after)
-    files = f" for {before:,} {_ARROW} {after:,} C++ files" if is_telling else ""
-    return f"{words.PHASES[phase]} {seconds(took[0])} {_ARROW} {seconds(took[1])}{files}"
+    phases: list[str] = []
+    for phase, (one, other) in beside.phase_rows(d):
+        if abs(one - other) > _SAME_TIME:
+            files = sorted((d.before.files, d.after.files))
+            is_telling = phase is Phase.KERNEL_COMPILATION and 2 * files[0] < files[1]
+            compiled = f" for {d.before.files:,} {_ARROW} {d.after.files:,} C++ files" if is_telling else ""
+            phases.append(f"{words.PHASES[phase]} {seconds(one)} {_ARROW} {seconds(other)}{compiled}")
+    told_phases = f": {'; '.join(phases[:_PHASES])}" if phases else ""
+    return f"Compile time: {seconds(before.total)} {_ARROW} {seconds(after.total)}{told_phases}"
 
 
 def call_words(d: RecordingDiff) -> list[str]:

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct, field
 
-from compiler_lens.facts.measured.modes import (
-    Choice,
-    Comparison,
-    NoVerdict,
-    Row,
-    Timing,
-    Why,
-    above_noise,
-    break_even,
-    choose,
-    is_doubtful,
-    is_unsteady,
-    largest_drift,
-    no_verdict,
-    speedup,
-)
+from compiler_lens.facts.measured import modes
+from compiler_lens.facts.measured.modes import Choice, Comparison, NoVerdict, Row, Why, break_even, speedup
 from compiler_lens.views.diff.summary import summary_lines
-from compiler_lens.views.document import Block, Column, Gap, Paragraph, Section, Table, line, paragraph
+from compiler_lens.views.document import Block, Column, Gap, Section, Table, line, paragraph
 from compiler_lens.views.parts import At, Cell, Figure, Kind, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, duration, plural, seconds
 
@@ -89,25 +75,24 @@ class Data(Struct, frozen=True):
 
 def data(result: Comparison) -> Data:
     """Return a comparison's facts for programs."""
-    best = choose(result)
+    best, eager = modes.choose(result), result.eager
+    rows = tuple(
+        RowFacts(
+            **{name: getattr(row, name) for name in Row.__struct_fields__},
+            seconds=row.seconds,
+            speedup=speedup(row, eager),
+            above_noise_of_eager=modes.above_noise(row, eager) if eager else None,
+            break_even_cold=break_even(row, eager, row.cold_seconds),
+            break_even_warm=break_even(row, eager, row.warm_seconds),
+            medians={timing.phase: timing.median for timing in row.timings},
+            tokens_per_second={timing.phase: timing.tokens_per_second for timing in row.timings},
+        )
+        for row in result.rows
+    )
     shared = {name: getattr(result, name) for name in Data.__struct_fields__ if hasattr(result, name)}
-    rows = tuple(_row_facts(row, result.eager) for row in result.rows)
-    because = best.why if best else no_verdict(result)
+    because = best.why if best else modes.no_verdict(result)
     own = {"rows": rows, "best": best and best.row.name, "best_because": because, "diffs": diff_lines(result)}
     return Data(**{**shared, **own})
-
-
-def _row_facts(row: Row, eager: Row | None) -> RowFacts:
-    return RowFacts(
-        **{name: getattr(row, name) for name in Row.__struct_fields__},
-        seconds=row.seconds,
-        speedup=speedup(row, eager),
-        above_noise_of_eager=above_noise(row, eager) if eager else None,
-        break_even_cold=break_even(row, eager, row.cold_seconds),
-        break_even_warm=break_even(row, eager, row.warm_seconds),
-        medians={timing.phase: timing.median for timing in row.timings},
-        tokens_per_second={timing.phase: timing.tokens_per_second for timing in row.timings},
-    )
 
 
 def diff_lines(result: Comparison) -> Mapping[str, tuple[str, ...]]:
@@ -118,7 +103,7 @@ def diff_lines(result: Comparison) -> Mapping[str, tuple[str, ...]]:
 
 def blocks(result: Comparison) -> tuple[Block, ...]:
     """Return the rows as tables, then what the compiler did differently, then what to use."""
-    best = choose(result)
+    best = modes.choose(result)
     name = best.row.name if best else ""
     made: list[Block] = []
     for phase in result.phases:
@@ -127,23 +112,20 @@ def blocks(result: Comparison) -> tuple[Block, ...]:
     compiled = Table(_COMPILE, tuple(_compile_row(row, result, name) for row in result.measured))
     made.append(Section("Compile", (compiled,), "time until calls are steady, and the calls that earn it back"))
     outcome = Table(_OUTCOME, tuple(_outcome_row(row, result, name) for row in result.measured))
-    made.append(Section("Outcome", (outcome, *_remarks(result)), _outcome_summary(result)))
-    made += _diffs(result)
-    return *made, Gap(), paragraph(_advice(best, result), tone=_tone(best, result))
+    same = "the same in fp64" if result.reference == "fp64" else result.reference
+    error = f"error: relative L2 distance from {same}" if same else "errors not compared"
+    made.append(Section("Outcome", (outcome, *_remarks(result)), error))
+    diffs: list[Block] = []
+    for row, lines in diff_lines(result).items():
+        diffs.append(line(strong(row), indent=2))
+        diffs += [paragraph(one, indent=4, limit=2) for one in lines[:_DIFF_LINES]]
+    if diffs:
+        made.append(Section("Against default", tuple(diffs), "what the compiler did differently"))
+    unsteady = Tone.WARN if modes.no_verdict(result) is NoVerdict.UNSTEADY else Tone.BAD
+    return *made, Gap(), paragraph(_advice(best, result), tone=Tone.GOOD if best else unsteady)
 
 
 # -- the tables
-
-
-def _speed(result: Comparison, phase: str, best: str) -> Table:
-    """How long a call of one phase takes, row by row; below the first phase's, why rows failed."""
-    failures: list[tuple[Block, ...]] = []
-    for row in result.rows:
-        at = (At(row.failure_line), ": ") if row.failure_line else ()
-        is_said = row.failure and phase == result.phases[0]
-        failures.append((paragraph(*at, row.failure, indent=7, tone=Tone.BAD, limit=2),) if is_said else ())
-    rows = tuple(_speed_row(row, result, phase, best) for row in result.rows)
-    return Table(_SPEED, rows, beneath=tuple(failures))
 
 
 def _speed_summary(result: Comparison, phase: str) -> str:
@@ -157,28 +139,33 @@ def _speed_summary(result: Comparison, phase: str) -> str:
     return f"{calls}{rounds}{result.device}, torch {result.torch}"
 
 
+def _speed(result: Comparison, phase: str, best: str) -> Table:
+    """How long a call of one phase takes, row by row; below the first phase's, why rows failed."""
+    failures: list[tuple[Block, ...]] = []
+    rows: list[tuple[Cell, ...]] = []
+    before = result.eager.timing(phase) if result.eager else None
+    for row in result.rows:
+        at = (At(row.failure_line), ": ") if row.failure_line else ()
+        is_said = row.failure and phase == result.phases[0]
+        failures.append((paragraph(*at, row.failure, indent=7, tone=Tone.BAD, limit=2),) if is_said else ())
+        timing, gain = row.timing(phase), speedup(row, result.eager, phase)
+        if timing is None or row.failure:
+            rows.append((*_head(row, best), Span("failed" if row.failure else UNKNOWN, Tone.BAD), None, None, None))
+            continue
+        low, median, high = (Figure(value, Kind.DURATION, Tone.QUIET) for value in timing.quartiles)
+        gained: Cell = None
+        if gain is not None and before is not None and not row.is_eager:
+            gained = Figure(gain, Kind.RATIO, Tone.GOOD if gain > 1 else Tone.WARN)
+            if not modes.above_noise(timing, before):
+                gained = Figure(gain, Kind.RATIO, Tone.QUIET), quiet(", noise")
+        spread = (low, quiet("–"), high)  # noqa: RUF001
+        rows.append((*_head(row, best), median.value, spread, gained, timing.tokens_per_second))
+    return Table(_SPEED, tuple(rows), beneath=tuple(failures))
+
+
 def _head(row: Row, best: str) -> tuple[Cell, Cell]:
     """What marks the row to use, and a row's name."""
     return ("*", strong(row.name)) if row.name == best else (None, row.name)
-
-
-def _speed_row(row: Row, result: Comparison, phase: str, best: str) -> tuple[Cell, ...]:
-    timing = row.timing(phase)
-    if timing is None or row.failure:
-        return *_head(row, best), Span("failed" if row.failure else UNKNOWN, Tone.BAD), None, None, None
-    low, median, high = (Figure(value, Kind.DURATION, Tone.QUIET) for value in timing.quartiles)
-    spread = (low, quiet("–"), high)  # noqa: RUF001
-    return *_head(row, best), median.value, spread, _gain(row, result, phase, timing), timing.tokens_per_second
-
-
-def _gain(row: Row, result: Comparison, phase: str, timing: Timing) -> Cell:
-    gain = speedup(row, result.eager, phase)
-    before = result.eager.timing(phase) if result.eager else None
-    if gain is None or before is None or row.is_eager:
-        return None
-    if not above_noise(timing, before):
-        return Figure(gain, Kind.RATIO, Tone.QUIET), quiet(", noise")
-    return Figure(gain, Kind.RATIO, Tone.GOOD if gain > 1 else Tone.WARN)
 
 
 def _compile_row(row: Row, result: Comparison, best: str) -> tuple[Cell, ...]:
@@ -195,103 +182,66 @@ def _compile_row(row: Row, result: Comparison, best: str) -> tuple[Cell, ...]:
 def _outcome_row(row: Row, result: Comparison, best: str) -> tuple[Cell, ...]:
     made, error = row.compiled, None
     if row.deviation is not None:
-        error = Figure(row.deviation.relative, Kind.ERROR, Tone.BAD if is_doubtful(row, result) else Tone.PLAIN)
+        error = Figure(row.deviation.relative, Kind.ERROR, Tone.BAD if modes.is_doubtful(row, result) else Tone.PLAIN)
     if made is None:
         return *_head(row, best), row.peak_bytes, None, None, None, None, error
     graphs = f"{made.captured} of {made.graphs}" if made.captured or made.skipped else None
     return *_head(row, best), row.peak_bytes, made.kernels, made.launches, made.breaks, graphs, error
 
 
-def _outcome_summary(result: Comparison) -> str:
-    if not result.reference:
-        return "errors not compared"
-    return f"error: relative L2 distance from {'the same in fp64' if result.reference == 'fp64' else result.reference}"
-
-
 # -- below them
 
 
 def _remarks(result: Comparison) -> Iterator[Block]:
+    def remark(text: str, *, limit: int = 2, tone: Tone = Tone.WARN) -> Block:
+        return paragraph(text, indent=2, tone=tone, limit=limit)
+
     for row in result.measured:
         for reason in row.compiled.skipped[:_REASONS] if row.compiled else ():
-            yield _remark(f"{row.name}, no CUDA graph: {reason}")
+            yield remark(f"{row.name}, no CUDA graph: {reason}")
         if row.compiled and row.compiled.late:
-            late = plural(row.compiled.late, "compilation")
-            yield _remark(
-                f"{row.name}: still compiling in timed calls ({late}): its times are not those of steady calls"
-            )
-        if is_doubtful(row, result):
-            told = f"{row.name}: its error is far above eager's, check its results"
-            yield paragraph(told, indent=2, tone=Tone.BAD)
-    if unsteady := [row for row in result.measured if is_unsteady(row)]:
-        names, drift = _names(unsteady), _factor(largest_drift(unsteady))
-        told = f"{names}: up to {drift} times slower in one pass than in another: is something else running here?"
-        yield _remark(told, limit=3)
+            late = f"still compiling in timed calls ({plural(row.compiled.late, 'compilation')})"
+            yield remark(f"{row.name}: {late}: its times are not those of steady calls")
+        if modes.is_doubtful(row, result):
+            yield remark(f"{row.name}: its error is far above eager's, check its results", limit=0, tone=Tone.BAD)
+    if unsteady := [row for row in result.measured if modes.is_unsteady(row)]:
+        slower = f"up to {_factor(modes.largest_drift(unsteady))} times slower in one pass than in another"
+        yield remark(f"{_names(unsteady)}: {slower}: is something else running here?", limit=3)
     for note in result.notes:
-        yield _remark(note, limit=3, tone=Tone.QUIET)
-
-
-def _remark(text: str, *, limit: int = 2, tone: Tone = Tone.WARN) -> Paragraph:
-    return paragraph(text, indent=2, tone=tone, limit=limit)
-
-
-def _diffs(result: Comparison) -> tuple[Section, ...]:
-    made: list[Block] = []
-    for name, lines in diff_lines(result).items():
-        made.append(line(strong(name), indent=2))
-        made += [paragraph(one, indent=4, limit=2) for one in lines[:_DIFF_LINES]]
-    return (Section("Against default", tuple(made), "what the compiler did differently"),) if made else ()
-
-
-def _tone(best: Choice | None, result: Comparison) -> Tone:
-    if best is not None:
-        return Tone.GOOD
-    return Tone.WARN if no_verdict(result) is NoVerdict.UNSTEADY else Tone.BAD
+        yield remark(note, limit=3, tone=Tone.QUIET)
 
 
 def _advice(best: Choice | None, result: Comparison) -> str:
     if best is None:
-        return _no_verdict(result)
+        if modes.no_verdict(result) is not NoVerdict.UNSTEADY:
+            return "Nothing could be measured."
+        return (
+            f"No verdict: passes over the same row disagree {_factor(modes.largest_drift(result.measured))} times. "
+            "Measure again on a quiet machine, and longer: --seconds 10, in Python seconds=10."
+        )
+    same = f"; {_names(best.same)}: the same kernels as default" if best.same else ""
+    row, eager = best.row, result.eager
     if best.why is Why.NO_GAIN:
         slower = f"{_names(best.equals)}: not above noise of it" if best.equals else "nothing is faster"
-        return f"Use eager: {slower}{_same(best)}"
+        return f"Use eager: {slower}{same}"
     if best.why is Why.ALONE:
-        return f"Only {best.row.name} was measured: there is nothing to compare it with."
-    gain = f"{best.speedup:.2f} × eager{_over(best.row, result)}" if best.speedup else "the fastest"  # noqa: RUF001
-    calls = break_even(best.row, result.eager, best.row.cold_seconds)
+        return f"Only {row.name} was measured: there is nothing to compare it with."
+    over = ""
+    if len(result.phases) > 1 and eager and row.seconds and eager.seconds:  # no column has the sums over phases
+        spent = f"{duration(eager.seconds)} → {duration(row.seconds)}"
+        over = f" over {' and '.join(result.phases)} together, {spent}"
+    gain = f"{best.speedup:.2f} × eager{over}" if best.speedup else "the fastest"  # noqa: RUF001
+    calls = break_even(row, eager, row.cold_seconds)
     earned = f", earned back after {plural(calls, 'call')} with empty caches" if calls is not None else ""
-    others = "".join(f"; {_dearer(other, best.row)}" for other in best.equals if not other.is_eager)
-    return f"Use {best.row.name}: {gain}{earned}{others}{_same(best)}"
+    others = ""
+    for other in best.equals:
+        if not other.is_eager:
+            more = seconds((other.cold_seconds or 0.0) - (row.cold_seconds or 0.0))
+            others += f"; {other.name} is not above noise of it and costs {more} more to compile"
+    return f"Use {row.name}: {gain}{earned}{others}{same}"
 
 
-def _over(row: Row, result: Comparison) -> str:
-    """What a speedup over several phases is of: no column has their sums."""
-    if len(result.phases) == 1 or result.eager is None or not (row.seconds and result.eager.seconds):
-        return ""
-    return f" over {' and '.join(result.phases)} together, {duration(result.eager.seconds)} → {duration(row.seconds)}"
-
-
-def _no_verdict(result: Comparison) -> str:
-    if no_verdict(result) is not NoVerdict.UNSTEADY:
-        return "Nothing could be measured."
-    drift = _factor(largest_drift(result.measured))
-    return (
-        f"No verdict: passes over the same row disagree {drift} times. "
-        "Measure again on a quiet machine, and longer: --seconds 10, in Python seconds=10."
-    )
-
-
-def _same(best: Choice) -> str:
-    """The rows that are default by another name."""
-    return f"; {_names(best.same)}: the same kernels as default" if best.same else ""
-
-
-def _dearer(other: Row, best: Row) -> str:
-    more = (other.cold_seconds or 0.0) - (best.cold_seconds or 0.0)
-    return f"{other.name} is not above noise of it and costs {seconds(more)} more to compile"
-
-
-def _names(rows: Iterable[Row] | Sequence[Row]) -> str:
+def _names(rows: Iterable[Row]) -> str:
     return ", ".join(row.name for row in rows)
 
 
