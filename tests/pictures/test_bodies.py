@@ -31,9 +31,15 @@ def bodies(known):
     return [group.label for group in known.groups() if group.kind is GroupKind.BODY]
 
 
+def name_of(box):
+    if box.group:
+        return box.group.label
+    return box.nodes[0].name if box.kind is BoxKind.OP else f"{box.kind.value} {box.nodes[0].name}"
+
+
 def arrows(known, group):
     level = known.level(group)
-    return {(level.boxes[edge.source].key, level.boxes[edge.target].key) for edge in level.edges}
+    return {(name_of(level.boxes[edge.source]), name_of(level.boxes[edge.target])) for edge in level.edges}
 
 
 def inside(known, group):
@@ -68,14 +74,10 @@ def test_each_branch_reads_the_operands_and_gives_the_result():
     assert inside(found, call) == [
         "cond.true.matmul", "cond.true.sin", "cond.true.add", "cond.false.cos", "cond.false.mul", "cond", "getitem",
     ]  # fmt: skip
-    level = found.level(call)
-    true, false, pick = level.boxes[:3]
-    assert [box.group.label if box.group else box.nodes[0].name for box in (true, false, pick)] == [
-        "true", "false", "cond",
-    ]  # fmt: skip
+    assert [name_of(box) for box in found.level(call).boxes[:3]] == ["true", "false", "cond"]
     assert arrows(found, call) == {
-        ("il_x_", true.key), ("il_x_", false.key), ("il_w_", true.key), ("igt", pick.key),
-        (true.key, pick.key), (false.key, pick.key), (pick.key, "ogetitem+"),
+        ("input l_x_", "true"), ("input l_x_", "false"), ("input l_w_", "true"), ("input gt", "cond"),
+        ("true", "cond"), ("false", "cond"), ("cond", "output getitem"),
     }  # fmt: skip
     read = found.flow.steps[found.flow.makers["cond"]].reads
     assert read == ("gt", "cond.true.add", "cond.false.mul")

@@ -130,17 +130,19 @@ def test_nothing_is_fetched():
 
 
 def test_boxes_link_to_where_one_says():
-    from compiler_lens.facts.graphs.levels import levels
+    from compiler_lens.facts.graphs.levels import BoxKind, levels
     from compiler_lens.render.picture.svg import to_svg
     from compiler_lens.views.picture.picture import picture
     from compiler_lens.views.picture.sheet import Panel, Sheet
 
     graph = made.graph_of(made.chain(2))
     known = levels(Recording(graphs=(graph,)), graph)
-    svg = to_svg(
-        Sheet("t", parts=(Panel(picture(known)),)),
-        href=lambda box: f'#/node/{box.nodes[0].name}"\x00\u202e' if box.key == "s1" else "",
-    )
+
+    def href(box):
+        is_wanted = box.kind is BoxKind.OP and box.nodes[0].name == "n1"
+        return f'#/node/{box.nodes[0].name}"\x00\u202e' if is_wanted else ""
+
+    svg = to_svg(Sheet("t", parts=(Panel(picture(known)),)), href=href)
     assert re.findall(r'<a href="([^"]*)"', svg) == ["#/node/n1&quot;"]
 
 

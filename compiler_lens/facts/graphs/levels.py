@@ -52,7 +52,6 @@ class Spent(Struct, frozen=True):
 class Box(Struct, frozen=True):
     """One box of a level."""
 
-    key: str
     kind: BoxKind
     nodes: tuple[Node, ...]  # what it stands for: all ops of all that is folded, or the values that come in or go out
     members: tuple[Child, ...] = ()  # what is folded into it; what it opens is the first
@@ -230,12 +229,12 @@ class _LevelBuilder(Struct):
         if self.whole.flow.graph.stage in BACKWARDS:
             # The sums of gradients that no line wrote are nobody's ops; what autograd made is marked as its own.
             again = sum(not node.backward and bool(node.origins) and not is_view(node.target) for node in nodes)
-        box = Box(f"s{start}", BoxKind.OP, nodes, run, recomputed=again // len(run))
-        if not isinstance(first, int):
-            spent = self.whole.spent(start, end)
-            box = replace(box, key=f"g{start}-{first.last}", kind=BoxKind.GROUP, group=first, spent=spent)
         self.owner.extend([len(self.boxes)] * (end - start))
-        self.boxes.append(box)
+        if isinstance(first, int):
+            self.boxes.append(Box(BoxKind.OP, nodes, run, recomputed=again // len(run)))
+        else:
+            spent = self.whole.spent(start, end)
+            self.boxes.append(Box(BoxKind.GROUP, nodes, run, first, spent=spent, recomputed=again // len(run)))
 
     def _box_of(self, step: int | None) -> int | None:
         """The box of a step, None for what stands outside of the group."""
@@ -264,7 +263,9 @@ class _LevelBuilder(Struct):
         for names in _at_most(shown).values():
             makers = [self.whole.flow.makers.get(name) for name in names]
             places = dict.fromkeys(self._outside(maker) for maker in makers if maker is not None)
-            self._add_pill("i", BoxKind.INPUT, [values[name] for name in names], places)
+            given = tuple(values[name] for name in names)
+            nodes = tuple(value.node for value in given)
+            self.boxes.append(Box(BoxKind.INPUT, nodes, values=given, places=tuple(places)))
             for name in names:
                 for target in incoming[name]:
                     self._connect(len(self.boxes) - 1, target, values[name].node)
@@ -307,15 +308,11 @@ class _LevelBuilder(Struct):
                     shown.setdefault((Role.INPUT, (box,)), []).append(leaving)
         for given in _at_most(shown).values():
             places = dict.fromkeys(place for _, place in given if place)
-            self._add_pill("o", BoxKind.OUTPUT, [value for value, _ in given], places)
-            for value, _ in given:
-                source = self.owner[flowing.makers[value.node.name] - self.group.first]
-                self._connect(source, len(self.boxes) - 1, value.node)
-
-    def _add_pill(self, prefix: str, kind: BoxKind, values: Sequence[Value], places: Iterable[str]) -> None:
-        nodes, outside = tuple(value.node for value in values), tuple(places)
-        name = f"{prefix}{nodes[0].name}{'+' if outside and kind is BoxKind.OUTPUT else ''}"
-        self.boxes.append(Box(name, kind, nodes, values=tuple(values), places=outside))
+            values = tuple(value for value, _ in given)
+            nodes = tuple(value.node for value in values)
+            self.boxes.append(Box(BoxKind.OUTPUT, nodes, values=values, places=tuple(places)))
+            for node in nodes:
+                self._connect(self.owner[flowing.makers[node.name] - self.group.first], len(self.boxes) - 1, node)
 
     def _connect(self, source: int, target: int, node: Node) -> None:
         if source != target:

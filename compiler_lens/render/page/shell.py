@@ -17,7 +17,7 @@ _HERE = Path(__file__).parent
 
 
 def own_file(name: str) -> str:
-    """The text of a file of ours."""
+    """Return the text of a file of ours."""
     return (_HERE / name).read_text("utf-8")
 
 
@@ -28,41 +28,8 @@ def script(*subjects: str) -> str:
 
 
 def rendered(template: str, style: str, script: str, **given: Any) -> str:
-    """The page: a template with what it shows, and with the style and the script, which are ours."""
-    return (
-        _environment()
-        .get_template(template)
-        .render(
-            **given,
-            style=Markup(style),  # noqa: S704 -- our own file
-            script=Markup(script),  # noqa: S704 -- our own file
-            policy=_policy(style, script),
-        )
-    )
-
-
-def write(content: str, target: Path) -> None:
-    """A page to a file. Raises `UsageError` where it cannot be written."""
-    try:
-        target.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
-
-
-def _policy(style: str, script: str) -> str:
-    """Nothing may be loaded, and nothing run but our own script: not even what somebody should get into the page."""
-
-    def digest(content: str) -> str:
-        return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
-
-    return (
-        f"default-src 'none'; script-src {digest(script)}; style-src {digest(style)}; img-src data:; "
-        "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _environment() -> Environment:
-    return Environment(
+    """Return the page: a template with what it shows, and with the style and the script, which are ours."""
+    environment = Environment(
         loader=FileSystemLoader(_HERE / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
@@ -70,6 +37,22 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+    # Nothing may be loaded, and nothing run but our own script: not even what somebody should get into the page.
+    policy = (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    ours = {"style": Markup(style), "script": Markup(script)}  # noqa: S704 -- our own files
+    return environment.get_template(template).render(**given, **ours, policy=policy)
+
+
+def write(content: str, target: Path) -> None:
+    """Write a page to a file. Raises `UsageError` where it cannot be written."""
+    try:
+        target.write_text(content, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _shown(value: Any) -> Any:
