@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 from compiler_lens.capture.torch_api.scheduler import FusedNode, Sizes, fused_node, real_names
 
 Pair = tuple[int, int]  # of positions in the scheduler's order, the smaller first
-Refused = Mapping[
-    tuple[str, str], tuple[str, tuple[Any, ...]]
-]  # what WhyNoFuse said, by the two names, the latest last
+# What WhyNoFuse said, by the two names, the latest last.
+Refused = Mapping[tuple[str, str], tuple[str, tuple[Any, ...]]]
 
 # In torch/_inductor/scheduler.py, of a pair that was tried the wrong way round: no word on the pair.
 _WRONG_WAY = "node1 must go before node2"
@@ -65,9 +64,17 @@ def _move_parts(finals: Sequence[FusedNode]) -> None:
     readers = _readers(finals)
     for final in finals:
         parts = {name: sizes[name] for name in final.uses if name in sizes} if not final.has_kernel else {}
-        readers_of_all = [n for name in final.owned for n in readers.get(name, ()) if finals[n].has_kernel]
+        readers_of_all = [n for name in final.owned for n in readers[name] if finals[n].has_kernel]
         if parts and readers_of_all:  # one reader of many parts: all readers of all parts would be n squared
             finals[readers_of_all[0]].joined.update(parts)
+
+
+def _readers(finals: Iterable[FusedNode]) -> Mapping[str, list[int]]:
+    found: dict[str, list[int]] = defaultdict(list)
+    for number, final in enumerate(finals):
+        for name in final.uses:
+            found[name].append(number)
+    return found
 
 
 # -- neighbours that were left apart
@@ -78,12 +85,20 @@ def _refusals(
 ) -> list[Any]:
     said = _last_words(finals, refused)
     readers = _readers(finals)
-    pairs = {pair for pair in said if all(finals[n].has_kernel for n in pair)}
-    pairs.update(_producers_and_consumers(finals, readers), _neighbours(readers, finals))
-    rows = []
+    makers = {name: number for number, final in enumerate(finals) if final.has_kernel for name in final.owned}
+    pairs = set(said)
+    for number, final in enumerate(finals):
+        pairs.update((makers[name], number) for name in final.joined if makers.get(name, number) < number)
+    for name, numbers in readers.items():
+        if name in makers:
+            pairs.update((makers[name], reader) for reader in numbers)
+        # Of the readers of one buffer, each with the next one only: all pairs of n readers would be n squared.
+        pairs.update(pairwise(number for number in numbers if finals[number].has_kernel))
+    for_one = {name for name, numbers in readers.items() if len(numbers) == 1} - outputs
+    rows: list[Any] = []
     for pair in sorted(pairs):
         first, second = (finals[n] for n in pair)
-        shared = _shared(first, second, lambda name: name not in outputs and len(readers[name]) == 1)
+        shared = _shared(first, second, for_one) if first.has_kernel and second.has_kernel else {}
         if shared:
             rows.append([first.ops[0], second.ops[0], said.get(pair, ""), _rows(shared, names)])
     return rows
@@ -119,42 +134,17 @@ def _formatted(reason: str, arguments: tuple[Any, ...]) -> str:
         return reason[:_REASON_LIMIT]
 
 
-def _readers(finals: Iterable[FusedNode]) -> Mapping[str, list[int]]:
-    found: dict[str, list[int]] = defaultdict(list)
-    for number, final in enumerate(finals):
-        for name in final.uses:
-            found[name].append(number)
-    return found
-
-
-def _producers_and_consumers(finals: Sequence[FusedNode], readers: Mapping[str, list[int]]) -> Iterator[Pair]:
-    makers = {name: number for number, final in enumerate(finals) if final.has_kernel for name in final.owned}
-    for number, final in enumerate(finals):
-        yield from ((makers[name], number) for name in final.joined if makers.get(name, number) < number)
-        for name in final.owned if final.has_kernel else ():
-            yield from ((number, reader) for reader in readers.get(name, ()) if finals[reader].has_kernel)
-
-
-def _neighbours(readers: Mapping[str, list[int]], finals: Sequence[FusedNode]) -> Iterator[Pair]:
-    # Readers of one buffer, each with the next one only: all pairs of n readers would be n squared.
-    for numbers in readers.values():
-        yield from pairwise([number for number in numbers if finals[number].has_kernel])
-
-
-def _shared(first: FusedNode, second: FusedNode, is_only_for_one: Callable[[str], bool]) -> Sizes:
+def _shared(first: FusedNode, second: FusedNode, for_one: Container[str]) -> Sizes:
     """What one kernel in place of the two would not move: it keeps what it made, and reads once what both read."""
     found: Sizes = {name: 2 * size for name, size in second.joined.items() if name in first.writes}
     for name in second.reads.keys() & (first.reads.keys() | first.writes.keys()):
         size = second.reads[name]
         if name in first.writes:
-            found[name] = size + (first.writes[name] if is_only_for_one(name) else 0)
-        elif _overlap(first, second, name):
+            found[name] = size + (first.writes[name] if name in for_one else 0)
+            continue
+        # Whether they read the same of it: of what begins elsewhere only the larger may hold the other.
+        one, other = first.starts.get(name, frozenset()), second.starts.get(name, frozenset())
+        larger = one if first.reads[name] > size else other
+        if one & other or ("0" in larger and first.reads[name] != size):
             found[name] = min(size, first.reads[name])
     return dict(sorted(found.items()))
-
-
-def _overlap(first: FusedNode, second: FusedNode, name: str) -> bool:
-    """Whether two readers read the same of a buffer: of what begins elsewhere only the larger may hold the other."""
-    one, other = first.starts.get(name, frozenset()), second.starts.get(name, frozenset())
-    larger = one if first.reads[name] > second.reads[name] else other
-    return bool(one & other) or ("0" in larger and first.reads[name] != second.reads[name])

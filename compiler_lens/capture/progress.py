@@ -13,7 +13,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from msgspec import Struct, field
@@ -49,6 +49,14 @@ class _Work(Struct):
     frames: list[_Frame] = field(default_factory=list)
     spans: list[str] = field(default_factory=list)
     touched: float = 0.0
+
+    def leave(self, run: int | None, *, is_backward: bool) -> None:
+        """This frame, and all that began inside of it, is over."""
+        at = next((n for n, f in enumerate(self.frames) if (f.run, f.is_backward) == (run, is_backward)), None)
+        if at is not None:
+            del self.frames[at:]
+        if not self.frames:
+            self.spans.clear()
 
 
 class Progress:
@@ -103,50 +111,45 @@ class Progress:
             self._note_span(work, event, now)
         elif event.name in ("lens.frame_start", "dynamo_start", "lens.frame_end"):
             self._note_frame(work, event, now)
-        else:
-            self._note_fact(event)
-        if work.frames or work.spans:
-            if self._thread is None:
-                self._start(now)
-        else:
-            self._works.pop(ident, None)
-            if self._thread is not None and not self._works:
-                self._wake.set()  # erase at once, also what is just being drawn: the program goes on printing
-
-    def _note_fact(self, event: Event) -> None:
-        if GRAPH_RECORDS.get(event.name) is GraphStage.DYNAMO:
+        elif GRAPH_RECORDS.get(event.name) is GraphStage.DYNAMO:
             self._graphs += 1
-        elif event.name == OUTPUT_CODE_RECORD and event.text:
-            self._kernels += event.text.count(_KERNEL)
+        elif event.name == OUTPUT_CODE_RECORD:
+            self._kernels += (event.text or "").count(_KERNEL)
         elif event.name == "str":
             self._files[event.meta["id"]] = event.meta["text"]
         elif event.name == "lens.files":
             self._files.update((int(number), file) for number, file in event.meta["files"].items())
+        if not (work.frames or work.spans):
+            self._works.pop(ident, None)
+            if not self._works:
+                self._wake.set()  # erase at once, also what is just being drawn: the program goes on printing
+        elif self._thread is None:
+            self._start(now)
 
     def _note_frame(self, work: _Work, event: Event, now: float) -> None:
         if event.name == "lens.frame_start":
-            work.frames.append(_Frame(event.run, False, frame_label(event.meta), now))
-            self._labels[event.run] = work.frames[-1].label
+            self._labels[event.run] = _frame_label(event.meta)
+            work.frames.append(_Frame(event.run, False, self._labels[event.run], now))
         elif event.name == "lens.frame_end":
             self._compiled += event.meta.get("result") == "code"
-            _leave(work, event.run, is_backward=False)
-        elif work.frames and work.frames[-1].run == event.run and is_torchs_wrapper(work.frames[-1].label):
-            # A module's frame is a wrapper in torch: its caller says more.
-            label = caller_label(event.meta.get("stack") or (), self._files)
-            work.frames[-1].label = self._labels[event.run] = label or work.frames[-1].label
+            work.leave(event.run, is_backward=False)
+        elif work.frames and work.frames[-1].run == event.run and work.frames[-1].label == _WRAPPER:
+            # A module's frame is a wrapper in torch: the user's line that calls it says more.
+            stack = event.meta.get("stack") or ()
+            places = [(self._files.get(frame.get("filename", -1), ""), frame.get("line")) for frame in stack]
+            users = [(file, line) for file, line in places if file and "/torch/" not in file]
+            if users:
+                work.frames[-1].label = self._labels[event.run] = _placed("module", *users[-1])
 
     def _note_span(self, work: _Work, event: Event, now: float) -> None:
         span = str(event.meta.get("name"))
         begins = event.meta.get("ph") == "B"
-        if span == BACKWARD_SPAN:
-            if begins:
-                label = f"{self._labels.get(event.run, 'a function')}{self._separator}backward"
-                work.frames.append(_Frame(event.run, True, label, now))
-            else:
-                _leave(work, event.run, is_backward=True)
-        elif phase_words(span) is None:
-            return
-        elif begins:
+        if span == BACKWARD_SPAN and begins:
+            label = f"{self._labels.get(event.run, 'a function')}{self._separator}backward"
+            work.frames.append(_Frame(event.run, True, label, now))
+        elif span == BACKWARD_SPAN:
+            work.leave(event.run, is_backward=True)
+        elif _phase_words(span) is not None and begins:
             work.spans.append(span)
         elif span in work.spans:
             del work.spans[len(work.spans) - 1 - work.spans[::-1].index(span) :]
@@ -180,7 +183,13 @@ class Progress:
             self._erase()
             return now - self._last < _REST_AFTER
         if self._busy_since is not None and now - self._busy_since >= _SHOW_AFTER:
-            self._show(self._line(now))
+            line, width = self._line(now), 79
+            with contextlib.suppress(OSError):
+                width = (os.get_terminal_size(self._terminal).columns or 80) - 1
+            while len(line) > width and line.count(self._separator) > 2:  # noqa: PLR2004 -- frame, phase, time are kept
+                line = line.rpartition(self._separator)[0]
+            if self._write(f"{_ERASE}{_ROOM_BELOW}{_BELOW}\x1b[2m{line[:width]}\x1b[0m{_BACK}"):
+                self._is_shown = True
         return True
 
     def _line(self, now: float) -> str:
@@ -190,18 +199,19 @@ class Progress:
         frames = work.frames.copy()
         start = frames[0].start if frames else self._busy_since or now
         label = " > ".join(frame.label for frame in (frames[:1] + frames[1:][-1:]))
-        phase = next((words for span in work.spans[::-1] if (words := phase_words(span))), "")
+        phase = next((words for span in work.spans[::-1] if (words := _phase_words(span))), "")
         more = f" (and {len(framed) - 1} more)" if len(framed) > 1 else ""
-        counts = _count(self._graphs, "graph"), _count(self._kernels, "kernel"), f"{self._compiled} compiled"
-        parts = [f"compiling {label}{more}".strip(), phase, f"{now - start:.0f} s", *counts]
+        counts = [
+            f"{n} {word}{'' if n == 1 else 's'}" for n, word in ((self._graphs, "graph"), (self._kernels, "kernel"))
+        ]
+        parts = [
+            f"compiling {label}{more}".strip(),
+            phase,
+            f"{now - start:.0f} s",
+            *counts,
+            f"{self._compiled} compiled",
+        ]
         return self._separator.join(part for part in parts if part)
-
-    def _show(self, line: str) -> None:
-        width = _width(self._terminal) - 1
-        while len(line) > width and line.count(self._separator) > 2:  # noqa: PLR2004 -- frame, phase, time are kept
-            line = line.rpartition(self._separator)[0]
-        if self._write(f"{_ERASE}{_ROOM_BELOW}{_BELOW}\x1b[2m{line[:width]}\x1b[0m{_BACK}"):
-            self._is_shown = True
 
     def _erase(self) -> None:
         if self._is_shown:
@@ -227,27 +237,6 @@ def _terminal(stream: TextIO) -> int:
         return _NONE
 
 
-def _width(terminal: int) -> int:
-    try:
-        return os.get_terminal_size(terminal).columns or 80
-    except OSError:
-        return 80
-
-
-def _leave(work: _Work, run: int | None, *, is_backward: bool) -> None:
-    """This frame, and all that began inside of it, is over."""
-    for at, frame in enumerate(work.frames):
-        if frame.run == run and frame.is_backward is is_backward:
-            del work.frames[at:]
-            break
-    if not work.frames:
-        work.spans.clear()
-
-
-def _count(number: int, word: str) -> str:
-    return f"{number} {word}{'' if number == 1 else 's'}"
-
-
 # -- words: what the line calls frames, and what torch is doing to them
 
 _PHASES: Mapping[Phase, str] = {
@@ -268,38 +257,25 @@ _SPANS: Mapping[str, str] = {
 }
 # Autotuning an op of the user's: mm_template_autotuning (AlgorithmSelectorCache in _inductor/select_algorithm.py).
 _ENDINGS = (("_template_precompiling", "compiling choices for "), ("_template_autotuning", "autotuning "))
-
 _WRAPPER = "a module"
 
 
-def phase_words(span: str) -> str | None:
-    """Return what torch does during a timed span; None for a span that says no more than the one around it."""
+def _phase_words(span: str) -> str | None:
+    """What torch does during a timed span; None for a span that says no more than the one around it."""
     for ending, words in _ENDINGS:
         if span.endswith(ending):
             return words + span.removesuffix(ending)
     return _SPANS.get(span) or _PHASES.get(phase_of(span))
 
 
-def frame_label(meta: Mapping[str, Any]) -> str:
-    """Return the label of a frame, from the meta of `lens.frame_start`: `step (train.py:41)`."""
+def _frame_label(meta: Mapping[str, Any]) -> str:
+    """The label of a frame, from the meta of `lens.frame_start`: `step (train.py:41)`."""
     file = meta.get("file") or ""
-    function = meta.get("module") or meta.get("function") or "a function"
     if file.endswith(WRAPPER_FILE):
         return str(meta.get("module") or _WRAPPER)
+    function = meta.get("module") or meta.get("function") or "a function"
     rest = resumed(function)
     return _placed(f"rest of {rest.function}" if rest else function, file, meta.get("line"))
-
-
-def is_torchs_wrapper(label: str) -> bool:
-    """Return whether a frame's label says nothing yet."""
-    return label == _WRAPPER
-
-
-def caller_label(stack: Iterable[Mapping[str, Any]], files: Mapping[int, str]) -> str | None:
-    """Return the label of a module, by the user's line that calls it; None if torch's stack does not show one."""
-    places = ((files.get(frame.get("filename", -1), ""), frame.get("line")) for frame in stack)
-    users = [(file, line) for file, line in places if file and "/torch/" not in file]
-    return _placed("module", *users[-1]) if users else None
 
 
 def _placed(name: str, file: str, line: int | None) -> str:
