@@ -39,7 +39,10 @@ def source_event(file: str) -> Event | None:
 
 def is_kept(file: str) -> bool:
     """Return whether a file may be somebody's model: not torch's, not ours, not the standard library's."""
-    if not file or file.startswith(("<eval_with_key>", "<frozen", dynamo.torch_folder() + os.sep, _OURS)):
+    import torch
+
+    torchs = str(Path(torch.__file__).parent) + os.sep
+    if not file or file.startswith(("<eval_with_key>", "<frozen", torchs, _OURS)):
         return False
     inside = file.removeprefix(sysconfig.get_path("stdlib"))
     return inside == file or any(package in inside for package in _PACKAGES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -83,12 +83,9 @@ def leaves(result: Any) -> list[Any]:
 
 
 def as_calls(inputs: tuple[Any, ...], kwargs: Mapping[str, Any], calls: Any) -> tuple[Call, ...]:
-    """Return the calls to make. One call is made twice: what only shows at the second, like a counter, then shows.
-
-    Raises `UsageError` for what cannot be meant.
-    """
+    """Return the calls to make. Raises `UsageError` for what cannot be meant."""
     if calls is None:
-        return (Call(inputs, kwargs),) * 2
+        return (Call(inputs, kwargs),)
     if inputs or kwargs:
         raise UsageError("give the inputs either as arguments, or as calls=[(args, kwargs), …]; not both")
     if not isinstance(calls, Sequence) or isinstance(calls, (str, bytes)) or not calls:
@@ -136,11 +133,11 @@ def described(error: BaseException) -> tuple[str, SourceLine | None]:
     """Return an exception in one line, and the user's line where it came from."""
     lines = [line.strip() for line in str(error).splitlines()]
     message = next((line for line in lines if line), "")
-    line = _own_line(dynamo.user_frames(error)) or _own_line(traceback.extract_tb(error.__traceback__))
+    line = _own_line(getattr(error, "real_stack", None) or ()) or _own_line(traceback.extract_tb(error.__traceback__))
     return f"{type(error).__name__}: {message}"[:400], line
 
 
-def _own_line(frames: list[traceback.FrameSummary]) -> SourceLine | None:
+def _own_line(frames: Iterable[traceback.FrameSummary]) -> SourceLine | None:
     return innermost_own([SourceLine(f.filename, f.lineno or 0, f.name, f.line or "") for f in frames])
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -24,13 +23,6 @@ DYNAMO_GRAPH = Place(
 
 # They warn of breaks, recompile limits and failures.
 LOGGERS = ("torch._dynamo", "torch._subclasses", "torch.fx")
-
-
-def torch_folder() -> str:
-    """Return where torch is installed."""
-    import torch
-
-    return str(Path(torch.__file__).parent)
 
 
 # -- frames and compilations
@@ -197,11 +189,6 @@ def is_compiled(value: Any) -> bool:
     return isinstance(value, torch.nn.Module) and getattr(value, "_compiled_call_impl", None) is not None
 
 
-def user_frames(error: BaseException) -> list[Any]:
-    """Return the frames of the user's stack that an exception of Dynamo's carries, outermost first."""
-    return list(getattr(error, "real_stack", None) or ())
-
-
 def inner_error(error: BaseException) -> BaseException | None:
     """Return the exception that torch raised another one in place of."""
     import torch
@@ -213,14 +200,11 @@ def inner_error(error: BaseException) -> BaseException | None:
         return None
     # An op that fails on fake tensors: torch/_dynamo/utils.py says it as "... got RuntimeError('...')", and chains it.
     message = str(error)
-    return next((one for one in _chain(error) if f"got {one!r}" in message), None)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """What was raised before it, and led to it."""
     seen: set[int] = set()
-    before = error.__cause__ or error.__context__
+    before: BaseException | None = error.__cause__ or error.__context__
     while before is not None and id(before) not in seen:
+        if f"got {before!r}" in message:
+            return before
         seen.add(id(before))
-        yield before
         before = before.__cause__ or before.__context__
+    return None

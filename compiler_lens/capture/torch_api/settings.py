@@ -47,14 +47,6 @@ def modes() -> dict[str, dict[str, Any]]:
     return found
 
 
-def mode_options(mode: str) -> dict[str, Any]:
-    """Return the options that a mode stands for, of dynamic or fixed shapes alike."""
-    from torch._inductor import list_mode_options
-
-    found: dict[str, Any] = list_mode_options(mode)
-    return found
-
-
 def option_names() -> list[str]:
     """Return the names of all options of Inductor."""
     from torch._inductor import list_options

@@ -65,23 +65,22 @@ def _work(model: Any, given: tuple[Any, Any, Any], *, training: bool, phases: Se
     function, dynamic = callable_of(model, "compare_modes")
     inputs, kwargs, calls = given
     if phases is None:
-        made = as_calls(inputs, kwargs, calls)
-        program = Program(function, made if calls is not None else made[:1], training, dynamic)
-        pieces = tuple(partial(_piece, program, call) for call in program.calls)
-        phase = Phase("step" if training else "call", partial(_in_turn, pieces))
+        program = Program(function, as_calls(inputs, kwargs, calls), training, dynamic)
+
+        def piece(call: Call, compiled: Any) -> Any:
+            torch.compiler.cudagraph_mark_step_begin()
+            return program.one(compiled, call)
+
+        pieces = tuple(partial(piece, call) for call in program.calls)
+
+        def in_turn(compiled: Any) -> None:
+            for each in pieces:
+                each(compiled)
+
+        phase = Phase("step" if training else "call", in_turn)
         return Work(function, (phase,), dynamic, training, program.inputs, (pieces,), len(pieces))
     if inputs or kwargs or calls is not None or training:
         raise UsageError("give either inputs or phases: a phase has inputs of its own, and runs its own backward")
     found = checked(phases)
     runs = tuple(phase.run for phase in found)
     return Work(function, found, dynamic, training=False, reached=runs, pieces=tuple((run,) for run in runs))
-
-
-def _piece(program: Program, call: Call, function: Any) -> Any:
-    torch.compiler.cudagraph_mark_step_begin()
-    return program.one(function, call)
-
-
-def _in_turn(pieces: Sequence[Callable[[Any], Any]], function: Any) -> None:
-    for piece in pieces:
-        piece(function)

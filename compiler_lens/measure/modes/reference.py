@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -64,14 +65,13 @@ class Doubles(TorchDispatchMode):  # type: ignore[misc]  # torch does not type i
     """No op makes less than doubles, though the program asks for bf16 or f32 by name."""
 
     def __torch_dispatch__(self, func: Any, _types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def wider(value: Any) -> Any:
+            return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
+
         if func is not torch.ops.aten.view.dtype:  # which takes the very bits for another type
-            args = tuple(map(_wider, args))
-            kwargs = {name: _wider(value) for name, value in (kwargs or {}).items()}
+            args = tuple(map(wider, args))
+            kwargs = {name: wider(value) for name, value in (kwargs or {}).items()}
         return func(*args, **(kwargs or {}))
-
-
-def _wider(value: Any) -> Any:
-    return _WIDER.get(value, value) if isinstance(value, torch.dtype) else value
 
 
 def deviation(results: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]) -> Deviation | None:
@@ -81,29 +81,15 @@ def deviation(results: Sequence[torch.Tensor], reference: Sequence[torch.Tensor]
     pairs = [(a, b) for a, b in zip(results, reference, strict=True) if b.numel()]
     if not pairs:
         return None
-    relative = [_relative(a, b) for a, b in pairs]
-    largest = [_number((a - b).abs().max()) for a, b in pairs]
-    return Deviation(_worst(relative), _worst(largest))
+    relative: list[float] = []
+    for result, expected in pairs:
+        apart, size = (float(torch.linalg.vector_norm(t)) for t in (result - expected, expected))
+        relative.append(0.0 if apart == 0.0 else apart / size if size else math.inf)
+    largest = [float((result - expected).abs().max()) for result, expected in pairs]
+    return Deviation(*(max(math.inf if math.isnan(v) else v for v in values) for values in (relative, largest)))
 
 
 def depends_on_chance(results: Sequence[torch.Tensor], again: Sequence[torch.Tensor]) -> bool:
     """Return whether two runs with different seeds differ by more than rounding."""
     found = deviation(results, again)
     return found is not None and not found.relative <= _CHANCE
-
-
-def _relative(result: torch.Tensor, reference: torch.Tensor) -> float:
-    apart = _number(torch.linalg.vector_norm(result - reference))
-    size = _number(torch.linalg.vector_norm(reference))
-    if apart == 0.0:
-        return 0.0
-    return apart / size if size else float("inf")
-
-
-def _number(tensor: torch.Tensor) -> float:
-    return float(tensor.item())
-
-
-def _worst(values: Iterable[float]) -> float:
-    """The largest; one that is no number counts as infinite."""
-    return max(value if value == value else float("inf") for value in values)  # noqa: PLR0124 -- NaN

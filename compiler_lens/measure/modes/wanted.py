@@ -64,7 +64,7 @@ class Wanted(Struct, frozen=True):
             return function
         if not self.options:
             return torch.compile(function, dynamic=dynamic, mode=self.mode)
-        base = settings.mode_options(self.mode) if self.mode else {}
+        base = settings.modes()[self.mode] if self.mode else {}
         return torch.compile(function, dynamic=dynamic, options={**base, **self.options})
 
 

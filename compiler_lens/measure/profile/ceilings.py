@@ -52,8 +52,13 @@ def device_name(device: torch.device) -> str:
     if device.type != "cpu":
         name = getattr(torch.get_device_module(device), "get_device_name", None)
         return str(name(device)) if name else device.type
+    processor = platform.processor() or platform.machine() or "CPU"
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        processor = next(names, processor)
     threads = torch.get_num_threads()
-    return f"{_processor()}, {threads} thread{'' if threads == 1 else 's'}"
+    return f"{processor}, {threads} thread{'' if threads == 1 else 's'}"
 
 
 def product_notes(dtypes: Iterable[str]) -> Iterator[ProfileNote]:
@@ -61,14 +66,6 @@ def product_notes(dtypes: Iterable[str]) -> Iterator[ProfileNote]:
     precision = torch.get_float32_matmul_precision()
     if "f32" in dtypes and precision != "highest":
         yield ProfileNote(Remark.LESS_PRECISION, precision)
-
-
-def _processor() -> str:
-    with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine() or "CPU"
 
 
 def _best(step: Step, device: torch.device) -> float:
@@ -109,24 +106,19 @@ def _copy_rate(device: torch.device) -> float | None:
 def _product_rate(device: torch.device, dtype: torch.dtype) -> float | None:
     best: float | None = None
     for side in _SIDES[device.type == "cpu"]:
+        # Not zeros, with which a device takes less power and runs faster; and not the program's random numbers.
         try:
-            seconds = _best(_product(device, dtype, side), device)
+            generator = torch.Generator(device).manual_seed(0)
+            a, b = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
+            is_float8 = dtype is torch.float8_e4m3fn
+            step = float8_product(a, b.t()) if is_float8 else partial(torch.mm, a, b, out=torch.empty_like(a))
+            seconds = _best(step, device)
         except (RuntimeError, NotImplementedError):  # this device has no such product, or no memory for it
             return best
         best = max(best or 0.0, 2 * side**3 / seconds)
         if seconds * 8 > _ENOUGH:
             break
     return best
-
-
-def _product(device: torch.device, dtype: torch.dtype, side: int) -> Step:
-    # Not zeros, with which a device takes less power and runs faster; and not the program's random numbers.
-    generator = torch.Generator(device).manual_seed(0)
-    a, b = (torch.randn(side, side, device=device, generator=generator).to(dtype) for _ in range(2))
-    if dtype is torch.float8_e4m3fn:
-        return float8_product(a, b.t())
-    out = torch.empty_like(a)
-    return lambda: torch.mm(a, b, out=out)
 
 
 def _shortest_launch(device: torch.device) -> float | None:

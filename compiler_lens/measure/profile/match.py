@@ -241,10 +241,26 @@ def _anchored(items: Sequence[_Item], launches: Sequence[_Planned], found: _Foun
 
 
 def _between(items: Sequence[_Item], launches: Sequence[_Planned], found: _Found) -> list[_Item]:
-    """Library calls between two generated kernels. Gives what is left."""
+    """Library calls between two generated kernels: by the names of ops, in order. Gives what is left."""
     by_op = [item for item in items if item.op]
     replayed = [item for item in items if not item.op]
-    left, rest = _by_name(by_op, launches, found)
+    places: dict[str, list[int]] = defaultdict(list)
+    for index, item in enumerate(by_op):
+        places[item.op.rpartition("::")[2]].append(index)
+    left: list[_Item] = []
+    rest: list[_Planned] = []
+    start = 0
+    for launch in launches:
+        of_name = places.get(launch.op, [])
+        turn = bisect_left(of_name, start)
+        if turn == len(of_name):
+            rest.append(launch)
+        else:
+            at = of_name[turn]
+            found.give(launch, [by_op[at]], Trust.EXACT)
+            left += by_op[start:at]
+            start = at + 1
+    left += by_op[start:]
     if replayed:  # what ops launched beside a replay are the copies of its inputs
         return [*left, *_by_place(replayed, rest, found)]
     if not rest or len(rest) != len(left):
@@ -254,25 +270,8 @@ def _between(items: Sequence[_Item], launches: Sequence[_Planned], found: _Found
     return []
 
 
-def _by_name(items: Sequence[_Item], launches: Sequence[_Planned], found: _Found) -> tuple[list[_Item], list[_Planned]]:
-    """Ops of the names of launches, in order. Gives the items and the launches that are left."""
-    left: list[_Item] = []
-    rest: list[_Planned] = []
-    places: dict[str, list[int]] = defaultdict(list)
-    for index, item in enumerate(items):
-        places[item.op.rpartition("::")[2]].append(index)
-    start = 0
-    for launch in launches:
-        of_name = places.get(launch.op, [])
-        turn = bisect_left(of_name, start)
-        if turn == len(of_name):
-            rest.append(launch)
-        else:
-            at = of_name[turn]
-            found.give(launch, [items[at]], Trust.EXACT)
-            left += items[start:at]
-            start = at + 1
-    return [*left, *items[start:]], rest
+_PREPARES = re.compile(r"memset|^Memset", re.IGNORECASE)  # a library clears its workspace first
+_FINISHES = re.compile(r"split_?k.*reduce|reduce.*split_?k|convert_dq", re.IGNORECASE)  # and adds up its parts last
 
 
 def _by_place(items: Sequence[_Item], launches: Sequence[_Planned], found: _Found) -> Sequence[_Item]:
@@ -281,7 +280,19 @@ def _by_place(items: Sequence[_Item], launches: Sequence[_Planned], found: _Foun
     if len(launches) == 1:
         found.give(launches[0], items, Trust.EXACT)
         return ()
-    groups = _with_helpers(items)
+    groups: list[list[_Item]] = []  # kernels with those that only prepare or finish them
+    waiting: list[_Item] = []
+    for item in items:
+        name = item.ran[0].name
+        if _PREPARES.search(name):
+            waiting.append(item)
+        elif _FINISHES.search(name) and groups and not waiting:
+            groups[-1].append(item)
+        else:
+            groups.append([*waiting, item])
+            waiting = []
+    if waiting:
+        groups.append(waiting)
     if len(groups) < len(launches):
         found.note(Remark.TOO_FEW)
         return items
@@ -291,25 +302,3 @@ def _by_place(items: Sequence[_Item], launches: Sequence[_Planned], found: _Foun
         first, last = (n * len(groups) // len(launches) for n in (index, index + 1))
         found.give(launch, [item for group in groups[first:last] for item in group], Trust.TEXT)
     return ()
-
-
-_BEFORE = re.compile(r"memset|^Memset", re.IGNORECASE)  # a library clears its workspace first
-_AFTER = re.compile(r"split_?k.*reduce|reduce.*split_?k|convert_dq", re.IGNORECASE)  # and adds up its parts last
-
-
-def _with_helpers(items: Sequence[_Item]) -> list[list[_Item]]:
-    """Kernels with those that only prepare or finish them."""
-    groups: list[list[_Item]] = []
-    waiting: list[_Item] = []
-    for item in items:
-        name = item.ran[0].name
-        if _BEFORE.search(name):
-            waiting.append(item)
-        elif _AFTER.search(name) and groups and not waiting:
-            groups[-1].append(item)
-        else:
-            groups.append([*waiting, item])
-            waiting = []
-    if waiting:
-        groups.append(waiting)
-    return groups

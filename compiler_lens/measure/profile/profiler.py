@@ -35,6 +35,11 @@ def check_profiler_is_free() -> None:
 def traced(step: Step, calls: int, device: torch.device) -> list[Mapping[str, Any]]:
     """Return the profiler's events of this many calls, after one that only starts it."""
     check_profiler_is_free()
+    # The CPU, for ranges and ops; and the device's own, if torch can trace it.
+    cpu = ProfilerActivity.CPU
+    others = [a for a in torch.profiler.supported_activities() if a is not cpu] if device.type != "cpu" else []
+    if device.type != "cpu" and not others:
+        raise UsageError(f"torch's profiler cannot time work on {device.type} here")
     schedule = torch.profiler.schedule(wait=0, warmup=1, active=calls, repeat=1)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "trace.json"
@@ -42,26 +47,14 @@ def traced(step: Step, calls: int, device: torch.device) -> list[Mapping[str, An
         def export(done: torch.profiler.profile) -> None:
             done.export_chrome_trace(str(file))
 
-        activities = _activities(device)
         with torch.profiler.profile(
-            activities=activities, schedule=schedule, on_trace_ready=export, acc_events=True
+            activities=[cpu, *others], schedule=schedule, on_trace_ready=export, acc_events=True
         ) as running:
             for _ in range(calls + 1):
                 step()
                 synchronize(device)
                 running.step()
         return list(json.loads(file.read_bytes(), strict=False)["traceEvents"])
-
-
-def _activities(device: torch.device) -> list[ProfilerActivity]:
-    """The CPU, for ranges and ops; and the device's own, if torch can trace it."""
-    if device.type == "cpu":
-        return [ProfilerActivity.CPU]
-    known = torch.profiler.supported_activities()
-    found = [a for a in known if a is not ProfilerActivity.CPU]
-    if not found:
-        raise UsageError(f"torch's profiler cannot time work on {device.type} here")
-    return [ProfilerActivity.CPU, *found]
 
 
 def synchronize(device: torch.device) -> None:
@@ -72,11 +65,15 @@ def synchronize(device: torch.device) -> None:
 
 def seconds_of(step: Step, calls: int, device: torch.device) -> list[float]:
     """Return how long each of several calls takes, one right after the other, as in a loop of the user's."""
-    if device.type == "cpu":
-        return [_seconds(step, device) for _ in range(calls)]
-    module: Any = torch.get_device_module(device)
-    if not hasattr(module, "Event"):
-        return [_seconds(step, device) for _ in range(calls)]
+    module: Any = None if device.type == "cpu" else torch.get_device_module(device)
+    found: list[float] = []
+    if module is None or not hasattr(module, "Event"):
+        for _ in range(calls):
+            start = time.perf_counter()
+            step()
+            synchronize(device)
+            found.append(time.perf_counter() - start)
+        return found
     marks = [module.Event(enable_timing=True) for _ in range(calls + 1)]
     module.synchronize()
     marks[0].record()
@@ -85,13 +82,6 @@ def seconds_of(step: Step, calls: int, device: torch.device) -> list[float]:
         mark.record()
     module.synchronize()
     return [a.elapsed_time(b) / 1000 for a, b in pairwise(marks)]
-
-
-def _seconds(step: Step, device: torch.device) -> float:
-    start = time.perf_counter()
-    step()
-    synchronize(device)
-    return time.perf_counter() - start
 
 
 # -- kernels of a CPU
@@ -117,9 +107,9 @@ class _Named:
 def kernels_named(codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> Iterator[int]:
     """C++ kernels of these output codes show in a profile while the block runs. Gives how many of them were found."""
     names: dict[str, set[str]] = defaultdict(set)
-    paths = {(code.compile_id, code.direction, code.ordinal): code.path for code in codes if code.path}
+    paths = {code.id: code.path for code in codes}
     for kernel in kernels:
-        path = paths.get((kernel.compile_id, kernel.direction, kernel.ordinal))
+        path = paths.get(kernel.code_id)
         if path and kernel.kind in {KernelKind.CPP, KernelKind.TEMPLATE} and kernel.device.startswith("cpu"):
             names[path].add(kernel.name)
     changed: list[tuple[dict[str, Any], str, Any]] = []

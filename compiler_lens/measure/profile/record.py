@@ -41,7 +41,7 @@ def profile_anew(  # noqa: PLR0913 -- all but the first two are said by name
         known_mode(mode)
     with contextlib.closing(Recorder(path)) as recorder:
         compiled = torch.compile(inner, backend=recorder, mode=mode, dynamic=dynamic)
-        return _noted(recorder, _program(compiled, given, training=training), repeats, is_ours=True)
+        return _noted(recorder, Program(compiled, as_calls(*given), training), repeats, is_ours=True)
 
 
 def profile_with(
@@ -58,12 +58,7 @@ def profile_with(
     is compiled with the recorder.
     """
     callable_of(model, "profile")
-    return _noted(recorder, _program(model, given, training=training), repeats, is_ours=False)
-
-
-def _program(model: Callable[..., Any], given: tuple[Any, Any, Any], *, training: bool) -> Program:
-    calls = as_calls(*given)
-    return Program(model, calls[:1] if given[2] is None else calls, training)
+    return _noted(recorder, Program(model, as_calls(*given), training), repeats, is_ours=False)
 
 
 def _noted(recorder: Recorder, program: Program, repeats: int | None, *, is_ours: bool) -> tuple[Recording, str]:

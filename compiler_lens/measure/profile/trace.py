@@ -56,15 +56,22 @@ def read_trace(events: Iterable[Raw], *, on_cpu: bool = False) -> Trace:
     """Return the calls of compiled graphs in a trace. With `on_cpu`, ops of the CPU outside of them count as work."""
     complete = [event for event in events if event.get("ph") == "X"]
     device = sorted((e for e in complete if e.get("cat") in _DEVICE), key=lambda e: float(e["ts"]))
-    hosts = _hosts(e for e in complete if e.get("cat") not in _DEVICE)
+    threads: dict[Any, list[Raw]] = defaultdict(list)
+    for event in complete:
+        is_launch = event.get("cat") not in _DEVICE and "correlation" in (event.get("args") or {})
+        if event.get("cat") in _CPU or is_launch:
+            threads[event.get("pid"), event.get("tid")].append(event)
+    hosts = _Hosts()
+    for of_thread in threads.values():
+        hosts.walk(sorted(of_thread, key=lambda e: (float(e["ts"]), -float(e["dur"]))))
     ran: dict[int, list[Ran]] = defaultdict(list)
     others: list[Op] = []
     for event in device:
-        host = hosts.of(event)
+        host, name = hosts.of(event), str(event["name"])[:300]  # C++ templates have names of thousands of letters
         if host.range >= 0:
-            ran[host.range].append(Ran(_name(event), float(event["dur"]), host.op))
+            ran[host.range].append(Ran(name, float(event["dur"]), host.op))
         else:
-            others.append(Op(host.outer or _name(event), float(event["dur"])))
+            others.append(Op(host.outer or name, float(event["dur"])))
     ranges = tuple(
         Range(key, tuple(ran[index]), tuple(hosts.ops[index]), region)
         for index, (key, region) in enumerate(hosts.ranges)
@@ -73,11 +80,11 @@ def read_trace(events: Iterable[Raw], *, on_cpu: bool = False) -> Trace:
     if on_cpu:
         others += hosts.outside
         spans += hosts.spans
-    return Trace(ranges, tuple(others), _union(spans), len(device))
-
-
-def _name(event: Raw) -> str:
-    return str(event["name"])[:300]  # C++ templates have names of thousands of letters
+    busy, until = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        busy += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return Trace(ranges, tuple(others), busy, len(device))
 
 
 class _Host(Struct, frozen=True):
@@ -88,7 +95,15 @@ class _Host(Struct, frozen=True):
     outer: str = ""  # the outermost op
 
 
+class _Open(Struct):
+    end: float
+    host: _Host
+    region: str
+
+
 class _Hosts(Struct):
+    """All that the CPU did, each with the range and the op that it is in."""
+
     ranges: list[tuple[str, str]] = field(default_factory=list)  # key, region
     ops: dict[int, list[Op]] = field(default_factory=lambda: defaultdict(list))
     outside: list[Op] = field(default_factory=list)  # outermost ops that are in no range
@@ -102,68 +117,39 @@ class _Hosts(Struct):
         found = self.by_correlation.get(arguments.get("correlation"))
         return found or self.by_id.get(arguments.get("External id")) or _Host()
 
+    def walk(self, events: Sequence[Raw]) -> None:
+        """Read one thread's events, in order."""
+        stack = [_Open(float("inf"), _Host(), "")]
+        for event in events:
+            start = float(event["ts"])
+            while stack[-1].end <= start:
+                stack.pop()
+            arguments, around = event.get("args") or {}, stack[-1]
+            opened = self._opened(event, around)
+            if event.get("cat") in _CPU:
+                self.by_id[arguments.get("External id")] = opened.host
+                stack.append(opened)
+            else:
+                # A recorded graph of launches is one call of the driver, whatever op it is in.
+                is_replay = "GraphLaunch" in str(event["name"])
+                host = _Host(around.host.range, outer=around.host.outer) if is_replay else around.host
+                self.by_correlation[arguments["correlation"]] = host
 
-class _Open(Struct):
-    end: float
-    host: _Host
-    region: str
-
-
-def _hosts(events: Iterable[Raw]) -> _Hosts:
-    """All that the CPU did, each with the range and the op that it is in."""
-    threads: dict[Any, list[Raw]] = defaultdict(list)
-    for event in events:
-        arguments = event.get("args") or {}
-        if event.get("cat") in _CPU or "correlation" in arguments:
-            threads[event.get("pid"), event.get("tid")].append(event)
-    found = _Hosts()
-    for of_thread in threads.values():
-        _walk(sorted(of_thread, key=lambda e: (float(e["ts"]), -float(e["dur"]))), found)
-    return found
-
-
-def _walk(events: Sequence[Raw], found: _Hosts) -> None:
-    stack = [_Open(float("inf"), _Host(), "")]
-    for event in events:
-        start = float(event["ts"])
-        while stack[-1].end <= start:
-            stack.pop()
-        opened = _opened(event, stack[-1], found)
-        arguments = event.get("args") or {}
-        if event.get("cat") in _CPU:
-            found.by_id[arguments.get("External id")] = opened.host
-            stack.append(opened)
-        else:
-            host = stack[-1].host
-            # A recorded graph of launches is one call of the driver, whatever op it is in.
-            is_replay = "GraphLaunch" in str(event["name"])
-            found.by_correlation[arguments["correlation"]] = _Host(host.range, outer=host.outer) if is_replay else host
-
-
-def _opened(event: Raw, around: _Open, found: _Hosts) -> _Open:
-    name, start, length = str(event["name"]), float(event["ts"]), float(event["dur"])
-    host, region = around.host, around.region
-    if called := _CALL.search(name):
-        found.ranges.append((called[1], region))
-        return _Open(start + length, _Host(len(found.ranges) - 1), region)
-    if inside := _REGION.search(name):
-        region = inside[1]
-    elif event.get("cat") == "cpu_op" and host.range >= 0 and host.op < 0:
-        ops = found.ops[host.range]
-        ops.append(Op(name, length))
-        host = _Host(host.range, len(ops) - 1, name)
-        found.spans.append((start, start + length))
-    elif host.range < 0 and not host.outer and "::" in name and not name.startswith(_ENGINE):
-        host = _Host(outer=name)
-        found.outside.append(Op(name, length))
-        found.spans.append((start, start + length))
-    return _Open(start + length, host, region)
-
-
-def _union(spans: Iterable[tuple[float, float]]) -> float:
-    """The time that at least one of these covers."""
-    total, until = 0.0, float("-inf")
-    for start, end in sorted(spans):
-        total += max(0.0, end - max(start, until))
-        until = max(until, end)
-    return total
+    def _opened(self, event: Raw, around: _Open) -> _Open:
+        name, start, length = str(event["name"]), float(event["ts"]), float(event["dur"])
+        host, region = around.host, around.region
+        if called := _CALL.search(name):
+            self.ranges.append((called[1], region))
+            return _Open(start + length, _Host(len(self.ranges) - 1), region)
+        if inside := _REGION.search(name):
+            region = inside[1]
+        elif event.get("cat") == "cpu_op" and host.range >= 0 and host.op < 0:
+            ops = self.ops[host.range]
+            ops.append(Op(name, length))
+            host = _Host(host.range, len(ops) - 1, name)
+            self.spans.append((start, start + length))
+        elif host.range < 0 and not host.outer and "::" in name and not name.startswith(_ENGINE):
+            host = _Host(outer=name)
+            self.outside.append(Op(name, length))
+            self.spans.append((start, start + length))
+        return _Open(start + length, host, region)

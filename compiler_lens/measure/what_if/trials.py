@@ -26,7 +26,9 @@ _Chosen = tuple[Change, ...]
 def tried(model: Callable[..., Any], given: tuple[Any, Any, Any], *, training: bool) -> WhatIf:
     """Try what could matter on a model, of which `given` are inputs, named inputs and calls. See `what_if`."""
     function, dynamic = callable_of(model, "what_if")
-    program = Program(function, as_calls(*given), training, dynamic)
+    calls = as_calls(*given)
+    # One call is made twice: what only shows at the second, like a counter, then shows.
+    program = Program(function, calls * 2 if given[2] is None else calls, training, dynamic)
     with quiet(), restoring_state(program.function, program.inputs) as kept, code_caches_apart():
         # torch imports what it compiles with: that time is not the first trial's.
         tiny = Program(lambda x: x * x.shape[0], tuple(Call((torch.zeros(size),), {}) for size in (3, 4)))
