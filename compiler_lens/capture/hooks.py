@@ -14,10 +14,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from compiler_lens.capture import fusion, sidecar, sources
-from compiler_lens.capture.attribution import FrameRecord
-from compiler_lens.capture.session import owner_of
+from compiler_lens.capture.session import FrameRecord, owner_of
 from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import autotuning, cudagraphs, dynamo, graphs, inductor, scheduler, settings
+from compiler_lens.capture.torch_api import autotuning, dynamo, graphs, inductor, scheduler, settings
 from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
 from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
@@ -294,7 +293,7 @@ def _post_compile(tap: Tap, arguments: Arguments, original: Function) -> Functio
         def before() -> None:
             nonlocal compiled, graph_kwargs, requested
             compiled, graph_kwargs = arguments.of(args, kwargs)
-            requested = cudagraphs.are_requested(graph_kwargs)
+            requested = inductor.cudagraphs_requested(graph_kwargs)
 
         tap.safely("compiled graph", before)
         result = original(*args, **kwargs)
@@ -326,7 +325,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
             tap.safely("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
     else:
         _recall(tap, key, {(event.name, event.meta.get("stage")) for event in pending})
-    outcome = cudagraphs.outcome(compiled, graph_kwargs, requested=requested)
+    outcome = inductor.cudagraph_outcome(compiled, graph_kwargs, requested=requested)
     event = tap.note("lens.cudagraph", {"part": part, "key": inductor.entry_name(compiled), **outcome})
     if key is not None:
         tap.cache_keys[event.run, part == "backward"] = key

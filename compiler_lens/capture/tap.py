@@ -14,10 +14,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from compiler_lens.capture.attribution import Attribution, FrameRecord
-from compiler_lens.capture.session import Session, owner_of
+from compiler_lens.capture.session import Attribution, FrameRecord, Session, owner_of
 from compiler_lens.capture.sources import files_named
-from compiler_lens.capture.torch_api import cudagraphs, dynamo, structured_trace
+from compiler_lens.capture.torch_api import dynamo, inductor, structured_trace
 from compiler_lens.capture.torch_api.places import Arguments, Hook, NotOfferedError, Place, put_in
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.recording.errors import CaptureError
@@ -86,7 +85,7 @@ class Tap(TraceHandler):
             steps: list[Callable[[], object]] = [self._subscription.give_back, dynamo.forget_lenses]
             steps += [undo for undo in reversed(self._hooked.values()) if not isinstance(undo, str)]
             self._hooked.clear()
-            cudagraphs.cudagraph_logger().removeFilter(self._hear_skip)
+            inductor.cudagraph_logger().removeFilter(self._hear_skip)
             for step in steps:
                 with contextlib.suppress(Exception):  # what cannot be undone must not keep the rest
                     step()
@@ -96,7 +95,7 @@ class Tap(TraceHandler):
     def _listen(self) -> None:
         with self._lock:
             if not self._is_done:
-                cudagraphs.cudagraph_logger().addFilter(self._hear_skip)
+                inductor.cudagraph_logger().addFilter(self._hear_skip)
                 self._subscription.take()
 
     def _hear_skip(self, record: logging.LogRecord) -> bool:

@@ -14,7 +14,7 @@ from torch._dynamo.backends import registry
 
 import compiler_lens
 from compiler_lens.capture import hooks
-from compiler_lens.capture.torch_api import cudagraphs, dynamo, structured_trace
+from compiler_lens.capture.torch_api import dynamo, inductor, structured_trace
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import parse_journal
@@ -32,7 +32,7 @@ def state_of_torch() -> dict[str, Any]:
     for place in places():
         resolved = place.resolve()
         found[f"{place.module}.{place.name}"] = resolved and inspect.getattr_static(*resolved)
-    for logger in (structured_trace.trace_logger(), cudagraphs.cudagraph_logger()):
+    for logger in (structured_trace.trace_logger(), inductor.cudagraph_logger()):
         settings = {key: vars(logger)[key] for key in ("level", "propagate", "disabled")}
         settings["isEnabledFor"] = getattr(vars(logger).get("isEnabledFor"), "__module__", None)
         # A LazyTraceHandler without a folder takes itself off at its first record, whoever listens.

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens import CaptureError, Lens
-from compiler_lens.capture import attribution, hooks, session, sidecar, tap
+from compiler_lens.capture import hooks, session, sidecar, tap
 from compiler_lens.capture.session import Session
-from compiler_lens.capture.torch_api import cudagraphs, dynamo, graphs, inductor, places, structured_trace
+from compiler_lens.capture.torch_api import dynamo, graphs, inductor, places, structured_trace
 from compiler_lens.decode import fold
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter
@@ -69,8 +69,8 @@ IN_DYNAMO = [
     (dynamo, "compile_context"),
     (dynamo, "torch_id"),
     (session, "describe_environment"),
-    (attribution.Attribution, "of"),
-    (attribution.Attribution, "enter"),
+    (session.Attribution, "of"),
+    (session.Attribution, "enter"),
     (tap.Tap, "enter"),
     (tap.Tap, "leave"),
     (tap.Tap, "note"),
@@ -83,7 +83,7 @@ IN_DYNAMO = [
 IN_INDUCTOR = [
     (graphs, "is_backward"),
     (inductor, "direction_of"),
-    (cudagraphs, "outcome"),
+    (inductor, "cudagraph_outcome"),
     (inductor, "kernel_origins"),
     (inductor, "graph_lowering"),
     (sidecar, "cache_key"),

@@ -20,7 +20,7 @@ def profiled(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest
     from models import Block
 
     import compiler_lens
-    from compiler_lens.measure.profile import figures as module
+    from compiler_lens.measure.profile import record as module
 
     seen: list[list[dict]] = []
     traced = module.traced

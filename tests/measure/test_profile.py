@@ -13,7 +13,7 @@ from torch import nn
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.cli import measure as cli_measure
-from compiler_lens.measure.profile import figures, profiler
+from compiler_lens.measure.profile import profiler, record
 from compiler_lens.measure.profile import run as runs
 from compiler_lens.measure.profile.ceilings import best_of, device_name, product_notes
 from compiler_lens.measure.profile.profiler import kernels_named, traced
@@ -32,7 +32,7 @@ SHORT = Ceilings("a CPU", 1e10, {"f32": 1e11}, 1.0)
 @pytest.fixture
 def _no_ceilings(monkeypatch: pytest.MonkeyPatch) -> None:
     """They take seconds to measure."""
-    monkeypatch.setattr(figures, "measure_ceilings", lambda device, dtypes: SHORT)
+    monkeypatch.setattr(record, "measure_ceilings", lambda device, dtypes: SHORT)
 
 
 class Net(nn.Module):
@@ -234,7 +234,7 @@ def test_a_profile_leaves_what_torch_counts_and_has_learned_of_sizes() -> None:
 @pytest.mark.usefixtures("_no_ceilings")
 def test_of_several_calls_the_times_are_those_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Timed([1e-3, 1e-3, 1e-2] * 2)
-    monkeypatch.setattr(figures, "timed_calls", lambda *_: told)
+    monkeypatch.setattr(record, "timed_calls", lambda *_: told)
     calls = [((torch.randn(2, 8),), {}), ((torch.randn(2, 8),), {}), ((torch.randn(2, 8).double(),), {})]
     with torch.no_grad():
         result = compiler_lens.profile(_product, calls=calls, repeats=2)
@@ -406,7 +406,7 @@ def test_an_error_while_profiling_leaves_all_as_it_was(monkeypatch: pytest.Monke
     model.weight.grad = torch.ones(4)
     compiled = torch.compile(model, backend="eager")
     before = snapshot(model, x)
-    monkeypatch.setattr(figures, "warm_up", lambda lens, run: (run(), failing())[1])
+    monkeypatch.setattr(record, "warm_up", lambda lens, run: (run(), failing())[1])
     with compiler_lens.Lens(progress=False) as lens, pytest.raises(RuntimeError, match="stop"):
         lens.profile(compiled, x, training=True)
     assert compare(before, snapshot(model, x)) == []

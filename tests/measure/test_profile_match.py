@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from compiler_lens import load
 from compiler_lens.facts.kernels.launches import running_order
-from compiler_lens.measure.profile.figures import launch_times, median_and_spread, other_times
 from compiler_lens.measure.profile.match import Matched, Sample, match, with_keys
+from compiler_lens.measure.profile.record import launch_times, median_and_spread, other_times
 from compiler_lens.measure.profile.trace import Op, Ran, Range, Trace, read_trace
 from compiler_lens.recording.ids import CodeId, LaunchId
 from compiler_lens.recording.model import (

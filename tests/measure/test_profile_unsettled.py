@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import compiler_lens
-from compiler_lens.measure.profile import figures
+from compiler_lens.measure.profile import record
 from compiler_lens.measure.profile import run as runs
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
@@ -17,7 +17,7 @@ from compiler_lens.recording.model import Ceilings, ProfileNote, Remark
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Ceilings take seconds to measure; threads wait for one another on a busy machine, where calls are timed again."""
-    monkeypatch.setattr(figures, "measure_ceilings", lambda device, dtypes: Ceilings("a CPU"))
+    monkeypatch.setattr(record, "measure_ceilings", lambda device, dtypes: Ceilings("a CPU"))
     monkeypatch.setattr(runs, "_ROUNDS", 1)
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import is_anybody_recording, recorded
-from compiler_lens.capture.torch_api import cudagraphs, dynamo
+from compiler_lens.capture.torch_api import dynamo, inductor
 from compiler_lens.capture.torch_api.settings import caches_in
 from compiler_lens.facts.measured.modes import DEFAULT, Comparison, Deviation, Row, Timing, compiled_of
 from compiler_lens.measure.modes.clock import WARM_UP, Clock, Memory
@@ -240,7 +240,7 @@ def clean(device: torch.device) -> None:
     """Drop what the row before left: compiled code, CUDA graphs, unused memory."""
     dynamo.forget_compiled_code()
     if device.type == "cuda":
-        cudagraphs.forget_recorded()
+        inductor.forget_recorded_cudagraphs()
     gc.collect()
     if device.type != "cpu":
         with contextlib.suppress(RuntimeError, AttributeError, NotImplementedError):  # not every vendor's has it
