@@ -102,21 +102,18 @@ def read_dynamo_start(event: Event, compile_id: CompileId, files: Mapping[int, s
 def read_frame_start(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[FrameStart, ...]:
     """Read our hook's word: what the frame is compiled with."""
     meta = event.meta
+    told: dict[str, Any] = {name: meta.get(name) or "" for name in ("function", "file", "backend", "mode", "module")}
     start = FrameStart(
         compile_id,
         event.at,
-        function=meta.get("function") or "",
-        file=meta.get("file") or "",
         line=meta.get("line") or 0,
         attempt=event.attempt,
-        backend=meta.get("backend") or "",
-        mode=meta.get("mode") or "",
         options={str(key): str(value) for key, value in (meta.get("options") or {}).items()},
         dynamic=meta.get("dynamic"),
         config=meta.get("config"),
-        module=meta.get("module") or "",
         definition=_definition(meta),
         parameters=tuple(meta.get("parameters") or ()),
+        **told,
     )
     return (start,)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sysconfig
 import tokenize
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,7 +21,11 @@ _OTHER = "some files were changed since this log was written, or are not on this
 def with_disk_sources(recording: Recording) -> Recording:
     """Return the recording with the text of those files that are on this machine and agree with every known line."""
     lines: dict[str, list[SourceLine]] = defaultdict(list)
-    for at in _lines(recording):
+    known_lines = [at for event in recording.graph_breaks for at in event.user_stack]
+    for c in recording.compilations:
+        known_lines += [SourceLine(c.file, 0), *c.stack]
+    known_lines += [at for graph in recording.graphs for node in graph.nodes for at in node.source]
+    for at in known_lines:
         lines[at.file].append(at)
     # As for what a lens keeps: not torch's own files, not the standard library's.
     library = sysconfig.get_path("stdlib")
@@ -40,17 +44,6 @@ def with_disk_sources(recording: Recording) -> Recording:
         compilations=name_definitions(recording.compilations, files),
         unavailable=recording.unavailable + missing,
     )
-
-
-def _lines(recording: Recording) -> Iterator[SourceLine]:
-    for event in recording.graph_breaks:
-        yield from event.user_stack
-    for c in recording.compilations:
-        yield SourceLine(c.file, 0)
-        yield from c.stack
-    for graph in recording.graphs:
-        for node in graph.nodes:
-            yield from node.source
 
 
 def _text(file: str) -> str:

@@ -53,7 +53,7 @@ def join_graphs(
 def _join_compilation(
     texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Sequence[Direction]
 ) -> Iterator[tuple[int, Graph]]:
-    staged = _with_joint_facts(_last_attempts(_match_facts(texts, _stages(texts, passes), facts)))
+    staged = _with_joint_facts(_match_facts(texts, _stages(texts, passes), facts))
     dynamo = {i: join_dynamo(text, known) for i, (stage, text, known) in staged.items() if stage is GraphStage.DYNAMO}
     of_stage: dict[GraphStage, list[GraphText]] = defaultdict(list)
     for stage, text, _ in staged.values():
@@ -88,33 +88,30 @@ def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> list[Gra
     return stages
 
 
-def _match_facts(texts: Sequence[GraphText], stages: Sequence[GraphStage], facts: Sequence[NodeFacts]) -> list[Staged]:
-    """To each graph the first facts of its stage, not yet taken, that know its nodes."""
+def _match_facts(
+    texts: Sequence[GraphText], stages: Sequence[GraphStage], facts: Sequence[NodeFacts]
+) -> dict[int, Staged]:
+    """To each graph the first facts of its stage, not yet taken, that know its nodes; by position.
+
+    Without the graphs of attempts that torch gave up. The attempts of one stage only are compared: a backward that is
+    compiled later counts as attempt 0 again.
+    """
     unused: dict[str, list[Facts]] = defaultdict(list)
     for each in facts:
         unused[each.stage].append({fact.name: fact for fact in each.facts})
+    last: dict[GraphStage, int] = defaultdict(int)
     matched: list[Staged] = []
     for stage, text in zip(stages, texts, strict=True):
         pool = unused[record_stage(stage).value]
         found = next((i for i, each in enumerate(pool) if _knows(each, text.nodes, _SHARE)), None)
         matched.append((stage, text, None if found is None else pool.pop(found)))
-    return matched
+        last[stage] = max(text.attempt, last[stage])
+    return {i: each for i, each in enumerate(matched) if each[1].attempt == last[each[0]]}
 
 
 def _knows(facts: Facts, nodes: Nodes, share: float) -> bool:
     ops = [node for node in nodes if node.op.startswith("call_")] or nodes
     return sum(node.name in facts for node in ops) >= share * len(ops)
-
-
-def _last_attempts(staged: Sequence[Staged]) -> dict[int, Staged]:
-    """Without the graphs of attempts that torch gave up, by position.
-
-    The attempts of one stage only are compared: a backward that is compiled later counts as attempt 0 again.
-    """
-    last: dict[GraphStage, int] = {}
-    for stage, text, _ in staged:
-        last[stage] = max(text.attempt, last.get(stage, 0))
-    return {i: each for i, each in enumerate(staged) if each[1].attempt == last[each[0]]}
 
 
 def _with_joint_facts(staged: Mapping[int, Staged]) -> dict[int, Staged]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from compiler_lens.decode.disk_sources import with_disk_sources
@@ -55,15 +56,12 @@ def save(recording: Recording, path: str | os.PathLike[str]) -> None:
 
 def recordings_in(folder: Path) -> tuple[Path, ...]:
     """Return the recordings in a folder (`*.clens`, `*.clens.gz`), the newest first."""
-    files = [path for path in folder.glob("*.clens*") if path.is_file() and _is_readable_journal(path)]
+    files = []
+    for path in folder.glob("*.clens*"):
+        with suppress(OSError):  # one that cannot be read
+            if path.is_file() and is_journal(path):
+                files.append(path)
     return tuple(sorted(files, key=lambda path: (path.stat().st_mtime, path.name), reverse=True))
-
-
-def _is_readable_journal(path: Path) -> bool:
-    try:
-        return is_journal(path)
-    except OSError:
-        return False
 
 
 def _only_recording(folder: Path) -> Path:

@@ -14,6 +14,8 @@ from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId
 
+OWN_EVENTS = ("environment", "source", "problem", "unavailable", "recording")
+
 
 def read_own_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Struct, ...]:
     """Read what a lens notes by itself: where it records, texts of files, what it could not read or was not offered."""

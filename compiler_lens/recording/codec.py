@@ -18,7 +18,7 @@ from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Struct, field
-from msgspec.structs import fields
+from msgspec.structs import asdict, fields
 
 from compiler_lens.recording.errors import PayloadError
 
@@ -51,7 +51,7 @@ def plain(value: Any, substitutes: Substitutes = MappingProxyType({})) -> Any:
         value: what to write.
         substitutes: what to write instead of the values of some types.
     """
-    return _plain(value, _all_fields, substitutes)
+    return _plain(value, asdict, substitutes)
 
 
 def packed(value: Any) -> Any:
@@ -84,10 +84,6 @@ def _plain(  # noqa: C901, PLR0911 -- one for each kind
     if isinstance(value, (str, int)):  # of a class of its own
         return value
     return [_plain(item, chosen, substitutes) for item in value] if isinstance(value, Sequence) else str(value)
-
-
-def _all_fields(value: Any) -> Mapping[str, Any]:
-    return {name: getattr(value, name) for name in value.__struct_fields__}
 
 
 def _telling_fields(value: Any) -> Mapping[str, Any]:

@@ -36,6 +36,8 @@ _BOUNDARY = re.compile(rb"\n(?=[^\t])")
 _FIRST_SPAN = re.compile(rb'\t\{\n\t"name": "(dynamo|compiled_autograd)",\n.*^\t"ph": "B"', re.DOTALL | re.MULTILINE)
 _SPAN_TIME = re.compile(rb'\{"chromium_event": [^\n]*\n(?:\t[^\n]*\n)*?\t"ts": (\d+(?:\.\d+)?)')
 _BLOCK = 1 << 20
+_EMPTY = "{} is empty: the process that made it compiled nothing, or was stopped before it did"
+_OTHER_FILE = "{} is not a TORCH_TRACE log: run the program with TORCH_TRACE=folder and name a log of that folder"
 _GZIP = b"\x1f\x8b"
 
 
@@ -73,7 +75,9 @@ def read_torch_log(
         head = _head(blocks)
         first = _HEADER.search(head)
         if first is None:
-            raise RecordingFileError(_why_no_log(path, head, problems))
+            if problems:
+                raise RecordingFileError(f"cannot open {path}: {problems[0].message}")
+            raise RecordingFileError(_EMPTY.format(path) if not head else _OTHER_FILE.format(path))
         reader = _Reader(wanted, _clock(first, head, path.stat().st_mtime), first["pid"])
         for chunk in _chunks(chain([head], blocks)):
             reader.take(chunk, events, problems)
@@ -85,14 +89,6 @@ def read_torch_log(
         last = problems.pop()
         problems.append(CaptureProblem("torch_log", "the log is cut off in its last record", last.compile_id))
     return tuple(events), tuple(problems)
-
-
-def _why_no_log(path: Path, head: bytes, problems: list[CaptureProblem]) -> str:
-    if problems:
-        return f"cannot open {path}: {problems[0].message}"
-    if not head:
-        return f"{path} is empty: the process that made it compiled nothing, or was stopped before it did"
-    return f"{path} is not a TORCH_TRACE log: run the program with TORCH_TRACE=folder and name a log of that folder"
 
 
 def _blocks(path: Path, problems: list[CaptureProblem]) -> Iterator[bytes]:
@@ -204,7 +200,12 @@ class _Reader:
         torch_id = (frame, recompile, autograd)
         key = next((key for key in record if key not in RECORD_CONTEXT), "")
         name, meta = _name_and_meta(key, record)
-        life = self._compile_epoch(match["pid"], torch_id, _beginning(key, record, body))
+        beginning = None  # of a compilation
+        if key == "dynamo_start":
+            beginning = None if record.get("attempt") else b"dynamo_start"
+        elif key == "chromium_event" and (first := _FIRST_SPAN.match(body)):
+            beginning = first[1]
+        life = self._compile_epoch(match["pid"], torch_id, beginning)
         is_wanted = self._wanted is None or name in self._wanted
         payload = body[1:].replace(b"\n\t", b"\n") if body and is_wanted else None
         events.append(
@@ -249,10 +250,3 @@ def _name_and_meta(key: str, record: dict[str, Any]) -> tuple[str, dict[str, Any
     meta = value if isinstance(value, dict) else {}
     extra = {word: record[word] for word in ("rank", "subgraph_name") if word in record}
     return (str(meta.get("name", key)) if key == "artifact" else key), {**meta, **extra}
-
-
-def _beginning(key: str, record: dict[str, Any], body: bytes) -> bytes | None:
-    if key == "dynamo_start":
-        return None if record.get("attempt") else b"dynamo_start"
-    found = _FIRST_SPAN.match(body) if key == "chromium_event" else None
-    return found[1] if found else None

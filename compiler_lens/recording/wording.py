@@ -50,29 +50,31 @@ class Wording(Struct, frozen=True):
     def hidden(self, text: str) -> str:
         """Return a text with a number for what must not be shown."""
         if "'" in text or '"' in text:
-            text = "".join(self._without_quoted(text))
-        return "".join(self._without_needles(text)) if self.heads else text
+            text = self._without_quoted(text)
+        return self._without_needles(text) if self.heads else text
 
-    def _without_quoted(self, text: str) -> Iterator[str]:
+    def _without_quoted(self, text: str) -> str:
+        parts: list[str] = []
         told = at = 0
         while found := _QUOTED.search(text, at):
             at = found.start() + 1  # an apostrophe opens nothing
             instead = self.quoted.get(found[2])
             if instead and not _NAMED.search(text, max(at - 8, 0), at - 1):
-                yield f"{text[told:at]}{instead}{found[1]}"
+                parts += [text[told:at], instead, found[1]]
                 told = at = found.end()
-        yield text[told:]
+        return "".join([*parts, text[told:]])
 
-    def _without_needles(self, text: str) -> Iterator[str]:
+    def _without_needles(self, text: str) -> str:
+        parts: list[str] = []
         tokens = [(found.start(), found.end()) for found in _TOKEN.finditer(text)]
         told = 0
         for number, (begin, end) in enumerate(tokens):
             if begin >= told and text[begin:end] in self.firsts:
                 needle = self._needle(text, [end for _, end in tokens[number : number + _HEADS[0]]], begin)
                 if needle:
-                    yield f"{text[told:begin]}{needle[1]}"
+                    parts += [text[told:begin], needle[1]]
                     told = begin + len(needle[0])
-        yield text[told:]
+        return "".join([*parts, text[told:]])
 
     def _needle(self, text: str, ends: list[int], begin: int) -> _Needle | None:
         for count in _HEADS:
