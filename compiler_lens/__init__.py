@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from compiler_lens.measure.modes.wanted import Phase
     from compiler_lens.recording.model import Recording
     from compiler_lens.render.picture.drawing import Drawing, draw
-    from compiler_lens.render.results.comparison import Diff, diff
-    from compiler_lens.render.results.measured import Modes
+    from compiler_lens.render.results import Diff, Modes, diff
 
 __all__ = [
     "CaptureError",
@@ -51,8 +50,8 @@ __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
-    "Diff": "compiler_lens.render.results.comparison",
-    "diff": "compiler_lens.render.results.comparison",
+    "Diff": "compiler_lens.render.results",
+    "diff": "compiler_lens.render.results",
     "Explanation": "compiler_lens.facts.overview.explanation",
     "Drawing": "compiler_lens.render.picture.drawing",
     "draw": "compiler_lens.render.picture.drawing",
@@ -62,7 +61,7 @@ _WHERE = {
     "load": "compiler_lens.decode.recording_file",
     "named_lens": "compiler_lens.lens",
     "profile": "compiler_lens.lens",
-    "Modes": "compiler_lens.render.results.measured",
+    "Modes": "compiler_lens.render.results",
     "Phase": "compiler_lens.measure.modes.wanted",
     "compare_modes": "compiler_lens.lens",
     "what_if": "compiler_lens.lens",

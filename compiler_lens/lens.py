@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from compiler_lens.measure.modes.session import Compared
     from compiler_lens.measure.modes.wanted import Phase
     from compiler_lens.render.picture.drawing import Drawing
-    from compiler_lens.render.results.measured import Modes, Profiled, WhatIfResult
+    from compiler_lens.render.results import Modes, Profiled, WhatIfResult
 
 NAME = "compiler_lens"
 # What `compare_modes` compares: no compilation, and the modes of torch.
@@ -107,7 +107,7 @@ class Lens(Recorder):
         A model that is compiled already is used as it is; else it is compiled with this lens.
         """
         from compiler_lens.measure.profile.record import profile_with
-        from compiler_lens.render.results.measured import Profiled
+        from compiler_lens.render.results import Profiled
 
         self._check_open()
         recording, file = profile_with(self, model, (inputs, kwargs, calls), training=training, repeats=repeats)
@@ -163,7 +163,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
             somebody profiles.
     """
     from compiler_lens.measure.profile.record import profile_anew
-    from compiler_lens.render.results.measured import Profiled
+    from compiler_lens.render.results import Profiled
 
     given = inputs, kwargs, calls
     recording, file = profile_anew(model, given, mode=mode, path=path, training=training, repeats=repeats)
@@ -194,7 +194,7 @@ def what_if(
         UsageError: the model cannot be called with these inputs, or cannot be tried.
     """
     from compiler_lens.measure.what_if.trials import tried
-    from compiler_lens.render.results.measured import WhatIfResult
+    from compiler_lens.render.results import WhatIfResult
 
     found = tried(model, (inputs, kwargs, calls), training=training)
     return WhatIfResult(found.trials, found.not_tried, found.calls)
@@ -244,7 +244,7 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
         RecordingFileError: the folder cannot be made.
     """
     from compiler_lens.measure.modes.compare import compared
-    from compiler_lens.render.results.measured import Modes
+    from compiler_lens.render.results import Modes
 
     def tell(so_far: Compared, name: str) -> None:
         if each is not None:

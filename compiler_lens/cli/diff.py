@@ -12,7 +12,7 @@ from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.views.diff.views import SUMMARY, VIEWS, diff_view
 
 if TYPE_CHECKING:
-    from compiler_lens.render.results.comparison import Diff
+    from compiler_lens.render.results import Diff
 
 _DIFFERS = 1  # the exit status that --exit-code asks for, as git's
 
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     if args.code and args.view not in {SUMMARY, "kernel"}:
         raise UsageError(f"--code is a view of its own: leave out {args.view}")
     check_width(args.width)
-    from compiler_lens.render.results.comparison import diff
+    from compiler_lens.render.results import diff
 
     for path in (args.before, args.after):
         if not Path(path).exists():

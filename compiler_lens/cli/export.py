@@ -73,7 +73,7 @@ def _report(args: argparse.Namespace) -> str:
     check_is_other_file(target, recording, after)
     with collector_paused():  # from reading to writing: nothing goes in between
         if after:
-            from compiler_lens.render.results.comparison import diff
+            from compiler_lens.render.results import diff
 
             if after.endswith((".html", ".htm")) and not Path(after).exists():
                 raise UsageError(f"{after} is not a recording. To write it: -o {after}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from compiler_lens.cli.command import A_RECORDING, REDACT, Command, argument, check_width, look, printed, user_path
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.views.registry import REPORT, VIEWS, Asks, checked_view, view_named
+from compiler_lens.views.registry import BY_NAME, REPORT, VIEWS, Asks, checked_view
 
 if TYPE_CHECKING:
     from compiler_lens.facts.program.select import Selection
@@ -77,7 +77,7 @@ def _named(args: argparse.Namespace) -> str:
     named = args.recording
     path = Path(named or ".")
     rest = [] if args.view == REPORT else [args.view, *args.what]
-    if named is None or (view_named(named) and not path.exists()):
+    if named is None or (named in BY_NAME and not path.exists()):
         raise UsageError(f"show which recording? {_meant(recordings_in(Path()), [named or '', *rest])}")
     found = recordings_in(path) if path.is_dir() else ()
     if len(found) > 1:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from msgspec import Struct, field
 
@@ -22,7 +22,10 @@ class FileNames(Struct, frozen=True):
     @classmethod
     def of(cls, recording: Recording) -> FileNames:
         """Return the names of the files that compilations and graph breaks point to."""
-        return cls(short_paths(file for file in _files(recording) if is_own(file)))
+        found = {c.file for c in recording.compilations}
+        found.update(at.file for c in recording.compilations for at in c.stack)
+        found.update(at.file for b in recording.graph_breaks for at in b.user_stack)
+        return cls(short_paths(filter(is_own, found)))
 
     def joined(self, others: FileNames) -> FileNames:
         """Return the names of both; where they differ, those of the others."""
@@ -48,10 +51,3 @@ class FileNames(Struct, frozen=True):
             return known
         ends = 2 if path.endswith("__init__.py") else 1
         return "/".join(path.rsplit("/", ends)[1:]) or path
-
-
-def _files(recording: Recording) -> Iterable[str]:
-    found = {c.file for c in recording.compilations}
-    found.update(at.file for c in recording.compilations for at in c.stack)
-    found.update(at.file for b in recording.graph_breaks for at in b.user_stack)
-    return found

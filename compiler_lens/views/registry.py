@@ -7,7 +7,7 @@ the module `compiler_lens.views.NAME`, and the type of its facts for programs is
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -123,30 +123,27 @@ VIEWS: tuple[View, ...] = (
 )
 
 
-def view_named(name: str) -> View | None:
-    """Return the view of a name, None if there is none."""
-    return next((view for view in (OVERVIEW, *VIEWS) if view.name == name), None)
+BY_NAME: Mapping[str, View] = {view.name: view for view in (OVERVIEW, *VIEWS)}
 
 
 def checked_view(name: str) -> View:
     """Return the view of a name. Raises `UsageError`, with what there is instead, if there is none."""
-    found = view_named(name)
-    if found is None:
-        from compiler_lens.facts.program.select import nearest
+    if name in BY_NAME:
+        return BY_NAME[name]
+    from compiler_lens.facts.program.select import nearest
 
-        names = [view.name for view in VIEWS]
-        meant = nearest(name, names)
-        hint = f" Did you mean {meant}?" if meant else ""
-        raise UsageError(f"no view {name!r}.{hint} There are {', '.join(names)}")
-    return found
+    names = [view.name for view in VIEWS]
+    meant = nearest(name, names)
+    hint = f" Did you mean {meant}?" if meant else ""
+    raise UsageError(f"no view {name!r}.{hint} There are {', '.join(names)}")
 
 
-# What other commands print as JSON: its name, and where the type of its facts stands.
-_OTHERS = (
-    ("diff", "compiler_lens.views.diff.data"),
-    ("modes", "compiler_lens.views.measured.modes"),
-    ("what_if", "compiler_lens.views.measured.what_if"),
-)
+# What other commands print as JSON: where the type of its facts stands.
+_OTHERS = {
+    "diff": "compiler_lens.views.diff.data",
+    "modes": "compiler_lens.views.measured.modes",
+    "what_if": "compiler_lens.views.measured.what_if",
+}
 
 
 def documented(name: str | None = None) -> list[tuple[str, Any]]:
@@ -154,10 +151,8 @@ def documented(name: str | None = None) -> list[tuple[str, Any]]:
 
     Raises `UsageError` for a name that is none of them.
     """
-    others = [(other, module) for other, module in _OTHERS if name in {None, other}]
-    views = [OVERVIEW, *VIEWS] if name is None else []
-    if name is not None and not others:
-        views = [checked_view(name)]
-    return [(view.name, view.data) for view in views] + [
-        (other, importlib.import_module(module).Data) for other, module in others
-    ]
+    found = []
+    for one in [*BY_NAME, *_OTHERS] if name is None else [name]:
+        other = _OTHERS.get(one)
+        found.append((one, importlib.import_module(other).Data if other else checked_view(one).data))
+    return found

@@ -25,7 +25,7 @@ from compiler_lens.recording.model import (
     Recording,
     TensorSpec,
 )
-from compiler_lens.render.results.comparison import diff_json
+from compiler_lens.render.results import Diff
 from compiler_lens.views.diff.summary import call_words
 from compiler_lens.views.diff.words import change_line, difference
 
@@ -230,7 +230,7 @@ def test_times_of_some_launches_say_of_how_many() -> None:
     assert call_words(d)[0] == (
         "Kernels in one call: 20.0 → 18.0 µs (not above noise); only of launches timed on both sides, 1 of 3 → 1 of 2"
     )
-    assert json.loads(diff_json(d))["timed_launches"] == {"before": [1, 3], "after": [1, 2]}
+    assert json.loads(Diff(before, after, d).to_json())["timed_launches"] == {"before": [1, 3], "after": [1, 2]}
     whole = made("a b", "a", "b", times={"a": (10.0, 1.0), "b": (5.0, 1.0)})
     assert "timed on both sides" not in call_words(diff(whole, whole))[0]
 

@@ -27,7 +27,7 @@ from compiler_lens.render.figures import written
 from compiler_lens.render.page import comparison
 from compiler_lens.render.page.comparison import compared, stretches
 from compiler_lens.render.page.diff import asked_of, diff_page
-from compiler_lens.render.results.comparison import Diff
+from compiler_lens.render.results import Diff
 from compiler_lens.views.diff import around as beside
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.kernels import pair_became, time_cells

@@ -7,13 +7,14 @@ from pathlib import Path
 import programs
 import pytest
 import torch
+from msgspec.structs import asdict
 
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
 from compiler_lens.recording.model import CaptureProblem, SourceLine
 from compiler_lens.render.console import what_if_report
-from compiler_lens.render.results.measured import what_if_json
+from compiler_lens.render.results import WhatIfResult
 
 Write = Callable[[str], Path]
 ITEM = """
@@ -150,7 +151,7 @@ def test_of_two_equal_trials_the_shorter_is_best() -> None:
     result = made(("as it is", counts(0, 2, 0, 2)), ("long", counts(0, 0, 0, 1)), ("short", counts(0, 0, 0, 1)))
     longer = Trial("longer", ("a", "b"), "", result.baseline.after, counts(0, 0, 0, 1))
     assert WhatIf((result.baseline, longer, result.trials[2])).best is result.trials[2]
-    assert json.loads(what_if_json(result))["best"] == "long"
+    assert json.loads(WhatIfResult(**asdict(result)).to_json())["best"] == "long"
 
 
 def test_color_is_only_color() -> None:

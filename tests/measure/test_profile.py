@@ -22,7 +22,7 @@ from compiler_lens.measure.program import Call, Program
 from compiler_lens.measure.sandbox.restoring import restoring_state
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Ceilings, Direction, KernelKind, ProfileNote, Recording, Remark, Trust
-from compiler_lens.render.results.measured import Profiled
+from compiler_lens.render.results import Profiled
 
 Write = Callable[[str], Path]
 CPU = torch.device("cpu")

@@ -11,7 +11,7 @@ from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.render.chart import Bar, Panel, bar_chart, modes_chart
 from compiler_lens.render.console import modes_report
-from compiler_lens.render.results.measured import comparison_of, modes_json
+from compiler_lens.render.results import Modes, comparison_of
 from compiler_lens.views.text import duration
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -36,6 +36,10 @@ def result(*more: Row, **fields: object) -> Comparison:
         *more,
     )  # fmt: skip
     return Comparison(rows, ("call",), "A100", "2.11", reference="fp64", orders=(("eager",),), **fields)
+
+
+def modes_json(comparison: Comparison) -> str:
+    return Modes.of(comparison, {}, {}).to_json()
 
 
 def test_the_table_says_what_to_use_last() -> None:

@@ -8,7 +8,6 @@ from enum import Enum
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
-from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.program.coverage import Coverage, Frame, Treatment
 from compiler_lens.facts.recompiles.reports import RecompileReport
@@ -135,6 +134,8 @@ def _cudagraphs(recording: Recording) -> Iterator[Finding]:
         yield Finding(Severity.MEDIUM, seen.CudagraphsSkipped(skipped))
     if not recording.profiles or any(o.state is not state.NOT_REQUESTED for o in recording.cudagraphs):
         return
+    from compiler_lens.facts.kernels.roofline import Advice, call_parts, roofline  # most recordings have no profile
+
     profile = recording.profiles[-1]
     parts = call_parts(profile)
     if parts.idle > _IDLE * parts.total and Advice.REDUCE_OVERHEAD in roofline(recording, profile).advice:

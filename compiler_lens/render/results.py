@@ -1,4 +1,4 @@
-"""What measuring gives, as values that print themselves: a profile, trials of settings, a comparison of modes."""
+"""What `diff` and measuring give, as values that print themselves: two recordings, a profile, trials, modes."""
 
 from __future__ import annotations
 
@@ -7,21 +7,115 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
+from compiler_lens.decode.recording_file import load
+from compiler_lens.facts.compare import RecordingDiff
+from compiler_lens.facts.compare import diff as diff_recordings
 from compiler_lens.facts.measured.modes import Comparison, Deviation, Row
 from compiler_lens.facts.measured.what_if import WhatIf
+from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.recording.codec import unpacked
-from compiler_lens.recording.errors import PayloadError, RecordingFileError
+from compiler_lens.recording.errors import PayloadError, RecordingFileError, UsageError
 from compiler_lens.recording.model import Profile, Recording
-from compiler_lens.render.json import document_json
+from compiler_lens.render.json import document_json, view_json
 from compiler_lens.views.registry import FORMAT
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+class HasRecording(Protocol):
+    """A lens."""
+
+    @property
+    def recording(self) -> Recording: ...
+
+
+Source = str | os.PathLike[str] | Recording | HasRecording
+
+
+class Diff(Struct, frozen=True):
+    """What differs between two recordings. Prints as ten lines; `report` has the views behind them, `html` a page."""
+
+    before: Recording
+    after: Recording
+    result: RecordingDiff  # all of it, as values
+    names: tuple[str, str] = ("BEFORE", "AFTER")  # what to type for the two
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the compiler did the same: kernels, graphs, breaks, recompiles, CUDA graphs. Times do not count."""
+        return self.result.is_empty
+
+    @property
+    def same_kernels(self) -> bool:
+        """Whether no kernel differs."""
+        return self.result.same_kernels
+
+    def report(
+        self, view: str = "summary", name: str = "", *, width: int | None = None, color: bool | None = None
+    ) -> str:
+        """One view as text: `summary`, `kernels`, `kernel` with its name, `code`, `graphs`, `breaks`, `times`, …"""
+        from compiler_lens.render.console import diff_report
+
+        return diff_report(self, view, name, width=width, color=color)
+
+    def html(self, path: str | os.PathLike[str], *, user_paths: UserPaths = (), redact: bool = False) -> Path:
+        """Write all of it as one HTML file, side by side. Raises `UsageError` where it cannot be written.
+
+        It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
+        """
+        from compiler_lens.render.page.diff import write_diff
+
+        write_diff(self, Path(path), user_paths=user_paths, redact=redact)
+        return Path(path)
+
+    def to_json(self) -> str:
+        """All of it for programs."""
+        from compiler_lens.views.diff.data import data
+
+        return document_json("diff", data(self.result))
+
+    def __str__(self) -> str:
+        return self.report().rstrip("\n")
+
+
+def diff(before: Source, after: Source) -> Diff:
+    """What the compiler did differently: kernels by what they compute, graphs, breaks, recompiles, tuning, time.
+
+        print(compiler_lens.diff("monday.clens", "today.clens"))
+        assert compiler_lens.diff(lens_of_default, lens_of_max_autotune).same_kernels
+
+    Names and numbers of kernels and buffers, paths, line numbers, ids and times are no difference.
+
+    Args:
+        before: a recording's path, a TORCH_TRACE log, a `Lens`, or a `Recording`.
+        after: the same.
+
+    Raises:
+        RecordingFileError: no such file, or no recording.
+    """
+    left, right = _recording(before, "before"), _recording(after, "after")
+    names = [os.fspath(one) if isinstance(one, (str, os.PathLike)) else "" for one in (before, after)]
+    return Diff(left, right, diff_recordings(left, right), (names[0] or "BEFORE", names[1] or "AFTER"))
+
+
+def _recording(source: Source, side: str) -> Recording:
+    if isinstance(source, Recording):
+        return source
+    if isinstance(source, (str, os.PathLike)):
+        return load(source)
+    found = getattr(source, "recording", None)
+    if not isinstance(found, Recording):
+        raise UsageError(f"{side} is a {type(source).__name__}: give a path, a Lens or a Recording")
+    return found
+
+
+# -- measured
 
 
 class Profiled(Struct, frozen=True):
@@ -44,7 +138,6 @@ class Profiled(Struct, frozen=True):
     def to_json(self, part: str = "") -> str:
         """Return the same for programs."""
         from compiler_lens.facts.program.select import EVERYTHING, select_launches
-        from compiler_lens.render.json import view_json
 
         return view_json(self.recording, "profile", select_launches(self.recording, part) if part else EVERYTHING)
 
@@ -63,7 +156,9 @@ class WhatIfResult(WhatIf, frozen=True):
 
     def to_json(self) -> str:
         """Return the same for programs."""
-        return what_if_json(self)
+        from compiler_lens.views.measured.what_if import data
+
+        return document_json("what_if", data(self))
 
     def __str__(self) -> str:
         return self.report().rstrip("\n")
@@ -78,7 +173,7 @@ class Modes(Comparison, frozen=True):
     @classmethod
     def of(cls, found: Comparison, recordings: Mapping[str, Recording], diffs: Mapping[str, Any]) -> Self:
         """Return a comparison with its recordings and their differences."""
-        return cls(**_values(found), recordings=recordings, diffs=diffs)
+        return cls(**asdict(found), recordings=recordings, diffs=diffs)
 
     def report(self, *, width: int | None = None, color: bool | None = None) -> str:
         """Return the rows as a table, the differences between their kernels, and what to use."""
@@ -88,7 +183,9 @@ class Modes(Comparison, frozen=True):
 
     def to_json(self) -> str:
         """Return the same for programs, and for `from_json`."""
-        return modes_json(self)
+        from compiler_lens.views.measured.modes import data
+
+        return document_json("modes", data(self))
 
     def svg(self, title: str = "") -> str:
         """Return a bar chart of the times."""
@@ -108,28 +205,14 @@ class Modes(Comparison, frozen=True):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return what `to_json` wrote; without recordings, their differences as text. Raises `RecordingFileError`."""
-        return cls(**_values(comparison_of(text)))
+        return cls(**asdict(comparison_of(text)))
 
     def __str__(self) -> str:
         return self.report().rstrip("\n")
 
 
-def what_if_json(result: WhatIf) -> str:
-    """Return trials for programs."""
-    from compiler_lens.views.measured.what_if import data
-
-    return document_json("what_if", data(result))
-
-
-def modes_json(result: Comparison) -> str:
-    """Return a comparison for programs, and for `comparison_of`."""
-    from compiler_lens.views.measured.modes import data
-
-    return document_json("modes", data(result))
-
-
 def comparison_of(text: str) -> Comparison:
-    """Return what `modes_json` wrote, whichever format it had. Raises `RecordingFileError` for any other text."""
+    """Return what `Modes.to_json` wrote, whichever format it had. Raises `RecordingFileError` for any other text."""
     try:
         data = json.loads(text)
         if data["view"] != "modes" or data["format"] not in range(1, FORMAT + 1):
@@ -147,7 +230,3 @@ def _row(data: Mapping[str, Any]) -> Row:
     # JSON has no infinity
     known = {name: math.inf if value is None else float(value) for name, value in deviation.items()}
     return replace(row, deviation=Deviation(**known))
-
-
-def _values(comparison: Comparison) -> dict[str, Any]:
-    return asdict(comparison)
