@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -26,6 +26,19 @@ from compiler_lens.views.text import joined, plural, times
 _OPS = 8
 _KERNELS = 16
 _SHARES = 6
+
+# Why a line has no kernel.
+FATES: Mapping[Fate, str] = {
+    Fate.KERNELS: "",
+    Fate.VIEWS: "It costs nothing: it only looks at memory in another way.",
+    Fate.FOLDED: "It costs nothing: no op of it is left in the graphs that Inductor gets.",
+    Fate.UNNAMED: "Inductor gets ops of it, and no kernel is known to compute them.",
+    Fate.NO_KERNELS: "It is compiled, and its compilation has no kernels in this recording.",
+    Fate.BREAKS: "It is in no graph: the graph breaks here.",
+    Fate.EAGER: "It runs eagerly.",
+    Fate.FAILED: "It failed to compile.",
+    Fate.UNSEEN: "No graph in this recording has an op of it.",
+}
 
 
 class Lines(Struct, frozen=True):
@@ -115,8 +128,8 @@ def document(recording: Recording, selection: Selection) -> doc.Document:
         kinds = ", ".join(dict.fromkeys(op.module_type for op in own if op.module_type))
         head = line(strong(story.asked.module), quiet(f"  {kinds}"))
     blocks: list[doc.Block] = [head, *ops(story)]
-    if words.FATES[story.fate]:
-        blocks.append(paragraph(words.FATES[story.fate], indent=2))
+    if FATES[story.fate]:
+        blocks.append(paragraph(FATES[story.fate], indent=2))
     blocks += _kernels(costs, "forward", story.of_pass(backward=False))
     blocks += _kernels(costs, "backward", story.of_pass(backward=True))
     if story.launches and not costs.is_usable:

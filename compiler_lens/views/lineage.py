@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import astuple
@@ -20,6 +20,14 @@ from compiler_lens.views.text import times
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 _MODULES = 6
 _NODES = 6
+
+# What a node has to do with an op of the user's.
+_ROLES: Mapping[Role, str] = {
+    Role.COMPUTES: "{}",
+    Role.DIFFERENTIATES: "gradient of {}",
+    Role.RECOMPUTES: "{}, recomputed",
+    Role.FEEDS: "added by the compiler, goes into {}",
+}
 
 
 class TracedOrigin(Struct, frozen=True):
@@ -160,7 +168,7 @@ def _line_branch(at: SourceLine, modules: _Modules) -> Branch:
 
 def _work_branch(role: Role, target: str, work: _Work) -> Branch:
     several = f" {times(len(work.origins))}" if len(work.origins) > 1 else ""
-    head = words.ROLES[role].format(target or "this line") + several
+    head = _ROLES[role].format(target or "this line") + several
     ops = "; ".join(f"{op}: {first(list(names), _NODES)}" for op, names in work.nodes.items())
     return Branch((head, quiet(f" → {ops}") if ops else ""), limit=3)
 

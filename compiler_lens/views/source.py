@@ -241,8 +241,8 @@ def _whole(recording: Recording, selection: Selection, views: Sequence[FileView]
 def _story(story: LineStory, costs: Costs) -> doc.SourceStory:
     """What became of a line: its ops, its kernels, the slowest first, and what else is in those."""
     above: list[doc.Block] = [*line_view.ops(story)]
-    if words.FATES[story.fate]:
-        above.append(paragraph(words.FATES[story.fate]))
+    if line_view.FATES[story.fate]:
+        above.append(paragraph(line_view.FATES[story.fate]))
     kernels: list[doc.KernelPart] = []
     for members in line_view.by_kernel(story.launches):
         lineage = members[0].lineage

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from compiler_lens.facts.kernels.kernels import kernel_kinds, unusual_language
-from compiler_lens.facts.kernels.lineage import Role
-from compiler_lens.facts.kernels.tuned import Otherwise
 from compiler_lens.facts.overview.findings import Basis, Severity
-from compiler_lens.facts.overview.line_story import Fate
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.time.caches import Warmth
 from compiler_lens.recording.model import (
@@ -23,6 +21,9 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views.text import one_line, plural, seconds
+
+if TYPE_CHECKING:
+    from compiler_lens.facts.kernels.tuned import Otherwise
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPILED: "compiled",
@@ -96,27 +97,6 @@ TRUST: Mapping[Trust, str] = {
     Trust.EXACT: "known from the compiler itself",
     Trust.TEXT: "approximate: read from comments in the generated code",
     Trust.UNKNOWN: "not known",
-}
-
-# What a node has to do with an op of the user's.
-ROLES: Mapping[Role, str] = {
-    Role.COMPUTES: "{}",
-    Role.DIFFERENTIATES: "gradient of {}",
-    Role.RECOMPUTES: "{}, recomputed",
-    Role.FEEDS: "added by the compiler, goes into {}",
-}
-
-# Why a line has no kernel.
-FATES: Mapping[Fate, str] = {
-    Fate.KERNELS: "",
-    Fate.VIEWS: "It costs nothing: it only looks at memory in another way.",
-    Fate.FOLDED: "It costs nothing: no op of it is left in the graphs that Inductor gets.",
-    Fate.UNNAMED: "Inductor gets ops of it, and no kernel is known to compute them.",
-    Fate.NO_KERNELS: "It is compiled, and its compilation has no kernels in this recording.",
-    Fate.BREAKS: "It is in no graph: the graph breaks here.",
-    Fate.EAGER: "It runs eagerly.",
-    Fate.FAILED: "It failed to compile.",
-    Fate.UNSEEN: "No graph in this recording has an op of it.",
 }
 
 CUDAGRAPHS: Mapping[CudagraphState, str] = {

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from compiler_lens.facts.breaks.cards import BreakCard, break_cards
 from compiler_lens.facts.kernels.kernels import Costs, KernelRow, kernel_rows
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.overview.explanation import Explanation, Summary, summarize
 from compiler_lens.facts.overview.findings import findings
-from compiler_lens.facts.overview.source_view import FileView, source_view
 from compiler_lens.facts.program.coverage import Coverage, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.reports import RecompileReport, recompile_reports
 from compiler_lens.recording.model import Recording
+
+if TYPE_CHECKING:
+    from compiler_lens.facts.overview.source_view import FileView
 
 
 def coverage_of(recording: Recording, selection: Selection) -> Coverage:
@@ -33,7 +37,14 @@ def reports_of(recording: Recording, selection: Selection) -> tuple[RecompileRep
 
 def summary_of(recording: Recording, selection: Selection) -> Summary:
     """Return what the first screen says."""
-    return selection.once("summary", lambda: summarize(recording, _explained(recording, selection)))
+
+    def made() -> Summary:
+        covered, cards = coverage_of(recording, selection), cards_of(recording, selection)
+        reports = reports_of(recording, selection)
+        found = findings(recording, covered, cards, reports)
+        return summarize(recording, Explanation(covered, cards, reports, found))
+
+    return selection.once("summary", made)
 
 
 def provenance_of(recording: Recording, selection: Selection) -> Provenance:
@@ -54,12 +65,7 @@ def rows_of(recording: Recording, selection: Selection) -> tuple[KernelRow, ...]
 
 def files_of(recording: Recording, selection: Selection) -> tuple[FileView, ...]:
     """Return every file with what became of its lines."""
-    own, explained = Ownership.of(selection.user_paths), _explained(recording, selection)
+    from compiler_lens.facts.overview.source_view import source_view  # the first screen does without
+
+    own, explained = Ownership.of(selection.user_paths), summary_of(recording, selection)
     return selection.once("files", lambda: source_view(recording, own, explained))
-
-
-def _explained(recording: Recording, selection: Selection) -> Explanation:
-    covered, cards = coverage_of(recording, selection), cards_of(recording, selection)
-    reports = reports_of(recording, selection)
-    made = selection.once("findings", lambda: findings(recording, covered, cards, reports))
-    return Explanation(covered, cards, reports, made)
