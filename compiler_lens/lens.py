@@ -53,8 +53,7 @@ class Lens(Recorder):
         """Return one screen that says what was compiled, what was not, and what to do next."""
         from compiler_lens.render.console import report
 
-        path = _as_typed(self.path) if self.path and self.path.exists() else "REC"
-        return report(self.recording, width=width, color=color, path=path, user_paths=user_paths)
+        return report(self.recording, width=width, color=color, path=self._named(), user_paths=user_paths)
 
     def html(self, path: str | os.PathLike[str], *, user_paths: UserPaths = (), redact: bool = False) -> Path:
         """Write all of it as one HTML file, which needs nothing else. Raises `UsageError` where it cannot be written.
@@ -63,10 +62,9 @@ class Lens(Recorder):
         """
         from compiler_lens.render.page.page import write_page
 
-        target, name = Path(path), _as_typed(self.path) if self.path and self.path.exists() else "REC"
         with collector_paused():
-            write_page(self.recording, target, user_paths=user_paths, name=name, redact=redact)
-        return target
+            write_page(self.recording, Path(path), user_paths=user_paths, name=self._named(), redact=redact)
+        return Path(path)
 
     def explain(self, *, user_paths: UserPaths = ()) -> Explanation:
         """Return what it means so far: coverage, breaks by place, recompiles, findings. See `compiler_lens.explain`."""
@@ -113,6 +111,12 @@ class Lens(Recorder):
         recording, file = profile_with(self, model, (inputs, kwargs, calls), training=training, repeats=repeats)
         return Profiled(recording, recording.profiles[-1], file)
 
+    def _named(self) -> str:
+        """The recording's file, as one types it."""
+        if not self.path or not self.path.exists():
+            return "REC"
+        return str(self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path)
+
     def __repr__(self) -> str:
         state = "recording" if self._finalizer.alive else "closed"
         return f"<compiler_lens.Lens {state}, {self.path or 'in memory'}>"
@@ -121,10 +125,6 @@ class Lens(Recorder):
         from compiler_lens.render.console import html_fragment
 
         return html_fragment(self.recording)
-
-
-def _as_typed(path: Path) -> str:
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
 
 
 # -- measurements

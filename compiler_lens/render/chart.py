@@ -154,9 +154,6 @@ def _of_phase(comparison: Comparison, phase: str, best: str) -> Panel:
         gain = None if row.is_eager else speedup(row, comparison.eager, phase)
         if gain:
             words += f" · {gain:.2f} × eager"  # noqa: RUF001
-        bars.append(Bar(row.name, median, f"{_short(median)}{words}", low, high, kind))
+        value = number(round(median)) if median >= 1000 else f"{median:.3g}"  # noqa: PLR2004
+        bars.append(Bar(row.name, median, f"{value}{words}", low, high, kind))
     return Panel(title, bars)
-
-
-def _short(value: float) -> str:
-    return number(round(value)) if value >= 1000 else f"{value:.3g}"  # noqa: PLR2004

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CaptureProblem, Environment, Recording, Unavailable
-from compiler_lens.views.document import Column, Document, Paragraph, Section, Table, paragraph
+from compiler_lens.views.document import Column, Document, Section, Table, paragraph
 from compiler_lens.views.parts import Span, Tone, quiet
 from compiler_lens.views.text import times
 
@@ -36,8 +36,11 @@ def document(recording: Recording, _selection: Selection) -> Document:
     missing = Counter((gap.fact, gap.reason) for gap in recording.unavailable)
     for title, counts, tone in (("Could not be read", problems, Tone.BAD), ("Not available", missing, Tone.STRONG)):
         if counts:
-            gaps = tuple(_gap(what, why, count, tone) for (what, why), count in counts.most_common())
-            sections.append(Section(title, gaps))
+            gaps = []
+            for (what, why), count in counts.most_common():
+                often = quiet(f"  {times(count)}" if count > 1 else "")
+                gaps.append(paragraph(Span(what, tone), f": {why}", often, indent=2))
+            sections.append(Section(title, tuple(gaps)))
     return Document(tuple(sections), Data(environment, recording.problems, recording.unavailable))
 
 
@@ -61,7 +64,3 @@ def environment_facts(environment: Environment) -> list[tuple[str, str]]:
 
 def _table(rows: Iterable[tuple[str, str]]) -> Table:
     return Table((Column(tone=Tone.STRONG), Column(flexible=True)), tuple(rows))
-
-
-def _gap(what: str, why: str, count: int, tone: Tone) -> Paragraph:
-    return paragraph(Span(what, tone), f": {why}", quiet(f"  {times(count)}" if count > 1 else ""), indent=2)

@@ -22,7 +22,7 @@ _MODULES = 6
 _NODES = 6
 
 # What a node has to do with an op of the user's.
-_ROLES: Mapping[Role, str] = {
+ROLES: Mapping[Role, str] = {
     Role.COMPUTES: "{}",
     Role.DIFFERENTIATES: "gradient of {}",
     Role.RECOMPUTES: "{}, recomputed",
@@ -168,7 +168,7 @@ def _line_branch(at: SourceLine, modules: _Modules) -> Branch:
 
 def _work_branch(role: Role, target: str, work: _Work) -> Branch:
     several = f" {times(len(work.origins))}" if len(work.origins) > 1 else ""
-    head = _ROLES[role].format(target or "this line") + several
+    head = ROLES[role].format(target or "this line") + several
     ops = "; ".join(f"{op}: {first(list(names), _NODES)}" for op, names in work.nodes.items())
     return Branch((head, quiet(f" → {ops}") if ops else ""), limit=3)
 

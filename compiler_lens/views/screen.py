@@ -7,14 +7,12 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.kernels import autotune_winners, cudagraph_states, launch_count
 from compiler_lens.facts.kernels.lineage import is_generated
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.overview.shared import summary_of
 from compiler_lens.facts.program.compilations import folded
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import CacheLayer, CacheResult, Outcome, Recording
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
@@ -72,42 +70,39 @@ def screen(recording: Recording, selection: Selection, room: Room) -> tuple[Bloc
 def _breaks(summary: Summary, room: Room) -> Iterator[Section]:
     if not summary.cards:
         return
-    events = sum(len(card.events) for card in summary.cards)
-    blocks = [block for card in summary.cards[: room.places] for block in _card(card, room)]
+    blocks: list[Block] = []
+    for card in summary.cards[: room.places]:
+        where: Part = At(card.place, Tone.STRONG) if card.place else strong("unknown place")
+        function = f" in {plain_function(card.place.function)}" if card.place and card.place.function else ""
+        source = card.place.code.strip() if card.place else ""
+        counted = Span(f"{times(len(card.events)):>5}  ", Tone.WARN)
+        blocks.append(line(counted, where, function, "  ", code(source)))
+        known = f" ({card.cause.gbid})" if card.cause.gbid else ""
+        inside: Parts = (", inside ", At(card.inside[0])) if card.inside else ()
+        told = Span(effect(card), Tone.WARN), f": {card.gb_type}{known}", *inside
+        blocks.append(paragraph(*told, indent=7, limit=room.wrapped))
     blocks += more(len(summary.cards) - room.places, "place", "breaks")
+    events = sum(len(card.events) for card in summary.cards)
     yield Section("Graph breaks", tuple(blocks), f"{plural(events, 'break')} at {plural(len(summary.cards), 'place')}")
-
-
-def _card(card: BreakCard, room: Room) -> list[Block]:
-    where: Part = At(card.place, Tone.STRONG) if card.place else strong("unknown place")
-    function = f" in {plain_function(card.place.function)}" if card.place and card.place.function else ""
-    source = card.place.code.strip() if card.place else ""
-    known = f" ({card.cause.gbid})" if card.cause.gbid else ""
-    inside: Parts = (", inside ", At(card.inside[0])) if card.inside else ()
-    counted = Span(f"{times(len(card.events)):>5}  ", Tone.WARN)
-    told = Span(effect(card), Tone.WARN), f": {card.gb_type}{known}", *inside
-    return [line(counted, where, function, "  ", code(source)), paragraph(*told, indent=7, limit=room.wrapped)]
 
 
 def _recompiles(summary: Summary, room: Room) -> Iterator[Section]:
     if not summary.recompiles:
         return
-    total = sum(report.recompiles for report in summary.recompiles)
-    blocks = [block for report in summary.recompiles[: room.causes] for block in _report(report, room)]
+    blocks: list[Block] = []
+    for report in summary.recompiles[: room.causes]:
+        counted = Span(f"{times(report.recompiles):>5}  ", Tone.WARN)
+        place: Parts = (quiet("  "), At(report.function, Tone.QUIET)) if report.function.file else ()
+        price = f"  {seconds(report.seconds)}" if report.seconds else ""
+        ended: Part = quiet("  as expected") if report.benign else ""
+        if report.limit:
+            ended = Span("  limit hit: eager for anything new", Tone.WARN)
+        blocks.append(line(counted, strong(report.function.name), *place, price, ended))
+        blocks += [line(changed(cause), indent=7) for cause in report.causes[: room.wrapped]]
     blocks += more(len(summary.recompiles) - room.causes, "function", "recompiles")
+    total = sum(report.recompiles for report in summary.recompiles)
     told = f"{plural(total, 'recompile')} of {plural(len(summary.recompiles), 'function')}"
     yield Section("Recompiles", tuple(blocks), told)
-
-
-def _report(report: RecompileReport, room: Room) -> list[Block]:
-    place: Parts = (quiet("  "), At(report.function, Tone.QUIET)) if report.function.file else ()
-    price = f"  {seconds(report.seconds)}" if report.seconds else ""
-    ended: Part = quiet("  as expected") if report.benign else ""
-    if report.limit:
-        ended = Span("  limit hit: eager for anything new", Tone.WARN)
-    counted = Span(f"{times(report.recompiles):>5}  ", Tone.WARN)
-    causes = [line(changed(cause), indent=7) for cause in report.causes[: room.wrapped]]
-    return [line(counted, strong(report.function.name), *place, price, ended), *causes]
 
 
 def _graphs(summary: Summary, room: Room) -> Iterator[Section]:

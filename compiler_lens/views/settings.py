@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from compiler_lens.facts.overview.settings import SetBy, Setting, Touches, settings
+from compiler_lens.facts.overview.settings import Setting, Touches, settings
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
 from compiler_lens.views.document import Column, Document, Section, Table, line
-from compiler_lens.views.parts import Cell, Compiled, Tone
+from compiler_lens.views.parts import Compiled, Tone
 from compiler_lens.views.text import plural
 
 _TOUCHES: Mapping[Touches, str] = {
@@ -46,12 +46,13 @@ def document(recording: Recording, selection: Selection) -> Document:
         Column("set by", choice=True),
         Column("since"),
     )
-    table = Table(columns, tuple(_row(one) for one in found))
+    rows = tuple(
+        (
+            one.name, one.value, _TOUCHES[one.touches], one.set_by.value,
+            Compiled(one.since) if one.since else "start",
+        )
+        for one in found
+    )  # fmt: skip
+    table = Table(columns, rows)
     told = f"{plural(len(found), 'setting')} that {'differs' if len(found) == 1 else 'differ'} from torch's defaults"
     return Document((Section("Settings", (table,), told),), Data(found), count=len(found))
-
-
-def _row(setting: Setting) -> tuple[Cell, ...]:
-    by = {SetBy.CONFIG: "config", SetBy.MODE: "mode", SetBy.OPTIONS: "options", SetBy.ARGUMENT: "argument"}
-    since = Compiled(setting.since) if setting.since else "start"
-    return setting.name, setting.value, _TOUCHES[setting.touches], by[setting.set_by], since

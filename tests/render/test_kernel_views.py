@@ -31,7 +31,7 @@ from compiler_lens.recording.model import (
 from compiler_lens.render.console import view
 from compiler_lens.render.console.page import page_for
 from compiler_lens.render.json import view_json
-from compiler_lens.views import words
+from compiler_lens.views import lineage
 from compiler_lens.views.lineage import folded_modules
 from compiler_lens.views.text import microseconds
 
@@ -219,8 +219,8 @@ def test_lines_that_only_comments_tell_are_called_approximate():
 
 
 def test_every_role_has_words():
-    assert set(words.ROLES) == set(Role)
-    assert all("{}" in told for told in words.ROLES.values())
+    assert set(lineage.ROLES) == set(Role)
+    assert all("{}" in told for told in lineage.ROLES.values())
 
 
 # -- a line

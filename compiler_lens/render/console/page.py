@@ -115,25 +115,22 @@ def paragraph(text: str | Text, width: int, indent: int, style: str = "", limit:
 
 def render(lines: Iterable[Text], page: Page) -> str:
     """Return the finished text, each line ending in a newline."""
-    if page.color:
-        console = _terminal(page.width)
-        return "".join(_coloured(one, page.width, console) + "\n" for one in lines)
     made = []
+    console = _terminal(page.width) if page.color else None
     for one in lines:
         text = one.plain
-        if one.overflow == "ignore" or (len(text) <= page.width and text.isascii()) or one.cell_len <= page.width:
-            made.append(f"{text.rstrip()}\n")
+        if console is not None:
+            fitting = one.copy()
+            if one.overflow != "ignore":
+                fitting.truncate(page.width, overflow="ellipsis")
+            segments = fitting.render(console, end="")
+            styled = [style.render(t, color_system=ColorSystem.STANDARD) if style else t for t, style, _ in segments]
+            made.append("".join(styled))
+        elif one.overflow == "ignore" or (len(text) <= page.width and text.isascii()) or one.cell_len <= page.width:
+            made.append(text.rstrip())
         else:
-            made.append(f"{set_cell_size(text, page.width - 1).rstrip()}…\n")
-    return "".join(made)
-
-
-def _coloured(one: Text, width: int, console: Console) -> str:
-    if one.overflow != "ignore":
-        one = one.copy()
-        one.truncate(width, overflow="ellipsis")
-    parts = one.render(console, end="")
-    return "".join(style.render(text, color_system=ColorSystem.STANDARD) if style else text for text, style, _ in parts)
+            made.append(f"{set_cell_size(text, page.width - 1).rstrip()}…")
+    return "".join(f"{one}\n" for one in made)
 
 
 def html_of(lines: Iterable[Text], page: Page) -> str:
