@@ -122,7 +122,7 @@ def test_a_warm_run_knows_the_same(runs: dict[str, Seen]) -> None:
 
 def test_a_product_between_two_kernels_and_loops_in_different_orders_are_told(runs: dict[str, Seen]) -> None:
     recording = runs["cold"].recording
-    forward = [pair for pair in unfused(recording) if pair.code.direction is Direction.FORWARD]
+    forward = [pair for pair in unfused(recording) if pair.unfused.direction is Direction.FORWARD]
     assert {(pair.reason, pair.library) for pair in forward} == {(Reason.LIBRARY, Library.PRODUCT)}
     (apart,) = [pair for pair in unfused(recording) if pair.reason is not Reason.LIBRARY]
     assert (apart.reason, apart.unfused.reason) == (Reason.DIFFERENT_ORDER, "no shared data")

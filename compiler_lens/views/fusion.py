@@ -227,7 +227,7 @@ def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, folds_nothing: b
     found: list[tuple[int, str, tuple[Cell, ...]]] = []
     for cause in causes(pairs):
         for alike in cause.groups:
-            pair = alike.first
+            pair = alike.pairs[0]
             is_first = pair.first.index == index
             other = pair.second if is_first else pair.first
             which, name = "after it" if is_first else "before it", KernelName(other.kernel.name, other.index)
@@ -290,7 +290,7 @@ def _cause(
         yield paragraph(advice, indent=4, tone=Tone.QUIET)
     rows: list[tuple[Cell, ...]] = []
     for alike in cause.groups:
-        first, second = alike.first.first, alike.first.second
+        first, second = alike.pairs[0].first, alike.pairs[0].second
         lines: list[SourceLine] = []
         for side in (first, second):
             lines += at.get((side.index, side.number)) or at.get((side.index, None), ())

@@ -19,25 +19,12 @@ from compiler_lens.facts.overview.shared import costs_of, provenance_of
 from compiler_lens.facts.program.select import Selection, select_kernels
 from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import Ceilings, Kernel, KernelConfig, Recording, Trust
-from compiler_lens.views import autotune, fusion, words
+from compiler_lens.views import autotune, fusion, parts, words
 from compiler_lens.views import document as doc
 from compiler_lens.views.document import Column, Tile, line, paragraph
 from compiler_lens.views.kernels import Helps, help_words, moved
 from compiler_lens.views.lineage import TracedLaunch, branches, modules_text, unlinked
-from compiler_lens.views.parts import (
-    At,
-    Cell,
-    Compiled,
-    Figure,
-    KernelName,
-    Kind,
-    Places,
-    Span,
-    Tone,
-    code,
-    quiet,
-    strong,
-)
+from compiler_lens.views.parts import At, Cell, Figure, KernelName, Kind, Places, Span, Tone, code, quiet, strong
 from compiler_lens.views.profile import saving
 from compiler_lens.views.profile_words import BOUNDS, UNUSABLE
 from compiler_lens.views.text import flops, how_often, joined, microseconds, nbytes, percent, plural, rate, times
@@ -154,7 +141,7 @@ class _Kernel(Struct, frozen=True):
     def whole(self) -> Iterator[doc.Block]:
         """Everything, with its name as the title."""
         kernel = self.kernel
-        yield paragraph(Compiled(kernel.compile_id), ", ", self._where(), tone=Tone.QUIET)
+        yield paragraph(parts.Compiled(kernel.compile_id), ", ", self._where(), tone=Tone.QUIET)
         yield doc.Tiles(tuple(self._tiles()))
         if not self.every.costs.is_usable:
             yield from self._cost()
@@ -181,8 +168,8 @@ class _Kernel(Struct, frozen=True):
 
     def _where(self, compile_id: str = "") -> str:
         kernel = self.kernel
-        parts = (compile_id, words.PASSES[kernel.direction], words.kernel_kind(kernel), kernel.device)
-        return ", ".join(filter(None, parts))
+        known = (compile_id, words.PASSES[kernel.direction], words.kernel_kind(kernel), kernel.device)
+        return ", ".join(filter(None, known))
 
     def _computes(self) -> str:
         each = " in each launch" if len(self.kernel.launches) > 1 and self.kernel.nodes else ""

@@ -52,26 +52,12 @@ class UnfusedLaunches(Struct, frozen=True):
         """What one kernel in place of the two would not move, as far as it is known."""
         return sum(access.bytes or 0 for access in self.unfused.shared)
 
-    @property
-    def code(self) -> CodeId:
-        """The output code that they are in."""
-        return self.unfused.code_id
-
 
 class PairGroup(Struct, frozen=True):
     """Pairs of the same two kernels for the same reason: one place of the model, as often as it has layers."""
 
-    pairs: tuple[UnfusedLaunches, ...]
-
-    @property
-    def first(self) -> UnfusedLaunches:
-        """The one that stands for all: the costliest."""
-        return self.pairs[0]
-
-    @property
-    def bytes(self) -> int:
-        """What all of them move more than needed."""
-        return saved(self.pairs)
+    pairs: tuple[UnfusedLaunches, ...]  # the costliest first: it stands for all
+    bytes: int  # that all of them move more than needed
 
 
 class Cause(Struct, frozen=True):
@@ -80,16 +66,8 @@ class Cause(Struct, frozen=True):
     reason: Reason
     library: Library | None
     groups: tuple[PairGroup, ...]  # the costliest first
-
-    @property
-    def pairs(self) -> tuple[UnfusedLaunches, ...]:
-        """All of them."""
-        return tuple(pair for one in self.groups for pair in one.pairs)
-
-    @property
-    def bytes(self) -> int:
-        """What it costs, each read counted once."""
-        return saved(self.pairs)
+    pairs: tuple[UnfusedLaunches, ...]  # all of them
+    bytes: int  # that it costs, each read counted once
 
 
 class Repeated(Struct, frozen=True):
@@ -116,7 +94,7 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
     """Return how far each output code is fused whose launches are known, in the recording's order."""
     pairs: dict[CodeId, list[UnfusedLaunches]] = defaultdict(list)
     for pair in unfused(recording, selection):
-        pairs[pair.code].append(pair)
+        pairs[pair.unfused.code_id].append(pair)
     refs: dict[CodeId, list[LaunchRef]] = defaultdict(list)
     for ref in _launch_refs(recording):
         if selection.has(ref.kernel) and ref.launch.ops:
@@ -165,11 +143,13 @@ def causes(pairs: Iterable[UnfusedLaunches]) -> tuple[Cause, ...]:
     groups: dict[tuple[Reason, Library | None], dict[tuple[object, ...], list[UnfusedLaunches]]] = defaultdict(dict)
     for pair in sorted(pairs, key=lambda pair: -pair.bytes):
         names = [_NUMBERED.sub("", ref.kernel.name) for ref in (pair.first, pair.second)]
-        groups[pair.reason, pair.library].setdefault((*names, pair.code.direction), []).append(pair)
+        groups[pair.reason, pair.library].setdefault((*names, pair.unfused.direction), []).append(pair)
     found: list[Cause] = []
     for (reason, library), each in groups.items():
-        members = sorted((PairGroup(tuple(listed)) for listed in each.values()), key=lambda group: -group.bytes)
-        found.append(Cause(reason, library, tuple(members)))
+        members = [PairGroup(tuple(listed), saved(listed)) for listed in each.values()]
+        members.sort(key=lambda group: -group.bytes)
+        together = tuple(pair for one in members for pair in one.pairs)
+        found.append(Cause(reason, library, tuple(members), together, saved(together)))
     return tuple(sorted(found, key=lambda cause: -cause.bytes))
 
 

@@ -193,11 +193,7 @@ def _dynamo_input(node: Node, names: Sequence[str]) -> Value:
     position = _POSITION.fullmatch(plain)
     if position and int(position[1]) < len(names):
         plain = names[int(position[1])]
-    return Value(node, _given(node), plain.removeprefix("kwargs_") or node.name)
-
-
-def _given(node: Node, tensor: Role = Role.INPUT) -> Role:
-    return tensor if node.specs else Role.SIZE
+    return Value(node, Role.INPUT if node.specs else Role.SIZE, plain.removeprefix("kwargs_") or node.name)
 
 
 def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Sequence[str]) -> Value:
@@ -209,11 +205,10 @@ def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Seque
         return Value(node, Role.TANGENT, f"gradient of output {node.name[9:]}")
     number = _number(node.name)
     known = primals[number] if number is not None and number < len(primals) else None
-    if known is None:
-        return Value(node, _given(node, Role.SAVED if stage in BACKWARDS else Role.INPUT), node.name)
-    if stage in BACKWARDS and known.role is not Role.PARAMETER:
-        return Value(node, _given(node, Role.SAVED), known.label)
-    return Value(node, known.role, known.label)
+    if known and (known.role is Role.PARAMETER or stage not in BACKWARDS):
+        return Value(node, known.role, known.label)
+    role = Role.SAVED if stage in BACKWARDS else Role.INPUT
+    return Value(node, role if node.specs else Role.SIZE, known.label if known else node.name)
 
 
 def _outputs(graph: Graph, saved: Sequence[SavedTensor], primals: Sequence[Value]) -> tuple[Value, ...]:
@@ -227,10 +222,8 @@ def _outputs(graph: Graph, saved: Sequence[SavedTensor], primals: Sequence[Value
     if saved and graph.stage not in BACKWARDS:  # after the saved tensors come the sizes that are saved
         while given and given[-1] in nodes and not nodes[given[-1]].specs:
             given.pop()
-    roles = _roles(graph.stage, given, saved, primals)
-    return tuple(
-        Value(nodes[name], role, label) for name, (role, label) in zip(given, roles, strict=True) if name in nodes
-    )
+    labelled = zip(given, _roles(graph.stage, given, saved, primals), strict=True)
+    return tuple(Value(nodes[name], role, label) for name, (role, label) in labelled if name in nodes)
 
 
 def _roles(
@@ -241,14 +234,16 @@ def _roles(
     if stage in BACKWARDS or stage is GraphStage.AOT_JOINT:
         first = len(given) - len(primals) if stage is GraphStage.AOT_JOINT else 0
         if primals and first >= 0 and first + len(primals) == len(given):
-            gradients = [Role.GRADIENT if of.role is Role.PARAMETER else Role.RESULT for of in primals]
-            labels = [f"gradient of {of.label}" for of in primals]
-            return results[:first] + list(zip(gradients, labels, strict=True))
-        return [(Role.GRADIENT, name) for name in given] if stage in BACKWARDS else results
+            for of in primals:
+                role = Role.GRADIENT if of.role is Role.PARAMETER else Role.RESULT
+                results[first] = role, f"gradient of {of.label}"
+                first += 1
+        elif stage in BACKWARDS:
+            results = [(Role.GRADIENT, name) for name in given]
     if stage in {GraphStage.AOT_FORWARD, GraphStage.POST_GRAD}:
         kept = {tensor.name for tensor in saved}
         last = max(len(given) - len(saved), 1)  # results come first
         if not kept.issuperset(given[last:]):
             last = max((place for place, name in enumerate(given, 1) if name not in kept), default=1)
-        return results[:last] + [(Role.SAVED, name) for name in given[last:]]
+        results[last:] = [(Role.SAVED, name) for name in given[last:]]
     return results

@@ -180,30 +180,24 @@ def _attention_backward(call: _Call) -> int:
 
 
 _TOTAL_FIRST = frozenset(("aten.addmm", "aten.baddbmm"))  # what is added to stands before the factors
-_ATTENTIONS = ("flash_attention", "efficient_attention", "cudnn_attention", "fused_attention_overrideable")
-_FORMULAS: Mapping[str, Callable[[_Call], int]] = {
-    "aten.mm": _product,
-    "aten._int_mm": _product,
-    "aten._scaled_mm": _product,
-    "aten.bmm": _product,
-    "aten.addmm": partial(_product, first=1),
-    "aten.baddbmm": partial(_product, first=1),
-    "aten.linear": _linear,
-    "mkldnn._linear_pointwise": _linear,
-    "mkl._mkl_linear": _linear,
-    "onednn.qlinear_pointwise": _linear,
-    "aten.convolution": _convolution,
-    "aten._convolution": _convolution,
-    "aten.cudnn_convolution": partial(_convolution, transposed=False),
-    "aten.miopen_convolution": partial(_convolution, transposed=False),
-    "mkldnn._convolution_pointwise": partial(_convolution, transposed=False),
-    "mkldnn._convolution_transpose_pointwise": partial(_convolution, transposed=True),
-    "aten.convolution_backward": _convolution_backward,
-    "aten._scaled_dot_product_flash_attention_for_cpu": _attention,
-    "aten._scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
-    **{f"aten._scaled_dot_product_{name}": _attention for name in _ATTENTIONS},
-    **{f"aten._scaled_dot_product_{name}_backward": _attention_backward for name in _ATTENTIONS},
-}
+_ATTENTIONS = (
+    "flash_attention", "efficient_attention", "cudnn_attention", "fused_attention_overrideable",
+    "flash_attention_for_cpu",
+)  # fmt: skip
+_OPS: Mapping[Callable[[_Call], int], tuple[str, ...]] = {
+    _product: ("aten.mm", "aten._int_mm", "aten._scaled_mm", "aten.bmm"),
+    partial(_product, first=1): ("aten.addmm", "aten.baddbmm"),
+    _linear: ("aten.linear", "mkldnn._linear_pointwise", "mkl._mkl_linear", "onednn.qlinear_pointwise"),
+    _convolution: ("aten.convolution", "aten._convolution"),
+    partial(_convolution, transposed=False): (
+        "aten.cudnn_convolution", "aten.miopen_convolution", "mkldnn._convolution_pointwise",
+    ),
+    partial(_convolution, transposed=True): ("mkldnn._convolution_transpose_pointwise",),
+    _convolution_backward: ("aten.convolution_backward",),
+    _attention: tuple(f"aten._scaled_dot_product_{name}" for name in _ATTENTIONS),
+    _attention_backward: tuple(f"aten._scaled_dot_product_{name}_backward" for name in _ATTENTIONS),
+}  # fmt: skip
+_FORMULAS = {op: formula for formula, ops in _OPS.items() for op in ops}
 
 
 # -- bytes

@@ -112,13 +112,8 @@ class Template(Enum):
 # By type of device, and by the last part of the name that is called; nothing is known of others, nor advised. A CPU's
 # bmm and baddbmm have a template for some dtypes and layouts, which no recording has.
 TEMPLATES: Mapping[tuple[str, str], Template] = {
-    ("cuda", "mm"): Template.TRIED,
-    ("cuda", "addmm"): Template.TRIED,
-    ("cuda", "bmm"): Template.TRIED,
-    ("cuda", "baddbmm"): Template.TRIED,
-    ("cuda", "convolution"): Template.TRIED,
-    ("cpu", "mm"): Template.CONSTANT_WEIGHT,
-    ("cpu", "addmm"): Template.CONSTANT_WEIGHT,
+    **{("cuda", op): Template.TRIED for op in ("mm", "addmm", "bmm", "baddbmm", "convolution")},
+    **{("cpu", op): Template.CONSTANT_WEIGHT for op in ("mm", "addmm")},
     ("cpu", "convolution"): Template.NONE,
 }
 
