@@ -19,6 +19,7 @@ from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.torch_api import dynamo, inductor, structured_trace
 from compiler_lens.capture.torch_api.places import Arguments, Hook, NotOfferedError, Place, put_in
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
+from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
 
@@ -66,6 +67,7 @@ class Tap(TraceHandler):
             session.take(Event("lens.files", time.time(), meta={"files": files}))
 
         before = self.seconds
+        self.safely("frames of ours", lambda: pass_over_our_frames(Tap.safely.__code__))
         self.safely("file names", note_files)
         self.safely("trace", self._listen)
         self.safely("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None))

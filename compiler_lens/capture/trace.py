@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from compiler_lens.capture.torch_api import structured_trace
+from compiler_lens.capture.torch_api.frames import Sees, have_dynamo_see
 from compiler_lens.decode.fold import WANTED
 from compiler_lens.recording.event import RECORD_CONTEXT
 from compiler_lens.recording.resume_names import is_bytecode
@@ -122,12 +123,15 @@ class Subscription:
         if "isEnabledFor" not in vars(logger):
             # logging.disable() silences the trace of torch 2.11; later ones set the same override in _init_logs().
             logger.isEnabledFor = self._is_enabled_for  # type: ignore[method-assign]
+        # What a record costs (dataclasses.asdict, logging) would else be frames that Dynamo compiles and counts.
+        have_dynamo_see(Sees.NOTHING, [structured_trace.trace_structured_code()])
         others = [handler for handler in logger.handlers if handler is not self._handler]
         # First of all: LazyTraceHandler removes itself while the list is walked, and the next one is passed over.
         logger.handlers = WantedOnly([self._handler, *others], self._handler, structured_trace.trace_structured_code())
 
     def give_back(self) -> None:
         """Leave the logger as it was found, but for what others have changed since."""
+        have_dynamo_see(Sees.ALL, [structured_trace.trace_structured_code()])
         logger = structured_trace.trace_logger()
         logger.handlers = [handler for handler in logger.handlers if handler is not self._handler]
         if vars(logger).get("isEnabledFor") == self._is_enabled_for:

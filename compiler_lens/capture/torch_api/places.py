@@ -14,6 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from compiler_lens.capture.torch_api.frames import Sees, have_dynamo_see
+
 
 class NotOfferedError(Exception):
     """This torch does not have a function, or has one that takes other arguments. The message names what is missing."""
@@ -121,6 +123,7 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     original = inspect.getattr_static(holder, attribute)
     is_static = isinstance(original, staticmethod)
     wrapper = make(original.__func__ if is_static else original)
+    have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])
     replacement = staticmethod(wrapper) if is_static else wrapper
     setattr(holder, attribute, replacement)
 
