@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from itertools import accumulate
 
@@ -43,9 +43,16 @@ class Timing(Struct, frozen=True):
         weighted = sorted((seconds, 1 / len(one)) for one in self.passes for seconds in one)
         ends = list(accumulate(weight for _, weight in weighted))
         places = [(end - weight / 2) / ends[-1] for end, (_, weight) in zip(ends, weighted, strict=True)]
-        low, middle, high = (
-            _between(places, [seconds for seconds, _ in weighted], share) for share in (0.25, 0.5, 0.75)
-        )
+        found: list[float] = []
+        for share in (0.25, 0.5, 0.75):
+            after = bisect_left(places, share)
+            if after in {0, len(places)}:
+                found.append(weighted[min(after, len(weighted) - 1)][0])
+                continue
+            (below, _), (above, _) = weighted[after - 1 : after + 1]
+            part = (share - places[after - 1]) / (places[after] - places[after - 1])
+            found.append(below + part * (above - below))
+        low, middle, high = found
         return low, middle, high
 
     @property
@@ -177,33 +184,21 @@ class Choice(Struct, frozen=True):
     speedup: float | None = None  # against eager
 
 
-def _between(places: Sequence[float], values: Sequence[float], share: float) -> float:
-    """The value at a share of all, between the two that are next to it."""
-    after = bisect_left(places, share)
-    if after in {0, len(places)}:
-        return values[min(after, len(values) - 1)]
-    before = after - 1
-    part = (share - places[before]) / (places[after] - places[before])
-    return values[before] + part * (values[after] - values[before])
-
-
 def above_noise(one: Row | Timing, other: Row | Timing) -> bool:
     """Return whether the middle halves of two do not meet: one's lower quartile is above the other's upper."""
-    if _middle(one) is None or _middle(other) is None:
+    if any(isinstance(each, Row) and each.seconds is None for each in (one, other)):
         return False
     (low, _, high), (other_low, _, other_high) = one.quartiles, other.quartiles
     return low > other_high or other_low > high
 
 
-def _middle(one: Row | Timing) -> float | None:
-    return one.median if isinstance(one, Timing) else one.seconds
-
-
 def speedup(row: Row, eager: Row | None, phase: str = "") -> float | None:
     """Return how many times faster than eager a row is, in all or in one phase."""
-    if eager is None:
-        return None
-    before, after = (_middle(each.timing(phase) or each) if phase else each.seconds for each in (eager, row))
+    taken: list[float | None] = []
+    for each in (eager, row):
+        timing = each.timing(phase) if each and phase else None
+        taken.append(timing.median if timing else each.seconds if each else None)
+    before, after = taken
     return before / after if before and after else None
 
 
@@ -261,27 +256,18 @@ def choose(comparison: Comparison) -> Choice | None:
     if any(row.name == DEFAULT for row in rows):
         rows = [row for row in rows if row not in same]
     # Not those that are near the fastest: with a wide spread it would have slow rows for its equals.
-    equals = [row for row in rows if not any(_beats(other, row) for other in rows)]
-    best = min(equals, key=_cost)
+    equals = [
+        row for row in rows if not any((o.seconds or 0.0) < (row.seconds or 0.0) and above_noise(o, row) for o in rows)
+    ]
+    best = min(equals, key=lambda row: (not row.is_eager, row.cold_seconds or 0.0, row.seconds or 0.0))
     others = tuple(row for row in equals if row is not best)
-    why = _why(best, others, len(_candidates(comparison)))
+    if len(_candidates(comparison)) == 1:
+        why = Why.ALONE
+    elif best.is_eager:
+        why = Why.NO_GAIN
+    else:
+        why = Why.CHEAPEST if others else Why.FASTEST
     return Choice(best, why, others, same, speedup(best, comparison.eager))
-
-
-def _beats(one: Row, other: Row) -> bool:
-    return (one.seconds or 0.0) < (other.seconds or 0.0) and above_noise(one, other)
-
-
-def _why(best: Row, others: Sequence[Row], measured: int) -> Why:
-    if measured == 1:
-        return Why.ALONE
-    if best.is_eager:
-        return Why.NO_GAIN
-    return Why.CHEAPEST if others else Why.FASTEST
-
-
-def _cost(row: Row) -> tuple[bool, float, float]:
-    return not row.is_eager, row.cold_seconds or 0.0, row.seconds or 0.0
 
 
 def compiled_of(recording: Recording, steady_since: float = math.inf) -> Compiled:

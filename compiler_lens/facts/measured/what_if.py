@@ -7,13 +7,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import break_cards, broken_at
 from compiler_lens.facts.program.coverage import coverage
 from compiler_lens.facts.recompiles.reports import recompile_reports
-from compiler_lens.recording.model import (
-    CaptureProblem,
-    GraphStage,
-    Outcome,
-    Recording,
-    SourceLine,
-)
+from compiler_lens.recording.model import CaptureProblem, GraphStage, Outcome, Recording, SourceLine
 
 _EAGER = (Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT, Outcome.FAILED)
 
@@ -91,17 +85,13 @@ class WhatIf(Struct, frozen=True):
     def best(self) -> Trial | None:
         """The trial that helps most; of several, the one with the least to write."""
         helping = [trial for trial in self.trials[1:] if trial.helps]
-        return min(helping, key=_rank, default=None)
+        return min(helping, key=lambda one: (one.after.cost if one.after else (), len(one.code)), default=None)
 
     @property
     def is_clean(self) -> bool:
         """Whether there was nothing to try: no breaks, no recompiles but benign ones, nothing runs eagerly."""
         counts = self.baseline.after
         return counts is not None and not any(counts.cost[:-1])
-
-
-def _rank(trial: Trial) -> tuple[tuple[int, int, int, int], int]:
-    return (trial.after.cost if trial.after else (0, 0, 0, 0)), len(trial.code)
 
 
 def count(recording: Recording) -> Counts:

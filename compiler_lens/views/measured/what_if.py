@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
+from compiler_lens.facts.measured.what_if import Left, NotTried, Trial, WhatIf
 from compiler_lens.views.document import Block, Column, Gap, Line, Section, Table, line, paragraph
 from compiler_lens.views.parts import At, Cell, Kind, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, plural
@@ -49,28 +49,36 @@ class Data(Struct, frozen=True):
 
 def data(result: WhatIf) -> Data:
     """Return the facts of the trials for programs."""
-    trials = []
-    for trial in result.trials:
-        known = {name: getattr(trial, name) for name in Trial.__struct_fields__}
-        trials.append(TrialFacts(**known, helps=trial.helps))
-    return Data(result.calls, result.best.name if result.best else None, tuple(trials), result.not_tried)
+    trials = tuple(
+        TrialFacts(**{name: getattr(trial, name) for name in Trial.__struct_fields__}, helps=trial.helps)
+        for trial in result.trials
+    )
+    return Data(result.calls, result.best.name if result.best else None, trials, result.not_tried)
 
 
 def blocks(result: WhatIf) -> tuple[Block, ...]:
     """Return the trials as a table, what still breaks, and what to do."""
+    counts = result.baseline.after
     if result.is_clean:
-        return line(Span("Nothing to try: ", Tone.GOOD), _clean(result.baseline.after)), *_problems(result)
+        clean = "nothing was compiled, there are no tensor ops"
+        if counts and counts.graphs:
+            benign = counts.benign_recompiles
+            recompiles = f"{plural(benign, 'recompile')}, as expected" if benign else "no recompiles"
+            clean = f"{plural(counts.graphs, 'graph')}, no breaks, {recompiles}"
+        return line(Span("Nothing to try: ", Tone.GOOD), clean), *_problems(result)
+    rows: list[tuple[Cell, ...]] = []
+    errors: list[tuple[Block, ...]] = []
+    for trial in result.trials:
+        is_best = trial is result.best
+        figures = (getattr(trial.after, name, None) for name in (*_FIGURES, "seconds"))
+        rows.append(("*" if is_best else None, strong(trial.name) if is_best else trial.name, *figures))
+        at = (At(trial.error_line), ": ") if trial.error_line else ()
+        error = paragraph(*at, trial.error, indent=6, tone=Tone.BAD, limit=2)
+        errors.append((error,) if trial.error else ())
+    table = Table(_COLUMNS, tuple(rows), beneath=tuple(errors))
     summary = f"{plural(result.calls, 'call')} in each trial; graphs as Dynamo captures them"
     below = (*_left(result), *_not_tried(result.not_tried), *_problems(result), *_to_do(result))
-    return Section("What if", (_table(result),), summary), Gap(), *below
-
-
-def _clean(counts: Counts | None) -> str:
-    if counts is None or not counts.graphs:
-        return "nothing was compiled, there are no tensor ops"
-    benign = counts.benign_recompiles
-    recompiles = f"{plural(benign, 'recompile')}, as expected" if benign else "no recompiles"
-    return f"{plural(counts.graphs, 'graph')}, no breaks, {recompiles}"
+    return Section("What if", (table,), summary), Gap(), *below
 
 
 def _problems(result: WhatIf) -> Iterator[Block]:
@@ -79,26 +87,6 @@ def _problems(result: WhatIf) -> Iterator[Block]:
     if found:
         said = f"{plural(len(found), 'thing')} could not be recorded, figures may be too low: {found[0].message}"
         yield paragraph(said, tone=Tone.BAD, limit=2)
-
-
-def _table(result: WhatIf) -> Table:
-    best = result.best
-    errors: list[tuple[Block, ...]] = []
-    for trial in result.trials:
-        at = (At(trial.error_line), ": ") if trial.error_line else ()
-        error = paragraph(*at, trial.error, indent=6, tone=Tone.BAD, limit=2)
-        errors.append((error,) if trial.error else ())
-    rows = tuple(_row(trial, is_best=trial is best) for trial in result.trials)
-    return Table(_COLUMNS, rows, beneath=tuple(errors))
-
-
-def _row(trial: Trial, *, is_best: bool) -> tuple[Cell, ...]:
-    figures = (*_FIGURES, "seconds")
-    return (
-        "*" if is_best else None,
-        strong(trial.name) if is_best else trial.name,
-        *(getattr(trial.after, name, None) for name in figures),
-    )
 
 
 def _left(result: WhatIf) -> Iterator[Block]:
@@ -135,28 +123,20 @@ def _not_tried(not_tried: Iterable[NotTried]) -> Iterator[Block]:
 
 
 def _to_do(result: WhatIf) -> Iterator[Block]:
-    best = result.best
+    best, counts = result.best, result.baseline.after
     if best is None:
-        yield paragraph(_no_help(result))
+        told = "Nothing that was tried here makes it compile."
+        if counts:
+            what = "the breaks need" if counts.breaks else "this needs"
+            head = "Nothing tried here helps" if len(result.trials) > 1 else "No setting could help"
+            how = "To see what: compile with backend=lens, then lens.report()"
+            told = f"{head}: {what} a change in the code. {how}"
+        yield paragraph(told)
         return
     yield paragraph(f"Price of {best.name}: {best.price}", tone=Tone.QUIET)
-    yield paragraph(f"{_gain(best)}, with", tone=Tone.GOOD)
+    gain = "It compiles"
+    if best.before and best.after:
+        figures = [(words, getattr(best.before, name), getattr(best.after, name)) for name, words in _FIGURES.items()]
+        gain = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
+    yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with", tone=Tone.GOOD)
     yield from (Line((strong(code),), indent=4, whole=True) for code in best.code)
-
-
-def _gain(trial: Trial) -> str:
-    before, after = trial.before, trial.after
-    if after is None or before is None:
-        return "It compiles"
-    figures = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items()]
-    changed = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
-    return changed[:1].upper() + changed[1:]
-
-
-def _no_help(result: WhatIf) -> str:
-    counts = result.baseline.after
-    if counts is None:
-        return "Nothing that was tried here makes it compile."
-    what = "the breaks need" if counts.breaks else "this needs"
-    head = "Nothing tried here helps" if len(result.trials) > 1 else "No setting could help"
-    return f"{head}: {what} a change in the code. To see what: compile with backend=lens, then lens.report()"
