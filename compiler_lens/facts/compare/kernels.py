@@ -34,14 +34,6 @@ _CONFIG = frozenset((Aspect.TILING, Aspect.WARPS))
 _SIZED = _CONFIG | {Aspect.SIZES, Aspect.ACCESS}  # each kernel has its own sizes
 
 
-class MatchResult(Struct, frozen=True):
-    """Launches that are each other, before alike ones are folded."""
-
-    verdict: Verdict
-    method: MatchMethod | None
-    case: Case
-
-
 class DiffCache(Struct, frozen=True):
     """What is worked out once for a whole diff."""
 
@@ -109,7 +101,7 @@ class ProgramPair(Struct, frozen=True):
         return (kernel.aten, kernel.shape) if kernel.aten else None
 
 
-def match(two: ProgramPair) -> Iterator[MatchResult]:
+def match(two: ProgramPair) -> Iterator[KernelChange]:
     """Yield every launch of both programs, exactly once."""
     origins = two.origins
     found = _Matching(two, list(range(len(two.launches[0]))), list(range(len(two.launches[1]))))
@@ -201,19 +193,17 @@ def _homes(origins: Sequence[frozenset[int]], own: Sequence[int], explained: set
 # -- what became of them
 
 
-def _judged(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) -> MatchResult:
+def _judged(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) -> KernelChange:
     before, after = [two.launches[0][at] for at in befores], [two.launches[1][at] for at in afters]
     case = Case(tuple(map(_ref, before)), tuple(map(_ref, after)), times=_times(before, after, two.timed))
-    if not (before and after):
-        return MatchResult(Verdict.REMOVED if before else Verdict.ADDED, None, case)
     if len(before) == len(after) == 1:
         return _compared(two, before[0], after[0], case)
-    if len(before) == 1:
-        return MatchResult(Verdict.SPLIT, MatchMethod.OVERLAP, case)
-    if len(after) == 1:
-        return MatchResult(Verdict.MERGED, MatchMethod.OVERLAP, case)
-    case = replace(case, differences=_moved(two, befores, afters))
-    return MatchResult(Verdict.REGROUPED, MatchMethod.OVERLAP, case)
+    if not (before and after):
+        return KernelChange(Verdict.REMOVED if before else Verdict.ADDED, None, (), (case,))
+    verdict = Verdict.SPLIT if len(before) == 1 else Verdict.MERGED if len(after) == 1 else Verdict.REGROUPED
+    if verdict is Verdict.REGROUPED:
+        case = replace(case, differences=_moved(two, befores, afters))
+    return KernelChange(verdict, MatchMethod.OVERLAP, case.differences, (case,))
 
 
 def _ref(one: Called) -> LaunchRef:
@@ -253,7 +243,7 @@ def _moved(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) 
     return tuple(dict.fromkeys(sorted(found, key=lambda d: (d.name, sorted((d.before, d.after))))))
 
 
-def _compared(two: ProgramPair, before: Called, after: Called, case: Case) -> MatchResult:
+def _compared(two: ProgramPair, before: Called, after: Called, case: Case) -> KernelChange:
     codes = [two.code(side, one.position) for side, one in enumerate((before, after))]
     kinds = [(one.kernel.kind, pointers(one.kernel)) for one in (before, after)]
     same_code = codes[0] == codes[1] and kinds[0] == kinds[1]
@@ -276,11 +266,12 @@ def _compared(two: ProgramPair, before: Called, after: Called, case: Case) -> Ma
         method = MatchMethod.ORIGINS
     else:
         method = MatchMethod.OVERLAP if shared else MatchMethod.OPS
-    if not by_timing or found:
-        found = (*found, *chosen)
-    if found:
-        return MatchResult(Verdict.CHANGED, method, replace(case, differences=tuple(dict.fromkeys(found))))
-    return MatchResult(Verdict.IDENTICAL, method, replace(case, differences=chosen))
+    verdict = Verdict.IDENTICAL
+    if found or not by_timing:
+        found = tuple(dict.fromkeys((*found, *chosen)))
+        verdict = Verdict.CHANGED if found else verdict
+    case = replace(case, differences=found or chosen)
+    return KernelChange(verdict, method, case.differences, (case,))
 
 
 # -- time
@@ -310,23 +301,23 @@ def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed
 # -- changes that are alike, made one: what happened to twelve layers is said once
 
 
-def folded(found: Iterable[MatchResult]) -> tuple[KernelChange, ...]:
+def folded(found: Iterable[KernelChange]) -> tuple[KernelChange, ...]:
     """Return what differs in the same way, in one, its cases in the order given; what weighs most first."""
-    groups: dict[Hashable, list[MatchResult]] = {}
+    groups: dict[Hashable, list[KernelChange]] = {}
     for one in found:
         groups.setdefault(_manner(one), []).append(one)
     changes: list[KernelChange] = []
-    for group in groups.values():
-        cases = tuple(one.case for one in group)
-        shared = set(cases[0].differences).intersection(*(case.differences for case in cases))
-        common = tuple(d for d in cases[0].differences if d in shared)
-        changes.append(KernelChange(group[0].verdict, group[0].method, common, cases))
+    for first, *others in groups.values():
+        shared = set(first.differences).intersection(*(one.differences for one in others))
+        common = tuple(d for d in first.differences if d in shared)
+        cases = (first.first, *(one.first for one in others))
+        changes.append(KernelChange(first.verdict, first.method, common, cases))
     return tuple(sorted(changes, key=_weight))
 
 
-def _manner(found: MatchResult) -> Hashable:
+def _manner(found: KernelChange) -> Hashable:
     """What two changes must have in common to be one."""
-    case = found.case
+    case = found.first
     aspects = {difference.aspect for difference in case.differences}
     told: Hashable = case.differences
     if found.verdict is Verdict.REGROUPED:  # by what moved, between whatever kernels

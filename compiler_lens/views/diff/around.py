@@ -305,9 +305,10 @@ def compile_times(asked: Asked) -> Iterator[Block]:
     before, after = d.before.phases.total, d.after.phases.total
     phases = phase_table(d, ("total", before, after, None))
     if asked.halves:
-        yield Section("Compile time", (key(asked), phases))
+        is_timed = d.before.phases.timed and d.after.phases.timed
+        yield Section("Compile time", (key(asked), *([phases] if is_timed else [])))
         cached = tuple(_caches(side) for side in (asked.before, asked.after))
-        if any(cached):
+        if is_timed and any(cached):
             rows = (tuple(one or "none was asked" for one in cached),)
             yield Section("Caches", (Table((Column("before"), Column("after")), rows, is_short=True),))
         yield Section("One call of the model", tuple(call_blocks(d)) or (line(told.NO_TIMES),))
@@ -325,7 +326,7 @@ def compile_times(asked: Asked) -> Iterator[Block]:
 def key(asked: Asked) -> Block:
     """Return what the two are called."""
     before, after = asked.names
-    return paragraph(strong("before"), f" {before}   ", Span("after", Tone.STRONG), f" {after}")
+    return paragraph(strong("before"), f" {before}   ", strong("after"), f" {after}")
 
 
 def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from compiler_lens.facts.compare.model import LaunchRef
 from compiler_lens.facts.kernels.kernels import fused_op_count
 from compiler_lens.facts.kernels.lineage import Lineage
-from compiler_lens.recording.model import BufferAccess, Kernel, Launch, SourceLine, Trust
+from compiler_lens.recording.model import BufferAccess, Kernel, Launch, Trust
 from compiler_lens.views import document as doc
 from compiler_lens.views import words
 from compiler_lens.views.diff import words as told
@@ -132,7 +132,10 @@ def _memory(accesses: Sequence[BufferAccess]) -> str:
 
 def _lines(sides: Sequence[Sequence[_One]]) -> tuple[tuple[Cell, ...], ...]:
     """The user's lines behind the pair: of both sides, or of one. Line numbers are no difference, the text is."""
-    before, after = ({_text(at): at for one in side for own in one.lineages for at in own.lines} for side in sides)
+    before, after = (
+        {(at.function, at.code.strip() or str(at.line)): at for one in side for own in one.lineages for at in own.lines}
+        for side in sides
+    )
     rows: list[tuple[Cell, ...]] = []
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key), after.get(key)
@@ -143,10 +146,6 @@ def _lines(sides: Sequence[Sequence[_One]]) -> tuple[tuple[Cell, ...], ...]:
             at = at[1:] if is_there else (at[0], " → ", at[1])
         rows.append((Span(sign, tone), at, code(key[1][:_LONGEST])))
     return tuple(rows)
-
-
-def _text(at: SourceLine) -> tuple[str, str]:
-    return at.function, at.code.strip() or str(at.line)
 
 
 def _launches(asked: Asked, pair: Pair) -> Table:
