@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Guard, Recording, Symbol
 from compiler_lens.views.compilations import named
 from compiler_lens.views.document import Block, Column, Command, Document, Section, Table, line
-from compiler_lens.views.parts import At, Compiled, Kind, Tone
+from compiler_lens.views.parts import At, Cell, Compiled, Kind, Tone
 from compiler_lens.views.text import plural
 
 
@@ -35,8 +36,8 @@ def document(recording: Recording, selection: Selection) -> Document:
         columns = (Column("kind", tone=Tone.STRONG), Column("guards", Kind.COUNT))
         kinds = Table(columns, tuple(Counter(guard.kind for guard in guards).most_common()))
         blocks = (kinds, *_by_compilation(recording, guards))
-    sections = (Section("Guards", blocks, summary), *_symbolic(symbols))
-    return Document(sections, Data(guards, symbols), count=len(guards))
+    sections = [Section("Guards", blocks, summary), *([_symbolic(symbols)] if symbols else [])]
+    return Document(tuple(sections), Data(guards, symbols), count=len(guards))
 
 
 def _by_compilation(recording: Recording, guards: Iterable[Guard]) -> tuple[Block, ...]:
@@ -50,15 +51,8 @@ def _by_compilation(recording: Recording, guards: Iterable[Guard]) -> tuple[Bloc
     return (Section("", (Table(columns, rows), every)),)
 
 
-def _every(guards: Iterable[Guard]) -> Table:
+def _every(guards: Sequence[Guard]) -> Table:
     """Each guard once for each compilation, the line of the user's that asked for it beside it."""
-    folded: Counter[tuple[object, ...]] = Counter()
-    first: dict[tuple[object, ...], Guard] = {}
-    for guard in guards:
-        at = guard.user_line
-        key = (guard.compile_id, guard.kind, guard.source, guard.expression, at and (at.file, at.line))
-        folded[key] += 1
-        first.setdefault(key, guard)
     columns = (
         Column("id", choice=True),
         Column("kind", tone=Tone.STRONG, flexible=True, choice=True),
@@ -66,33 +60,20 @@ def _every(guards: Iterable[Guard]) -> Table:
         Column("asked for at", tone=Tone.CODE, flexible=True, middle=True),
         Column("times", Kind.TIMES),
     )
-    several = len({guard.compile_id for guard in first.values()}) > 1
-    rows = tuple(
-        (
-            Compiled(guard.compile_id) if several else None,
-            guard.kind,
-            guard.expression or guard.source,
-            At(guard.user_line) if guard.user_line else None,
-            folded[key],
-        )
-        for key, guard in first.items()
-    )
-    return Table(columns, rows)
+
+    def shown(guard: Guard) -> tuple[object, ...]:
+        return guard.compile_id, guard.kind, guard.source, guard.expression, guard.user_line and guard.user_line.place
+
+    several = len({guard.compile_id for guard in guards}) > 1
+    rows: list[tuple[Cell, ...]] = []
+    for one, *more in grouped(guards, shown).values():
+        at = At(one.user_line) if one.user_line else None
+        compiled = Compiled(one.compile_id) if several else None
+        rows.append((compiled, one.kind, one.expression or one.source, at, 1 + len(more)))
+    return Table(columns, tuple(rows))
 
 
-def _symbolic(symbols: Iterable[Symbol]) -> tuple[Section, ...]:
-    rows = tuple(
-        (
-            Compiled(symbol.compile_id),
-            symbol.name,
-            symbol.source,
-            f"pinned to {symbol.value}" if symbol.specialized else f"saw {symbol.value}",
-            symbol.value_range,
-            At(symbol.user_stack[-1]) if symbol.user_stack else None,
-            symbol.reason,
-        )
-        for symbol in symbols
-    )
+def _symbolic(symbols: Iterable[Symbol]) -> Section:
     columns = (
         Column("id", choice=True),
         Column("symbol", tone=Tone.STRONG),
@@ -102,4 +83,9 @@ def _symbolic(symbols: Iterable[Symbol]) -> tuple[Section, ...]:
         Column("at", tone=Tone.CODE, flexible=True),
         Column("because", flexible=True),
     )
-    return (Section("Symbolic sizes", (Table(columns, rows),)),) if rows else ()
+    rows: list[tuple[Cell, ...]] = []
+    for one in symbols:
+        value = f"pinned to {one.value}" if one.specialized else f"saw {one.value}"
+        at = At(one.user_stack[-1]) if one.user_stack else None
+        rows.append((Compiled(one.compile_id), one.name, one.source, value, one.value_range, at, one.reason))
+    return Section("Symbolic sizes", (Table(columns, tuple(rows)),))

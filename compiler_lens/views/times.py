@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 
 from msgspec import Struct
 
@@ -11,6 +11,7 @@ from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import function_name
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.time.phases import PhaseSeconds, phase_times
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Recording, Span
 from compiler_lens.recording.torch_names import Phase
 from compiler_lens.views import words
@@ -43,7 +44,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     """Return compile time by phase, by compilation and by torch's events, the longest first."""
     spans = tuple(span for span in recording.spans if selection.has(span))
     compilations = [compilation for compilation in recording.compilations if selection.has(compilation)]
-    phases, by_id = phase_times(spans), _by_id(spans)
+    phases, by_id = phase_times(spans), grouped(spans, lambda span: span.compile_id)
     of_each: list[CompilationSeconds] = []
     for one in compilations:
         own = phase_times(by_id.get(one.compile_id, ()))
@@ -58,13 +59,6 @@ def document(recording: Recording, selection: Selection) -> Document:
         blocks.append(compile_time(phases, table))
     blocks += [*_by_compilation(compilations), *_events(spans, selection.folds_nothing)]
     return Document(tuple(blocks), data)
-
-
-def _by_id(spans: Iterable[Span]) -> Mapping[CompileId | None, Sequence[Span]]:
-    found: defaultdict[CompileId | None, list[Span]] = defaultdict(list)
-    for span in spans:
-        found[span.compile_id].append(span)
-    return found
 
 
 def phase_table(phases: PhaseSeconds, most: int = len(Phase)) -> Table:
@@ -108,7 +102,7 @@ def compile_time(phases: PhaseSeconds, table: Table, *more: Block) -> Section:
 
 def timeline(recording: Recording) -> Timeline:
     """Return the whole run: every compilation in order, its seconds by phase, and what happened in it."""
-    spans = _by_id(recording.spans)
+    spans = grouped(recording.spans, lambda span: span.compile_id)
     breaks = Counter(event.compile_id for event in recording.graph_breaks)
     again = {recompile.compile_id for recompile in recording.recompiles}
     bars = []

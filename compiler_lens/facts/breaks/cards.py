@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from compiler_lens.facts.breaks.fallout import Key, Regions, fallout_of, regions
+from compiler_lens.facts.breaks.fallout import Regions, fallout_of, regions
 from compiler_lens.facts.breaks.remedies import Remedy, arm_at, remedy_for
 from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
 from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, coverage, is_disabling
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery
@@ -84,16 +85,16 @@ def break_cards(
 
     The cards partition the breaks: each is an event of exactly one card. `covered` is its coverage, if known.
     """
+    if not recording.graph_breaks:
+        return ()
     own = own or Ownership()
     events, around, known = recording.graph_breaks, regions(recording), sources(recording)
     places = [_place(event, around, own) for event in events]
     keys = [(at.place if at else None, root_cause(e).gb_type) for e, at in zip(events, places, strict=True)]
     roots = fallout_of(events, keys, around, known)
-    groups: dict[Key, list[int]] = defaultdict(list)
-    for number, key in enumerate(keys):
-        groups[roots.get(key, key)].append(number)
+    groups = grouped(range(len(events)), lambda number: roots.get(keys[number], keys[number]))
     homes: dict[CompileId, Function] = {}
-    for function in (covered or coverage(recording, own)).functions if groups else ():
+    for function in (covered or coverage(recording, own)).functions:
         homes |= dict.fromkeys(function.compile_ids, function)
     cards: list[BreakCard] = []
     for key, numbers in groups.items():

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import resumed_line
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import BreakOutcome, Compilation, CompileId, GraphBreak, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery
@@ -63,17 +64,16 @@ def fallout_of(events: Sequence[GraphBreak], keys: Sequence[Key], around: Region
     """
     history = _History(around, known)
     firsts: dict[Key, int] = {}
-    groups: dict[Key, list[GraphBreak]] = defaultdict(list)
     blamed: dict[Key, list[Key | None]] = defaultdict(list)
     for number, (event, key) in enumerate(zip(events, keys, strict=True)):
         firsts.setdefault(key, number)
-        groups[key].append(event)
         # Nobody traced the call that a recompile is for. But where the line broke by itself and not within the call
         # around it, it will not break again once that call is compiled whole.
         blamed[key].append(blamed[key][0] if event.compile_id.recompile and blamed[key] else history.root(event, key))
         history.note(event, key)
     roots = {key: found[0] for key, found in blamed.items() if found[0] is not None and None not in found}
-    roots |= _derived({key: group for key, group in groups.items() if key not in roots}, known)
+    left = [(event, key) for event, key in zip(events, keys, strict=True) if key not in roots]
+    roots |= _derived(left, known)
     ends: dict[Key, Key] = {}
     for key in roots:
         root = key
@@ -163,12 +163,12 @@ def _calls(event: GraphBreak) -> list[tuple[tuple[object, ...], SourceLine]]:
     return calls
 
 
-def _derived(groups: Mapping[Key, Sequence[GraphBreak]], known: Sources) -> Mapping[Key, Key]:
+def _derived(breaks: Iterable[tuple[GraphBreak, Key]], known: Sources) -> Mapping[Key, Key]:
     """Groups that only ask for a row number, in a loop over those that another group's line brought out."""
     made: dict[tuple[str, Definition], dict[int, Key]] = defaultdict(dict)
     asking: list[tuple[Key, list[SourcePlace]]] = []
-    for key, events in groups.items():
-        inner = (next((at for at in reversed(e.user_stack) if not is_machinery(at.file)), None) for e in events)
+    for key, group in grouped(breaks, lambda one: one[1]).items():
+        inner = (next((at for at in reversed(e.user_stack) if not is_machinery(at.file)), None) for e, _ in group)
         places = [at.place for at in dict.fromkeys(inner) if at]  # be it in a library
         if places and key[1].startswith(_ON_A_VALUE):
             asking.append((key, places))

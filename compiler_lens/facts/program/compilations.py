@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.program.coverage import FunctionName, function_name, resumed_line
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, GraphStage, Outcome, Recording
 
 
@@ -61,11 +62,8 @@ def compilation_rows(recording: Recording) -> tuple[CompilationRow, ...]:
 
 def folded(rows: tuple[CompilationRow, ...]) -> tuple[CompilationRow, ...]:
     """Fold rows that differ in nothing but id and time into one; each where its first was."""
-    groups: dict[CompilationRow, list[CompilationRow]] = {}
-    for row in rows:
-        groups.setdefault(replace(row, compile_ids=(), seconds=None), []).append(row)
     found: list[CompilationRow] = []
-    for key, group in groups.items():
+    for key, group in grouped(rows, lambda row: replace(row, compile_ids=(), seconds=None)).items():
         known = [row.seconds for row in group if row.seconds is not None]
         ids = tuple(i for row in group for i in row.compile_ids)
         found.append(replace(key, compile_ids=ids, seconds=sum(known) if known else None))

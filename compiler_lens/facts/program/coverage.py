@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -176,12 +177,8 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     """Group the recording's compilations into frames, and the frames into the functions that the user wrote."""
     own = own or Ownership()
     # All modules share the code object of torch's wrapper, and so one frame number: they differ in their class.
-    groups: dict[tuple[CompileId, str], list[Compilation]] = {}
-    for compilation in recording.compilations:
-        groups.setdefault((compilation.compile_id.of_frame, compilation.module), []).append(compilation)
-    broken: dict[CompileId, list[GraphBreak]] = defaultdict(list)
-    for event in recording.graph_breaks:
-        broken[event.compile_id].append(event)
+    groups = grouped(recording.compilations, lambda c: (c.compile_id.of_frame, c.module))
+    broken = grouped(recording.graph_breaks, lambda event: event.compile_id)
     graphs = Counter(graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
     looked_at: list[Frame] = []
     library: list[Frame] = []
@@ -207,9 +204,7 @@ def is_disabling(cause: BreakCause) -> bool:
 
 def _functions(frames: Sequence[Frame], own: Ownership, known: Sources) -> tuple[Function, ...]:
     members: dict[FunctionName, list[Frame]] = {f.name: [] for f in frames if f.resumes_at is None}
-    starts: dict[tuple[str, str], list[FunctionName]] = defaultdict(list)
-    for name in members:
-        starts[name.file, name.name].append(name)
+    starts = grouped(members, lambda name: (name.file, name.name))
     for frame in frames:
         home, at = frame.name, frame.resumes_at
         if at is not None and not any(c.definition for c in frame.compilations):
@@ -240,11 +235,8 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
 
 
 def _parts(frames: Iterable[Frame]) -> int:
-    groups: dict[int | None, list[Frame]] = defaultdict(list)
-    for frame in frames:
-        groups[frame.resumes_at].append(frame)
     total = 0
-    for at, group in groups.items():
+    for at, group in grouped(frames, lambda frame: frame.resumes_at).items():
         sizes = [int(frame.graphs or frame.outcome is Outcome.COMPILED) for frame in group]
         # After a branch torch makes a resume function for either way; other breaks of one line follow each other.
         lines = ((f.name.file, line) for f in group for event in f.breaks for line in event.user_stack)

@@ -14,6 +14,7 @@ from compiler_lens.facts.recompiles.failed_guards import role
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.guard_values import EntryValues
 from compiler_lens.facts.recompiles.recompile_facts import Facts, author_name, recompile_facts, whole_line
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import CompileId, Guard, Recording, SourceLine, Symbol
 
 _RANGE = re.compile(r"\[(?P<low>[^,]+), (?P<high>[^\]]+)\]\Z")  # "[2, int_oo]"
@@ -64,20 +65,18 @@ def dimensions(recording: Recording) -> tuple[Dimension, ...]:
     frames = {(s.compile_id.frame, s.compile_id.autograd) for s in recording.symbols}
     ids = [c.compile_id for c in recording.compilations if (c.compile_id.frame, c.compile_id.autograd) in frames]
     facts = recompile_facts(recording, [*ids, *(s.compile_id for s in recording.symbols)])
-    groups: dict[tuple[CompileId, str], list[Symbol]] = {}
-    for symbol in recording.symbols:
-        if symbol.source and "._base" not in symbol.source:  # the base of a view is not an argument
-            # One symbol for sizes that are always equal has several sources: the first one names it.
-            first = symbol.source.partition(", ")[0]
-            name = readable(first, facts.names.get(symbol.compile_id, Names()))
-            groups.setdefault((facts.epochs.first(symbol.compile_id), name), []).append(symbol)
-    of_frame: dict[CompileId, list[CompileId]] = {}
-    for one in ids:
-        of_frame.setdefault(facts.epochs.first(one), []).append(one)
-    guards: dict[CompileId, list[Guard]] = {s.compile_id: [] for s in recording.symbols}
-    for guard in recording.guards:  # torch writes guards on sizes without a source of their own
-        if guard.compile_id in guards and guard.kind == "LAMBDA_GUARD" and not guard.source:
-            guards[guard.compile_id].append(guard)
+
+    def place(symbol: Symbol) -> tuple[CompileId, str]:
+        # One symbol for sizes that are always equal has several sources: the first one names it.
+        names, source = facts.names.get(symbol.compile_id, Names()), symbol.source.partition(", ")[0]
+        return facts.epochs.first(symbol.compile_id), readable(source, names)
+
+    # The base of a view is not an argument.
+    groups = grouped((s for s in recording.symbols if s.source and "._base" not in s.source), place)
+    of_frame = grouped(ids, facts.epochs.first)
+    # torch writes guards on sizes without a source of their own.
+    on_sizes = (g for g in recording.guards if g.kind == "LAMBDA_GUARD" and not g.source)
+    guards = grouped(on_sizes, lambda guard: guard.compile_id)
     made = [_dimension(name, group, of_frame.get(frame, ()), guards, facts) for (frame, name), group in groups.items()]
     return tuple(sorted(made, key=lambda dimension: not dimension.pins))
 

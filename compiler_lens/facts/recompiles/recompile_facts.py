@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -16,6 +15,7 @@ from compiler_lens.facts.recompiles.failed_guards import OF_CLASS, Failed, under
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.guard_values import EntryValues, entry_values
 from compiler_lens.recording import model
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, GuardFailure, Recompile, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.source_text import Sources, sources
@@ -120,13 +120,9 @@ def recompile_facts(recording: Recording, also: Iterable[CompileId] = (), covere
     epochs = _epochs(recording)
     wanted = {r.compile_id for r in recording.recompiles} | set(also)
     wanted |= {epochs.entry(r, f) for r in recording.recompiles for f in r.failures}
-    breaks: dict[CompileId, list[model.GraphBreak]] = defaultdict(list)
-    for event in recording.graph_breaks:
-        breaks[event.compile_id].append(event)
-    graphs: dict[CompileId, list[model.Graph]] = defaultdict(list)
-    for graph in recording.graphs:
-        if graph.stage is model.GraphStage.DYNAMO:
-            graphs[graph.compile_id].append(graph)
+    breaks = grouped(recording.graph_breaks, lambda event: event.compile_id)
+    of_dynamo = (graph for graph in recording.graphs if graph.stage is model.GraphStage.DYNAMO)
+    graphs = grouped(of_dynamo, lambda graph: graph.compile_id)
     facts = Facts(sources(recording), compilations, homes, frame_homes, breaks, graphs, epochs)
     names = _names(wanted, facts)
     values = entry_values(recording, frozenset(wanted), lambda i, text: readable(text, names[i]))
@@ -193,14 +189,9 @@ def _epochs(recording: Recording) -> CompileEpoch:
     last = 0.0
     for recompile in recording.recompiles:  # they come in order; of a refused compilation a log has no start
         last = times[recompile.compile_id] = times.get(recompile.compile_id) or last
-    order = sorted(range(len(recording.compilations)), key=lambda i: (times[recording.compilations[i].compile_id], i))
-    places: dict[CompileId, int] = {}
-    ids: dict[tuple[int | None, int | None, int | None], list[CompileId]] = defaultdict(list)
-    for place, index in enumerate(order):
-        one = recording.compilations[index].compile_id
-        if places.setdefault(one, place) == place:
-            ids[one.frame, one.recompile, one.autograd].append(one)
-    return CompileEpoch(places, ids)
+    order = dict.fromkeys(sorted((c.compile_id for c in recording.compilations), key=times.__getitem__))
+    ids = grouped(order, lambda one: (one.frame, one.recompile, one.autograd))
+    return CompileEpoch({one: place for place, one in enumerate(order)}, ids)
 
 
 def _names(wanted: Iterable[CompileId], facts: Facts) -> Mapping[CompileId, Names]:

@@ -25,6 +25,7 @@ from compiler_lens.facts.recompiles.recompile_facts import (
     recompile_facts,
     whole_line,
 )
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine
 
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
@@ -71,9 +72,7 @@ class RecompileCause(Struct, frozen=True):
 
         Of several frames, a function and its rests after graph breaks, those of the one recompiled most often.
         """
-        frames: dict[CompileId, list[Change]] = {}
-        for change in self.changes:
-            frames.setdefault(change.frame, []).append(change)
+        frames = grouped(self.changes, lambda change: change.frame)
         values: list[str] = []
         for change in max(frames.values(), key=len):
             if values and values[-1] == change.new != change.old and change.new:
@@ -115,12 +114,8 @@ def recompile_reports(recording: Recording, covered: Coverage | None = None) -> 
     if not recording.recompiles:
         return ()
     facts = recompile_facts(recording, covered=covered)
-    groups: dict[FunctionName, list[Recompile]] = {}
-    for recompile in recording.recompiles:
-        groups.setdefault(facts.home(recompile.compile_id), []).append(recompile)
-    members: dict[FunctionName, list[Compilation]] = {}
-    for compilation in recording.compilations:
-        members.setdefault(facts.home(compilation.compile_id), []).append(compilation)
+    groups = grouped(recording.recompiles, lambda recompile: facts.home(recompile.compile_id))
+    members = grouped(recording.compilations, lambda compilation: facts.home(compilation.compile_id))
     reports = [_report(home, group, members.get(home, ()), facts) for home, group in groups.items()]
     return tuple(sorted(reports, key=lambda s: (s.benign, s.limit is None, -s.seconds, -s.recompiles)))
 
