@@ -8,8 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
-from compiler_lens.facts.breaks.remedies import Remedy
-from compiler_lens.facts.breaks.rewrites import Rewrite
+from compiler_lens.facts.breaks.remedies import Remedy, Rewrite
 from compiler_lens.facts.overview.shared import cards_of
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine

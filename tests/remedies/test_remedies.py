@@ -16,7 +16,8 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.decode.graph_breaks import read_causes
 from compiler_lens.facts.breaks import remedies
-from compiler_lens.facts.breaks.remedies import Arm, arm_at, remedy_for, remedy_table
+from compiler_lens.facts.breaks.remedies import Arm, remedy_for, remedy_table
+from compiler_lens.facts.breaks.rewrites import arm_at
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
 from compiler_lens.recording.source_text import Sources

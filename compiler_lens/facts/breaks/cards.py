@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
 
-from compiler_lens.facts.breaks.fallout import Regions, fallout_of, regions
-from compiler_lens.facts.breaks.remedies import Remedy, arm_at, remedy_for
-from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
+from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, remedy_for
 from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, coverage, is_disabling
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.groups import grouped
@@ -87,9 +85,11 @@ def break_cards(
     """
     if not recording.graph_breaks:
         return ()
+    from compiler_lens.facts.breaks.fallout import fallout_of, regions  # late: most recordings have no breaks
+
     own = own or Ownership()
     events, around, known = recording.graph_breaks, regions(recording), sources(recording)
-    places = [_place(event, around, own) for event in events]
+    places = [_place(event, around.compiled(event), own) for event in events]
     keys = [(at.place if at else None, root_cause(e).gb_type) for e, at in zip(events, places, strict=True)]
     roots = fallout_of(events, keys, around, known)
     groups = grouped(range(len(events)), lambda number: roots.get(keys[number], keys[number]))
@@ -113,6 +113,8 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     known: Sources,
     homes: Mapping[CompileId, Function],
 ) -> BreakCard:
+    from compiler_lens.facts.breaks.rewrites import arm_at, rewrite
+
     cause = root_cause(direct[0])
     inside = Counter(inner for event in direct if (inner := _innermost(event)) is not None)
     chain = [at for at in direct[0].user_stack if not is_machinery(at.file)]
@@ -161,9 +163,8 @@ def broken_at(event: GraphBreak) -> SourcePlace | None:
     return at.place if at else None
 
 
-def _place(event: GraphBreak, around: Regions, own: Ownership) -> SourceLine | None:
+def _place(event: GraphBreak, compiled: Sequence[SourceLine], own: Ownership) -> SourceLine | None:
     """The innermost own line of what was being compiled; without one, the innermost line that is not torch's."""
-    compiled = around.compiled(event)
     if found := own.innermost(compiled):
         return found
     if event.location is not None and own.owns(event.location.file):

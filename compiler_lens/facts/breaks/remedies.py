@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
 from collections.abc import Mapping
@@ -12,10 +11,8 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.rewrites.site import site_at
 from compiler_lens.facts.data_file import read_data
-from compiler_lens.recording.model import BreakCause, SourceLine
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.model import BreakCause
 
 _FILE = Path(__file__).with_name("remedies.toml")
 
@@ -49,6 +46,15 @@ class Remedy(Struct, frozen=True, kw_only=True):
     after: str
     setting: Setting | None = None
     leave: str = ""  # when not to touch it
+
+
+class Rewrite(Struct, frozen=True):
+    """A suggestion for lines of the user's own."""
+
+    before: tuple[str, ...]  # the user's lines, dedented
+    after: tuple[str, ...]  # what to write instead, with their own names
+    is_complete: bool  # False: a sketch; its `...`, or what `needs` says, is left to the user
+    needs: str = ""  # what the rewrite assumes
 
 
 class RemedyTable(Struct, frozen=True):
@@ -94,27 +100,3 @@ def remedy_for(cause: BreakCause, arm: Arm | None = None) -> Remedy | None:
     if found is None or arm is None or found.name not in table.branches:
         return found
     return table.of_arms.get(arm) or (replace(found, leave="") if arm is Arm.OTHER else found)
-
-
-def arm_at(sources: Sources, at: SourceLine) -> Arm | None:
-    """Return what the `if` at a line is there for; None where there is none, or its text is not known."""
-    try:
-        site = site_at(sources, at)
-    except RecursionError:  # an expression nested deeper than Python's stack
-        return None
-    match site.statement if site else None:
-        case ast.If(body=[ast.Raise(), *_], orelse=[]):
-            return Arm.RAISES
-        case ast.If(body=[*_, ast.Raise() | ast.Return() | ast.Break()]):
-            return Arm.ENDS
-        case ast.If(  # `mask.sum() == 0`, `mask.sum() < 1`, `not mask.any()`
-            test=ast.UnaryOp(op=ast.Not())
-            | ast.Compare(ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=0)])
-            | ast.Compare(ops=[ast.Lt()], comparators=[ast.Constant(value=1)]),
-            body=[ast.Continue(), *_],
-            orelse=[],
-        ):
-            return Arm.SAVES_WORK
-        case ast.If():
-            return Arm.OTHER
-    return None

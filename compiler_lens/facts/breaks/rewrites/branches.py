@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import assignments as of
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
-from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site, parsed
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     NOT_ON_TENSORS,
     SIMPLE,

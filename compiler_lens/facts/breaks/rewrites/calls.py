@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
-from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site
+from compiler_lens.facts.breaks.rewrites.site import Change, Site
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, calls_in, dotted, of_torch, parameters
 from compiler_lens.recording.model import BreakCause
 

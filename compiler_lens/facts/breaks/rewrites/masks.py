@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ast
 
+from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
-from compiler_lens.facts.breaks.rewrites.site import Change, Rewrite, Site, number_at
+from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, is_number, loads, of_torch
 from compiler_lens.recording.model import BreakCause
 

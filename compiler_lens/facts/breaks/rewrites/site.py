@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from msgspec import Struct, field
 
+from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
@@ -22,15 +23,6 @@ _LARGEST_BLOCK = 200  # lines of a statement that the rules look through
 _DEEPEST = 50  # statements around one another
 
 Change = tuple[ast.expr, str]  # what stands there now, what to write there
-
-
-class Rewrite(Struct, frozen=True):
-    """A suggestion for lines of the user's own."""
-
-    before: tuple[str, ...]  # the user's lines, dedented
-    after: tuple[str, ...]  # what to write instead, with their own names
-    is_complete: bool  # False: a sketch; its `...`, or what `needs` says, is left to the user
-    needs: str = ""  # what the rewrite assumes
 
 
 class Uses(Struct, frozen=True):
