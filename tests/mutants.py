@@ -108,7 +108,6 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "recording/torch_names": (
         "tests/analysis/test_phases.py", "tests/analysis/test_coverage.py", "tests/readers", "tests/gold",
     ),
-    "recording/wording": ("tests/html/test_redact.py", "tests/cli/test_redact.py"),
     "render": ("tests/render", "tests/html/test_page.py", "tests/cli/test_show.py", "tests/gold"),
     "render/chart": ("tests/render/test_modes.py", "tests/gold"),
     "render/page": ("tests/html",),

@@ -288,8 +288,8 @@ _EXPORT = "traced by torch.export, which compiles nothing"
 _EXPORTED = re.compile(r"_export_root|\bL_flat_args_\d")
 
 
-def _outcome(seen: _Seen) -> tuple[Outcome, str]:
-    values = seen.values
+def _outcome(seen: _Seen) -> tuple[Outcome, str]:  # noqa: PLR0911 -- one for each way to end
+    values, end = seen.values, seen.end
     if seen.is_export:
         return Outcome.EMPTY, _EXPORT
     fail_reason = str(values.get("fail_reason") or "")
@@ -297,25 +297,17 @@ def _outcome(seen: _Seen) -> tuple[Outcome, str]:
         return Outcome.RECOMPILE_LIMIT, fail_reason
     skip = next((item for item in seen.breaks if item.outcome is BreakOutcome.SKIPPED_FRAME), None)
     told = skip.root.gb_type if skip else seen.failure.message if seen.failure else ""
-    if seen.end is not None:
-        return _outcome_of_end(seen, seen.end, fail_reason, told, is_skipped=skip is not None)
-    if seen.metrics is None:
+    if end is None and seen.metrics is None:
         return Outcome.UNFINISHED, ""
-    if not values.get("fail_type"):
-        return (Outcome.COMPILED if seen.has_ops else Outcome.EMPTY), ""
-    return (Outcome.SKIPPED if skip else Outcome.FAILED), told or fail_reason
-
-
-def _outcome_of_end(
-    seen: _Seen, end: FrameEnd, fail_reason: str, told: str, *, is_skipped: bool
-) -> tuple[Outcome, str]:
-    if end.result == "error":
+    if end is None and values.get("fail_type"):
+        return (Outcome.SKIPPED if skip else Outcome.FAILED), told or fail_reason
+    if end is not None and end.result == "error":
         return Outcome.FAILED, told or end.reason
-    if end.result == "code" and seen.has_ops:
+    if seen.has_ops and (end is None or end.result == "code"):
         return Outcome.COMPILED, ""
-    if fail_reason or is_skipped:
+    if end is not None and (fail_reason or skip):
         return Outcome.SKIPPED, told or fail_reason or end.reason
-    return Outcome.EMPTY, end.reason
+    return Outcome.EMPTY, end.reason if end else ""
 
 
 def link_resume_functions(

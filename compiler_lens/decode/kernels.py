@@ -143,18 +143,13 @@ def join_kernels(
             for entry in [matched[graph]] if graph in matched else told.get(_program(kernel), ()):
                 for name, listed in entry.kernels:
                     lists[graph][name].append(listed)
-        joined.append(_with_nodes(kernel, lists[graph].get(kernel.name, ())))
+        own, launches = lists[graph].get(kernel.name, []), kernel.launches
+        computed = tuple(dict.fromkeys(node for listed in own for node in listed))
+        if len(own) == len(launches):  # both are in the order of code generation
+            launches = tuple(replace(launch, nodes=listed) for launch, listed in zip(launches, own, strict=True))
+        exact = replace(kernel, nodes=computed, trust=Trust.EXACT, launches=launches)
+        joined.append(exact if computed else kernel)
     return with_tunings(joined, tunings)
-
-
-def _with_nodes(kernel: Kernel, lists: Sequence[tuple[str, ...]]) -> Kernel:
-    nodes = tuple(dict.fromkeys(node for listed in lists for node in listed))
-    if not nodes:
-        return kernel
-    launches = kernel.launches
-    if len(lists) == len(launches):  # both are in the order of code generation
-        launches = tuple(replace(launch, nodes=listed) for launch, listed in zip(launches, lists, strict=True))
-    return replace(kernel, nodes=nodes, trust=Trust.EXACT, launches=launches)
 
 
 # -- launches inside of a branch

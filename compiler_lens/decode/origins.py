@@ -130,7 +130,10 @@ def program_of(
     forward = frozenset(
         node.name for node in takewhile(lambda n: n.op == "output" or tangents.isdisjoint(n.inputs), joint)
     )
-    visits = _program_visits(graphs)
+    visits: Visits = defaultdict(list)
+    for prefix, graph in graphs:
+        for place, names in _visits(program_ops(prefix, graph)).items():
+            visits[place] += names
     by_line = _by_line(traced[0], forward, visits) if len(traced) == 1 else {}  # names are of one graph only
     return Program(nodes, numbered, forward, _whole_lines(visits), by_line)
 
@@ -150,8 +153,8 @@ def join_dynamo(text: GraphText, facts: Facts | None) -> Joined:
 
 def join_lowered(stage: GraphStage, text: GraphText, facts: Facts | None, program: Program) -> Joined:
     """Join a graph after Dynamo's: by its nodes' facts, or else by the lines that torch printed above them."""
-    join = _Exact(stage, facts, program) if facts else _ByLine(stage, program)
-    nodes, subgraphs = _each_node(text, join.node)
+    join = _Join(stage, facts or {}, program)
+    nodes, subgraphs = _each_node(text, join.exact if facts else join.by_line)
     trust = Trust.EXACT if facts else Trust.TEXT if any(node.origins for node in nodes) else Trust.UNKNOWN
     return trust, nodes, subgraphs
 
@@ -163,77 +166,66 @@ def _each_node(text: GraphText, join: Callable[[Node, str], Node]) -> tuple[Node
     return nodes, tuple(inner)
 
 
-class _Exact(Struct, frozen=True):
+class _Join(Struct, frozen=True):
     stage: GraphStage
     facts: Facts
     program: Program
 
-    def node(self, node: Node, name: str) -> Node:
+    def exact(self, node: Node, name: str) -> Node:
         fact = self.facts.get(name)
         if fact is None:
-            gradient = _is_gradient(node, name, self.stage, self.program)
-            return _with(node, _UNKNOWN, node.source, backward=True) if gradient else node
+            return _with(node, _UNKNOWN, node.source, backward=True) if self._is_gradient(node, name) else node
         origins = self._resolved(node, fact, fact.module)
-        forward = () if origins else self._differentiated(node, fact)
-        backward = bool(forward) or (not origins and _is_gradient(node, name, self.stage, self.program))
-        origins = origins or forward
-        source = fact.source or _stack(origins, node, self.program) or node.source
+        backward = not origins and self._is_gradient(node, name)
+        is_numbered = self.stage in TRAINING and fact.seq_nr is not None and node.op not in {"placeholder", "output"}
+        if is_numbered and not origins:
+            # It differentiates the forward node of its number. An op that autograd does not record carries the number
+            # of the last op that it did, and a sum of gradients that of any op. But torch copies module and line of the
+            # forward node to its backward nodes, and no module to sums (torch/_functorch/_aot_autograd/utils.py,
+            # `copy_fwd_metadata_to_bw_nodes`).
+            for forward in self.program.forward_of.get(fact.seq_nr or 0, ()):
+                found = self._resolved(node, forward, fact.module)
+                if forward.module_type == fact.module_type and self._stack(found, node):
+                    origins, backward = found, True
+                    break
+        source = fact.source or self._stack(origins, node) or node.source
         return _with(node, fact, source, origins, backward=backward)
 
-    def _resolved(self, node: Node, fact: NodeFact, module: str) -> tuple[str, ...]:
-        return tuple([_resolve(origin, node, module, self.program) for origin in fact.origins])
-
-    def _differentiated(self, node: Node, fact: NodeFact) -> tuple[str, ...]:
-        """The origins of the forward node that this one differentiates.
-
-        An op that autograd does not record carries the number of the last op that it did, and a sum of gradients
-        that of any op. But torch copies module and line of the forward node to its backward nodes, and no module to
-        sums (torch/_functorch/_aot_autograd/utils.py, `copy_fwd_metadata_to_bw_nodes`).
-        """
-        if self.stage not in TRAINING or fact.seq_nr is None or node.op in {"placeholder", "output"}:
-            return ()
-        for forward in self.program.forward_of.get(fact.seq_nr, ()):
-            origins = self._resolved(node, forward, fact.module)
-            if forward.module_type == fact.module_type and _stack(origins, node, self.program):
-                return origins
-        return ()
-
-
-class _ByLine(Struct, frozen=True):
-    stage: GraphStage
-    program: Program
-
-    def node(self, node: Node, name: str) -> Node:
+    def by_line(self, node: Node, name: str) -> Node:
         place = _place_of(node) if node.op.startswith("call_") and not _computes_size(node) else None
         # The later graphs keep the names of the nodes that they keep.
         origins = (self.program.by_line.get(name) or self.program.lines.get(place, ())) if place else ()
-        backward = _is_gradient(node, name, self.stage, self.program)
+        backward = self._is_gradient(node, name)
         if self.stage not in _GRADIENTS or not self.program.forward_names:
             backward = backward or node.backward  # in a backward graph torch says so of recomputed forward nodes too
         if not origins:
             return node if backward == node.backward else _with(node, _UNKNOWN, node.source, backward=backward)
         modules = {(n.module, n.module_type) for origin in origins for _, n in self.program.nodes[origin]}
         module, kind = modules.pop() if len(modules) == 1 else ("", "")
-        source = _stack(origins, node, self.program) or node.source
+        source = self._stack(origins, node) or node.source
         return _with(node, NodeFact("", module, kind), source, origins, backward=backward)
 
+    def _resolved(self, lowered: Node, fact: NodeFact, module: str) -> Names:
+        """Its origins by their full names: FX gives a subgraph's nodes the names that other graphs use too."""
+        names = []
+        for origin in fact.origins:
+            found = self.program.nodes.get(origin, ())
+            if len(found) > 1:
+                found = [(name, node) for name, node in found if _on_one_line(node, lowered)]
+            if len(found) > 1:  # checkpointed layers share their lines
+                found = [(name, node) for name, node in found if node.module == module]
+            names.append(found[0][0] if len(found) == 1 else origin)
+        return tuple(names)
 
-def _resolve(origin: str, lowered: Node, module: str, program: Program) -> str:
-    """The origin by its full name: FX gives a subgraph's nodes the names that other graphs use too."""
-    found = program.nodes.get(origin, ())
-    if len(found) > 1:
-        found = [(name, node) for name, node in found if _on_one_line(node, lowered)]
-    if len(found) > 1:  # checkpointed layers share their lines
-        found = [(name, node) for name, node in found if node.module == module]
-    return found[0][0] if len(found) == 1 else origin
+    def _stack(self, origins: Names, lowered: Node) -> tuple[SourceLine, ...]:
+        """The whole stack of the first origin, where it ends at the line that torch printed."""
+        for _, node in self.program.nodes.get(origins[0], ()) if origins else ():
+            if not lowered.source or _on_one_line(node, lowered):
+                return node.source
+        return ()
 
-
-def _stack(origins: Sequence[str], lowered: Node, program: Program) -> tuple[SourceLine, ...]:
-    """The whole stack of the first origin, where it ends at the line that torch printed."""
-    for _, node in program.nodes.get(origins[0], ()) if origins else ():
-        if not lowered.source or _on_one_line(node, lowered):
-            return node.source
-    return ()
+    def _is_gradient(self, node: Node, name: str) -> bool:
+        return self.stage in _GRADIENTS and node.op.startswith("call_") and name not in self.program.forward_names
 
 
 def _on_one_line(one: Node, other: Node) -> bool:
@@ -241,10 +233,6 @@ def _on_one_line(one: Node, other: Node) -> bool:
         return not one.source and not other.source
     line, also = one.source[-1], other.source[-1]
     return line.line == also.line and line.file == also.file
-
-
-def _is_gradient(node: Node, name: str, stage: GraphStage, program: Program) -> bool:
-    return stage in _GRADIENTS and node.op.startswith("call_") and name not in program.forward_names
 
 
 def _with(
@@ -290,15 +278,6 @@ def _visits(ops: Iterable[tuple[str, Node]]) -> Visits:
     for place, run in groupby(ops, lambda op: _place_of(op[1])):
         if place is not None:
             visits[place].append(tuple(name for name, _ in run))
-    return visits
-
-
-def _program_visits(graphs: Iterable[tuple[str, Sequence[Node]]]) -> Visits:
-    """Those of Dynamo's graphs, each graph with the prefix of its nodes' names."""
-    visits: Visits = defaultdict(list)
-    for prefix, nodes in graphs:
-        for place, names in _visits(program_ops(prefix, nodes)).items():
-            visits[place] += names
     return visits
 
 

@@ -137,14 +137,20 @@ def read_buffers(steps: Sequence[Step], lines: Sequence[str], launch_lines: Coll
     """Return every buffer, in the order of first assignment; what a kernel called in `launch_lines` returns is one."""
     buffers: dict[str, Buffer] = {}
     for statement, device in steps:
-        place = _Place(device, lines, buffers)
+        value, place = getattr(statement, "value", None), _Place(device, lines, buffers)
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
-            launched = statement.lineno in launch_lines
-            buffer = _buffer(statement.targets[0].id, statement.value, place, launched=launched)
-            if buffer is not None:
-                buffers[buffer.name] = buffer
-        elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-            _note_checked_spec(statement.value, place)
+            name = statement.targets[0].id
+            is_named = _BUFFER.match(name) is not None
+            if isinstance(value, ast.Name) and (value.id in buffers or is_named):
+                buffers[name] = Buffer(name, place.spec_of(value.id), reuses=value.id)
+            elif isinstance(value, ast.Subscript) and dotted(value.value) in buffers:
+                buffers[name] = Buffer(name, None)  # one of several results of a library kernel
+            elif isinstance(value, ast.Call) and (allocated := _allocated(name, value, place)):
+                buffers[name] = allocated
+            elif is_named and statement.lineno in launch_lines:
+                buffers[name] = Buffer(name, None)
+        elif isinstance(statement, ast.Expr) and isinstance(value, ast.Call):
+            _note_checked_spec(value, place)
     return tuple(buffers.values())
 
 
@@ -156,15 +162,6 @@ class _Place(Struct, frozen=True):
     def spec_of(self, name: str) -> TensorSpec | None:
         known = self.buffers.get(name)
         return known.spec if known else None
-
-
-def _buffer(name: str, value: ast.expr, place: _Place, *, launched: bool) -> Buffer | None:
-    if isinstance(value, ast.Name) and (value.id in place.buffers or _BUFFER.match(name)):
-        return Buffer(name, place.spec_of(value.id), reuses=value.id)
-    if isinstance(value, ast.Subscript) and dotted(value.value) in place.buffers:
-        return Buffer(name, None)  # one of several results of a library kernel
-    allocated = _allocated(name, value, place) if isinstance(value, ast.Call) else None
-    return allocated or (Buffer(name, None) if launched and _BUFFER.match(name) else None)
 
 
 def _allocated(name: str, call: ast.Call, place: _Place) -> Buffer | None:

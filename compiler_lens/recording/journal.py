@@ -84,20 +84,21 @@ class JournalWriter:
             return
         with self._lock:
             new_texts: dict[bytes, tuple[int, str]] = {}
-            value = _event_value(event, lambda text: self._intern(text, new_texts))
+
+            def intern(text: str) -> Any:
+                if len(text) <= INLINE_LIMIT:
+                    return text
+                digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+                number = self._texts.get(digest)
+                if number is None:
+                    number = new_texts.setdefault(digest, (next(self._numbers), text))[0]
+                return {REFERENCE: number}
+
+            value = _event_value(event, intern)
             texts = [_line({REFERENCE: number, "is": text}) for number, text in new_texts.values()]
             self._write(b"".join(texts) + _line(value))
             # Only now: an interrupt in between must not leave a reference to a text that was never written.
             self._texts.update((digest, number) for digest, (number, _) in new_texts.items())
-
-    def _intern(self, text: str, new_texts: dict[bytes, tuple[int, str]]) -> Any:
-        if len(text) <= INLINE_LIMIT:
-            return text
-        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-        number = self._texts.get(digest)
-        if number is None:
-            number = new_texts.setdefault(digest, (next(self._numbers), text))[0]
-        return {REFERENCE: number}
 
     def _write(self, data: bytes) -> None:
         file = self._file
@@ -255,19 +256,15 @@ def read_journal(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, .
             if file.read(len(_GZIP)) != _GZIP:
                 file.seek(0)
                 return _parse_lines(file, os.fstat(file.fileno()).st_size, str(path))
-        return _parse_zipped(path)
+        data, damage = bytearray(), None
+        with gzip.open(path) as file:
+            try:
+                while block := file.read1(1 << 20):
+                    data += block
+            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+                damage = CaptureProblem("journal", f"{path} cannot be unpacked to its end: {error}")
     except OSError as error:
         raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
-
-
-def _parse_zipped(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    data, damage = bytearray(), None
-    with gzip.open(path) as file:
-        try:
-            while block := file.read1(1 << 20):
-                data += block
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            damage = CaptureProblem("journal", f"{path} cannot be unpacked to its end: {error}")
     events, problems = _parse_lines(io.BytesIO(data), len(data), str(path))
     return events, (damage, *problems) if damage else problems
 

@@ -30,8 +30,7 @@ from compiler_lens.recording.model import (
     SourceFile,
     SourceLine,
 )
-from compiler_lens.recording.redact import redacted
-from compiler_lens.recording.wording import Wording
+from compiler_lens.recording.redact import Wording, redacted
 from compiler_lens.render.page.page import report_page
 
 ALL = sorted(pages.FILES)
