@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -14,10 +13,6 @@ from compiler_lens.recording.model import Kernel, Recording
 from compiler_lens.render.names import FileNames
 from compiler_lens.views.parts import Located
 from compiler_lens.views.text import clean, short_paths
-
-# Text; or text, what it is sorted by, where it leads to; then what stands beneath it, what else it is found by, and by
-# what those beneath are sorted.
-Cell = str | tuple[Any, ...]
 
 
 class PageLinks(Struct, frozen=True):
@@ -31,44 +26,40 @@ class PageLinks(Struct, frozen=True):
 
     @classmethod
     def of(cls, recording: Recording, views: Sequence[FileView], path: str) -> PageLinks:
-        """Of a recording."""
+        """Return them for a recording, and for files of its source view."""
         kernels = _kernel_addresses(recording.kernels)
-        files = {view.file: clean(name) for view, name in zip(views, _short(views), strict=True)}
+        short = short_paths(view.file for view in views)
+        files = {view.file: clean(short[view.file]) for view in views}
         addresses = tuple(kernels[kernel.id] for kernel in recording.kernels)
         return cls(FileNames.of(recording), path, files, kernels, addresses)
 
     def at(self, place: Located) -> str:
-        """`model.py:41`."""
+        """Return how a place is written: `model.py:41`."""
         return clean(self.names.at(place))
 
     def href(self, place: Located | None) -> str:
-        """The line in the source view; empty where the page does not have its file."""
+        """Return the line in the source view; empty where the page does not have its file."""
         if place is None or place.file not in self.files:
             return ""
         return f"#/source/{quote(self.files[place.file])}:{place.line}"
 
     def kernel(self, kernel: Kernel) -> str:
-        """The kernel's own view."""
+        """Return where the kernel's own view is."""
         return f"#/kernel/{self.kernels[kernel.id]}"
 
     def kernel_at(self, index: int) -> str:
-        """The view of a kernel, by its place in the recording."""
+        """Return where the view of a kernel is, by its place in the recording."""
         return f"#/kernel/{self.addresses[index]}"
 
     @staticmethod
-    def graph(compile_id: CompileId, stage: str = "") -> str:
-        """A compilation's graphs, or one of them."""
-        return f"#/graphs/{address(compile_id)}" + (f"/{stage}" if stage else "")
+    def graph(compile_id: CompileId) -> str:
+        """Return where a compilation's graphs are."""
+        return f"#/graphs/{address(compile_id)}"
 
 
 def address(compile_id: CompileId) -> str:
-    """A compile id as a part of an address: 0_1."""
+    """Return a compile id as a part of an address: 0_1."""
     return str(compile_id).replace("/", "_")
-
-
-def _short(views: Sequence[FileView]) -> list[str]:
-    short = short_paths(view.file for view in views)
-    return [short[view.file] for view in views]
 
 
 def _kernel_addresses(kernels: Iterable[Kernel]) -> Mapping[KernelId, str]:

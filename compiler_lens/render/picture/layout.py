@@ -5,7 +5,7 @@ Ours, because nothing that pip brings does it all: see docs/decisions.md. Pure g
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from math import (
     fsum,  # sum() rounds otherwise since Python 3.12, and a picture would be another
@@ -56,13 +56,18 @@ class _Work(Struct):
 
     sizes: list[tuple[float, float]]
     rank: list[int]
-    trunks: dict[int, list[int]]  # for each point of a long line, all points of that line
-    chains: list[list[int]]  # for each link its nodes, from box to box
+    trunks: dict[int, list[int]] = {}  # for each point of a long line, all points of that line
+    chains: list[list[int]] = []  # for each link its nodes, from box to box
     arcs: Sequence[Arc] = ()
     before: Sequence[Sequence[int]] = ()  # of each node: those above it that an arc joins it with
     after: Sequence[Sequence[int]] = ()
     layers: Sequence[Sequence[int]] = ()
-    x: list[float] = []  # centres
+    x: list[float] = []  # centres; then corners, and where along its boxes each line ends
+    lefts: list[float] = []
+    tops: list[float] = []
+    home: Mapping[int, _Column] = {}  # of each rank
+    enters: dict[Arc, float] = {}
+    leaves: dict[Arc, float] = {}
 
 
 def place(
@@ -91,7 +96,7 @@ def place(
 
 
 def _work(sizes: Sequence[tuple[float, float]], links: Sequence[Link], rank: list[int]) -> _Work:
-    work = _Work(list(sizes), rank, {}, [])
+    work = _Work(list(sizes), rank)
     lines: dict[tuple[int, float | None], list[int]] = {}
     trunks: dict[tuple[int, float | None, int], int] = {}
     arcs: dict[Arc, None] = {}
@@ -250,24 +255,23 @@ def _cuts(
 
 def _placed(work: _Work, links: Sequence[Link], count: int, tallest: float) -> Placement:
     columns = _columns(work, tallest)
-    home = {level: column for column in columns for level in range(column.first, column.last)}
-    lefts, tops = [], []
+    work.home = {level: column for column in columns for level in range(column.first, column.last)}
     for node, level in enumerate(work.rank):
-        lefts.append(work.x[node] - work.sizes[node][0] / 2 + home[level].shift)
-        tops.append(home[level].tops[level - home[level].first])
-    grid = _Grid(work, lefts, tops, home, {}, {})
+        column = work.home[level]
+        work.lefts.append(work.x[node] - work.sizes[node][0] / 2 + column.shift)
+        work.tops.append(column.tops[level - column.first])
     for node in range(len(work.sizes)):
-        grid.enters.update(((other, node), x) for other, x in _along(work, node, work.before[node], lefts))
-        grid.leaves.update(((node, other), x) for other, x in _along(work, node, work.after[node], lefts))
-    routes = tuple(tuple(grid.route(link, chain)) for link, chain in zip(links, work.chains, strict=True))
-    places = tuple(zip(lefts[:count], tops[:count], strict=True))
+        work.enters.update(((other, node), x) for other, x in _along(work, node, work.before[node]))
+        work.leaves.update(((node, other), x) for other, x in _along(work, node, work.after[node]))
+    routes = tuple(tuple(_route(work, link, chain)) for link, chain in zip(links, work.chains, strict=True))
+    places = tuple(zip(work.lefts[:count], work.tops[:count], strict=True))
     bottoms = [each.bottom_line + (_LANE * len(each.lanes) + 16 if each.lanes else 0) for each in columns]
     return Placement(max(column.right for column in columns), max(bottoms), places, routes)
 
 
-def _along(work: _Work, node: int, near: Sequence[int], lefts: Sequence[float]) -> list[tuple[int, float]]:
+def _along(work: _Work, node: int, near: Sequence[int]) -> list[tuple[int, float]]:
     """Where along a box the lines to others end: in the order of where these are, apart from each other."""
-    width, middle = work.sizes[node][0], lefts[node] + work.sizes[node][0] / 2
+    width, middle = work.sizes[node][0], work.lefts[node] + work.sizes[node][0] / 2
     if node in work.trunks:
         return [(other, middle) for other in near]
     if len(near) == 1:
@@ -279,36 +283,25 @@ def _along(work: _Work, node: int, near: Sequence[int], lefts: Sequence[float]) 
     return [(other, start + number * step) for number, other in enumerate(sorted(near, key=lambda n: work.x[n]))]
 
 
-class _Grid(Struct, frozen=True):
-    """Everything at its place, for lines to be drawn."""
-
-    work: _Work
-    lefts: Sequence[float]
-    tops: Sequence[float]
-    home: Mapping[int, _Column]  # of each rank
-    enters: dict[Arc, float]  # where along its boxes each line ends
-    leaves: dict[Arc, float]
-
-    def route(self, link: Link, chain: Sequence[int]) -> list[Point]:
-        points: list[Point] = []
-        for source, target in pairwise(chain):
-            out, into = self.leaves[source, target], self.enters[source, target]
-            if source == link.source and link.leaves is not None:
-                out = self.lefts[source] + link.leaves
-            if target == link.target and link.enters is not None:
-                into = self.lefts[target] + link.enters
-            depth = self.work.sizes[source][1]
-            if not depth:  # a line passes the whole layer
-                depth = max(self.work.sizes[other][1] for other in self.work.layers[self.work.rank[source]])
-            points.append((out, self.tops[source] + depth))
-            above, below = self.home[self.work.rank[source]], self.home[self.work.rank[target]]
-            if above is not below:
-                turn, drop = above.lanes[source, target]
-                gutter = above.right + turn
-                points += [(out, above.bottom_line + turn), (gutter, above.bottom_line + turn)]
-                points += [(gutter, below.top_line - drop), (into, below.top_line - drop)]
-            points.append((into, self.tops[target]))
-        return points
+def _route(work: _Work, link: Link, chain: Sequence[int]) -> Iterator[Point]:
+    """The points that a line goes through, from box to box."""
+    for source, target in pairwise(chain):
+        out, into = work.leaves[source, target], work.enters[source, target]
+        if source == link.source and link.leaves is not None:
+            out = work.lefts[source] + link.leaves
+        if target == link.target and link.enters is not None:
+            into = work.lefts[target] + link.enters
+        depth = work.sizes[source][1]
+        if not depth:  # a line passes the whole layer
+            depth = max(work.sizes[other][1] for other in work.layers[work.rank[source]])
+        yield out, work.tops[source] + depth
+        above, below = work.home[work.rank[source]], work.home[work.rank[target]]
+        if above is not below:
+            turn, drop = above.lanes[source, target]
+            gutter = above.right + turn
+            yield from ((out, above.bottom_line + turn), (gutter, above.bottom_line + turn))
+            yield from ((gutter, below.top_line - drop), (into, below.top_line - drop))
+        yield into, work.tops[target]
 
 
 def _to_the_edge(

@@ -54,12 +54,17 @@ _OPS: Mapping[Tint, str] = {
 }
 
 
+_BY_NAME = {name: each for each, names in _OPS.items() for name in names.split()}
+
+
 def tint(box: Box) -> Tint:
-    """The kind of work that a box does."""
-    if box.kind is not BoxKind.OP:
-        kinds = {BoxKind.INPUT: Tint.INPUT, BoxKind.OUTPUT: Tint.OUTPUT}
-        kernel = box.group is not None and box.group.kind is GroupKind.KERNEL
-        return kinds.get(box.kind) or (Tint.KERNEL if kernel else Tint.MODULE)
+    """Return the kind of work that a box does."""
+    if box.kind is BoxKind.INPUT:
+        return Tint.INPUT
+    if box.kind is BoxKind.OUTPUT:
+        return Tint.OUTPUT
+    if box.group:
+        return Tint.KERNEL if box.group.kind is GroupKind.KERNEL else Tint.MODULE
     node = box.nodes[0]
     known = work(node.target)
     # What neither reads nor makes a tensor only sets something: a mode, a level of vmap.
@@ -67,10 +72,10 @@ def tint(box: Box) -> Tint:
 
 
 def work(target: str) -> Tint:
-    """The kind of work of an op."""
+    """Return the kind of work of an op."""
     name = op_name(target).rpartition(".")[2]
     if "attention" in name:
         return Tint.MATRIX
     if "higher_order" in target or target.startswith("torch.ops._c10d"):
         return Tint.OTHER
-    return next((each for each, names in _OPS.items() if name in names.split()), Tint.POINTWISE)
+    return _BY_NAME.get(name, Tint.POINTWISE)
