@@ -18,7 +18,7 @@ from compiler_lens.facts.kernels.tuned import Tuned
 from compiler_lens.facts.overview.shared import costs_of, provenance_of
 from compiler_lens.facts.program.select import Selection, select_kernels
 from compiler_lens.recording.ids import SourcePlace
-from compiler_lens.recording.model import Ceilings, Kernel, KernelConfig, Recording, Trust
+from compiler_lens.recording.model import Ceilings, KernelConfig, Recording, Trust
 from compiler_lens.views import autotune, fusion, parts, words
 from compiler_lens.views import document as doc
 from compiler_lens.views.document import Column, Tile, line, paragraph
@@ -59,7 +59,7 @@ def document(recording: Recording, selection: Selection) -> doc.Document:
     for lineages in found:
         one = _Kernel.of(lineages, every, pairs[lineages[0].index])
         blocks += [*([doc.Gap()] if blocks else []), *one.entry()]
-        each.append(KernelWithLaunches(**asdict(one.facts), lineages=tuple(map(TracedLaunch.of, lineages))))
+        each.append(KernelWithLaunches(**asdict(one.kernel), lineages=tuple(map(TracedLaunch.of, lineages))))
     return doc.Document(tuple(blocks), Data(tuple(each), every.costs.is_usable), count=len(found))
 
 
@@ -93,8 +93,7 @@ class _Kernels(Struct, frozen=True):
 class _Kernel(Struct, frozen=True):
     """One kernel, to be told as an entry of a terminal or as a view of its own."""
 
-    kernel: Kernel
-    facts: KernelFacts
+    kernel: KernelFacts
     lineages: Sequence[Lineage]
     every: _Kernels
     pairs: Sequence[UnfusedLaunches]
@@ -102,9 +101,8 @@ class _Kernel(Struct, frozen=True):
 
     @classmethod
     def of(cls, lineages: Sequence[Lineage], every: _Kernels, pairs: Sequence[UnfusedLaunches]) -> _Kernel:
-        kernel = lineages[0].kernel
-        launches = plural(len(kernel.launches), "launch", "launches")
-        return cls(kernel, KernelFacts.of(lineages, every.costs), lineages, every, pairs, launches)
+        kernel = KernelFacts.of(lineages, every.costs)
+        return cls(kernel, lineages, every, pairs, plural(len(kernel.launches), "launch", "launches"))
 
     def entry(self) -> Iterator[doc.Block]:
         """What it is, the first of its launches, what it costs, and its source."""
@@ -125,9 +123,9 @@ class _Kernel(Struct, frozen=True):
             yield line(strong(self.launches), quiet(" in the output code"), indent=2)
             yield from self._launches()
         yield from self._memory()
-        if self.facts.flops:
+        if kernel.flops:
             several = f" in {self.launches}" if len(kernel.launches) > 1 else ""
-            yield line(strong("multiplies "), f"{flops(self.facts.flops)}{several}", indent=2)
+            yield line(strong("multiplies "), f"{flops(kernel.flops)}{several}", indent=2)
         yield from self._cost()
         yield from fusion.neighbours(self.pairs, index, folds_nothing=False)
         if kernel.configs:
@@ -173,7 +171,7 @@ class _Kernel(Struct, frozen=True):
 
     def _computes(self) -> str:
         each = " in each launch" if len(self.kernel.launches) > 1 and self.kernel.nodes else ""
-        return f"computes {plural(self.facts.ops, 'op')}{each}"
+        return f"computes {plural(self.kernel.ops, 'op')}{each}"
 
     def _lines_are_doubtful(self) -> bool:
         linked = [one for one in self.lineages if one.lines]
@@ -276,20 +274,19 @@ class _Kernel(Struct, frozen=True):
 
     def _tiles(self) -> Iterator[Tile]:
         """Its figures: time, rates beside what this device can do, possible saving; none where times are not usable."""
-        costs, ceilings, facts = self.every.costs, self.every.ceilings, self.facts
+        costs, ceilings, kernel = self.every.costs, self.every.ceilings, self.kernel
         launches = costs.launches(self.lineages) if costs.is_usable else ()
         if launches and ceilings:
-            yield from _timed(
-                GroupCost(KernelGroup((self.kernel,), (), facts.ops), launches), ceilings, self.every.spent
-            )
-        count = len(facts.launches)
+            cost = GroupCost.of(KernelGroup((kernel,), (), kernel.ops), launches)
+            yield from _timed(cost, ceilings, self.every.spent)
+        count = len(kernel.launches)
         if count:
             yield Tile("launches", Figure(count, Kind.COUNT), "in the output code")
-        amount = moved(facts.traffic)
+        amount = moved(kernel.traffic)
         if amount:
             yield Tile("moves", amount, f"in {self.launches}" if count > 1 else "")
-        if facts.flops:
-            yield Tile("multiplies", Figure(facts.flops, Kind.FLOPS))
+        if kernel.flops:
+            yield Tile("multiplies", Figure(kernel.flops, Kind.FLOPS))
 
 
 def config_table(configs: Iterable[KernelConfig]) -> doc.Table:

@@ -116,7 +116,7 @@ def _table(rows: Sequence[KernelRow], costs: Costs) -> doc.Table:
         named = [(op, 1) for op in called] or fused
         ops = [f"{words.op_name(op)} {times(n)}" if n > 1 else words.op_name(op) for op, n in named]
         launches = costs.launches(row.lineages) if costs.is_usable else ()
-        cost = GroupCost(row.group, launches) if launches else None
+        cost = GroupCost.of(row.group, launches) if launches else None
         cells.append(
             (
                 # It is found by all of its ops.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import asdict
@@ -210,7 +210,8 @@ def _call(found: Roofline, groups: Sequence[GroupCost]) -> Iterator[Block]:
     fits = parts.kernels <= parts.total  # else the profiler, or a busy machine, held the kernels up
     split = []
     for name, value in zip(names, (parts.kernels, parts.other, parts.idle), strict=True):
-        split.append(f"{name} {microseconds(value)}{_of(value, parts.total) if fits else ''}")
+        share = f" ({percent(value, parts.total)})" if fits else ""
+        split.append(f"{name} {microseconds(value)}{share}")
     launches = f"{how_often(parts.launches)} {'launch' if parts.launches == 1 else 'launches'}"
     busy = f"{'' if on_cpu else 'device '}busy {percent(parts.busy_share, 1)}"
     yield paragraph(f"{launches}; {busy}: {', '.join(split)}", indent=2)
@@ -244,16 +245,12 @@ def _named(part: ProfilePart, found: Roofline) -> Iterator[Line | Paragraph]:
     untimed = f"; {plural(part.untimed, 'launch', 'launches')} without a time" if part.untimed else ""
     counted = f"{plural(len(part.groups), 'kernel')} with {plural(part.launches, 'launch', 'launches')}"
     yield line(strong(part.named))
-    share = _of(spent, found.parts.kernels)
-    yield paragraph(f"{counted}, {microseconds(spent)}{share} of kernels{above}{untimed}", indent=2)
+    share = percent(spent, found.parts.kernels)
+    yield paragraph(f"{counted}, {microseconds(spent)} ({share}) of kernels{above}{untimed}", indent=2)
 
 
 def _above(groups: Sequence[GroupCost]) -> str:
     return f", of which {microseconds(sum(group.above for group in groups))} above the floor"
-
-
-def _of(value: float, whole: float) -> str:
-    return f" ({percent(value, whole)})"
 
 
 def _others(found: Roofline) -> Iterator[Paragraph]:
@@ -290,7 +287,7 @@ def _next(found: Roofline, recording: Recording, part: ProfilePart, *, kept: boo
     if not kept and not part.named:
         yield paragraph(_TO_KEEP, indent=2)
     elif kept and with_source:
-        name = short_name(with_source[0].name, _names_in(recording))
+        name = short_name(with_source[0].name, {kernel.name for kernel in recording.kernels})
         yield Command("one kernel, with its source: ", f"kernel {name}")
 
 
@@ -318,7 +315,7 @@ def _table(
     ]
     kept = [number for number, one in enumerate(columns) if usable or one.name not in _FROM_TIMES]
     shown = groups if selection.folds_nothing else groups[:_ROWS]
-    names, provenance = _names_in(recording), provenance_of(recording, selection)
+    names, provenance = {kernel.name for kernel in recording.kernels}, provenance_of(recording, selection)
     indices = {kernel.id: index for index, kernel in enumerate(recording.kernels)}
     rows: list[tuple[Cell, ...]] = []
     for group in shown:
@@ -364,10 +361,6 @@ def bound_words(cost: GroupCost) -> str:
     share = max((share for share in own if share is not None), default=None)
     shown = share is not None and cost.bound is not Bound.LAUNCH
     return f"{BOUNDS[cost.bound]} {percent(share or 0, 1)}" if shown else BOUNDS[cost.bound]
-
-
-def _names_in(recording: Recording) -> Collection[str]:
-    return dict.fromkeys(kernel.name for kernel in recording.kernels)
 
 
 def kernel_label(kernel: Kernel) -> str:

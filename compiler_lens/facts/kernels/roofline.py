@@ -23,21 +23,15 @@ class GroupCost(Struct, frozen=True):
 
     group: KernelGroup
     launches: tuple[LaunchCost, ...]
+    runs: float  # how many launches one call of the model makes
+    total: float  # microseconds in one call of the model
+    above: float  # of it, above the floor
 
-    @property
-    def runs(self) -> float:
-        """How many launches one call of the model makes."""
-        return sum(cost.time.runs for cost in self.launches)
-
-    @property
-    def total(self) -> float:
-        """Microseconds in one call of the model."""
-        return sum(cost.total for cost in self.launches)
-
-    @property
-    def above(self) -> float:
-        """Of it, above the floor."""
-        return sum(cost.above for cost in self.launches)
+    @classmethod
+    def of(cls, group: KernelGroup, costs: Iterable[LaunchCost]) -> GroupCost:
+        """Return what launches of kernels take together."""
+        own = tuple(costs)
+        return cls(group, own, sum(c.time.runs for c in own), sum(c.total for c in own), sum(c.above for c in own))
 
     @property
     def bytes_per_second(self) -> float | None:
@@ -130,7 +124,7 @@ def roofline(recording: Recording, profile: Profile) -> Roofline:
     for cost in costs:
         by_kernel[cost.kernel.id].append(cost)
     alike = kernel_groups((own[0].kernel for own in by_kernel.values()), view_nodes(recording.graphs))
-    groups = [GroupCost(group, tuple(chain(*(by_kernel[kernel.id] for kernel in group.kernels)))) for group in alike]
+    groups = [GroupCost.of(group, chain(*(by_kernel[kernel.id] for kernel in group.kernels))) for group in alike]
     groups.sort(key=lambda group: (-group.above, -group.total))
     parts, found = call_parts(profile), doubts(profile, costs)
     advice = _advice(recording, profile, parts, groups) if is_usable(found) else (Advice.MEASURE_AGAIN,)

@@ -40,17 +40,11 @@ class Tuned(Struct, frozen=True):
 
     def result(self, lineages: Iterable[Lineage]) -> AutotuneResult | None:
         """Return what was tried for these launches; None where nothing was, or where it may be one of several."""
-        found = {index for lineage in lineages for index in self._results(lineage)}
+        found = {index for lineage in lineages for index in self.indices(lineage)}
         return self.every[found.pop()] if len(found) == 1 else None
 
-    def others(self, lineage: Lineage) -> Sequence[int]:
-        """Return what was tried for a launch of another kind than all that won, by place in `Recording.autotunes`."""
-        found = tuple(self._results(lineage))
-        won = {winner.kind is KernelKind.TEMPLATE for index in found if (winner := self.every[index].winner)}
-        is_template = lineage.kernel.kind is KernelKind.TEMPLATE
-        return found if won == {not is_template} else ()
-
-    def _results(self, lineage: Lineage) -> Iterator[int]:
+    def indices(self, lineage: Lineage) -> Iterator[int]:
+        """Yield what was tried for ops of a launch, by place in `Recording.autotunes`."""
         kernel = lineage.kernel
         if is_generated(kernel) and kernel.kind is not KernelKind.TEMPLATE:
             return  # torch counts a product's node to the kernels round it, too
@@ -81,8 +75,11 @@ def run_otherwise(recording: Recording, lineages: Iterable[Lineage]) -> Mapping[
     tuned = Tuned.of(recording)
     found: defaultdict[int, list[Kernel]] = defaultdict(list)
     for lineage in lineages if recording.autotunes else ():
-        for index in tuned.others(lineage):
-            found[index].append(lineage.kernel)
+        tried = tuple(tuned.indices(lineage))
+        won = {winner.kind is KernelKind.TEMPLATE for index in tried if (winner := tuned.every[index].winner)}
+        if won == {lineage.kernel.kind is not KernelKind.TEMPLATE}:
+            for index in tried:
+                found[index].append(lineage.kernel)
     return {
         index: Otherwise(len(kernels), tuple(dict.fromkeys(one.name for one in kernels)), kernels[0].kind)
         for index, kernels in found.items()

@@ -267,7 +267,7 @@ def profile_part(recording: Recording, found: Roofline, selection: Selection) ->
         if launches:
             own = {cost.kernel.id for cost in launches}
             kernels = tuple(kernel for kernel in group.group.kernels if kernel.id in own)
-            groups.append(GroupCost(replace(group.group, kernels=kernels), launches))
+            groups.append(GroupCost.of(replace(group.group, kernels=kernels), launches))
     groups.sort(key=lambda group: (-group.above, -group.total))
     count = sum(len(group.launches) for group in groups)
     named = selection.place or ", ".join(f"[{i}]" for i in sorted(selection.ids or (), key=str))
