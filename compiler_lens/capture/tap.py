@@ -16,7 +16,7 @@ from typing import Any
 
 from compiler_lens.capture.session import Attribution, FrameRecord, Session, owner_of
 from compiler_lens.capture.sources import files_named
-from compiler_lens.capture.torch_api import dynamo, inductor, structured_trace
+from compiler_lens.capture.torch_api import dynamo, inductor, settings, structured_trace
 from compiler_lens.capture.torch_api.places import Arguments, Hook, NotOfferedError, Place, put_in
 from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.capture.unseen import pass_over_our_frames
@@ -274,7 +274,9 @@ class Tap(TraceHandler):
             if not session.is_described:
                 self.safely("environment", functools.partial(session.describe_once, facts.get("dynamic")))
         if begins:
-            event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, facts)
+            begun = dict(facts)
+            self.safely("settings", lambda: begun.update(config=settings.config_lines(facts.get("dynamic"))))
+            event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, begun)
             self._give(record.sessions, event)
             defined = facts.get("definition") or {}
             for session in record.sessions:
