@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -112,11 +114,12 @@ def _view(asks: Asks, args: argparse.Namespace) -> str:
     from compiler_lens.render import console
     from compiler_lens.render.console.page import page_for
 
+    color = args.color
+    if color is None and not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
+        color = False  # what rich would say, too, after a while: importing its console takes a tenth of the time
     if args.view == REPORT:
-        return console.report(recording, width=args.width, color=args.color, path=name, user_paths=selection.user_paths)
-    return console.view(
-        recording, args.view, page_for(recording, width=args.width, color=args.color, path=name), selection
-    )
+        return console.report(recording, width=args.width, color=color, path=name, user_paths=selection.user_paths)
+    return console.view(recording, args.view, page_for(recording, width=args.width, color=color, path=name), selection)
 
 
 def _selection(recording: Recording, args: argparse.Namespace, asks: Asks) -> Selection:

@@ -6,17 +6,20 @@ import io
 import shutil
 from collections.abc import Iterable, Mapping
 from shlex import quote
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from rich.cells import set_cell_size
 from rich.color import ColorSystem
-from rich.console import Console
 from rich.text import Text
 
 from compiler_lens.recording.model import Recording
 from compiler_lens.render.names import FileNames
 from compiler_lens.views.parts import Tone
 from compiler_lens.views.text import one_line
+
+if TYPE_CHECKING:
+    from rich.console import Console  # which takes as long to import as all else of rich
 
 GOOD, WARN, BAD = "green", "yellow", "bold red"
 PLACE, CODE, DIM = "bold", "cyan", "dim"
@@ -66,6 +69,8 @@ def page_of(names: FileNames, *, width: int | None, color: bool | None, path: st
     if width is None or not width:
         width = min(shutil.get_terminal_size((_PLAIN_WIDTH, 24)).columns, _WIDEST)
     if color is None:
+        from rich.console import Console
+
         asked = Console(force_jupyter=False)  # rich knows the customs
         color = asked.is_terminal and not asked.no_color and not asked.is_dumb_terminal
     return Page(max(width, MIN_WIDTH), path if path in {"", "REC"} else quote(path), color=color, names=names)
@@ -102,8 +107,8 @@ def paragraph(text: str | Text, width: int, indent: int, style: str = "", limit:
     room = max(width - indent, MIN_WIDTH // 2)
     lines = [body] if body else []
     if "\n" in body.plain or body.cell_len > room:
-        console = Console(width=room, file=io.StringIO(), _environ={})
-        lines = list(body.wrap(console, room, no_wrap=False, overflow="fold"))
+        # Only lines that are justified ask a console.
+        lines = list(body.wrap(None, room, no_wrap=False, overflow="fold"))  # type: ignore[arg-type]
     for one in lines:
         one.rstrip()
     if limit and len(lines) > limit:
@@ -144,6 +149,8 @@ def html_of(lines: Iterable[Text], page: Page) -> str:
 
 def _terminal(width: int) -> Console:
     """A console that writes colours, whatever the environment says: that was decided before."""
+    from rich.console import Console
+
     return Console(
         file=io.StringIO(), width=width, force_terminal=True, color_system="standard", legacy_windows=False,
         _environ={}, markup=False, emoji=False, highlight=False,
