@@ -233,8 +233,8 @@ class _Writer(Struct):
         names, lengths = [], [0.0]
         for i in used:
             column = table.columns[i]
-            side = Markup(' class="n"') if column.kind.is_right else ""
-            names.append(Markup('<th scope="col"{}>{}</th>').format(side, column.name))
+            side = ' class="n"' if column.kind.is_right else ""
+            names.append(Markup(f'<th scope="col"{side}>{escape(column.name)}</th>'))  # noqa: S704
             if column.kind is Kind.BAR:
                 lengths += [length for row in table.rows for length in _lengths(row[i])]
         has_names, longest = any(table.columns[i].name for i in used), max(lengths)
@@ -255,6 +255,8 @@ class _Writer(Struct):
             value = value.upper
         if value is None or isinstance(value, (int, float)):
             shown = escape(written(value, column.kind))
+        elif isinstance(value, str):
+            shown = ticks(value)
         else:
             shown = self._inline(value if isinstance(value, tuple) else (value,))
         return element("td", shown, "n" if column.kind.is_figure else column.tone.value)
