@@ -122,6 +122,9 @@ def test_it_counts_as_the_json_does(name: str) -> None:
     assert len(data["kernel"]) == len(listed) + len(same)
     graphs = [one for one in data.get("graphs", []) if "table" in one]
     assert [one["size"] for one in graphs] == [len(change["nodes"]) for change in told_["graphs"]]
+    assert [given["id"] for tag, given in elements if tag == "article"] == [
+        f"graphs-{n + 1}" for n in range(len(graphs))
+    ]
     assert (data["autotune"][0]["size"] if "autotune" in data else 0) == len(told_["autotunes"])
     assert ("environment" in menu(html), "autotune" in menu(html)) == (True, bool(told_["autotunes"]))
     counts = dict(re.findall(r'data-view="(\w+)">[^<]*<span class="count">([\d,]+)<', html))

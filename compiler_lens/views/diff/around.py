@@ -65,7 +65,7 @@ def _graphs_and_code(asked: Asked) -> Iterator[Block]:
         for side in (asked.before, asked.after)
     ]
     yield paragraph("what differs further down mostly follows from what differs above", tone=Tone.QUIET)
-    for change in asked.diff.graphs:
+    for place, change in enumerate(asked.diff.graphs, 1):
         left, right = (
             _without_comments(side.get((compile_id, change.stage, change.ordinal), ""))
             for side, compile_id in zip(known, (change.before, change.after), strict=True)
@@ -84,10 +84,8 @@ def _graphs_and_code(asked: Asked) -> Iterator[Block]:
         blocks: list[Block] = [Table(columns, tuple(rows), title=f"{name} {where}")]
         if left and right and longest <= _COMPARED and room >= 0:
             blocks.append(doc.Aside("code, before and after", (doc.Comparison(left, right),)))
-        if is_open:
-            yield Section(name, tuple(blocks), f"{where}; {note}")
-        else:
-            yield doc.Fold((strong(name), f" {where}"), note, tuple(blocks))
+        shown = tuple(blocks) if is_open else (doc.Aside("ops", tuple(blocks)),)
+        yield doc.Card(place, (name, quiet(f"  {where}")), shown, note=(note,))
 
 
 def _without_comments(text: str) -> tuple[str, ...]:
