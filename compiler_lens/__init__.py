@@ -25,52 +25,28 @@ if TYPE_CHECKING:
     from compiler_lens.render.results import Diff, Modes, diff
 
 __all__ = [
-    "CaptureError",
-    "Diff",
-    "Drawing",
-    "Explanation",
-    "Lens",
-    "LensError",
-    "Modes",
-    "PayloadError",
-    "Phase",
-    "Recording",
-    "RecordingFileError",
-    "UsageError",
-    "compare_modes",
-    "diff",
-    "draw",
-    "explain",
-    "load",
-    "named_lens",
-    "profile",
-    "what_if",
-]
+    "CaptureError", "Diff", "Drawing", "Explanation", "Lens", "LensError", "Modes", "PayloadError", "Phase",
+    "Recording", "RecordingFileError", "UsageError", "compare_modes", "diff", "draw", "explain", "load", "named_lens",
+    "profile", "what_if",
+]  # fmt: skip
 __version__ = "0.1.0"
 
 # Loaded when first asked for: the lens needs torch, the others take time that `--help` should not.
 _WHERE = {
-    "Diff": "compiler_lens.render.results",
-    "diff": "compiler_lens.render.results",
-    "Explanation": "compiler_lens.facts.overview.explanation",
-    "Drawing": "compiler_lens.render.picture.drawing",
-    "draw": "compiler_lens.render.picture.drawing",
-    "explain": "compiler_lens.facts.overview.explanation",
-    "Lens": "compiler_lens.lens",
-    "Recording": "compiler_lens.recording.model",
-    "load": "compiler_lens.decode.recording_file",
-    "named_lens": "compiler_lens.lens",
-    "profile": "compiler_lens.lens",
-    "Modes": "compiler_lens.render.results",
-    "Phase": "compiler_lens.measure.modes.wanted",
-    "compare_modes": "compiler_lens.lens",
-    "what_if": "compiler_lens.lens",
+    "compiler_lens.decode.recording_file": ("load",),
+    "compiler_lens.facts.overview.explanation": ("Explanation", "explain"),
+    "compiler_lens.lens": ("Lens", "compare_modes", "named_lens", "profile", "what_if"),
+    "compiler_lens.measure.modes.wanted": ("Phase",),
+    "compiler_lens.recording.model": ("Recording",),
+    "compiler_lens.render.picture.drawing": ("Drawing", "draw"),
+    "compiler_lens.render.results": ("Diff", "Modes", "diff"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(importlib.import_module(_WHERE[name]), name)
+    for module, names in _WHERE.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module 'compiler_lens' has no attribute {name!r}")
 
 

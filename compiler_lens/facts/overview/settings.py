@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from msgspec import Struct
@@ -89,8 +89,14 @@ def settings(environment: Environment, compilations: Sequence[Compilation]) -> t
         whole = environment.config if compilation.config is None else compilation.config
         for name, value in sorted(whole.items()):
             found.setdefault((name, value, SetBy.CONFIG, ""), []).append(compilation.compile_id)
-        for name, value, set_by, mode in _asked_for(compilation):
-            found.setdefault((name, value, set_by, mode), []).append(compilation.compile_id)
+        mode = compilation.mode
+        asked = [(name, value, SetBy.MODE, mode) for name, value in _MODES.get(mode, {"mode": mode}).items()]
+        asked += [(name, value, SetBy.OPTIONS, "") for name, value in compilation.options.items()]
+        if compilation.dynamic is not None:
+            asked.append(("dynamic", str(compilation.dynamic), SetBy.ARGUMENT, ""))
+        for name, value, set_by, of_mode in asked:
+            full_name = name if name == "mode" or set_by is SetBy.ARGUMENT else f"_inductor.config.{name}"
+            found.setdefault((full_name, value, set_by, of_mode), []).append(compilation.compile_id)
     for name, value in environment.config.items():
         found.setdefault((name, value, SetBy.CONFIG, ""), [])
     held = []
@@ -104,16 +110,3 @@ def settings(environment: Environment, compilations: Sequence[Compilation]) -> t
 def touches(name: str) -> Touches:
     """Return what a setting is about, by its name."""
     return next((kind for part, kind in _PARTS if part in name), Touches.OTHER)
-
-
-def _asked_for(compilation: Compilation) -> Iterator[tuple[str, str, SetBy, str]]:
-    for name, value in _MODES.get(compilation.mode, {"mode": compilation.mode}).items():
-        yield _inductor(name), value, SetBy.MODE, compilation.mode
-    for name, value in compilation.options.items():
-        yield _inductor(name), value, SetBy.OPTIONS, ""
-    if compilation.dynamic is not None:
-        yield "dynamic", str(compilation.dynamic), SetBy.ARGUMENT, ""
-
-
-def _inductor(name: str) -> str:
-    return name if name == "mode" else f"_inductor.config.{name}"
