@@ -302,23 +302,22 @@ class RecordingDiff(Struct, frozen=True):
     @property
     def call_times(self) -> Times | None:
         """Microseconds of one call of the model, seen from outside."""
-        before, after = self.before, self.after
-        if before.microseconds is None or after.microseconds is None:
-            return None
-        return Times(before.microseconds, after.microseconds, before.spread, after.spread)
+        return _times(self.before.microseconds, self.after.microseconds, self.before, self.after)
 
     @property
     def idle_times(self) -> Times | None:
         """Microseconds of one call in which the device waits."""
-        before, after = self.before.idle_microseconds, self.after.idle_microseconds
-        return None if before is None or after is None else Times(before, after, self.before.spread, self.after.spread)
+        return _times(self.before.idle_microseconds, self.after.idle_microseconds, self.before, self.after)
 
     @property
     def captured(self) -> tuple[int, int]:
         """Of the compiled graphs for which CUDA graphs ended differently, those that were captured on each side."""
-        sides = [[change.before for change in self.cudagraphs], [change.after for change in self.cudagraphs]]
-        before, after = (sum(bool(one and one.state in _CAPTURED) for one in side) for side in sides)
-        return before, after
+        before = sum(bool(one.before and one.before.state in _CAPTURED) for one in self.cudagraphs)
+        return before, sum(bool(one.after and one.after.state in _CAPTURED) for one in self.cudagraphs)
+
+
+def _times(before: float | None, after: float | None, left: Side, right: Side) -> Times | None:
+    return None if before is None or after is None else Times(before, after, left.spread, right.spread)
 
 
 def sum_times(cases: list[Case] | tuple[Case, ...]) -> Times | None:

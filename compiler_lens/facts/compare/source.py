@@ -30,7 +30,8 @@ _MEMORY = re.compile(r"\btl\.(?:load|store|atomic_\w+)\(|loadu\(|\.store\(|_ptr\
 
 def normalised(kernel: Kernel) -> str:
     """Return a kernel's code, comparable. Empty for a library's."""
-    return _renumbered(readable(kernel))
+    known: dict[str, str] = {}
+    return _NUMBERED.sub(lambda found: known.setdefault(found[0], f"{found[1]}{len(known)}"), readable(kernel))
 
 
 def readable(kernel: Kernel) -> str:
@@ -40,15 +41,11 @@ def readable(kernel: Kernel) -> str:
         return ""
     if _ABOVE in text:
         text = text[text.index(_ABOVE) + len(_ABOVE) :]
-    text = (_CPP_COMMENT if is_cpp(text) else _PYTHON_COMMENT).sub("", text)
+    is_cpp = "#include" in text or 'extern "C"' in text
+    text = (_CPP_COMMENT if is_cpp else _PYTHON_COMMENT).sub("", text)
     text = _CACHED_NAME.sub("cached", _INCLUDE.sub(r'#include "\1"', text))
     text = _GRAPH.sub("graph_", _PATH.sub("'path'", text.replace(kernel.name, "kernel")))
     return _BLANK.sub("\n", text).strip()
-
-
-def is_cpp(source: str) -> bool:
-    """Return whether some code is C++."""
-    return "#include" in source or 'extern "C"' in source
 
 
 def call(kernel: Kernel, launch: Launch) -> str:
@@ -57,15 +54,6 @@ def call(kernel: Kernel, launch: Launch) -> str:
         return ""
     known: dict[str, str] = {}
     return _VALUE.sub(lambda found: known.setdefault(found[0], f"b{len(known)}"), ", ".join(launch.arguments))
-
-
-def _renumbered(text: str) -> str:
-    known: dict[str, str] = {}
-
-    def renamed(found: re.Match[str]) -> str:
-        return known.setdefault(found[0], f"{found[1]}{len(known)}")
-
-    return _NUMBERED.sub(renamed, text)
 
 
 def without_numbers(text: str) -> str:

@@ -66,9 +66,12 @@ def _graphs_and_code(asked: Asked) -> Iterator[Block]:
     ]
     yield paragraph("what differs further down mostly follows from what differs above", tone=Tone.QUIET)
     for place, change in enumerate(asked.diff.graphs, 1):
+        texts = [known[0].get((change.before, change.stage, change.ordinal), "")]
+        texts.append(known[1].get((change.after, change.stage, change.ordinal), ""))
+        # Comments hold paths and line numbers.
         left, right = (
-            _without_comments(side.get((compile_id, change.stage, change.ordinal), ""))
-            for side, compile_id in zip(known, (change.before, change.after), strict=True)
+            tuple(one for one in text.splitlines() if one.strip() and not one.lstrip().startswith("#"))
+            for text in texts
         )
         longest = max(len(left), len(right))
         room -= longest if longest <= _COMPARED else 0
@@ -86,11 +89,6 @@ def _graphs_and_code(asked: Asked) -> Iterator[Block]:
             blocks.append(doc.Aside("code, before and after", (doc.Comparison(left, right),)))
         shown = tuple(blocks) if is_open else (doc.Aside("ops", tuple(blocks)),)
         yield doc.Card(place, (name, quiet(f"  {where}")), shown, note=(note,))
-
-
-def _without_comments(text: str) -> tuple[str, ...]:
-    """The lines of a graph; its comments hold paths and line numbers."""
-    return tuple(one for one in text.splitlines() if one.strip() and not one.lstrip().startswith("#"))
 
 
 def is_cause(changes: Sequence[model.GraphChange]) -> bool:
