@@ -63,10 +63,10 @@ def _cases(cases: tuple[Case, ...], *, with_names: bool) -> Iterator[Block]:
 
 def _tables(asked: Asked) -> Iterator[Block]:
     """What differs, what was timed anew, and what does not differ, which is folded."""
-    d, numbers = asked.diff, range(len(asked.pairs))
-    differing = [n for n in numbers if asked.pairs[n].change is not None]
-    retuned = [n for n in numbers if asked.pairs[n].retuned]
-    same = [n for n in numbers if asked.pairs[n].change is None and not asked.pairs[n].retuned]
+    d, pairs = asked.diff, list(enumerate(asked.pairs))
+    differing = [n for n, pair in pairs if pair.change is not None]
+    retuned = [n for n, pair in pairs if pair.change is None and pair.first.differences]
+    same = [n for n, pair in pairs if pair.change is None and not pair.first.differences]
     if len(differing) > len(d.kernels):
         columns = (
             Column("change"), Column("verdict", choice=True), Column("match", choice=True),

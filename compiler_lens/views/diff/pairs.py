@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.facts.compare.model import Case, LaunchRef, MatchMethod, RecordingDiff, Times, sum_times
 from compiler_lens.facts.compare.source import call, readable
@@ -79,11 +80,6 @@ class Pair(Struct, frozen=True):
         return self.cases[0]
 
     @property
-    def retuned(self) -> bool:
-        """Whether the code is identical, and runs with another configuration."""
-        return self.change is None and bool(self.first.differences)
-
-    @property
     def times(self) -> Times | None:
         """Microseconds of all cases together."""
         return sum_times(self.cases)
@@ -91,21 +87,16 @@ class Pair(Struct, frozen=True):
 
 def pairs_of(diff: RecordingDiff, before: Half, after: Half) -> tuple[Pair, ...]:
     """Return every pair of a diff: what differs in the order of its changes, then what is identical."""
-    found: dict[tuple[Hashable, ...], tuple[Pair, list[Case]]] = {}
-
-    def add(change: int | None, verdict: str, method: MatchMethod | None, case: Case) -> None:
+    listed = [(n, told.verdict(one), one.method, case) for n, one in enumerate(diff.kernels) for case in one.cases]
+    same = ("identical", "identical, autotuned differently")
+    known = [(None, same[bool(case.differences)], MatchMethod.SOURCE, case) for case in diff.identical]
+    found: dict[Hashable, tuple[Pair, list[Case]]] = {}
+    for change, verdict, method, case in (*listed, *known):
         code = before.code(case.before), after.code(case.after)
         kernels = [tuple(one.kernel_id for one in side) for side in (case.before, case.after)]
         pair = Pair(change, verdict, method, code, ())
         found.setdefault((change, *kernels, case.differences, code), (pair, []))[1].append(case)
-
-    for number, one in enumerate(diff.kernels):
-        for case in one.cases:
-            add(number, told.verdict(one), one.method, case)
-    for case in diff.identical:
-        became = "identical, autotuned differently" if case.differences else "identical"
-        add(None, became, MatchMethod.SOURCE, case)
-    return tuple(Pair(p.change, p.verdict, p.method, p.code, tuple(cases)) for p, cases in found.values())
+    return tuple(replace(pair, cases=tuple(cases)) for pair, cases in found.values())
 
 
 def side_code(side: Sequence[LaunchRef], kernel_of: Callable[[LaunchRef], Kernel | None]) -> Lines:
