@@ -36,11 +36,14 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "capture": (
         "tests/test_capture_fusion.py", "tests/test_sources.py", "tests/test_capture_torch.py", "tests/test_torch_api.py",
         "tests/test_graph_text_live.py", "tests/test_provenance_live.py", "tests/test_fusion_live.py",
-        "tests/faults/test_trace_logger.py", "tests/faults/test_our_errors.py",
+        "tests/faults/test_trace_logger.py", "tests/faults/test_our_errors.py", "tests/faults/test_several_lenses.py",
     ),
     "capture/progress": ("tests/test_progress.py",),
     "capture/sources": ("tests/test_sources.py", "tests/explain/test_sources.py"),
-    "capture/torch_api": ("tests/test_torch_api.py", "tests/test_capture_torch.py", "tests/faults/test_our_errors.py"),
+    "capture/torch_api": (
+        "tests/test_torch_api.py", "tests/test_capture_torch.py", "tests/faults/test_our_errors.py",
+        "tests/test_graph_text_live.py",
+    ),
     "cli": (
         "tests/cli", "tests/diff/test_text.py", "tests/pictures/test_command.py", "tests/measure/test_modes_command.py",
         "tests/measure/test_command.py",
@@ -48,7 +51,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "decode": (
         "tests/readers", "tests/test_fold_cudagraphs.py", "tests/test_fold_epochs.py", "tests/test_fold_fusion.py",
         "tests/test_fold_graphs.py", "tests/test_fold_kernels.py", "tests/test_fold_spans.py",
-        "tests/test_recording_file.py", "tests/test_sources.py", "tests/gpu/test_recordings.py",
+        "tests/test_recording_file.py", "tests/test_torch_log.py", "tests/test_sources.py", "tests/gpu/test_recordings.py",
         "tests/analysis/test_provenance.py", "tests/analysis/test_fusion.py", "tests/gold",
     ),
     "facts": ("tests/analysis", "tests/gold"),

@@ -68,6 +68,16 @@ class Template(SchedulerNode):
         return {name: min(size, written) for name, size in super().get_read_write_buffer_accesses(**which).items()}
 
 
+def multi_output(op, reads, writes):
+    class ExternKernelSchedulerNode(SchedulerNode):
+        pass
+
+    class MultiOutput:
+        pass
+
+    return ExternKernelSchedulerNode(op, reads, writes, node=MultiOutput())
+
+
 def node(op, reads="", writes="", kind=SchedulerNode):
     return kind(op, [MemoryDep(name) for name in reads.split()], [MemoryDep(name) for name in writes.split()])
 
@@ -157,6 +167,30 @@ def test_the_kernels_of_a_concatenation_share_its_parts_with_its_first_reader():
         ("op0", "op3"): ("", [("buf0", 128)]),
         ("op1", "op3"): ("", [("buf1", 128)]),
         ("op3", "op4"): ("", [("buf2", 64)]),
+    }
+
+
+def test_the_parts_of_a_tuple_are_written_by_the_call_that_returns_it():
+    nodes = [
+        node("op0", "x", "buf0"),
+        node("op1", "buf0 w", "buf1"),
+        node("op2", "buf1", "buf2", multi_output),
+        node("op3", "buf1", "buf3", multi_output),
+        node("op4", "buf3", "buf4", multi_output),  # a tuple in a tuple
+        node("op5", "buf2 buf4", "buf5"),
+    ]
+    told = describe(nodes, {}, ())
+    assert [writes for _, _, _, writes in told["nodes"]] == [
+        [("buf0", 64)],
+        [("buf2", 64), ("buf4", 64)],
+        [("buf2", 64)],
+        [("buf3", 64)],
+        [("buf4", 64)],
+        [("buf5", 64)],
+    ]
+    assert pairs(nodes) == {
+        ("op0", "op1"): ("", [("buf0", 128)]),
+        ("op1", "op5"): ("", [("buf2", 128), ("buf4", 128)]),
     }
 
 

@@ -203,3 +203,21 @@ class _Key:
 
     def __init__(self, launcher: SimpleNamespace) -> None:
         vars(self).update(vars(launcher))
+
+
+@pytest.mark.parametrize("length", [40, 500])
+def test_of_a_long_value_of_a_setting_the_beginning_is_kept(length: int) -> None:
+    backends = "x" * length
+    with torch._inductor.config.patch(max_autotune_gemm_backends=backends):
+        kept = settings.config_lines()["_inductor.config.max_autotune_gemm_backends"]
+    assert kept == repr(backends)[:200]
+
+
+def test_the_time_of_our_own_is_of_every_compilation() -> None:
+    compiled = torch.compile(lambda x: x + 1, backend="eager", dynamic=False)
+    with compiler_lens.Lens(progress=False, strict=True) as lens:
+        spent = [lens.overhead_seconds]
+        for size in (2, 3, 4):
+            compiled(torch.ones(size))
+            spent.append(lens.overhead_seconds)
+    assert spent == sorted(set(spent))

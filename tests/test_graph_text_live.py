@@ -8,9 +8,10 @@ import functorch.compile  # noqa: E402
 from torch import nn  # noqa: E402
 from torch._dynamo.backends.common import aot_autograd  # noqa: E402
 
+import compiler_lens  # noqa: E402
 from compiler_lens.decode.graph_text import read_graph  # noqa: E402
 from compiler_lens.recording.event import Event  # noqa: E402
-from compiler_lens.recording.model import CompileId  # noqa: E402
+from compiler_lens.recording.model import CompileId, GraphStage  # noqa: E402
 
 
 class Keeper:
@@ -106,3 +107,28 @@ def test_a_graph_read_from_text_equals_the_graph_in_hand(program, inputs, stages
     if out.requires_grad:
         out.sum().backward()
     assert keeper.seen == stages
+
+
+class Branching(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, self.straight, lambda t: t.cos(), (x,))
+
+    def straight(self, x):
+        return self.linear(x).sin()
+
+
+def test_what_a_branch_runs_has_its_module_and_the_lines_that_led_there():
+    torch._dynamo.reset()
+    with compiler_lens.Lens(progress=False, strict=True) as lens:
+        torch.compile(Branching(), backend="aot_eager")(torch.randn(2, 4)).sum().backward()
+    stages = {graph.stage: graph for graph in lens.recording.graphs}
+    for stage in (GraphStage.DYNAMO, GraphStage.AOT_FORWARD):
+        ops = [node for part in stages[stage].subgraphs for node in part.nodes if node.op.startswith("call_")]
+        assert [node.module for node in ops if "linear" in node.target or "addmm" in node.target] == ["linear"]
+        (sine,) = [node for node in ops if "sin" in node.target and "cos" not in node.target]
+        functions = [line.function for line in sine.source]
+        assert functions == ["forward", "straight"], stage

@@ -135,3 +135,10 @@ def test_an_upper_bound_is_one(expression):
     guard = Guard(CompileId(0, 0), "LAMBDA_GUARD", expression)
     (dimension,) = dimensions(Recording(symbols=(free,), guards=(guard,)))
     assert (dimension.low, dimension.high) == (2, 9)
+
+
+@pytest.mark.parametrize("source", ["", "L['x']._base.size()[0]"])
+def test_a_symbol_of_no_argument_is_no_dimension(source):
+    argument = Symbol(CompileId(0, 0), "s0", "L['x'].size()[0]", "16", "[2, int_oo]")
+    other = Symbol(CompileId(0, 0), "s1", source, "4", "[2, int_oo]")
+    assert [d.name for d in dimensions(Recording(symbols=(other, argument)))] == ["x.shape[0]"]

@@ -152,6 +152,20 @@ def test_the_gradient_of_a_grouped_convolution_multiplies_as_often_as_the_convol
     assert back.flops == 2 * forward.flops == 4 * 2 * 96 * 8 * 8 * 9
 
 
+@pytest.mark.parametrize("given", ["", ", [1, 1], [0, 0], [1, 1]", ", [1, 1], [0, 0], [1, 1], False"])
+def test_a_convolution_is_counted_however_many_of_its_arguments_are_printed(given: str) -> None:
+    tensors = placeholders(x=spec(2, 3, 8, 8), w=spec(4, 3, 3, 3))
+    found = node_work(node("aten.convolution.default", f"x, w, None{given}", spec(2, 4, 6, 6)), tensors)
+    assert found == Work(2 * 2 * 6 * 6 * 4 * 3 * 3 * 3, "f32")
+
+
+def test_a_transposed_convolution_multiplies_for_each_of_its_inputs() -> None:
+    tensors = placeholders(x=spec(2, 4, 6, 6), w=spec(4, 3, 3, 3))
+    printed = "x, w, None, [1, 1], [0, 0], [1, 1], True, [0, 0], 1"
+    found = node_work(node("aten.convolution.default", printed, spec(2, 3, 8, 8)), tensors)
+    assert found == Work(2 * 2 * 6 * 6 * 4 * 3 * 3 * 3, "f32")
+
+
 def test_arguments_are_split_where_they_end() -> None:
     assert positional("a, [1, 2], (3, {4: 5}), b, dim=1, c=[1, 2]") == ["a", "[1, 2]", "(3, {4: 5})", "b"]
     assert positional("") == []

@@ -19,6 +19,7 @@ from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SourceFile, SourceLine, Trust
+from compiler_lens.recording.source_text import Excerpt, Sources
 
 torch = pytest.importorskip("torch")
 
@@ -355,6 +356,26 @@ def test_of_two_files_with_one_name_the_users_own_is_meant():
     theirs = SourceFile("/v/site-packages/timm/model.py", "x = 1\n")
     mine = SourceFile("/a/model.py", "x = 1\n")
     assert view_of(Recording(sources=(theirs, mine)), "model.py").file == "/a/model.py"
+
+
+@pytest.mark.parametrize(
+    ("count", "told"), [(6, "/a/f5.py$"), (7, "/a/f5.py and 1 more$"), (9, "/a/f5.py and 3 more$")]
+)
+def test_of_many_files_a_message_names_six(count, told):
+    files = Recording(sources=tuple(SourceFile(f"/a/f{i}.py", "x = 1\n") for i in range(count)))
+    with pytest.raises(UsageError, match=f"no file 'zzz' in this recording: it has /a/f0.py, .*{told}"):
+        select_file(source_view(files), "zzz")
+
+
+@pytest.mark.parametrize(("number", "first", "lines"), [(1, 1, "abcd"), (5, 2, "bcde"), (3, 1, "abcde")])
+def test_a_line_stands_between_those_around_it_at_either_end_of_its_file(number, first, lines):
+    found = Sources({"/a.py": "a\nb\nc\nd\ne"}).excerpt("/a.py", number)
+    assert found == Excerpt(first, tuple(lines))
+
+
+@pytest.mark.parametrize(("file", "number"), [("/a.py", 0), ("/a.py", 3), ("/b.py", 2)])
+def test_a_line_that_is_not_there_has_no_lines_around_it(file, number):
+    assert Sources({"/a.py": "a\nb"}).excerpt(file, number) is None
 
 
 def test_lines_cost_no_more_each_in_a_recording_of_many(calls_of):

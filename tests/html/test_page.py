@@ -235,3 +235,33 @@ def test_a_lens_writes_its_page(tmp_path: Path) -> None:
     pages.Elements(html)
     assert "if y.sum() &gt; 0:" in html
     assert 'id="view-recompiles"' in html
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [
+        (
+            "triton_poi_fused_gelu_view_8",
+            ["time a call 6.9 µs in 1 run", "of all kernels 3 %", "bytes/s 2.42 TB/s 57 % of 4.27 TB/s copying"],
+        ),
+        (
+            "extern_kernels.addmm",
+            ["time a call 31.2 µs in 4 runs", "of all kernels 15 %", "FLOP/s 413 TFLOP/s 52 % of 793 TFLOP/s bf16"],
+        ),
+    ],
+)
+def test_a_kernel_has_figures_with_what_they_are_a_part_of(name: str, figures: list[str]) -> None:
+    (kernel,) = [one for one in pages.data(pages.page("gpt"))["kernel"] if one["name"] == name]
+    text = " ".join(re.sub(r"<[^>]*>", " ", kernel["html"]).split())
+    assert [figure for figure in figures if figure not in text] == []
+
+
+def test_the_search_finds_files_kernels_and_functions_by_their_names() -> None:
+    found = pages.data(pages.page("broken"))["main"]["search"]
+    files = [one for one in found if one[1] == "file"]
+    assert files
+    assert all(name == path.rpartition("/")[2] and to == f"#/source/{path}" for name, _, to, path in files)
+    assert {kernel.name for kernel in pages.recording("broken").kernels} == {
+        one[0] for one in found if one[1].startswith("kernel [")
+    }
+    assert {"function"} <= {kind for _, kind, _, _ in found}

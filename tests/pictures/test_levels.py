@@ -8,6 +8,7 @@ import made
 import pytest
 from msgspec.structs import replace
 
+from compiler_lens import draw
 from compiler_lens.facts.graphs.graph_choice import choose_module
 from compiler_lens.facts.graphs.level_tree import GroupKind
 from compiler_lens.facts.graphs.levels import LIMIT, BoxKind, levels
@@ -205,6 +206,34 @@ def test_a_long_function_without_modules_falls_into_lines():
     level = made.levels_of(ops).level()
     assert [box.group.label for box in level.boxes if box.group] == [f"m.py:{10 + k}" for k in range(10)]
     assert {box.group.kind for box in level.boxes if box.group} == {GroupKind.LINE}
+
+
+def test_lines_of_a_function_that_another_one_calls_are_its_own():
+    outer = SourceLine("m.py", 3, "f", "return inner(y)")
+    ops = [
+        replace(node, source=(outer, SourceLine("m.py", 10 + k // 20, "inner", f"y{k // 20} = y.sin()")))
+        for k, node in enumerate(made.chain(200))
+    ]
+    svg = draw(Recording(graphs=(made.graph_of(ops),)), "dynamo").svg
+    assert ">m.py:10<" in svg
+    assert ">y0 = y.sin()<" in svg
+    assert ">return inner(y)<" not in svg
+
+
+@pytest.mark.parametrize(("depth", "groups"), [(39, 39), (40, 40), (41, 40), (90, 40)])
+def test_modules_within_modules_are_opened_so_far_and_the_rest_is_one(depth, groups):
+    names = [f"m{k}" for k in range(depth)]
+    paths = [".".join(names[: k + 1]) for k in range(groups - 1)] + [".".join(names)]
+    ops, last = [], "x"
+    for path in paths:
+        for part in "ab":
+            ops.append(made.op(f"{part}{path.count('.')}", last, module=path))
+            last = ops[-1].name
+    group, labels = made.levels_of(ops).root, []
+    while inner := [child for child in group.children if not isinstance(child, int)]:
+        (group,) = inner
+        labels.append(group.label)
+    assert (len(labels), ".".join(labels), group.module) == (groups, paths[-1], paths[-1])
 
 
 def test_parameters_are_no_boxes():

@@ -123,10 +123,11 @@ def test_other_stages_have_no_times():
     assert "µs" not in svg
 
 
-def test_boxes_that_are_alike_have_their_time_together():
+@pytest.mark.parametrize(("count", "told"), [(1, False), (2, True), (3, True)])
+def test_boxes_that_are_alike_have_their_time_together(count, told):
     found = known(made.recorded("gpt-default-profiled"))
     box = next(box for box in boxes(found) if box.spent)
-    assert labels.time_words(replace(box, members=box.members * 3)).endswith(" together")
+    assert labels.time_words(replace(box, members=box.members * count)).endswith(" together") == told
 
 
 def test_kernels_of_what_was_measured_are_shown_first():

@@ -99,6 +99,21 @@ Guard latency = 3.00 us"""
     assert (second.expression, second.source) == ("len(L['args']) == 1", "L['args']")
 
 
+def test_a_guard_of_several_lines_outside_of_the_tree_is_one_guard_too() -> None:
+    text = """
+TREE_GUARD_MANAGER:
++- RootGuardManager
+| +- DEFAULT_DEVICE: utils_device.CURRENT_DEVICE == None
++- LAMBDA_GUARD: torch.equal(
+    L['x'].size()[0], 3)
+
+Guard latency = 3.00 us"""
+    assert [guard.expression for guard in read(text)] == [
+        "utils_device.CURRENT_DEVICE == None",
+        "torch.equal(\n    L['x'].size()[0], 3)",
+    ]
+
+
 def test_reading_is_linear(calls_of) -> None:
     head, *lines = (PAYLOADS / "2.13" / "guards" / "module.txt").read_text().strip().partition("\n\n")[0].split("\n")
 

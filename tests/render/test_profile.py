@@ -239,6 +239,17 @@ def test_every_remark_has_words_in_the_table_and_in_json() -> None:
     assert once == "it went on compiling while calls were timed (1 time): these are no steady calls"
 
 
+@pytest.mark.parametrize(("count", "more"), [(4, ""), (5, ", 1 more name"), (7, ", 3 more names")])
+def test_of_what_belongs_to_no_kernel_the_four_longest_are_named(count: int, more: str) -> None:
+    found = recording("gpt-default")
+    others = tuple(OtherTime("abcdefg"[i], 5.0 - i, 2.0**i) for i in range(count))
+    shown = lines(replace(found, profiles=(replace(found.profiles[-1], others=others),)), 200)
+    (line,) = [line for line in shown if "Not of a kernel" in line]
+    assert line.replace("\N{MULTIPLICATION SIGN}", "x").endswith(
+        f" µs a call: a 5.0 µs, b 4.0 µs x2, c 3.0 µs x4, d 2.0 µs x8{more}"
+    )
+
+
 def test_names_from_outside_do_nothing_to_a_terminal() -> None:
     found = recording("gpt-default")
     bad = "x\x1b]0;title\x07\x1b[2J\u202ey"
