@@ -68,13 +68,6 @@ def sheet(recording: Recording, choice: Choice, module: str = "", depth: int | N
         return replace(frame_sheet(recording, found, depth), name=_name(choice))
     if choice.view == graph_choice.TRAINING:
         return _training(recording, choice, depth)
-    return _single(recording, choice, module, depth)
-
-
-# -- one graph
-
-
-def _single(recording: Recording, choice: Choice, module: str, depth: int | None) -> Sheet:
     known = levels(recording, choice.graph, kernels=choice.view.startswith(graph_choice.KERNELS))
     group = choose_module(known, module)
     drawn = picture(known, group, depth)
