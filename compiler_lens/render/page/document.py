@@ -259,7 +259,7 @@ class _Writer(Struct):
         if value is None or isinstance(value, (int, float)):
             shown = escape(written(value, column.kind))
         elif isinstance(value, str):
-            shown = ticks(value)
+            shown = _ticks(value)
         else:
             shown = self._inline(value if isinstance(value, tuple) else (value,))
         return _element("td", shown, "n" if column.kind.is_figure else column.tone.value)
