@@ -22,7 +22,7 @@ from compiler_lens.recording.model import CompileId, GraphStage
 if TYPE_CHECKING:
     from compiler_lens.facts.overview.explanation import Explanation
     from compiler_lens.facts.program.ownership import UserPaths
-    from compiler_lens.measure.modes.session import Compared
+    from compiler_lens.measure.modes.compare import Compared
     from compiler_lens.measure.modes.wanted import Phase
     from compiler_lens.render.picture.drawing import Drawing
     from compiler_lens.render.results import Modes, Profiled, WhatIfResult

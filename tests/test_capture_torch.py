@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 import compiler_lens  # noqa: E402
 from compiler_lens.capture import trace  # noqa: E402
-from compiler_lens.capture.torch_api import autotuning, settings  # noqa: E402
+from compiler_lens.capture.torch_api import inductor, settings  # noqa: E402
 
 MODES = ["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 
@@ -184,7 +184,7 @@ def test_timings_of_triton_configs_name_the_fastest_and_the_end_of_the_descent()
     tuner.fn.__name__ = "triton_poi_fused_add_0"
 
     timings = {_Key(slow): 0.5, _Key(fast): 0.25}
-    meta = autotuning.triton_configs(tuner, timings)
+    meta = inductor.triton_configs(tuner, timings)
 
     assert (meta["kernel"], meta["backward"]) == ("triton_poi_fused_add_0", True)
     assert [(row["milliseconds"], row["chosen"], row["registers"]) for row in meta["configs"]] == [
@@ -192,10 +192,10 @@ def test_timings_of_triton_configs_name_the_fastest_and_the_end_of_the_descent()
         (0.25, True, None),
     ]
     assert meta["configs"][0]["values"] == {"XBLOCK": 64, "num_warps": 4, "num_stages": 1}
-    (row,) = autotuning.triton_configs(tuner, fast)["configs"]
+    (row,) = inductor.triton_configs(tuner, fast)["configs"]
     assert (row["chosen"], row["milliseconds"]) == (True, None)
-    assert autotuning.compile_id_of(tuner) == "1/0"
-    assert autotuning.triton_configs(tuner, {})["configs"] == []
+    assert inductor.compile_id_of(tuner) == "1/0"
+    assert inductor.triton_configs(tuner, {})["configs"] == []
 
 
 class _Key:

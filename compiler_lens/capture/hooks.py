@@ -16,7 +16,7 @@ from typing import Any
 from compiler_lens.capture import fusion, sidecar, sources
 from compiler_lens.capture.session import FrameRecord, owner_of
 from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import autotuning, dynamo, graphs, inductor, scheduler, settings
+from compiler_lens.capture.torch_api import dynamo, graphs, inductor, scheduler, settings
 from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
 from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
@@ -268,16 +268,16 @@ def _fused(tap: Tap, _result: Any, nodes: Any) -> None:
 def _choices(tap: Tap, *values: Any) -> None:
     record = tap.here()
     if record.sessions:
-        record.pending.append(tap.note("lens.autotune", autotuning.choices_table(*values)))
+        record.pending.append(tap.note("lens.autotune", inductor.choices_table(*values)))
 
 
 def _triton_configs(tap: Tap, result: Any, tuner: Any) -> None:
-    meta = autotuning.triton_configs(tuner, result)
+    meta = inductor.triton_configs(tuner, result)
     # It runs at the first call, outside of any compilation: the tuner itself knows whose it is.
-    event = tap.note_later("lens.triton_configs", meta, autotuning.compile_id_of(tuner))
+    event = tap.note_later("lens.triton_configs", meta, inductor.compile_id_of(tuner))
     key = tap.cache_keys.get((event.run, meta["backward"]))
-    if key is not None:
-        sidecar.add(key, event)
+    if key is not None:  # its graph was kept before its configs were timed
+        sidecar.write(key, (*(sidecar.read(key) or ()), event))
 
 
 # -- compiled graphs, new or from a cache
@@ -308,7 +308,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
     record = tap.here()
     pending, record.pending = record.pending, []
     record.refused = {}
-    if autotuning.TRITON_CONFIGS.module in sys.modules:  # its configs are timed at the first call
+    if inductor.TRITON_CONFIGS.module in sys.modules:  # its configs are timed at the first call
         tap.install(RUNTIME_HOOKS)
     if not record.sessions:
         return
@@ -368,9 +368,9 @@ CODEGEN_HOOKS = (
     *(_before(place, "kernel nodes", _kernel_nodes) for place in inductor.KERNEL_NODES),
     _after(scheduler.FUSED, "fusion", _fused),
     _before(scheduler.NOT_FUSED, "fusion", _not_fused),
-    _before(autotuning.CHOICES, "autotuning", _choices),
+    _before(inductor.CHOICES, "autotuning", _choices),
 )
 RUNTIME_HOOKS = (
-    _after(autotuning.TRITON_CONFIGS, "Triton configs", _triton_configs),
-    _after(autotuning.TRITON_DESCENT, "coordinate descent", _triton_configs),
+    _after(inductor.TRITON_CONFIGS, "Triton configs", _triton_configs),
+    _after(inductor.TRITON_DESCENT, "coordinate descent", _triton_configs),
 )

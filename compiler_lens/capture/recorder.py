@@ -63,7 +63,10 @@ class Recorder:
         if self.path != target and self.path is not None:
             self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
         if self._session.journal.failure:
-            _warn(f"{self._session.journal.failure}. The recording stays in memory; lens.save(path) writes it")
+            # No warning of Python's, which a filter may raise, as a recorder must not.
+            with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
+                failure = f"{self._session.journal.failure}. The recording stays in memory; lens.save(path) writes it"
+                sys.stderr.write(f"compiler_lens: {failure}\n")
         try:
             self._tap = open_tap(self._session, hooks.DYNAMO_HOOKS)
         except BaseException:
@@ -180,12 +183,6 @@ def is_anybody_recording() -> bool:
     """Return whether a lens is open in this process."""
     tap = vars(structured_trace.trace_logger()).get(ANCHOR)
     return tap is not None and bool(tap.sessions)
-
-
-def _warn(message: str) -> None:
-    """One line on the standard error: no warning of Python's, which a filter may raise, as a recorder must not."""
-    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
-        sys.stderr.write(f"compiler_lens: {message}\n")
 
 
 def _closed(kind: type[Recorder]) -> Recorder:

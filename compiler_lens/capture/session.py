@@ -20,12 +20,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field
+
 from compiler_lens.capture.sources import source_event
 from compiler_lens.capture.torch_api import dynamo, settings
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.journal import JournalWriter
-
-_PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
 
 
 class Session:
@@ -100,7 +100,7 @@ def describe_environment(dynamic: bool | None) -> dict[str, Any]:
     from torch import distributed
 
     versions: dict[str, str] = {}
-    for package in _PACKAGES:
+    for package in ("torch", "triton", "transformers", "numpy", "compiler_lens"):
         with contextlib.suppress(metadata.PackageNotFoundError):
             versions[package] = metadata.version(package)
     on_cuda = torch.cuda.is_initialized()
@@ -125,21 +125,19 @@ def describe_environment(dynamic: bool | None) -> dict[str, Any]:
 Sessions = tuple[Session, ...]
 
 
-class FrameRecord:
+class FrameRecord(Struct, eq=False):
     """One entry of a frame into the compiler, and what follows from it."""
 
-    __slots__ = ("depth", "expected", "facts", "pending", "program", "refused", "run", "sessions", "torch_id")
-
-    def __init__(self, run: int | None, sessions: Sessions, facts: Mapping[str, Any]) -> None:
-        self.run = run
-        self.sessions = sessions
-        self.facts = facts
-        self.torch_id: TorchId | None = None  # until its CompileContext is seen
-        self.pending: list[Event] = []  # facts of the graph being compiled, for its sidecar
-        self.refused: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = {}  # pairs not fused, until all are known
-        self.expected: set[str] = set()  # names of records of torch that must come with it
-        self.program = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
-        self.depth = 0  # of Inductor's post-grad passes, which call themselves
+    run: int | None
+    sessions: Sessions
+    facts: Mapping[str, Any]
+    torch_id: TorchId | None = None  # until its CompileContext is seen
+    pending: list[Event] = field(default_factory=list)  # facts of the graph being compiled, for its sidecar
+    # Pairs not fused, until all are known.
+    refused: dict[tuple[str, str], tuple[str, tuple[Any, ...]]] = field(default_factory=dict)
+    expected: set[str] = field(default_factory=set)  # names of records of torch that must come with it
+    program: str = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
+    depth: int = 0  # of Inductor's post-grad passes, which call themselves
 
 
 class _Local(threading.local):

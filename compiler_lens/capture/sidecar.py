@@ -46,11 +46,6 @@ def write(key: str, events: Sequence[Event]) -> None:
         raise
 
 
-def add(key: str, event: Event) -> None:
-    """Keep one more event: a Triton kernel's configs are timed when it first runs, after its graph was kept."""
-    write(key, (*(read(key) or ()), event))
-
-
 def read(key: str) -> tuple[Event, ...] | None:
     """Return what an earlier run kept; None if it kept nothing, or nothing that we can read."""
     path = _path(key)

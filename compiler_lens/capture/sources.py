@@ -64,21 +64,18 @@ def definition(frame: Any) -> dict[str, Any]:
 
 def _module_forward(frame: Any) -> FunctionType | None:
     """For torch's wrapper around a module, and for decorators around its forward: that forward as it was written."""
+    code, values = frame.f_code, frame.f_locals
     module = dynamo.wrapped_module(frame)
-    receiver = module if module is not None else _receiver(frame)
+    receiver = module
+    if module is None and code.co_argcount:  # what a method calls self
+        receiver = values.get(code.co_varnames[0])
+    elif module is None and code.co_flags & inspect.CO_VARARGS:  # what a decorator's wrapper has as args[0]
+        rest = values.get(code.co_varnames[code.co_kwonlyargcount])
+        receiver = rest[0] if isinstance(rest, tuple) and rest else None
     # Without running the user's code.
     chain = decorated(inspect.getattr_static(receiver, "forward", None)) if dynamo.module_class(receiver) else []
-    is_forward = module is not None or any(function.__code__ is frame.f_code for function in chain)
+    is_forward = module is not None or any(function.__code__ is code for function in chain)
     return chain[-1] if chain and is_forward else None
-
-
-def _receiver(frame: Any) -> Any:
-    """The first positional argument: what a method calls self, and a decorator's wrapper args[0]."""
-    code, values = frame.f_code, frame.f_locals
-    if code.co_argcount:
-        return values.get(code.co_varnames[0])
-    rest = values.get(code.co_varnames[code.co_kwonlyargcount]) if code.co_flags & inspect.CO_VARARGS else ()
-    return rest[0] if isinstance(rest, tuple) and rest else None
 
 
 def decorated(found: Any) -> list[FunctionType]:

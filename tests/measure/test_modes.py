@@ -13,7 +13,7 @@ from torch import nn
 import compiler_lens
 from compiler_lens import Modes, Phase, UsageError, compare_modes
 from compiler_lens.facts.measured.modes import Row, compiled_of
-from compiler_lens.measure.modes.session import differences, file_name, with_sameness
+from compiler_lens.measure.modes.compare import differences, file_name, with_sameness
 
 QUICK = {"seconds": 0.05}
 

@@ -64,7 +64,15 @@ class Place(Struct, frozen=True):
 
     def resolve(self) -> tuple[Any, str] | None:
         """Return the object that holds the function and the attribute's name; None if this torch has no such thing."""
-        return _resolve(self.module, self.name)
+        try:
+            holder: Any = importlib.import_module(self.module)
+            *path, attribute = self.name.split(".")
+            for part in path:
+                holder = getattr(holder, part)
+            getattr(holder, attribute)
+        except Exception:  # noqa: BLE001 -- an import may fail in any way, and torch will say so itself
+            return None
+        return holder, attribute
 
     def find(self) -> tuple[Any, str, Arguments]:
         """Return the holder, the attribute's name, and how to read the arguments of a call.
@@ -76,7 +84,7 @@ class Place(Struct, frozen=True):
             raise NotOfferedError(f"{self.module}.{self.name}")
         for need in self.needs:
             module, _, name = need.partition(":")
-            if _resolve(module, name) is None:
+            if Place(module, name, self.fact).resolve() is None:
                 raise NotOfferedError(f"{module}.{name}")
         function = inspect.getattr_static(*found)
         function = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
@@ -94,18 +102,6 @@ class Place(Struct, frozen=True):
             position = sys.maxsize if one.kind is one.KEYWORD_ONLY else parameters.index(one)
             wanted.append((name, position, one.default))
         return *found, Arguments(tuple(wanted))
-
-
-def _resolve(module: str, name: str) -> tuple[Any, str] | None:
-    try:
-        holder: Any = importlib.import_module(module)
-        *path, attribute = name.split(".")
-        for part in path:
-            holder = getattr(holder, part)
-        getattr(holder, attribute)
-    except Exception:  # noqa: BLE001 -- an import may fail in any way, and torch will say so itself
-        return None
-    return holder, attribute
 
 
 class Hook(Struct, frozen=True):

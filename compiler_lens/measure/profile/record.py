@@ -147,24 +147,23 @@ def _measured(recorder: Recorder, run: Run, repeats: int | None) -> model.Profil
             *([ProfileNote(Remark.STILL_COMPILING, number=late)] if late else ()),
             *matched.notes,
             *product_notes(dtypes),
-            *_not_seen(recording, matched, named=named),
-            *([ProfileNote(Remark.LOSS_ADDED)] if run.training else ()),
-            *_timing_cost(events),
+            *_notes(recording, matched, events, named, training=run.training),
         ),
     )
 
 
-def _not_seen(recording: Recording, matched: Matched, *, named: int) -> Iterator[ProfileNote]:
+def _notes(
+    recording: Recording, matched: Matched, events: Iterable[Any], named: int, *, training: bool
+) -> Iterator[ProfileNote]:
+    """What was not seen; and what measuring adds to what is measured."""
     if not named and any(k.kind is model.KernelKind.CPP for k in recording.kernels):
         yield ProfileNote(Remark.NO_CPP_TIMES)
     ran = {launch.code for launch in matched.samples}
     missing = sum(len(k.launches) for k in recording.kernels if k.code_id in ran) - len(matched.samples)
     if missing:
         yield ProfileNote(Remark.NO_TIME, number=missing)
-
-
-def _timing_cost(events: Iterable[Any]) -> Iterator[ProfileNote]:
-    """What measuring adds to what is measured."""
+    if training:
+        yield ProfileNote(Remark.LOSS_ADDED)
     empty = [float(e["dur"]) for e in events if e.get("name") == EMPTY]
     if empty:
         yield ProfileNote(Remark.TIMING_COST, number=round(median(empty), 3))
