@@ -193,7 +193,7 @@ def what_if(
     Raises:
         UsageError: the model cannot be called with these inputs, or cannot be tried.
     """
-    from compiler_lens.measure.what_if.trials import tried
+    from compiler_lens.measure.what_if import tried
     from compiler_lens.render.results import WhatIfResult
 
     found = tried(model, (inputs, kwargs, calls), training=training)

@@ -10,7 +10,7 @@ import torch
 import compiler_lens
 from compiler_lens.capture.torch_api.settings import has_setting
 from compiler_lens.facts.measured.what_if import Trial, WhatIf
-from compiler_lens.measure.what_if.changes import CHANGES
+from compiler_lens.measure.what_if import CHANGES
 
 Find = Callable[[WhatIf, str], Trial]
 

@@ -4,23 +4,153 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+import logging
+import re
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
+from msgspec import Struct, field
 
 from compiler_lens.capture.recorder import Recorder, alone
 from compiler_lens.capture.torch_api import dynamo, settings
+from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.measured.what_if import NotTried, Trial, WhatIf, breaks_left, count
 from compiler_lens.measure.program import Call, Program, as_calls, callable_of, described, must_run
 from compiler_lens.measure.sandbox.restoring import code_caches_apart, quiet, restoring_state
-from compiler_lens.measure.what_if.changes import CHANGES, MARKS, SCALARS, SIZES, TWINS, Change, wanted
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, SourceLine
 
 _MOST = 16  # trials: each compiles the whole program
 
-_Chosen = tuple[Change, ...]
+# -- what can be tried without touching the code, and which of it could matter to a program
+
+_CONFIG = "torch._dynamo.config."
+_LEVELS = ("debug", "info", "warning", "error")
+_NOTHING_VARIES = "no size or number recompiled"
+_NESTED = "nested_graph_breaks"
+# What torch says of a size, a stride or a number that changed; of an attribute of a module it says what to set.
+_VARIES = re.compile(r"size|stride| == -?\d")
+_ATTRIBUTES = "allow_unspec_int_on_nn_module"
+
+
+class Change(Struct, frozen=True):
+    """Something to try: a setting, an argument of torch.compile, or marks on the inputs."""
+
+    name: str
+    code: tuple[str, ...]
+    price: str
+    unless: str  # why it is not tried, if nothing asked for it
+    config: Mapping[str, object] = field(default_factory=dict)  # of torch._dynamo; to a set, values are added
+    is_asked_for: bool = False  # torch names the setting that it misses where it breaks a graph or compiles again
+    dynamic: bool | None = None  # torch.compile(dynamic=…)
+    marks: tuple[tuple[int, int, int], ...] = ()  # call, position among its tensors, dimension: see program.py
+
+
+def _setting(name: str, price: str, unless: str, *, value: bool = True, is_asked_for: bool = True) -> Change:
+    return Change(name, (f"{_CONFIG}{name} = {value}",), price, unless, {name: value}, is_asked_for)
+
+
+MARKS = Change(
+    "mark_dynamic",
+    (),
+    "only these sizes are dynamic; torch raises an error where the code needs one of them to be fixed",
+    "no recompile for a size that differs between calls=[…]",
+)
+CHANGES = (
+    _setting(
+        "capture_scalar_outputs",
+        "numbers from .item() become sizes unknown at compile time: code that branches on one may fail to compile",
+        "no break at .item()",
+    ),
+    _setting(
+        "capture_dynamic_output_shape_ops",
+        "results of nonzero(), masks and the like get sizes unknown at compile time: code after them may fail to "
+        "compile",
+        "no break at nonzero() or a mask",
+    ),
+    _setting(
+        _NESTED,
+        "new in torch and off by default: a break in a called function cuts its callers once, not once each",
+        "no line broke several frames",
+        is_asked_for=False,
+    ),
+    _setting(
+        "allow_rnn",
+        "experimental: the loop over time steps is unrolled, so long sequences compile slowly, each length anew",
+        "no break at an RNN",
+    ),
+    _setting(
+        _ATTRIBUTES,
+        "integer attributes of modules become inputs of the graph: what depends on one is no longer a constant",
+        "no integer attribute recompiled",
+    ),
+    Change(
+        "reorderable_logging_functions",
+        (f"{_CONFIG}reorderable_logging_functions.update({{print, warnings.warn}})",),
+        "what is printed comes after the graph it stood in, so out of its order",
+        "no break at print()",
+        {"reorderable_logging_functions": frozenset((print, warnings.warn))},
+        is_asked_for=True,
+    ),
+    Change(
+        "ignore_logging_functions",
+        tuple(f"{_CONFIG}ignore_logging_functions.add(logging.Logger.{name})" for name in _LEVELS),
+        "compiled code logs nothing any more at these levels",
+        "no break at a logger",
+        {"ignore_logging_functions": frozenset(getattr(logging.Logger, name) for name in _LEVELS)},
+        is_asked_for=True,
+    ),
+    _setting("trace_numpy", "numpy calls run as torch ops", "no break at numpy"),
+    _setting(
+        "trace_autograd_ops",
+        "gradients that the code asks for become part of the graph",
+        "no break at autograd.grad()",
+    ),
+    Change(
+        "dynamic=True",
+        ("torch.compile(model, dynamic=True)",),
+        "kernels for any size: fewer compilations, often slower code than for a fixed size",
+        _NOTHING_VARIES,
+        dynamic=True,
+    ),
+    MARKS,
+    _setting(
+        "assume_static_by_default",
+        "sizes are dynamic from the first compilation on, as with dynamic=True, for all models of the process",
+        _NOTHING_VARIES,
+        value=False,
+        is_asked_for=False,
+    ),
+    _setting("specialize_int", "integer arguments become dynamic", _NOTHING_VARIES, value=False, is_asked_for=False),
+    _setting("specialize_float", "float arguments become dynamic", _NOTHING_VARIES, value=False, is_asked_for=False),
+)
+_SCALARS, _SIZES = CHANGES[:2]
+# Ways to one thing: together they are no more than the first.
+_TWINS = frozenset(change.name for change in CHANGES[-5:])
+
+
+def _wanted(recording: Recording, marks: Change | None) -> tuple[Change, ...]:
+    """Return the changes that could do something about this recording's breaks and recompiles, in the table's order."""
+    failures = [failure for recompile in recording.recompiles for failure in recompile.failures]
+    said = [f"{failure.text} {failure.hint}" for failure in failures]
+    varies = any(_VARIES.search(f.text) and _ATTRIBUTES not in text for f, text in zip(failures, said, strict=True))
+    for graph_break in recording.graph_breaks:
+        said += [graph_break.text, graph_break.reason]
+        said += [f"{cause.explanation} {cause.hints}" for cause in graph_break.causes]
+    all_said = "\n".join(said)
+    found = {change.name for change in CHANGES if change.is_asked_for and change.name in all_said}
+    if any(len({(b.compile_id.frame, b.compile_id.epoch) for b in card.events}) > 1 for card in break_cards(recording)):
+        found.add(_NESTED)  # one line breaks several frames
+    if varies:
+        found |= _TWINS
+    if marks is None:
+        found.discard(MARKS.name)
+    return tuple(marks if marks and change is MARKS else change for change in CHANGES if change.name in found)
+
+
+# -- trials
 
 
 def tried(model: Callable[..., Any], given: tuple[Any, Any, Any], *, training: bool) -> WhatIf:
@@ -43,24 +173,24 @@ class _Session:
         self._program, self._restore = program, restore
         self._marks = _marks(program.function, program.calls)
         self._done: dict[frozenset[str], Trial] = {}
-        self._wanted: dict[frozenset[str], _Chosen] = {}
+        self._wanted: dict[frozenset[str], tuple[Change, ...]] = {}
 
     def result(self) -> WhatIf:
         baseline = self._try(())
         first = self._possible(self._wanted[frozenset()])
         for change in first:
             self._follow((change,))
-        if any(change in (SCALARS, SIZES) for change in first):
-            self._follow(self._possible((SCALARS, SIZES)))
+        if any(change in (_SCALARS, _SIZES) for change in first):
+            self._follow(self._possible((_SCALARS, _SIZES)))
         helped = [change for change in first if self._done[frozenset((change.name,))].helps]
-        twins = [change for change in helped if change.name in TWINS]
+        twins = [change for change in helped if change.name in _TWINS]
         self._follow(tuple(change for change in helped if change not in twins[1:]))
         tried = {name for names in self._done for name in names}
         left = [change for change in CHANGES if change.name not in tried]
         not_tried = tuple(NotTried(change.name, self._obstacle(change) or change.unless) for change in left)
         return WhatIf((baseline, *list(self._done.values())[1:]), not_tried, len(self._program.calls))
 
-    def _follow(self, chosen: _Chosen) -> None:
+    def _follow(self, chosen: tuple[Change, ...]) -> None:
         """Try some changes; then also what torch asks for only once these are made."""
         if not chosen or len(self._done) >= _MOST or _names(chosen) in self._done:
             return
@@ -71,7 +201,7 @@ class _Session:
             if change.name not in known and change not in chosen and change.is_asked_for:
                 self._follow(tuple(sorted((*chosen, change), key=lambda one: order.index(one.name))))
 
-    def _try(self, chosen: _Chosen) -> Trial:
+    def _try(self, chosen: tuple[Change, ...]) -> Trial:
         try:
             recording, error, line = _observe(self._program, chosen)
         finally:
@@ -94,10 +224,10 @@ class _Session:
             left=breaks_left(recording),
             problems=recording.problems,
         )
-        self._wanted[_names(chosen)] = wanted(recording, self._marks)
+        self._wanted[_names(chosen)] = _wanted(recording, self._marks)
         return trial
 
-    def _possible(self, changes: Sequence[Change]) -> _Chosen:
+    def _possible(self, changes: Sequence[Change]) -> tuple[Change, ...]:
         return tuple(change for change in changes if not self._obstacle(change))
 
     def _obstacle(self, change: Change) -> str:
@@ -109,7 +239,7 @@ class _Session:
         return "set already" if is_set or is_dynamic else ""
 
 
-def _names(chosen: _Chosen) -> frozenset[str]:
+def _names(chosen: tuple[Change, ...]) -> frozenset[str]:
     return frozenset(change.name for change in chosen)
 
 
