@@ -24,12 +24,9 @@ from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
 
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
-_CHANGED = "somebody changed torch's trace logger: what was compiled just before may be missing"
 
 # Sent with the user's stack, as text.
 _STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
-# Sent when code is generated, and not again when the graph comes from a cache.
-_KEPT_BESIDE_CACHE = frozenset(("triton_kernel_info",))
 
 
 class _StrictError(CaptureError):
@@ -108,8 +105,9 @@ class Tap(TraceHandler):
     def _stay_subscribed(self) -> None:
         if not self._subscription.is_whole and self.sessions:
             self._listen()
+            message = "somebody changed torch's trace logger: what was compiled just before may be missing"
             for session in self.sessions:
-                session.problem("trace", _CHANGED)
+                session.problem("trace", message)
 
     def install(self, hooks: tuple[Hook, ...]) -> None:
         """Put hooks in, once; say which this torch has no place for.
@@ -232,7 +230,7 @@ class Tap(TraceHandler):
             event = self.note(name, meta, text)
             if name in _STACKED:
                 self.keep_sources(files_named(text))
-            if name in _KEPT_BESIDE_CACHE:
+            if name == "triton_kernel_info":  # sent when code is generated, not when the graph comes from a cache
                 self.here().pending.append(event)
 
     def note(self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False) -> Event:

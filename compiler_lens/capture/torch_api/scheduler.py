@@ -7,7 +7,7 @@ that it would keep for a later decision.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -83,12 +83,15 @@ def fused_node(node: Any) -> FusedNode:
     return FusedNode(ops, kind, read, {name: sizes[name] for name in writes if name in sizes}, uses, owned, starts)
 
 
-def _touched(node: Any, reads: Iterable[Any]) -> tuple[Sizes, Mapping[str, frozenset[str]]]:
+def _touched(node: Any, reads: Sequence[Any]) -> tuple[Sizes, Mapping[str, frozenset[str]]]:
     """What is read of each buffer: bytes, of which torch counts all for a fused node, and the offsets of the reads."""
     sizes: Sizes = defaultdict(int)
     starts: dict[str, set[str]] = defaultdict(set)
-    is_call = type(node).__name__ == "ExternKernelSchedulerNode"
-    parts = list(filter(None, map(_view, node.node.inputs)) if is_call else map(_read, reads))
+    if type(node).__name__ == "ExternKernelSchedulerNode":
+        parts = list(filter(None, map(_view, node.node.inputs)))
+    else:  # a StarDep is of all of it
+        firsts = [dep.index.as_coeff_Add()[0] if type(dep).__name__ == "MemoryDep" else 0 for dep in reads]
+        parts = [(dep.name, _bytes(dep), str(first)) for dep, first in zip(reads, firsts, strict=True)]
     for name, size, start in dict.fromkeys(parts) if node.is_template() else parts:  # x @ x.T reads x once
         sizes[name] += size
         starts[name].add(start)
@@ -101,11 +104,6 @@ def _view(view: Any) -> tuple[str, int, str] | None:
         return view.get_name(), prod(size) * int(view.get_dtype().itemsize), str(view.get_layout().offset)
     except (AttributeError, NotImplementedError):  # a list, a generator's state, a tuple that another call returned
         return None
-
-
-def _read(dep: Any) -> tuple[str, int, str]:
-    start = dep.index.as_coeff_Add()[0] if type(dep).__name__ == "MemoryDep" else 0  # a StarDep is of all of it
-    return dep.name, _bytes(dep), str(start)
 
 
 def _bytes(dep: Any) -> int:
