@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from compiler_lens.facts.kernels.kernels import autotune_winners, cudagraph_states, launch_count
+from compiler_lens.facts.kernels.kernels import launch_count
 from compiler_lens.facts.kernels.lineage import is_generated
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.overview.shared import summary_of
 from compiler_lens.facts.program.compilations import folded
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.recording.model import CacheLayer, CacheResult, Outcome, Recording
+from compiler_lens.recording.model import CacheLayer, CacheResult, CudagraphState, Outcome, Recording
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.advice import changed, effect
@@ -145,12 +145,12 @@ def _kernels(recording: Recording, summary: Summary, room: Room) -> Iterator[Sec
 
 
 def _modes(recording: Recording) -> Iterator[Block]:
-    states = cudagraph_states(recording.cudagraphs)
+    states = Counter(o.state for o in recording.cudagraphs if o.state is not CudagraphState.NOT_REQUESTED)
     if states:
         told = ", ".join(f"{n:,} {words.CUDAGRAPHS[state]}" for state, n in states.items())
         yield line(f"CUDA graphs: {told}", indent=2)
     if recording.autotunes:
-        winners = Counter(autotune_winners(recording.autotunes)).most_common()
+        winners = Counter(result.winner.kind for result in recording.autotunes if result.winner).most_common()
         won = ", ".join(f"{words.KERNEL_KINDS[kind]} {times(n)}" for kind, n in winners)
         tried = sum(len(r.choices) for r in recording.autotunes)
         text = f"Autotuning: {plural(tried, 'choice')} for {plural(len(recording.autotunes), 'op')}"

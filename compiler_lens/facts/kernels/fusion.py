@@ -23,19 +23,11 @@ _FOLDED = 64  # views of views
 class LaunchRef(Struct, frozen=True):
     """One launch of a pair."""
 
+    id: LaunchId
     index: int  # of the kernel in `Recording.kernels`
     number: int  # which of its launches, from 0
     kernel: Kernel
-
-    @property
-    def id(self) -> LaunchId:
-        """Which launch it is."""
-        return self.kernel.launch_id(self.number)
-
-    @property
-    def launch(self) -> Launch:
-        """The launch itself."""
-        return self.kernel.launches[self.number]
+    launch: Launch
 
 
 class UnfusedLaunches(Struct, frozen=True):
@@ -44,13 +36,9 @@ class UnfusedLaunches(Struct, frozen=True):
     first: LaunchRef
     second: LaunchRef
     unfused: UnfusedPair  # the costliest of those between ops of the two, with all that they share, each buffer once
+    bytes: int  # that one kernel in place of the two would not move, as far as it is known
     reason: Reason
-    library: Library | None = None  # where the reason is Reason.LIBRARY
-
-    @property
-    def bytes(self) -> int:
-        """What one kernel in place of the two would not move, as far as it is known."""
-        return sum(access.bytes or 0 for access in self.unfused.shared)
+    library: Library | None  # where the reason is Reason.LIBRARY
 
 
 class PairGroup(Struct, frozen=True):
@@ -200,13 +188,13 @@ def _unfused(
         reason = Reason.JOINED
     else:
         reason = reason_of(pair.reason)
-    return UnfusedLaunches(first, second, pair, reason, library)
+    return UnfusedLaunches(first, second, pair, sum(access.bytes or 0 for access in pair.shared), reason, library)
 
 
 def _launch_refs(recording: Recording) -> Iterator[LaunchRef]:
     for index, kernel in enumerate(recording.kernels):
-        for number in range(len(kernel.launches)):
-            yield LaunchRef(index, number, kernel)
+        for number, launch in enumerate(kernel.launches):
+            yield LaunchRef(kernel.launch_id(number), index, number, kernel, launch)
 
 
 # Reductions are split into steps, and several launches compute a part of one.

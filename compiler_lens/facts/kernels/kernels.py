@@ -12,9 +12,8 @@ from compiler_lens.facts.kernels.launch_costs import LaunchCost, doubts, is_usab
 from compiler_lens.facts.kernels.launch_work import Traffic, Work, launch_traffic, launch_work
 from compiler_lens.facts.kernels.lineage import Lineage, bodies, is_generated, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.recording import model
 from compiler_lens.recording.ids import POST_GRADS, GraphId, KernelId, LaunchId
-from compiler_lens.recording.model import Kernel, KernelKind, Recording, SourceLine, Trust
+from compiler_lens.recording.model import Graph, Kernel, KernelKind, Recording, SourceLine, Trust
 
 # Of each post-grad graph, the names of the nodes that no kernel computes.
 Views = Mapping[GraphId, Collection[str]]
@@ -61,7 +60,7 @@ def fused_op_count(kernel: Kernel, views: Views = _NO_VIEWS) -> int:
     return max(each, default=whole) or len(kernel.aten)
 
 
-def view_nodes(graphs: Iterable[model.Graph]) -> Views:
+def view_nodes(graphs: Iterable[Graph]) -> Views:
     """Return the nodes of what Inductor lowers that only look at memory in another way: no kernel computes them."""
     found: dict[GraphId, Collection[str]] = {}
     for graph in graphs:
@@ -85,16 +84,6 @@ def unusual_language(kernel: Kernel) -> str:
 def launch_count(kernels: Iterable[Kernel]) -> int:
     """Return how many kernel calls the output codes hold in all."""
     return sum(len(k.launches) for k in kernels)
-
-
-def cudagraph_states(outcomes: Iterable[model.CudagraphOutcome]) -> Mapping[model.CudagraphState, int]:
-    """Return how many compiled graphs ended in which state, where CUDA graphs were asked for."""
-    return Counter(o.state for o in outcomes if o.state is not model.CudagraphState.NOT_REQUESTED)
-
-
-def autotune_winners(results: Iterable[model.AutotuneResult]) -> Mapping[KernelKind, int]:
-    """Return how many tuned ops went to which kind of kernel."""
-    return Counter(r.winner.kind for r in results if r.winner)
 
 
 # -- with their launches

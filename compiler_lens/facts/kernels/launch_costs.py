@@ -39,18 +39,10 @@ class LaunchCost(Struct, frozen=True):
     work: Work | None
     floor: float | None  # microseconds: bytes and operations at the ceilings, and no less than the shortest launch
     bound: Bound
+    total: float  # microseconds in one call of the model
+    above: float  # of it, above the floor; 0 where the floor is not known
     memory_share: float | None  # of the ceiling; above 1: a cache served it, or the ceiling was measured too low
     compute_share: float | None
-
-    @property
-    def total(self) -> float:
-        """Microseconds in one call of the model."""
-        return self.time.microseconds * self.time.runs
-
-    @property
-    def above(self) -> float:
-        """Microseconds above the floor in one call of the model; 0 where the floor is not known."""
-        return 0.0 if self.floor is None else max(0.0, (self.time.microseconds - self.floor) * self.time.runs)
 
 
 def launch_costs(recording: Recording, profile: Profile) -> tuple[LaunchCost, ...]:
@@ -89,7 +81,8 @@ def _cost(
         bound = Bound.LAUNCH if took <= _NOISE * least else Bound.NEITHER
     else:
         bound = Bound.MEMORY if memory >= compute else Bound.COMPUTE
-    return LaunchCost(time, kernel, traffic, work, floor, bound, *shares)
+    above = 0.0 if floor is None else max(0.0, (took - floor) * time.runs)
+    return LaunchCost(time, kernel, traffic, work, floor, bound, took * time.runs, above, *shares)
 
 
 # -- a busy machine measures itself
