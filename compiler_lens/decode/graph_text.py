@@ -113,7 +113,9 @@ def _statements(body: str) -> Iterator[tuple[str, str, re.Match[str] | None]]:
             if pending:
                 yield comment, pending, assigns
             pending, assigns = text, match
-        elif pending and not _is_closed(pending):  # a printed argument had a line break in it
+        elif pending and any(
+            depth > 0 for depth, *_ in deque(_marks(pending), maxlen=1)
+        ):  # a printed argument had a line break in it
             pending += "\n" + text
     if pending:
         yield comment, pending, assigns
@@ -306,11 +308,6 @@ def _split_commas(text: str) -> list[str]:
             parts.append(text[begin:start].strip())
             begin = end
     return [*parts, text[begin:].strip()]
-
-
-def _is_closed(text: str) -> bool:
-    """Return whether every bracket that it opens is closed."""
-    return all(depth <= 0 for depth, *_ in deque(_marks(text), maxlen=1))
 
 
 def _names_in(text: str, known: Container[str]) -> tuple[str, ...]:

@@ -5,17 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from compiler_lens.decode import origins
 from compiler_lens.decode.graph_text import GraphText
-from compiler_lens.decode.origins import (
-    TRAINING,
-    Facts,
-    NodeFacts,
-    Nodes,
-    join_dynamo,
-    join_lowered,
-    program_of,
-    program_ops,
-)
+from compiler_lens.decode.origins import TRAINING, Facts, NodeFacts, Nodes
 from compiler_lens.recording.ids import POST_GRADS, CompileId, Direction, GraphStage
 from compiler_lens.recording.model import Decomposition, Graph, SavedTensor, Trust
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, record_stage
@@ -54,12 +46,14 @@ def _join_compilation(
     texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Sequence[Direction]
 ) -> Iterator[tuple[int, Graph]]:
     staged = _with_joint_facts(_match_facts(texts, _stages(texts, passes), facts))
-    dynamo = {i: join_dynamo(text, known) for i, (stage, text, known) in staged.items() if stage is GraphStage.DYNAMO}
+    dynamo = {
+        i: origins.join_dynamo(text, known) for i, (stage, text, known) in staged.items() if stage is GraphStage.DYNAMO
+    }
     of_stage: dict[GraphStage, list[GraphText]] = defaultdict(list)
     for stage, text, _ in staged.values():
         of_stage[stage].append(text)
     joints, backwards = of_stage[GraphStage.AOT_JOINT], of_stage[GraphStage.AOT_BACKWARD]
-    program = program_of(
+    program = origins.program_of(
         [(nodes, subgraphs) for _, nodes, subgraphs in dynamo.values()],
         [known for stage, _, known in staged.values() if stage in TRAINING and known],
         tuple(node for text in joints for node in text.nodes),
@@ -69,7 +63,7 @@ def _join_compilation(
     for i, (stage, text, known) in staged.items():
         ordinal = ordinals[stage]
         ordinals[stage] += 1
-        trust, nodes, subgraphs = dynamo.get(i) or join_lowered(stage, text, known, program)
+        trust, nodes, subgraphs = dynamo.get(i) or origins.join_lowered(stage, text, known, program)
         has_backward = stage is GraphStage.AOT_FORWARD and ordinal < len(backwards)
         saved = _saved(text.nodes, backwards[ordinal].nodes) if has_backward else ()
         yield i, Graph(text.compile_id, stage, text.code, nodes, ordinal, trust, saved, subgraphs)
@@ -167,8 +161,8 @@ def _decompositions(graphs: Sequence[Graph]) -> Iterator[Decomposition]:
                     became[node.backward][origin].append(node.target.removeprefix("torch.ops."))
     for graph in graphs:
         if graph.stage is GraphStage.DYNAMO:
-            inner = [op for each in graph.subgraphs for op in program_ops(f"{each.name}.", each.nodes)]
-            for name, node in program_ops("", graph.nodes) + inner:
+            inner = [op for each in graph.subgraphs for op in origins.program_ops(f"{each.name}.", each.nodes)]
+            for name, node in origins.program_ops("", graph.nodes) + inner:
                 ops = tuple(became[False].get(name, ())), tuple(became[True].get(name, ()))
                 if trust is Trust.EXACT or (any(ops) and name not in shared):
                     yield Decomposition(graph.compile_id, name, node.target, *ops, trust)

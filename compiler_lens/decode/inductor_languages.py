@@ -8,17 +8,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from compiler_lens.decode import kernel_language
 from compiler_lens.decode.kernel_language import (
     CallText,
-    KernelDefinition,
+    Definitions,
     KernelLanguage,
-    KernelOrigins,
     KernelText,
     LaunchText,
     SourceFacts,
-    launched_by_name,
-    origins_in_comments,
-)  # fmt: skip
+)
 from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.recording.model import KernelConfig, KernelKind
 
@@ -69,9 +67,9 @@ def _read_user_triton(text: KernelText) -> SourceFacts:
     return SourceFacts("", facts.device, facts.configs or configs, facts.meta)
 
 
-def _launched_triton(call: CallText, kernels: Mapping[str, KernelDefinition]) -> LaunchText:
+def _launched_triton(call: CallText, kernels: Definitions) -> LaunchText:
     """Read a launch; where the grid is fixed it stands last: FixedGrid in _inductor/runtime/triton_heuristics.py."""
-    launch = launched_by_name(call, kernels)
+    launch = kernel_language.launched_by_name(call, kernels)
     if kernels[launch.kernel].facts.meta.get("grid_type") != "FixedGrid":
         return launch
     return LaunchText(launch.kernel, launch.arguments[:-3], f"({', '.join(launch.arguments[-3:])})")
@@ -130,21 +128,23 @@ _POINTER = re.compile(r"c_void_p\((\w.*)\.data_ptr\(\)\)")
 _STREAM = re.compile(r"(?:raw_)?stream\d*|c_void_p\((?:raw_)?stream\d*\)")
 
 
-def _launched_pointers(call: CallText, kernels: Mapping[str, KernelDefinition]) -> LaunchText:
+def _launched_pointers(call: CallText, kernels: Definitions) -> LaunchText:
     """Read `k.k(c_void_p(buf0.data_ptr()), 8, None, c_void_p(stream0))`: call_kernel() in codegen/cutlass/kernel.py."""
-    launch = launched_by_name(call, kernels)
+    launch = kernel_language.launched_by_name(call, kernels)
     given = [found[1] if (found := _POINTER.fullmatch(a)) else a for a in launch.arguments]
     return LaunchText(launch.kernel, tuple(a for a in given if not _STREAM.fullmatch(a)))
 
 
-def _launched_metal(call: CallText, _kernels: Mapping[str, KernelDefinition]) -> LaunchText:
+def _launched_metal(call: CallText, _kernels: Definitions) -> LaunchText:
     """Read `generated_kernel_0(buf0, arg0_1, threads=[64], group_size=[64])`: call_kernel() in codegen/mps.py."""
     return LaunchText(call.function.partition(".")[0], call.arguments, call.keywords.get("threads", ""))
 
 
-def _comments_or(ops_of: Callable[[str], tuple[str, ...]]) -> Callable[[Sequence[str], str], KernelOrigins]:
-    def origins(comments: Sequence[str], name: str) -> KernelOrigins:
-        found = origins_in_comments(comments, name)
+def _comments_or(
+    ops_of: Callable[[str], tuple[str, ...]],
+) -> Callable[[Sequence[str], str], kernel_language.KernelOrigins]:
+    def origins(comments: Sequence[str], name: str) -> kernel_language.KernelOrigins:
+        found = kernel_language.origins_in_comments(comments, name)
         return found if found.aten else replace(found, aten=ops_of(name))
 
     return origins

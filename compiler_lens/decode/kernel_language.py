@@ -65,7 +65,10 @@ class KernelDefinition(Struct, frozen=True):
     origins: KernelOrigins = KernelOrigins()
 
 
-def launched_by_name(call: CallText, _kernels: Mapping[str, KernelDefinition]) -> LaunchText:
+Definitions = Mapping[str, KernelDefinition]  # all kernels of an output code, by name
+
+
+def launched_by_name(call: CallText, _kernels: Definitions) -> LaunchText:
     """Read a call of a kernel by its name: `k.run(...)` as for Triton, `k.k(...)` as for CUTLASS, `k(...)` as for C++.
 
     The stream is not one of the kernel's arguments.
@@ -116,7 +119,7 @@ class KernelLanguage(Struct, frozen=True):
     methods: frozenset[str] = frozenset()  # methods of tensors that run a kernel
     lexer: str = "python"  # the name that Pygments knows the source's language by
     read: Callable[[KernelText], SourceFacts] = lambda _text: SourceFacts()
-    launch: Callable[[CallText, Mapping[str, KernelDefinition]], LaunchText | None] = launched_by_name
+    launch: Callable[[CallText, Definitions], LaunchText | None] = launched_by_name
     origins: Callable[[Sequence[str], str], KernelOrigins] = origins_in_comments
 
     def makes(self, text: KernelText) -> bool:
@@ -144,20 +147,16 @@ class InstalledLanguages:
         if self._found is None:
             from importlib.metadata import entry_points
 
-            self._found = []
+            loaded = []
             for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
                 language = self._guard(point.name, point.load, KernelLanguage, None)()
                 if language is not None:
-                    self._found.append(self._guarded(language))
+                    read = self._guard(language.name, language.read, SourceFacts, SourceFacts())
+                    launch = self._guard(language.name, language.launch, (LaunchText, type(None)), None)
+                    origins = self._guard(language.name, language.origins, KernelOrigins, KernelOrigins())
+                    loaded.append(replace(language, read=read, launch=launch, origins=origins))
+            self._found = loaded
         return self._found
-
-    def _guarded(self, language: KernelLanguage) -> KernelLanguage:
-        return replace(
-            language,
-            read=self._guard(language.name, language.read, SourceFacts, SourceFacts()),
-            launch=self._guard(language.name, language.launch, (LaunchText, type(None)), None),
-            origins=self._guard(language.name, language.origins, KernelOrigins, KernelOrigins()),
-        )
 
     def _guard(self, name: str, function: Callable[..., Any], kinds: Any, otherwise: Any) -> Callable[..., Any]:
         def ask(*given: Any) -> Any:

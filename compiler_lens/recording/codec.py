@@ -278,17 +278,16 @@ class _Definitions(Struct, frozen=True):
         known = self.known.get(name)
         if known is None:
             self.known[name] = (kind, {})  # first of all: a type may hold others of its own
-            self.known[name] = (kind, self._definition(kind))
+            made: Schema = {"description": " ".join((kind.__doc__ or "").partition("\n\n")[0].split())}
+            if issubclass(kind, Enum):
+                made["enum"] = [member.value for member in kind]
+            elif hasattr(kind, "parse"):
+                made["type"] = "string"
+            else:
+                hints = _hints(kind)
+                properties = {field_name: self.schema(hints[field_name]) for field_name in kind.__struct_fields__}
+                made |= {"type": "object", "properties": properties, "required": list(properties)}
+            self.known[name] = (kind, made)
         elif known[0] is not kind:
             raise ValueError(f"two types are called {name}: {known[0].__module__} and {kind.__module__}")
         return {"$ref": f"#/$defs/{name}"}
-
-    def _definition(self, kind: Any) -> Schema:
-        words = {"description": " ".join((kind.__doc__ or "").partition("\n\n")[0].split())}
-        if issubclass(kind, Enum):
-            return {**words, "enum": [member.value for member in kind]}
-        if hasattr(kind, "parse"):
-            return {**words, "type": "string"}
-        hints = _hints(kind)
-        properties = {name: self.schema(hints[name]) for name in kind.__struct_fields__}
-        return {**words, "type": "object", "properties": properties, "required": list(properties)}
