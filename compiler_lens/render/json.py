@@ -67,20 +67,16 @@ def any_schema(schemas: Sequence[Schema]) -> Schema:
 
 
 def _substitutes(root: str) -> Substitutes:
-    def file(path: str) -> str:
-        return path.removeprefix(root) if root else path
-
-    def line(at: SourceLine) -> Place:
-        return Place(file(at.file), at.line, None, None, None, at.function, at.code)
-
     def place(at: SourcePlace) -> Place:
-        return Place(file(at.file), at.line, at.end_line, at.column, at.end_column, at.function, "")
+        file = at.file.removeprefix(root)
+        return Place(file, at.line, at.end_line, at.column, at.end_column, at.function, "")
 
-    def function(name: FunctionName) -> Place:
-        return Place(file(name.file), name.line, None, None, None, name.name, "")
+    def line(at: SourceLine | FunctionName) -> Place:
+        function, code = (at.name, "") if isinstance(at, FunctionName) else (at.function, at.code)
+        return Place(at.file.removeprefix(root), at.line, None, None, None, function, code)
 
     return {
         SourceLine: Instead(Place, line),
         SourcePlace: Instead(Place, place),
-        FunctionName: Instead(Place, function),
+        FunctionName: Instead(Place, line),
     }
