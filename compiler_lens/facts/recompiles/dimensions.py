@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.ownership import innermost_own
-from compiler_lens.facts.recompiles.argument_names import Names, phrase, readable
 from compiler_lens.facts.recompiles.failed_guards import role
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.guard_values import EntryValues
+from compiler_lens.facts.recompiles.guard_values import EntryValues, Names, phrase, readable
 from compiler_lens.facts.recompiles.recompile_facts import Facts, author_name, recompile_facts, whole_line
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import CompileId, Guard, Recording, SourceLine, Symbol

@@ -7,9 +7,8 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.recompiles.argument_names import Names, readable
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.guard_values import DTYPES, EntryValues
+from compiler_lens.facts.recompiles.guard_values import DTYPES, EntryValues, Names, readable
 from compiler_lens.recording.model import GuardFailure
 
 _C = CauseClass
@@ -123,9 +122,8 @@ def role(name: str, values: EntryValues) -> CauseClass:
 
 
 def _keys(tensor: str, failure: GuardFailure) -> Failed:
-    old, new = (
-        keys.removeprefix("DispatchKeySet(").removesuffix(")").split(", ") for keys in (failure.old, failure.new)
-    )
+    sets = failure.old, failure.new
+    old, new = (keys.removeprefix("DispatchKeySet(").removesuffix(")").split(", ") for keys in sets)
     before, after = (next((key for key in keys if key in _BACKENDS), "").lower() for keys in (old, new))
     if before != after:
         return Failed(_C.DEVICE, f"{tensor}.device", f"device of {tensor}", before, after)
@@ -176,9 +174,8 @@ def _expression(failure: GuardFailure, names: Names, entry: EntryValues, now: En
     if text.startswith("___check_obj_id("):
         is_flag = old in {"<class 'NoneType'>", "<class 'bool'>", "None", "True", "False"}
         cause = _C.BOOL_OR_NONE if is_flag else _C.OBJECT_IDENTITY
-        return Failed(
-            _C.ANOTHER_MODULE if name == "self" and names.wrapper else cause, name, f"identity of {name}", old
-        )
+        cause = _C.ANOTHER_MODULE if name == "self" and names.wrapper else cause
+        return Failed(cause, name, f"identity of {name}", old)
     if text.startswith("___check_type_id("):
         return Failed(_C.ANOTHER_MODULE if name == "self" else _C.OBJECT_TYPE, name, f"type of {name}", old)
     if name.startswith("len(") and name.endswith(")"):

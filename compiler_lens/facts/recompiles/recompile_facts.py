@@ -10,10 +10,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, coverage
-from compiler_lens.facts.recompiles.argument_names import Names, is_wrapper, names_of, readable
 from compiler_lens.facts.recompiles.failed_guards import OF_CLASS, Failed, understand
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.guard_values import EntryValues, entry_values
+from compiler_lens.facts.recompiles.guard_values import EntryValues, Names, entry_values, is_wrapper, names_of, readable
 from compiler_lens.recording import model
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, GuardFailure, Recompile, Recording, SourceLine

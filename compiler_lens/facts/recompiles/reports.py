@@ -14,9 +14,8 @@ from compiler_lens.facts.breaks.cards import broken_at
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, resumed_line
 from compiler_lens.facts.program.ownership import innermost_own
-from compiler_lens.facts.recompiles.argument_names import phrase
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
-from compiler_lens.facts.recompiles.guard_values import EntryValues
+from compiler_lens.facts.recompiles.guard_values import EntryValues, phrase
 from compiler_lens.facts.recompiles.recompile_facts import (
     Decided,
     Facts,
@@ -131,6 +130,7 @@ def _report(
     causes = [_cause(kind, subject, group, function, facts) for (kind, subject), group in groups.items()]
     frames = {facts.epochs.first(recompile.compile_id) for recompile in recompiles}
     ours = [c for c in members if facts.epochs.first(c.compile_id) in frames]
+    refused = [c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT]
     repeated = 0
     for own in (recompile.compile_id for recompile in recompiles):
         first = facts.epochs.first(own)
@@ -139,10 +139,10 @@ def _report(
     return RecompileReport(
         function,
         tuple(sorted(causes, key=lambda cause: -len(cause.changes))),
-        sum(c.outcome is not Outcome.RECOMPILE_LIMIT for c in ours),
+        len(ours) - len(refused),
         len(frames),
         sum(cause.seconds for cause in causes),
-        next((c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT), None),
+        refused[0] if refused else None,
         repeated,
     )
 

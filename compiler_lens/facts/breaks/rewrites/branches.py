@@ -99,10 +99,10 @@ def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
                     last = None if node.orelse else otherwise
     if first is None or second is None or (last and is_elif):
         return None
-    names = [a.name for a in first]
-    if names != [a.name for a in second] if second else not all(map(site.defined_before, names)):
+    names, both = [a.name for a in first], [*first, *second]
+    fits = names == [a.name for a in second] if second else all(map(site.defined_before, names))
+    if not fits:
         return None
-    both = [*first, *second]
     are_simple = [of.is_simple_value(a.value) for a in both]
     if all(are_simple):
         return _chosen(site, node.test, test, first, second, last)
