@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Setting, remedy_for
-from compiler_lens.facts.overview import evidence as of
+from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
@@ -43,11 +43,11 @@ def advice(finding: Finding) -> Advice:
             return _card(evidence)
         case RecompileReport():
             return _report(evidence)
-        case of.FrameFailed():
+        case kinds.FrameFailed():
             return _failed(evidence)
         case Function():
             return Advice(_function(evidence.name), what=f"runs entirely in eager: {_reason(evidence.reason)}.")
-        case of.NothingSeen():
+        case kinds.NothingSeen():
             change = "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
             subject = (strong("Nothing entered the compiler:"),)
             return Advice(subject, what="no call of a compiled function was recorded.", change=change)
@@ -176,8 +176,8 @@ def _function(function: FunctionName) -> Parts:
 _NO_COMPILER = "InvalidCxxCompiler"
 
 
-def _failed(finding: of.FrameFailed) -> Advice:
-    failed, card = of.failed_compilation(finding.frame), finding.card
+def _failed(finding: kinds.FrameFailed) -> Advice:
+    failed, card = kinds.failed_compilation(finding.frame), finding.card
     reason = failed.failure.gb_type if failed.failure else finding.frame.reason
     name, place = f"`{finding.frame.name.name}`", failed.failure_line
     if _NO_COMPILER in reason:
@@ -197,30 +197,30 @@ def _failed(finding: of.FrameFailed) -> Advice:
 
 def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
     match evidence:
-        case of.CudagraphsSkipped(outcomes):
+        case kinds.CudagraphsSkipped(outcomes):
             stack = outcomes[0].user_stack
             what = f"{plural(len(outcomes), 'graph')} without CUDA graphs: {_reason(outcomes[0].reason)}."
             return Advice((At(stack[-1], Tone.STRONG) if stack else strong("CUDA graphs"),), what=what)
-        case of.CacheBypassed(layer, outcomes):
+        case kinds.CacheBypassed(layer, outcomes):
             what = f"{plural(len(outcomes), 'graph')} not kept, so every new process compiles again: "
             return Advice((strong(f"{layer.value} cache"),), what=f"{what}{_reason(outcomes[0].reason)}.")
-        case of.TinyGraphs(function, graphs):
+        case kinds.TinyGraphs(function, graphs):
             what = f"fell into {plural(graphs, 'graph')} of three ops or fewer: too small to be worth compiling."
             return Advice(_function(function.name), what=what, change="Take away the graph breaks between them first.")
-        case of.PhaseDominates(phase, share):
+        case kinds.PhaseDominates(phase, share):
             return Advice(
                 (strong("Compile time:"),), what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}."
             )
-        case of.DeviceIdle(call, idle, mode):
+        case kinds.DeviceIdle(call, idle, mode):
             what = f"waits {percent(idle, call)} of a call, as measured: {microseconds(idle)} of {microseconds(call)}."
             better = "max-autotune" if mode.startswith("max-autotune") else "reduce-overhead"
             change = f'Compile with mode="{better}": CUDA graphs launch the kernels, and the CPU is not waited for.'
             return Advice((strong("The device"),), what=what, change=change)
-        case of.DisabledOnPurpose(line):
+        case kinds.DisabledOnPurpose(line):
             called = f" in `{plain_function(line.function)}`" if line.function else ""
             what = f"calls a function that is kept out of the compiler on purpose{called}: the graph is cut there."
             return Advice((At(line, Tone.STRONG),), one_line(line.code, 120), what)
-        case of.Unfinished(frame):
+        case kinds.Unfinished(frame):
             what = "was still being compiled when the recording ends."
             subject = strong(f"`{frame.name.name}` ("), At(frame.name, Tone.STRONG), strong(")")
             return Advice(subject, what=what, change="Record again to the end.")

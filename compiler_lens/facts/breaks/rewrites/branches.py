@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.remedies import Rewrite
-from compiler_lens.facts.breaks.rewrites import assignments as of
+from compiler_lens.facts.breaks.rewrites import assignments as assigned
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
@@ -86,7 +86,7 @@ def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rew
 
 def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
     is_elif = site.edited(node).startswith("elif")
-    first, second, last = of.assignments(node.body), of.assignments(node.orelse), None
+    first, second, last = assigned.assignments(node.body), assigned.assignments(node.orelse), None
     match node:
         case ast.If(body=[ast.Raise(exc=ast.expr() as error)], orelse=[]):
             return None if is_elif else _raise(site, node.test, error, test)
@@ -103,10 +103,10 @@ def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
     fits = names == [a.name for a in second] if second else all(map(site.defined_before, names))
     if not fits:
         return None
-    are_simple = [of.is_simple_value(a.value) for a in both]
+    are_simple = [assigned.is_simple_value(a.value) for a in both]
     if all(are_simple):
         return _chosen(site, node.test, test, first, second, last)
-    mixed = any(simple and not of.stays_tensor(site, a) for a, simple in zip(both, are_simple, strict=True))
+    mixed = any(simple and not assigned.stays_tensor(site, a) for a, simple in zip(both, are_simple, strict=True))
     return None if mixed or is_elif else _cond(site, test, first, second, last)
 
 
@@ -131,7 +131,7 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
 ) -> Rewrite | None:
     """Write torch.where for the same targets on either side."""
     both = [*first, *second]
-    if not all(of.stays_tensor(site, a) for a in both) or of.is_guarded(site, asked, both):
+    if not all(assigned.stays_tensor(site, a) for a in both) or assigned.is_guarded(site, asked, both):
         return None
     lines: list[str] = []
     if len(first) > 1:  # the test may read what the first line assigns
@@ -141,9 +141,9 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
         if not (one.operator or other.operator or _alike(site, one.value, other.value)):
             return None
         head = f"{one.name} = " if one.name else "return "
-        a, b = of.new_value(site, one), of.new_value(site, other) if second else one.name
+        a, b = assigned.new_value(site, one), assigned.new_value(site, other) if second else one.name
         if one.operator and (other.operator is one.operator if second else one.operator in _NEUTRAL):
-            head, a = f"{one.name} {of.OPERATORS[one.operator]}= ", site.source(one.value)
+            head, a = f"{one.name} {assigned.OPERATORS[one.operator]}= ", site.source(one.value)
             b = site.source(other.value) if second else _NEUTRAL[one.operator]
         line = f"{head}{site.torch}.where({test}, {a}, {b})"
         parts = [f"{head}{site.torch}.where(", *(f"    {part}," for part in (test, a, b)), ")"]
@@ -152,14 +152,14 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
         lines = ["else:", *(f"    {line}" for line in lines)]
     is_optional = not second and all(a.operator for a in first)
     needs = "the value is computed every time" if is_optional else _SAME_SHAPE
-    return site.rewrite(lines, _joined(needs, of.zero_divisor(asked, both)), last=last)
+    return site.rewrite(lines, _joined(needs, assigned.zero_divisor(asked, both)), last=last)
 
 
 def _cond(
     site: Site, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None
 ) -> Rewrite | None:
     both = [*first, *second]
-    if not all(of.runs_in_cond(a.value) for a in both):
+    if not all(assigned.runs_in_cond(a.value) for a in both):
         return None
     targets, local = [a.name for a in first], site.local()
     # Tensors and names to be changed; the functions see all others as they stand around them.
@@ -170,9 +170,9 @@ def _cond(
     if_true, if_false = site.free("if_true"), site.free("if_false")
     head = f"{', '.join(targets)} = " if targets != [""] else "return "
     lines = [
-        *of.as_function(site, if_true, operands, first, targets),
-        *of.as_function(site, if_false, operands, second, targets),
-        f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {of.as_tuple(operands)})",
+        *assigned.as_function(site, if_true, operands, first, targets),
+        *assigned.as_function(site, if_false, operands, second, targets),
+        f"{head}{site.torch}.cond({test}, {if_true}, {if_false}, {assigned.as_tuple(operands)})",
     ]
     needs = "both functions give tensors of one shape, dtype and layout, and change nothing else"
     return site.rewrite(lines, needs, last=last)
@@ -184,13 +184,13 @@ def _conditional_expression(site: Site) -> Rewrite | None:
     if len(found) != 1:
         return None
     node, first, second = found[0], found[0].body, found[0].orelse
-    if not (of.is_simple_value(first) and of.is_simple_value(second) and _alike(site, first, second)):
+    if not (assigned.is_simple_value(first) and assigned.is_simple_value(second) and _alike(site, first, second)):
         return None
     test, both = _condition(site, node.test), [Assignment("", first), Assignment("", second)]
-    if test is None or of.is_guarded(site, node.test, both):
+    if test is None or assigned.is_guarded(site, node.test, both):
         return None
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
-    return site.edit([(node, new)], _joined(_SAME_SHAPE, of.zero_divisor(node.test, both)))
+    return site.edit([(node, new)], _joined(_SAME_SHAPE, assigned.zero_divisor(node.test, both)))
 
 
 # -- loops
@@ -204,7 +204,7 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     if len(loop.body) > _MOST_STATEMENTS or node not in loop.body:
         return None
     number = loop.body.index(node)
-    before, after = of.assignments(loop.body[:number]), of.assignments(loop.body[number + 1 :])
+    before, after = assigned.assignments(loop.body[:number]), assigned.assignments(loop.body[number + 1 :])
     both = [*(before or ()), *(after or ())]
     if before is None or after is None or not both or len({a.name for a in both}) != len(both):
         return None
@@ -213,13 +213,16 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
     if any(not isinstance(n, ast.Name) or len(site.loads(n.id)) > len(loads(loop, n.id)) for n in counters):
         return None
     around, head = replace(site, statement=loop, following=()), site.head(loop)
-    fit = (of.is_simple_value(a.value) and of.stays_tensor(site, a) and around.defined_before(a.name) for a in both)
-    if not head or of.is_guarded(site, node.test, both) or not all(fit):
+    fit = (
+        assigned.is_simple_value(a.value) and assigned.stays_tensor(site, a) and around.defined_before(a.name)
+        for a in both
+    )
+    if not head or assigned.is_guarded(site, node.test, both) or not all(fit):
         return None
     done = site.free("done")
     device = next((f", device={a.name}.device" for a in both if a.name in site.tensors), "")
     lines = [f"{done} = {site.torch}.zeros((), dtype={site.torch}.bool{device})", *head]
-    steps = [f"    {a.name} = {site.torch}.where({done}, {a.name}, {of.new_value(site, a)})" for a in both]
+    steps = [f"    {a.name} = {site.torch}.where({done}, {a.name}, {assigned.new_value(site, a)})" for a in both]
     lines += [*steps[: len(before)], f"    {done} = {done} | ({test})", *steps[len(before) :]]
     needs = "the loop then always runs to its end, and what it changes keeps its shape and dtype"
     return around.rewrite(lines, needs)
@@ -227,15 +230,15 @@ def _search(site: Site, node: ast.If, test: str) -> Rewrite | None:
 
 def _while_loop(site: Site, node: ast.While, test: str) -> Rewrite | None:
     """Write a `while` that a tensor ends as torch's `while_loop`."""
-    body = of.assignments(node.body)
-    if body is None or node.orelse or not all(of.runs_in_cond(a.value) for a in body):
+    body = assigned.assignments(node.body)
+    if body is None or node.orelse or not all(assigned.runs_in_cond(a.value) for a in body):
         return None
     names = [a.name for a in body]
     if not all(site.defined_before(n) and n in site.tensors for n in names):
         return None
-    proceed, step, both = site.free("proceed"), site.free("step"), of.as_tuple(names)
+    proceed, step, both = site.free("proceed"), site.free("step"), assigned.as_tuple(names)
     lines = [f"def {proceed}({', '.join(names)}):", f"    return {test}"]
-    lines += of.as_function(site, step, names, body, names)
+    lines += assigned.as_function(site, step, names, body, names)
     lines[-1] = f"    return {both}"
     lines.append(f"{both} = {site.torch}._higher_order_ops.while_loop({proceed}, {step}, {both})")
     return site.rewrite(lines, "what the loop changes keeps its shape and dtype")
