@@ -143,7 +143,7 @@ def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> S
         place = At(function.name, short=True) if function.name.file else ""
         compiled = _compiled(function.frames[0]) if len(function.frames) == 1 else ""
         rows.append((function.name.name, place, became(function), compiled))
-        beneath.append((*_why(function, reasons, above), *_frames(function)))
+        beneath.append(_beneath(function, reasons, above))
     frames = plural(sum(len(f.frames) for f in functions), "frame")
     summary = f"{plural(len(functions), 'function')} in {frames}, worst first"
     return Section(title, (Table(columns, tuple(rows), beneath=tuple(beneath)),), summary)
@@ -181,31 +181,23 @@ def _compiled(frame: Frame) -> Cell:
     return (first, quiet(f" {times(again)}")) if again > 1 else first
 
 
-def _why(function: Function, reasons: Reasons, above: set[Parts]) -> list[Block]:
-    """Why it, or a part of it, is not compiled; a break that stands above already by its number only."""
-    if function.treatment.is_compiled or function.treatment is Treatment.EMPTY:
-        return []
-    found = dict.fromkeys(reasons[i] for i in function.compile_ids if i in reasons)
+def _beneath(function: Function, reasons: Reasons, above: set[Parts]) -> tuple[Block, ...]:
+    """Why it, or a part of it, is not compiled, a break that stands above already by its number; its several frames."""
     told: list[Block] = []
-    for reason in found or [(one_line(function.reason, 600),)]:
-        told.append(Paragraph((reason[0], ", as above") if reason in above else reason, indent=6))
-        if isinstance(reason[0], ToView):
-            above.add(reason)
-    return told
-
-
-def _frames(function: Function) -> list[Block]:
-    """Its frames, if there are several."""
-    if len(function.frames) == 1:
-        return []
-    rows = []
+    if not function.treatment.is_compiled and function.treatment is not Treatment.EMPTY:
+        found = dict.fromkeys(reasons[i] for i in function.compile_ids if i in reasons)
+        for reason in found or [(one_line(function.reason, 600),)]:
+            told.append(Paragraph((reason[0], ", as above") if reason in above else reason, indent=6))
+            if isinstance(reason[0], ToView):
+                above.add(reason)
+    rows: list[tuple[Cell, ...]] = []
     for frame in function.frames:
         at = f"after line {frame.resumes_at}" if frame.resumes_at is not None else "from its start"
         outcome = Span(words.OUTCOMES[frame.outcome], _OUTCOME_TONES.get(frame.outcome, Tone.WARN))
-        broken = plural(len(frame.breaks), "graph break") if frame.breaks else ""
-        rows.append((_compiled(frame), at, outcome, broken))
+        rows.append((_compiled(frame), at, outcome, plural(len(frame.breaks), "graph break") if frame.breaks else ""))
     columns = (Column(tone=Tone.QUIET), Column(), Column(), Column(tone=Tone.QUIET))
-    return [Table(columns, tuple(rows), indent=6, is_short=True)]
+    frames = Table(columns, tuple(rows), indent=6, is_short=True)
+    return (*told, frames) if len(rows) > 1 else tuple(told)
 
 
 def _disabled(calls: Sequence[SourceLine]) -> Section:

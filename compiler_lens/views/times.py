@@ -57,7 +57,8 @@ def document(recording: Recording, selection: Selection) -> Document:
     blocks: list[Block] = [timeline(recording)] if selection.folds_nothing else []
     if phases.timed:
         blocks.append(compile_time(phases, table))
-    blocks += [*_by_compilation(compilations), *_events(spans, selection.folds_nothing)]
+    blocks += [_by_compilation(compilations)] if compilations else []
+    blocks += [_events(spans, selection.folds_nothing)] if spans else []
     return Document(tuple(blocks), data)
 
 
@@ -114,21 +115,19 @@ def timeline(recording: Recording) -> Timeline:
     return Timeline(tuple(words.PHASES[phase] for phase in Phase), tuple(bars))
 
 
-def _by_compilation(compilations: Iterable[Compilation]) -> tuple[Section, ...]:
-    ranked = sorted(compilations, key=lambda compilation: -(compile_seconds(compilation) or 0.0))
+def _by_compilation(compilations: Iterable[Compilation]) -> Section:
     columns = (
         Column("id"),
         Column("function", flexible=True),
         Column("forward", Kind.SECONDS, missing="-"),
         Column("lazy backward", Kind.SECONDS, missing="-"),
     )
-    rows = tuple(
-        (Compiled(one.compile_id), named(function_name(one)), one.seconds, one.backward_seconds) for one in ranked
-    )
-    return (Section("By compilation", (Table(columns, rows),)),) if rows else ()
+    ranked = sorted(compilations, key=lambda compilation: -(compile_seconds(compilation) or 0.0))
+    rows = tuple((Compiled(c.compile_id), named(function_name(c)), c.seconds, c.backward_seconds) for c in ranked)
+    return Section("By compilation", (Table(columns, rows),))
 
 
-def _events(spans: Iterable[Span], is_whole: bool) -> tuple[Section, ...]:
+def _events(spans: Iterable[Span], is_whole: bool) -> Section:
     own: defaultdict[str, float] = defaultdict(float)
     calls: Counter[str] = Counter()
     for span in spans:
@@ -142,4 +141,4 @@ def _events(spans: Iterable[Span], is_whole: bool) -> tuple[Section, ...]:
         Column("calls", Kind.COUNT),
     )
     told = plural(len(rows), "event") if is_whole else f"the longest {len(rows)}"
-    return (Section("torch's timed events", (Table(columns, rows),), told),) if rows else ()
+    return Section("torch's timed events", (Table(columns, rows),), told)

@@ -66,8 +66,6 @@ def requires_grad(site: Site, _cause: BreakCause) -> Rewrite | None:
 
 # -- copies and identity
 
-_COPY = "the copy then never requires grad; the deepcopy of a leaf that does would"
-
 
 def deep_copy(site: Site, cause: BreakCause) -> Rewrite | None:
     """Write `t.detach().clone()` for `copy.deepcopy(t)`."""
@@ -76,7 +74,8 @@ def deep_copy(site: Site, cause: BreakCause) -> Rewrite | None:
     calls = [n for n in calls_in(site.statement) if dotted(n.func) in ("copy.deepcopy", "deepcopy")]
     if not all(len(n.args) == 1 and site.is_tensor(n.args[0]) for n in calls):
         return None
-    return site.edit([(n, f"{site.atom(n.args[0])}.detach().clone()") for n in calls], _COPY)
+    needs = "the copy then never requires grad; the deepcopy of a leaf that does would"
+    return site.edit([(n, f"{site.atom(n.args[0])}.detach().clone()") for n in calls], needs)
 
 
 def data_of(site: Site, _cause: BreakCause) -> Rewrite | None:
