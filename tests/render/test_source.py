@@ -6,7 +6,7 @@ import pytest
 import sample_recordings as samples
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks import cards
+from compiler_lens.facts.breaks import fallout
 from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.model import Graph, GraphStage, Node, Outcome, Recording, SourceFile, SourceLine
 from compiler_lens.render.console import view
@@ -229,7 +229,7 @@ def test_json_has_the_same_lines_with_their_facts():
 
 
 def test_a_break_that_only_follows_says_from_which(monkeypatch):
-    monkeypatch.setattr(cards, "fallout_of", lambda events, keys, around, known: dict.fromkeys(keys[1:], keys[0]))
+    monkeypatch.setattr(fallout, "fallout_of", lambda events, keys, around, known: dict.fromkeys(keys[1:], keys[0]))
     made = recording()
     follows = replace(
         made.graph_breaks[0],
