@@ -373,6 +373,11 @@ def test_a_line_stands_between_those_around_it_at_either_end_of_its_file(number,
     assert found == Excerpt(first, tuple(lines))
 
 
+@pytest.mark.parametrize(("number", "text"), [(0, ""), (1, "a"), (2, "b"), (3, "")])
+def test_a_line_has_its_text_and_one_that_is_not_there_has_none(number, text):
+    assert Sources({"/a.py": "a\nb"}).line("/a.py", number) == text
+
+
 @pytest.mark.parametrize(("file", "number"), [("/a.py", 0), ("/a.py", 3), ("/b.py", 2)])
 def test_a_line_that_is_not_there_has_no_lines_around_it(file, number):
     assert Sources({"/a.py": "a\nb"}).excerpt(file, number) is None

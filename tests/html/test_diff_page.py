@@ -602,3 +602,13 @@ def test_without_scripts_the_summary_stands(open_page: Any) -> None:
     page_ = open_page("modes")
     with page_.without_scripts():
         assert page_.run("getComputedStyle(document.getElementById('view-times')).display") == "block"
+
+
+def test_a_kernel_that_several_stand_for_has_the_address_of_the_first() -> None:
+    before, after = (GPU / f"gpt-{mode}-profiled.clens.gz" for mode in ("max-autotune", "default"))
+    pairs = pages.data(diff_page(compiler_lens.diff(before, after)))["kernel"]
+    split = [one for one in pairs if " + " in one["name"]]
+    assert len(split) == 4
+    for one in split:
+        first = one["name"].partition(" → ")[2].partition(" + ")[0]
+        assert one["key"].startswith(f"0_0/{first}")
