@@ -232,9 +232,11 @@ def _moved(two: ProgramPair, befores: tuple[int, ...], afters: tuple[int, ...]) 
     # are each other's mirror image, and these do not exclude each other.
     shared = Counter(routes.values())
     partners: dict[int, int] = {}
+    taken: set[int] = set()
     for b, a in sorted(shared, key=lambda pair: (-shared[pair], min(pair), max(pair))):
-        if b not in partners and a not in partners.values():
+        if b not in partners and a not in taken:
             partners[b] = a
+            taken.add(a)
     found = []
     for number, (b, a) in routes.items():
         if partners.get(b) != a:

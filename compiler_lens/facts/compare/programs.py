@@ -140,10 +140,12 @@ def _alike(left: Sequence[Compiled], right: Sequence[Compiled]) -> Paired:
             if share >= _ALIKE:
                 found.append((-share, min(i, j), max(i, j), i, j))
     pairs: dict[int, int] = {}
+    taken: set[int] = set()
     for *_, i, j in sorted(found):
-        if i not in pairs and j not in pairs.values():
+        if i not in pairs and j not in taken:
             pairs[i] = j
-    rests = set(range(len(left))) - pairs.keys(), set(range(len(right))) - set(pairs.values())
+            taken.add(j)
+    rests = set(range(len(left))) - pairs.keys(), set(range(len(right))) - taken
     matched = [(left[i], right[j]) for i, j in pairs.items()]
     return matched, [left[i] for i in sorted(rests[0])], [right[j] for j in sorted(rests[1])]
 

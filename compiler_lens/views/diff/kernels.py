@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.compare.model import Case, MatchMethod, Times, Verdict
@@ -105,8 +106,14 @@ def change_blocks(asked: Asked, number: int) -> tuple[Block, ...]:
     return figures, _pair_table(asked, _of_change(asked, number), "Kernels")
 
 
-def _of_change(asked: Asked, number: int) -> list[int]:
-    return [n for n, pair in enumerate(asked.pairs) if pair.change == number]
+def _of_change(asked: Asked, number: int) -> range:
+    """The places of its pairs: they are in the order of changes, those of none at the end."""
+    last = len(asked.diff.kernels)
+
+    def change(pair: Pair) -> int:
+        return last if pair.change is None else pair.change
+
+    return range(*(bisect_left(asked.pairs, n, key=change) for n in (number, number + 1)))
 
 
 def _pair_table(asked: Asked, numbers: Sequence[int], title: str) -> Table:
