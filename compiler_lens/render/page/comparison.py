@@ -141,7 +141,10 @@ def within(one: str, other: str) -> tuple[Spans, Spans]:
 def comparison_data(block: Comparison, pool: Pool) -> dict[str, Any]:
     """Return what the page's script needs to show two texts beside each other: stretches, and marks within lines."""
     texts = {"before": pool.add("\n".join(block.before)), "after": pool.add("\n".join(block.after))}
-    return {**texts, "language": block.language, **compared(block.before, block.after)}
+    both = block.before, block.after
+    if both not in pool.compared:  # layers that are alike have the same code
+        pool.compared[both] = compared(*both)
+    return {**texts, "language": block.language, **pool.compared[both]}
 
 
 def compared(left: Sequence[str], right: Sequence[str]) -> dict[str, Any]:

@@ -70,6 +70,7 @@ class Pool(Struct):
     """Long texts, each kept once."""
 
     packs: list[list[str]] = field(default_factory=lambda: [[]])
+    compared: dict[tuple[tuple[str, ...], tuple[str, ...]], dict[str, Any]] = field(default_factory=dict)
     _known: dict[str, Ref] = field(default_factory=dict)
     _room: int = _PACK
 
