@@ -92,7 +92,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/analysis/test_phases.py", "tests/render/test_screen.py", "tests/render/test_views.py", "tests/gold",
     ),
     "measure": ("tests/measure/test_what_if.py", "tests/measure/test_as_written.py", "tests/measure/test_state.py"),
-    "measure/ceilings": ("tests/measure/test_other_vendors.py", "tests/measure/test_profile.py"),
+    "measure/profile/ceilings": ("tests/measure/test_other_vendors.py", "tests/measure/test_profile.py"),
     "measure/modes": ("tests/measure/test_modes_command.py", "tests/measure/test_modes.py"),
     "measure/profile": (
         "tests/measure/test_profile_match.py", "tests/measure/test_other_vendors.py",
