@@ -82,7 +82,9 @@ def texts() -> dict[str, Callable[[], str]]:
         made[f"{name}.txt"] = lambda before=before, after=after: "".join(_compared(before(), after()))
     made["modes.txt"] = lambda: "".join(modes_report(_modes(), width=width, color=False) for width in (80, 140))
     made["modes.svg"] = lambda: modes_chart(_modes(), "Modes")
-    made["what-if.txt"] = lambda: "".join(what_if_report(_what_if(), width=width, color=False) for width in (80, 140))
+    made["what-if.txt"] = lambda: "".join(
+        what_if_report(result, width=width, color=False) for result in _what_if() for width in (80, 140)
+    )
     return made
 
 
@@ -164,7 +166,8 @@ def _modes() -> Comparison:
     )  # fmt: skip
 
 
-def _what_if() -> WhatIf:
+def _what_if() -> tuple[WhatIf, WhatIf]:
+    """Trials of which one mends all, and trials of which the best leaves breaks."""
     now = Counts(graphs=3, breaks=2, eager_frames=1, compilations=4, recompiles=1, seconds=2.0)
     clean = Counts(graphs=1, breaks=0, eager_frames=0, compilations=1, recompiles=0, seconds=12.5)
     again = Counts(2, 1, 0, 3, 2, 0.25, benign_graphs=1, benign_breaks=1, benign_recompiles=2)
@@ -178,4 +181,7 @@ def _what_if() -> WhatIf:
         Trial("fullgraph", ("torch.compile(model, fullgraph=True)",), "", now, None, "Unsupported: print", line),
         Trial("worse", ("a = True",), "", now, now, problems=(CaptureProblem("guards", "not there"),)),
     )
-    return WhatIf(trials, (NotTried("allow_rnn", "no break at an RNN"), NotTried("other", "set already")))
+    left = tuple(Left(f"break {n}", SourceLine("/home/user/app/model.py", n, "forward", f"f({n})")) for n in range(5))
+    some = Trial("dynamic", ("torch.compile(model, dynamic=True)",), "slower kernels", now, again, left=left)
+    not_tried = NotTried("allow_rnn", "no break at an RNN"), NotTried("other", "set already")
+    return WhatIf(trials, not_tried), WhatIf((trials[0], some))
