@@ -17,7 +17,7 @@ from compiler_lens.capture.session import Session
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
 from compiler_lens.capture.torch_api import inductor, structured_trace
 from compiler_lens.decode.fold import collector_paused, fold
-from compiler_lens.recording.errors import RecordingFileError, UsageError
+from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import parse_journal, whole
 from compiler_lens.recording.model import CaptureProblem, Recording
@@ -118,10 +118,8 @@ class Recorder:
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""
         target = Path(path)
-        try:
+        with writing(target):
             target.write_bytes(whole(self._session.journal.contents()))
-        except OSError as error:
-            raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
         return target
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from compiler_lens.recording.errors import RecordingFileError, UsageError
+from compiler_lens.recording.errors import RecordingFileError, UsageError, writing
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -118,9 +118,7 @@ def check_can_be_written(path: str | None) -> None:
             f"cannot write {path}: {'it is a folder' if file.is_dir() else f'no folder {file.parent}'}"
         )
     was_there = file.exists()
-    try:
+    with writing(path):
         file.open("ab").close()
-    except OSError as error:
-        raise RecordingFileError(f"cannot write {path}: {error.strerror or error}") from error
     if not was_there:
         file.unlink(missing_ok=True)

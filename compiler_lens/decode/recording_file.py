@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from compiler_lens.decode.compilations import name_definitions
 from compiler_lens.decode.fold import collector_paused, fold
 from compiler_lens.recording.codec import packed
-from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.errors import RecordingFileError, writing
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter, is_journal, read_journal, whole
 from compiler_lens.recording.model import Recording, SourceFile, SourceLine, Unavailable
@@ -55,10 +55,8 @@ def save(recording: Recording, path: str | os.PathLike[str]) -> None:
         journal = JournalWriter(None)
         journal.append(Event("lens.recording", recording.environment.started, meta=packed(recording)))
     data = whole(journal.contents())
-    try:
+    with writing(path):
         Path(path).write_bytes(gzip.compress(data, mtime=0) if os.fspath(path).endswith(".gz") else data)
-    except OSError as error:
-        raise RecordingFileError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def recordings_in(folder: Path) -> tuple[Path, ...]:

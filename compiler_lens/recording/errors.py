@@ -44,3 +44,12 @@ class UsageError(LensError):
     """The user asked for something that is not there: a compile id, a kernel, a view."""
 
     exit_code = 2
+
+
+@contextmanager
+def writing(target: object, kind: type[LensError] = RecordingFileError) -> Iterator[None]:
+    """Raise an error of this kind where *target* cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"cannot write {target}: {error.strerror or error}") from error

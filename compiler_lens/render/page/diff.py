@@ -7,12 +7,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
+from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.redact import redacted_diff
 from compiler_lens.render.names import FileNames
 from compiler_lens.render.page.document import document_part, drawn_part
 from compiler_lens.render.page.links import PageLinks, address
 from compiler_lens.render.page.pool import Pool, packed, shelved
-from compiler_lens.render.page.shell import own_file, rendered, script, write
+from compiler_lens.render.page.shell import own_file, rendered, script
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.kernels import change_blocks
 from compiler_lens.views.diff.pair import pair_blocks
@@ -56,7 +57,9 @@ def diff_page(compared: Compared, *, user_paths: UserPaths = (), redact: bool = 
 
 def write_diff(compared: Compared, target: Path, *, user_paths: UserPaths = (), redact: bool = False) -> None:
     """Write the page to a file. Raises `UsageError` where it cannot be written."""
-    write(diff_page(compared, user_paths=user_paths, redact=redact), target)
+    page = diff_page(compared, user_paths=user_paths, redact=redact)
+    with writing(target, UsageError):
+        target.write_text(page, encoding="utf-8")
 
 
 def asked_of(compared: Compared, *, user_paths: UserPaths = (), redact: bool = False) -> Asked:

@@ -8,6 +8,7 @@ from typing import Any
 
 from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
+from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.ids import Direction
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.redact import redacted
@@ -17,15 +18,14 @@ from compiler_lens.render.page.document import DocumentPart, document_part, draw
 from compiler_lens.render.page.graphs import gallery, graph_data
 from compiler_lens.render.page.links import address
 from compiler_lens.render.page.pool import packed, shelved
-from compiler_lens.render.page.shell import own_file, rendered, script, write
+from compiler_lens.render.page.shell import own_file, rendered, script
 from compiler_lens.render.picture.style import style_sheet
 from compiler_lens.views import graphs as graphs_view
 from compiler_lens.views.document import Annotated, Document, SourceRow
 from compiler_lens.views.parts import Kind
-from compiler_lens.views.registry import OVERVIEW, VIEWS
+from compiler_lens.views.registry import BY_NAME, OVERVIEW, VIEWS
 from compiler_lens.views.text import clean, number, one_line
 
-_BY_NAME = {view.name: view for view in VIEWS}
 _DRAWN: Mapping[str, str] = {"source": "Source", "graphs": "Graphs"}  # views that the script draws, with their names
 _LONGEST = 2_000  # characters of a line of source
 
@@ -52,7 +52,9 @@ def write_page(
     recording: Recording, target: Path, *, user_paths: UserPaths = (), name: str = "REC", redact: bool = False
 ) -> None:
     """Write the page to a file. Raises `UsageError` where it cannot be written."""
-    write(report_page(recording, user_paths=user_paths, path=name, redact=redact), target)
+    page = report_page(recording, user_paths=user_paths, path=name, redact=redact)
+    with writing(target, UsageError):
+        target.write_text(page, encoding="utf-8")
 
 
 def _documents(context: PageContext) -> dict[str, DocumentPart]:
@@ -74,7 +76,7 @@ def _menu(context: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
         counts["source"] = (_DRAWN["source"], len(context.views))
     if context.recording.compilations:
         counts["graphs"] = (_DRAWN["graphs"], context.summary.graphs or None)
-    order = ("overview", *_BY_NAME)
+    order = ("overview", *(view.name for view in VIEWS))
     menu = ((name, *counts[name]) for name in sorted(counts, key=order.index))
     return [(name, title, "" if count is None else number(count)) for name, title, count in menu]
 
@@ -82,7 +84,7 @@ def _menu(context: PageContext, documents: Mapping[str, DocumentPart]) -> list[t
 def _data(context: PageContext) -> Iterator[tuple[str, str]]:
     """What the script reads, by name; the texts last, for then all are known."""
     yield "main", packed({"search": _found(context)})
-    source = _BY_NAME["source"].document(context.recording, context.selection)
+    source = BY_NAME["source"].document(context.recording, context.selection)
     files = [_file(block, context) for block in source.blocks if isinstance(block, Annotated)]
     yield "source", packed([[one["name"], one["breaks"]] for one in files])
     yield from shelved("file", ((one["name"], one) for one in files))
@@ -122,7 +124,7 @@ def _kernel_lines(context: PageContext) -> list[list[Any]]:
 
 def _kernels(context: PageContext) -> Iterator[tuple[str, dict[str, Any]]]:
     """Each kernel's own view, by its address."""
-    documents = _BY_NAME["kernel"].documents(context.recording, context.selection)
+    documents = BY_NAME["kernel"].documents(context.recording, context.selection)
     for kernel, document in zip(context.recording.kernels, documents, strict=True):
         key, backward = context.links.kernels[kernel.id], kernel.direction is Direction.BACKWARD
         drawn = drawn_part("kernel", document, context.links, context.pool)

@@ -10,7 +10,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from compiler_lens.recording.errors import UsageError
 from compiler_lens.views.text import clean
 
 _HERE = Path(__file__).parent
@@ -45,14 +44,6 @@ def rendered(template: str, style: str, script: str, **given: Any) -> str:
     )
     ours = {"style": Markup(style), "script": Markup(script)}  # noqa: S704 -- our own files
     return environment.get_template(template).render(**given, **ours, policy=policy)
-
-
-def write(content: str, target: Path) -> None:
-    """Write a page to a file. Raises `UsageError` where it cannot be written."""
-    try:
-        target.write_text(content, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
 
 
 def _shown(value: Any) -> Any:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.graphs.graph_choice import choose
 from compiler_lens.facts.graphs.levels import BoxKind, Level
-from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.model import CompileId, GraphStage, Recording
 from compiler_lens.render.picture.style import fill
 from compiler_lens.render.picture.svg import to_svg
@@ -100,10 +100,8 @@ class Drawing(Struct, frozen=True):
         if suffix not in FORMATS:
             raise UsageError(f"cannot write {target}: the name of a picture ends in {', '.join(FORMATS)}")
         content = _png(self.svg) if suffix == ".png" else (self.dot if suffix == ".dot" else self.svg).encode()
-        try:
+        with writing(target, UsageError):
             target.write_bytes(content)
-        except OSError as error:
-            raise UsageError(f"cannot write {target}: {error.strerror or error}") from error
         return target
 
     def _repr_svg_(self) -> str:

@@ -19,7 +19,7 @@ from compiler_lens.facts.measured.modes import Comparison, Deviation, Row
 from compiler_lens.facts.measured.what_if import WhatIf
 from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.recording.codec import unpacked
-from compiler_lens.recording.errors import PayloadError, RecordingFileError, UsageError
+from compiler_lens.recording.errors import PayloadError, RecordingFileError, UsageError, writing
 from compiler_lens.recording.model import Profile, Recording
 from compiler_lens.render.json import document_json, view_json
 from compiler_lens.views.registry import FORMAT
@@ -196,10 +196,8 @@ class Modes(Comparison, frozen=True):
     def save_svg(self, path: str | os.PathLike[str], title: str = "") -> Path:
         """Write the chart to a file. Raises `RecordingFileError` where it cannot be written."""
         target = Path(path)
-        try:
+        with writing(target):
             target.write_text(self.svg(title), encoding="utf-8")
-        except OSError as error:
-            raise RecordingFileError(f"cannot write {target}: {error.strerror or error}") from error
         return target
 
     @classmethod
