@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from compiler_lens.decode import origins
 from compiler_lens.decode.graph_text import GraphText
 from compiler_lens.decode.origins import TRAINING, Facts, NodeFacts, Nodes
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import POST_GRADS, CompileId, Direction, GraphStage
 from compiler_lens.recording.model import Decomposition, Graph, SavedTensor, Trust
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, record_stage
@@ -28,16 +29,11 @@ def join_graphs(
     `passes` are those of each compilation's output codes, in order: torch sends a post-grad graph before its
     output code, and does not say of which pass it is.
     """
-    texts_of: dict[CompileId, list[int]] = defaultdict(list)
-    facts_of: dict[CompileId, list[NodeFacts]] = defaultdict(list)
-    for position, text in enumerate(texts):
-        texts_of[text.compile_id].append(position)
-    for each in facts:
-        facts_of[each.compile_id].append(each)
+    facts_of = grouped(facts, lambda each: each.compile_id)
     joined: dict[int, Graph] = {}
-    for compile_id, positions in texts_of.items():
+    for compile_id, positions in grouped(range(len(texts)), lambda n: texts[n].compile_id).items():
         own = [texts[position] for position in positions]
-        for index, graph in _join_compilation(own, facts_of[compile_id], passes.get(compile_id, ())):
+        for index, graph in _join_compilation(own, facts_of.get(compile_id, ()), passes.get(compile_id, ())):
             joined[positions[index]] = graph
     return tuple(graph for _, graph in sorted(joined.items(), key=lambda item: item[0]))
 
@@ -135,9 +131,7 @@ _LOWERED = TRAINING - POST_GRADS | {GraphStage.AOT_INFERENCE}
 
 def decompositions(graphs: Sequence[Graph]) -> tuple[Decomposition, ...]:
     """Return what became of each op of the user's programs, as far as the nodes' origins are known."""
-    by_compilation: dict[CompileId, list[Graph]] = defaultdict(list)
-    for graph in graphs:
-        by_compilation[graph.compile_id].append(graph)
+    by_compilation = grouped(graphs, lambda graph: graph.compile_id)
     return tuple(found for own in by_compilation.values() for found in _decompositions(own))
 
 

@@ -15,6 +15,7 @@ from compiler_lens.decode.output_code import aot_id
 from compiler_lens.decode.tuning import TritonTuning, with_tunings
 from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import POST_GRADS, CodeId, CompileId, Direction, GraphId
 from compiler_lens.recording.model import Graph, Kernel, OutputCode, Trust
 
@@ -70,13 +71,6 @@ def _program(of: _OfProgram) -> GraphId:
     return CodeId(of.compile_id, of.direction).graph
 
 
-def _by_program(facts: Iterable[Fact]) -> dict[GraphId, list[Fact]]:
-    told: dict[GraphId, list[Fact]] = defaultdict(list)
-    for fact in facts:
-        told[_program(fact)].append(fact)
-    return told
-
-
 def by_graph(kernels: Iterable[Kernel], facts: Iterable[Fact]) -> dict[GraphId, Fact]:
     """Return what our hook saw of each output code, by the graph of the code.
 
@@ -86,7 +80,7 @@ def by_graph(kernels: Iterable[Kernel], facts: Iterable[Fact]) -> dict[GraphId, 
     for kernel in kernels:
         ordinals[_program(kernel)][kernel.ordinal] = None
     found: dict[GraphId, Fact] = {}
-    for program, listed in _by_program(facts).items():
+    for program, listed in grouped(facts, _program).items():
         if len(listed) == len(ordinals[program]):
             for ordinal, fact in zip(ordinals[program], listed, strict=True):
                 found[replace(program, ordinal=ordinal)] = fact
@@ -98,7 +92,7 @@ def number_output_codes(codes: Iterable[OutputCode], keys: Iterable[CodeKey] = (
     codes = tuple(codes)
     ordinals = _ordinals((_program(code), aot_id(code.code)) for code in codes)
     counts = Counter(program for program, _ in {*zip(map(_program, codes), ordinals, strict=True)})
-    told = _by_program(keys)
+    told = grouped(keys, _program)
     numbered = []
     for code, ordinal in zip(codes, ordinals, strict=True):
         # A graph is done after its code is written and before the next one's is, so they come in one order.
@@ -132,7 +126,7 @@ def join_kernels(
     """Return the same kernels, with exact nodes and the configs tried, and numbered by output code."""
     ordinals = _ordinals((_program(kernel), str(kernel.meta.get("aot_id", ""))) for kernel in kernels)
     numbered = [replace(kernel, ordinal=ordinal) for kernel, ordinal in zip(kernels, ordinals, strict=True)]
-    matched, told = by_graph(numbered, nodes), _by_program(nodes)
+    matched, told = by_graph(numbered, nodes), grouped(nodes, _program)
     lists: dict[GraphId, dict[str, list[tuple[str, ...]]]] = {}  # by name, one for each code generation call, in order
     joined = []
     for kernel in numbered:

@@ -6,7 +6,6 @@ import gzip
 import os
 import sysconfig
 import tokenize
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from compiler_lens.decode.fold import collector_paused, fold
 from compiler_lens.recording.codec import packed
 from compiler_lens.recording.errors import RecordingFileError, writing
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.journal import JournalWriter, is_journal, read_journal, whole
 from compiler_lens.recording.model import Recording, SourceFile, SourceLine, Unavailable
 from compiler_lens.recording.source_text import Sources
@@ -93,17 +93,14 @@ _OTHER = "some files were changed since this log was written, or are not on this
 
 def _with_disk_sources(recording: Recording) -> Recording:
     """The recording with the text of those files that are on this machine and agree with every known line."""
-    lines: dict[str, list[SourceLine]] = defaultdict(list)
     known_lines = [at for event in recording.graph_breaks for at in event.user_stack]
     for c in recording.compilations:
         known_lines += [SourceLine(c.file, 0), *c.stack]
     known_lines += [at for graph in recording.graphs for node in graph.nodes for at in node.source]
-    for at in known_lines:
-        lines[at.file].append(at)
     # As for what a lens keeps: not torch's own files, not the standard library's.
     library = sysconfig.get_path("stdlib")
     wanted = {}
-    for file, known in lines.items():
+    for file, known in grouped(known_lines, lambda at: at.file).items():
         path = file.replace("\\", "/")
         is_library = file.startswith(library) and "-packages/" not in path
         if file and not file.startswith("<") and "-packages/torch/" not in path and not is_library:

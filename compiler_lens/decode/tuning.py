@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Kernel, KernelConfig, KernelKind
 
@@ -86,9 +87,7 @@ def with_tunings(kernels: Sequence[Kernel], tunings: Iterable[TritonTuning]) -> 
         for name in {kernel.name, str(kernel.meta.get("compiled_as", kernel.name))}:
             for backward in (None, kernel.direction is Direction.BACKWARD):
                 named[kernel.compile_id, name, backward].append(index)
-    groups: dict[tuple[bool, tuple[CompileId, str, bool | None]], list[TritonTuning]] = defaultdict(list)
-    for tuning in tunings:
-        groups[bool(tuning.info), (tuning.compile_id, tuning.kernel, tuning.backward)].append(tuning)
+    groups = grouped(tunings, lambda each: (bool(each.info), (each.compile_id, each.kernel, each.backward)))
     found: dict[int, list[TritonTuning]] = defaultdict(list)
     for (_, key), entries in groups.items():
         indices = named.get(key, [])

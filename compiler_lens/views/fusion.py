@@ -12,6 +12,7 @@ from compiler_lens.facts.kernels.fusion_reasons import Reason
 from compiler_lens.facts.kernels.library_calls import Library, Template, can_try, template_of
 from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import BufferAccess, Compilation, Environment, Recording, SourceLine
 from compiler_lens.views import words
@@ -240,12 +241,10 @@ def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, folds_nothing: b
     if folds_nothing:
         columns = (*_NEIGHBOUR, Column("why there are two"))
         return (Section("Not fused with", (Table(columns, tuple((*row, why) for _, why, row in found)),), told),)
-    reasons: dict[str, list[tuple[Cell, ...]]] = {}
-    for _, why, row in found[:_NEIGHBOURS]:
-        reasons.setdefault(why, []).append(row)
     blocks: list[Block] = [line(strong("not fused with"), quiet(f"  {told}"), indent=2)]
-    for why, listed in reasons.items():
-        blocks += [paragraph(why, indent=4, limit=2), Table(_NEIGHBOUR, tuple(listed), indent=6)]
+    for why, listed in grouped(found[:_NEIGHBOURS], lambda one: one[1]).items():
+        rows = tuple(row for *_, row in listed)
+        blocks += [paragraph(why, indent=4, limit=2), Table(_NEIGHBOUR, rows, indent=6)]
     more = len(found) - _NEIGHBOURS
     return (*blocks, *((line(quiet(f"… {more:,} more in --json"), indent=4),) if more > 0 else ()))
 

@@ -13,6 +13,7 @@ from compiler_lens.facts.overview.line_story import Fate, LineRow, LineStory, li
 from compiler_lens.facts.overview.shared import costs_of, provenance_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import CompileId, Direction
 from compiler_lens.recording.model import Decomposition, Recording, SourceLine, Trust
 from compiler_lens.views import document as doc
@@ -222,10 +223,7 @@ def _kernels(costs: Costs, name: str, matches: Sequence[LaunchMatch]) -> Iterato
 
 def by_kernel(matches: Sequence[LaunchMatch]) -> list[list[LaunchMatch]]:
     """Return the launches of each kernel; those that only look at memory last."""
-    found: dict[int, list[LaunchMatch]] = {}
-    for match in sorted(matches, key=is_only_views):
-        found.setdefault(match.lineage.index, []).append(match)
-    return list(found.values())
+    return list(grouped(sorted(matches, key=is_only_views), lambda match: match.lineage.index).values())
 
 
 def took(matches: Sequence[LaunchMatch], costs: Costs) -> float | None:

@@ -24,6 +24,7 @@ from compiler_lens.facts.compare.model import (
 )  # fmt: skip
 from compiler_lens.facts.compare.programs import Called, Program
 from compiler_lens.facts.compare.source import call
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import LaunchId
 from compiler_lens.recording.model import KernelKind, LaunchTime, Node, Recording
 
@@ -305,11 +306,8 @@ def _times(before: Sequence[Called], after: Sequence[Called], timed: tuple[Timed
 
 def folded(found: Iterable[KernelChange]) -> tuple[KernelChange, ...]:
     """Return what differs in the same way, in one, its cases in the order given; what weighs most first."""
-    groups: dict[Hashable, list[KernelChange]] = {}
-    for one in found:
-        groups.setdefault(_manner(one), []).append(one)
     changes: list[KernelChange] = []
-    for first, *others in groups.values():
+    for first, *others in grouped(found, _manner).values():
         shared = set(first.differences).intersection(*(one.differences for one in others))
         common = tuple(d for d in first.differences if d in shared)
         cases = (first.first, *(one.first for one in others))

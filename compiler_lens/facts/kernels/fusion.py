@@ -13,6 +13,7 @@ from compiler_lens.facts.kernels.fusion_reasons import Reason, reason_of
 from compiler_lens.facts.kernels.library_calls import Library, library_of
 from compiler_lens.facts.kernels.lineage import bodies, is_view
 from compiler_lens.facts.program.select import EVERYTHING, Selection
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, LaunchId
 from compiler_lens.recording.model import BufferAccess, Graph, Kernel, KernelKind, Launch, Node, Recording, UnfusedPair
 
@@ -80,13 +81,9 @@ class CodeFusion(Struct, frozen=True):
 
 def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[CodeFusion, ...]:
     """Return how far each output code is fused whose launches are known, in the recording's order."""
-    pairs: dict[CodeId, list[UnfusedLaunches]] = defaultdict(list)
-    for pair in unfused(recording, selection):
-        pairs[pair.unfused.code_id].append(pair)
-    refs: dict[CodeId, list[LaunchRef]] = defaultdict(list)
-    for ref in _launch_refs(recording):
-        if selection.has(ref.kernel) and ref.launch.ops:
-            refs[ref.kernel.code_id].append(ref)
+    pairs = grouped(unfused(recording, selection), lambda pair: pair.unfused.code_id)
+    known = (ref for ref in _launch_refs(recording) if selection.has(ref.kernel) and ref.launch.ops)
+    refs = grouped(known, lambda ref: ref.kernel.code_id)
     graphs = {graph.id: graph for graph in recording.graphs}
     found: list[CodeFusion] = []
     for code, own in refs.items():
@@ -101,7 +98,7 @@ def fusion(recording: Recording, selection: Selection = EVERYTHING) -> tuple[Cod
         traced = graphs.get(code.traced) if code.direction is Direction.BACKWARD else None
         again = tuple(n for n in traced.ops if not n.backward and n.inputs and not is_view(n.target)) if traced else ()
         repeated = _repeated(lowered, own) if lowered is not None else ()
-        found.append(CodeFusion(code, len(named), len(own), causes(pairs[code]), repeated, again, symbolic))
+        found.append(CodeFusion(code, len(named), len(own), causes(pairs.get(code, ())), repeated, again, symbolic))
     return tuple(found)
 
 

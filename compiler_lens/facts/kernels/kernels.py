@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
@@ -12,7 +12,8 @@ from compiler_lens.facts.kernels.launch_costs import LaunchCost, doubts, is_usab
 from compiler_lens.facts.kernels.launch_work import Traffic, Work, launch_traffic, launch_work
 from compiler_lens.facts.kernels.lineage import Lineage, bodies, is_generated, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
-from compiler_lens.recording.ids import POST_GRADS, GraphId, KernelId, LaunchId
+from compiler_lens.recording.groups import grouped
+from compiler_lens.recording.ids import POST_GRADS, GraphId, LaunchId
 from compiler_lens.recording.model import Graph, Kernel, KernelKind, Recording, SourceLine, Trust
 
 # Of each post-grad graph, the names of the nodes that no kernel computes.
@@ -197,10 +198,7 @@ def _rank(row: KernelRow) -> tuple[float, bool, int, str]:
 
 def by_kernel(lineages: Iterable[Lineage]) -> tuple[tuple[Lineage, ...], ...]:
     """Return the launches of each kernel."""
-    found: dict[KernelId, list[Lineage]] = defaultdict(list)
-    for lineage in lineages:
-        found[lineage.kernel.id].append(lineage)
-    return tuple(map(tuple, found.values()))
+    return tuple(map(tuple, grouped(lineages, lambda lineage: lineage.kernel.id).values()))
 
 
 def lineages_of(recording: Recording, provenance: Provenance, kernels: Iterable[Kernel]) -> tuple[Lineage, ...]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.kernels.kernels import KernelGroup, kernel_groups, view_nodes
 from compiler_lens.facts.kernels.launch_costs import MICRO, Bound, Doubt, LaunchCost, doubts, is_usable, launch_costs
-from compiler_lens.recording.ids import KernelId
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Profile, Recording, Trust
 
 _BUSY_ENOUGH = 0.8  # of a call: with less, the device mostly waits for launches
@@ -120,9 +120,7 @@ class Roofline(Struct, frozen=True):
 def roofline(recording: Recording, profile: Profile) -> Roofline:
     """Return what a profile of this recording means, kernel by kernel."""
     costs = launch_costs(recording, profile)
-    by_kernel: dict[KernelId, list[LaunchCost]] = defaultdict(list)
-    for cost in costs:
-        by_kernel[cost.kernel.id].append(cost)
+    by_kernel = grouped(costs, lambda cost: cost.kernel.id)
     alike = kernel_groups((own[0].kernel for own in by_kernel.values()), view_nodes(recording.graphs))
     groups = [GroupCost.of(group, chain(*(by_kernel[kernel.id] for kernel in group.kernels))) for group in alike]
     groups.sort(key=lambda group: (-group.above, -group.total))

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.kernels.launches import running_order
 from compiler_lens.measure.profile.trace import Op, Ran, Range
 from compiler_lens.recording import model
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import CodeId, CompileId, LaunchId
 from compiler_lens.recording.model import Kernel, OutputCode, ProfileNote, Remark, Trust
 
@@ -133,11 +134,8 @@ def with_keys(recording: model.Recording) -> tuple[OutputCode, ...]:
     for outcome in recording.caches:
         if outcome.layer is model.CacheLayer.FX_GRAPH and outcome.key:
             asked[outcome.compile_id].append(outcome.key)
-    by_id: dict[CompileId, list[OutputCode]] = defaultdict(list)
-    for code in recording.output_codes:
-        by_id[code.compile_id].append(code)
     keys: dict[CodeId, str] = {}
-    for compile_id, codes in by_id.items():
+    for compile_id, codes in grouped(recording.output_codes, lambda code: code.compile_id).items():
         if len(asked[compile_id]) == len(codes):  # both in the order of compiling
             keys.update({code.id: key for code, key in zip(codes, asked[compile_id], strict=True)})
     return tuple(code if code.key else replace(code, key=keys.get(code.id, "")) for code in recording.output_codes)
@@ -147,13 +145,9 @@ class _Plans:
     """The plans of a recording, and which of them a range follows."""
 
     def __init__(self, codes: Sequence[OutputCode], kernels: Sequence[Kernel]) -> None:
-        own: dict[CodeId, list[Kernel]] = defaultdict(list)
-        for kernel in kernels:
-            own[kernel.code_id].append(kernel)
-        self._by_key: dict[str, list[_Plan]] = defaultdict(list)
+        own = grouped(kernels, lambda kernel: kernel.code_id)
         self._all = [_plan(code, own.get(code.id, ())) for code in codes]
-        for plan in self._all:
-            self._by_key[plan.code.key].append(plan)
+        self._by_key = grouped(self._all, lambda plan: plan.code.key)
         self._alike: dict[tuple[str, ...], _Plan | None] = {}
 
     def of(self, one: Range, names: Sequence[str], note: Callable[[Remark], object]) -> _Plan | None:

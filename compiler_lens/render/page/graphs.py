@@ -16,6 +16,7 @@ from compiler_lens.facts.graphs.graph_bodies import op_count
 from compiler_lens.facts.graphs.level_tree import Group, GroupId, GroupKind
 from compiler_lens.facts.graphs.levels import Box, Levels, levels
 from compiler_lens.facts.program.coverage import Function, Treatment, function_name
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Direction, Graph, GraphStage, Kernel, Recording
 from compiler_lens.render.page.context import PageContext
 from compiler_lens.render.page.links import PageLinks, address
@@ -68,18 +69,15 @@ def graph_data(context: PageContext) -> list[dict[str, Any]]:
         key = f"code-{code.direction.value}" + (f"-{code.ordinal}" if code.ordinal else "")
         codes[code.compile_id].append({"key": key, "name": told, "note": "", "code": pool.add(code.code)})
     compilations = {each.compile_id: each for each in recording.compilations}
-    album = _Album(context)
-    for graph in recording.graphs:
-        album.graphs[graph.compile_id].append(graph)
-    for kernel in recording.kernels:
-        album.kernels[kernel.compile_id].append(kernel)
+    graphs = grouped(recording.graphs, lambda graph: graph.compile_id)
+    album = _Album(context, graphs, grouped(recording.kernels, lambda kernel: kernel.compile_id))
     # Where there is not room for all pictures, the first of each frame come first.
     first = sorted(compilations.values(), key=lambda each: each.compile_id.recompile or 0)
     pictures = {each.compile_id: album.of_compilation(each) for each in first}
     found = []
     for compile_id, each in compilations.items():
         name, (drawn, more) = function_name(each), pictures[compile_id]
-        own = zip(album.graphs[compile_id], drawn, strict=True)
+        own = zip(graphs.get(compile_id, ()), drawn, strict=True)
         stages = [*(_stage(graph, shown, pool) for graph, shown in own), *more, *codes[compile_id]]
         made = {
             "id": str(compile_id),
@@ -122,15 +120,16 @@ class _Album(Struct):
     """The pictures of a page; each compilation takes its part of what room is left."""
 
     context: PageContext
-    graphs: defaultdict[CompileId, list[Graph]] = field(default_factory=lambda: defaultdict(list))
-    kernels: defaultdict[CompileId, list[Kernel]] = field(default_factory=lambda: defaultdict(list))
+    graphs: Mapping[CompileId, Sequence[Graph]]
+    kernels: Mapping[CompileId, Sequence[Kernel]]
     left: int = _MOST
     # Functions with their breaks, each by its first compilation.
     drawn: dict[CompileId, dict[str, Any]] = field(default_factory=dict)
 
     def of_compilation(self, compilation: Compilation) -> tuple[list[Shown], list[dict[str, Any]]]:
         """The levels of each of its graphs; and what is drawn of it besides."""
-        graphs, kernels = self.graphs[compilation.compile_id], self.kernels[compilation.compile_id]
+        compile_id = compilation.compile_id
+        graphs, kernels = self.graphs.get(compile_id, ()), self.kernels.get(compile_id, ())
         if not self.left or not graphs:
             return [[] for _ in graphs], []
         # Its own part of the recording: nothing looks through all the others.
@@ -139,7 +138,7 @@ class _Album(Struct):
         shown = [
             self._levels(levels(own, graph), graph, _key(graph)) if self.left and graph.ops else [] for graph in graphs
         ]
-        return shown, list(self._more(own, compilation.compile_id))
+        return shown, list(self._more(own, compile_id))
 
     def _more(self, own: Recording, compile_id: CompileId) -> Iterator[dict[str, Any]]:
         """Forward beside backward, kernels, breaks."""

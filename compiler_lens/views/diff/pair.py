@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from compiler_lens.facts.compare.model import LaunchRef
 from compiler_lens.facts.kernels.kernels import fused_op_count
 from compiler_lens.facts.kernels.lineage import Lineage
+from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import BufferAccess, Kernel, Launch, Trust
 from compiler_lens.views import document as doc
 from compiler_lens.views import words
@@ -70,13 +70,10 @@ def pair_blocks(asked: Asked, pair: Pair) -> Iterator[Block]:
 
 
 def _kernels(pair: Pair, side: int, half: Half) -> list[_One]:
-    grouped: dict[object, list[LaunchRef]] = {}
-    for case in pair.cases:
-        for one in (case.before, case.after)[side]:
-            grouped.setdefault(one.kernel_id, []).append(one)
+    refs = (one for case in pair.cases for one in (case.before, case.after)[side])
     return [
         _One(kernel, half.lineages(launches), half, half.launch(launches[0]))
-        for launches in grouped.values()
+        for launches in grouped(refs, lambda one: one.kernel_id).values()
         if (kernel := half.kernel(launches[0]))
     ]
 
