@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from compiler_lens.facts.kernels.fusion import UnfusedLaunches, neighbours
@@ -59,7 +59,8 @@ def document(recording: Recording, selection: Selection) -> doc.Document:
     for lineages in found:
         one = _Kernel.of(lineages, every, pairs[lineages[0].index])
         blocks += [*([doc.Gap()] if blocks else []), *one.entry()]
-        each.append(KernelWithLaunches(**asdict(one.kernel), lineages=tuple(map(TracedLaunch.of, lineages))))
+        traced = convert(lineages, tuple[TracedLaunch, ...], from_attributes=True)
+        each.append(KernelWithLaunches(**asdict(one.kernel), lineages=traced))
     return doc.Document(tuple(blocks), Data(tuple(each), every.costs.is_usable), count=len(found))
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, convert
+from msgspec.structs import asdict
 
 from compiler_lens.facts.kernels.kernels import Costs
-from compiler_lens.facts.kernels.lineage import LaunchMatch, Role
+from compiler_lens.facts.kernels.lineage import LaunchMatch, Role, TracedOrigin
 from compiler_lens.facts.overview.line_story import Fate, LineRow, LineStory, line_rows, line_story
 from compiler_lens.facts.overview.shared import costs_of, provenance_of
 from compiler_lens.facts.program.ownership import Ownership
@@ -19,7 +20,7 @@ from compiler_lens.recording.model import Decomposition, Recording, SourceLine, 
 from compiler_lens.views import document as doc
 from compiler_lens.views import words
 from compiler_lens.views.document import Column, line, paragraph
-from compiler_lens.views.lineage import TracedOrigin, modules_text
+from compiler_lens.views.lineage import modules_text
 from compiler_lens.views.parts import At, Cell, Figure, KernelName, Kind, Parts, Tone, code, quiet, strong
 from compiler_lens.views.profile_words import UNUSABLE
 from compiler_lens.views.text import joined, plural, times
@@ -61,16 +62,6 @@ class MatchedLaunch(Struct, frozen=True):
     nodes: tuple[str, ...]  # that are for the line
     of: int  # how many nodes the launch has
 
-    @classmethod
-    def of_match(cls, match: LaunchMatch) -> MatchedLaunch:
-        """Return the data of a launch."""
-        kernel, lineage = match.lineage.kernel, match.lineage
-        nodes = tuple(node.name for node in match.nodes)
-        return cls(
-            kernel.compile_id, kernel.direction, kernel.ordinal, kernel.name, lineage.launch, match.role, match.trust,
-            nodes, len(lineage.nodes),
-        )  # fmt: skip
-
 
 class SharedLine(Struct, frozen=True):
     """Another line in the same launches."""
@@ -93,24 +84,6 @@ class LineFate(Struct, frozen=True):
     launches: tuple[MatchedLaunch, ...]
     launches_of_what_it_calls: tuple[MatchedLaunch, ...]
     shares: tuple[SharedLine, ...]
-
-    @classmethod
-    def of(cls, story: LineStory) -> LineFate:
-        """Return the data of a line."""
-        asked = story.asked
-        return cls(
-            asked.file or None,
-            asked.line or None,
-            asked.module or None,
-            story.code,
-            story.fate,
-            tuple(map(TracedOrigin.of, asked.found.direct)),
-            tuple(map(TracedOrigin.of, asked.found.calls)),
-            story.decompositions,
-            tuple(map(MatchedLaunch.of_match, story.launches)),
-            tuple(map(MatchedLaunch.of_match, story.inside)),
-            tuple(SharedLine(at, count) for at, count in story.shares),
-        )
 
 
 Data = Lines | LineFate
@@ -140,7 +113,30 @@ def document(recording: Recording, selection: Selection) -> doc.Document:
     blocks += _around(story)
     if story.launches:
         blocks += [doc.Gap(), doc.Command("one of them: ", f"kernel {story.launches[0].lineage.kernel.name}", 2)]
-    return doc.Document(tuple(blocks), LineFate.of(story))
+    return doc.Document(tuple(blocks), _data(story))
+
+
+def _data(story: LineStory) -> LineFate:
+    asked, origins = story.asked, tuple[TracedOrigin, ...]
+    return LineFate(
+        asked.file or None, asked.line or None, asked.module or None, story.code, story.fate,
+        convert(asked.found.direct, origins, from_attributes=True),
+        convert(asked.found.calls, origins, from_attributes=True),
+        story.decompositions, _matched(story.launches), _matched(story.inside),
+        tuple(SharedLine(at, count) for at, count in story.shares),
+    )  # fmt: skip
+
+
+def _matched(matches: Iterable[LaunchMatch]) -> tuple[MatchedLaunch, ...]:
+    made = []
+    for match in matches:
+        one, nodes = match.lineage, tuple(node.name for node in match.nodes)
+        launch = MatchedLaunch(
+            **asdict(one.kernel.code_id), kernel=one.kernel.name, launch=one.launch, role=match.role,
+            trust=match.trust, nodes=nodes, of=len(one.nodes),
+        )  # fmt: skip
+        made.append(launch)
+    return tuple(made)
 
 
 _CODE = Column("code", Kind.CODE, Tone.CODE, flexible=True, headless=True)

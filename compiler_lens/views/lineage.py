@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
-from msgspec.structs import astuple
 
-from compiler_lens.facts.kernels.lineage import Lineage, NodeProvenance, Origin, Role
-from compiler_lens.recording.ids import CompileId, SourcePlace
+from compiler_lens.facts.kernels.lineage import Lineage, Origin, Role, TracedNode
+from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import SourceLine, Trust
 from compiler_lens.views import words
 from compiler_lens.views.document import Branch
@@ -30,43 +29,6 @@ ROLES: Mapping[Role, str] = {
 }
 
 
-class TracedOrigin(Struct, frozen=True):
-    """Where in the user's program something comes from: a node of a Dynamo graph, or where none is known a line."""
-
-    compile_id: CompileId
-    node: str | None
-    target: str
-    module: str
-    module_type: str
-    line: SourceLine | None
-    stack: tuple[SourceLine, ...]
-
-    @classmethod
-    def of(cls, origin: Origin) -> TracedOrigin:
-        """Return the data of an origin."""
-        _, compile_id, name, target, module, module_type, stack, line = astuple(origin)
-        return cls(compile_id, name or None, target, module, module_type, line, stack)
-
-
-class TracedNode(Struct, frozen=True):
-    """One node of a launch, followed back."""
-
-    name: str
-    target: str | None
-    aten_node: str | None
-    original_aten: str | None
-    role: Role
-    trust: Trust
-    origins: tuple[TracedOrigin, ...]
-
-    @classmethod
-    def of(cls, node: NodeProvenance) -> TracedNode:
-        """Return the data of a node."""
-        target, original = (node.node.target, node.node.original_aten) if node.node else (None, None)
-        origins = tuple(map(TracedOrigin.of, node.origins))
-        return cls(node.name, target, node.aten or None, original, node.role, node.trust, origins)
-
-
 class TracedLaunch(Struct, frozen=True):
     """One launch and all that its nodes come from."""
 
@@ -76,12 +38,6 @@ class TracedLaunch(Struct, frozen=True):
     modules: tuple[str, ...]
     nodes: tuple[TracedNode, ...]
     lost: tuple[str, ...]
-
-    @classmethod
-    def of(cls, lineage: Lineage) -> TracedLaunch:
-        """Return the data of a launch."""
-        nodes = tuple(map(TracedNode.of, lineage.nodes))
-        return cls(lineage.launch, lineage.trust, lineage.lines, lineage.modules, nodes, lineage.lost)
 
 
 def folded_modules(paths: Iterable[str]) -> list[str]:
@@ -144,8 +100,8 @@ def branches(lineages: Iterable[Lineage]) -> tuple[tuple[Branch, ...], int]:
                 modules = found.setdefault(at.place, {}).setdefault(_NUMBER.sub("*", origin.module), {})
                 work = modules.setdefault((node.role, words.op_name(origin.target)), _Work())
                 work.origins[origin.number] = origin
-                if node.node is not None:
-                    work.nodes[words.op_name(node.node.original_aten or node.node.target)][node.name] = None
+                if node.target is not None:
+                    work.nodes[words.op_name(node.original_aten or node.target)][node.name] = None
     counts = (len(work.origins) for each in found.values() for listed in each.values() for work in listed.values())
     alike = next((count for count in counts if count > 1), 0)
     return tuple(_line_branch(lines[place], modules) for place, modules in found.items()), alike

@@ -14,7 +14,7 @@ from compiler_lens.facts.overview.line_story import ProfilePart, profile_part
 from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.select import EVERYTHING, Selection, short_name
 from compiler_lens.recording import model
-from compiler_lens.recording.ids import CompileId, Direction, SourcePlace
+from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import Kernel, KernelKind, Recording, SourceLine, Trust
 from compiler_lens.views import words
 from compiler_lens.views.document import Block, Column, Command, Document, Gap, Line, Paragraph, Table, line, paragraph
@@ -38,20 +38,10 @@ _NOTHING = (
 _TO_KEEP = "to go on from here, to one kernel with its source, keep the recording: -o REC, in Python path="
 
 
-class TimedLaunch(Struct, frozen=True):
+class TimedLaunch(model.LaunchTime, frozen=True, kw_only=True):
     """One launch with its time, its work, and the least time for that work."""
 
-    compile_id: CompileId
-    direction: Direction
-    ordinal: int
-    kernel: str
-    launch: int
     line: int | None  # of the output code
-    microseconds: float
-    spread: float
-    runs: float
-    trust: Trust
-    device_kernels: tuple[str, ...]
     bytes_read: int | None
     bytes_written: int | None
     bytes_trust: Trust | None
@@ -66,21 +56,17 @@ class TimedLaunch(Struct, frozen=True):
     @classmethod
     def of(cls, cost: LaunchCost) -> TimedLaunch:
         """Return the data of a launch."""
-        time, traffic, work, launches = cost.time, cost.traffic, cost.work, cost.kernel.launches
+        time, traffic, launches = cost.time, cost.traffic, cost.kernel.launches
+        more = asdict(cost.work) if cost.work else {"flops": None, "dtype": None}
         return cls(
-            **asdict(time),
+            **asdict(time), **more,
             line=launches[time.launch].line if time.launch < len(launches) else None,
             bytes_read=traffic.read if traffic else None,
             bytes_written=traffic.written if traffic else None,
             bytes_trust=traffic.trust if traffic else None,
-            flops=work.flops if work else None,
-            dtype=work.dtype if work else None,
-            floor_microseconds=cost.floor,
-            above_floor_microseconds=cost.above,
-            memory_share=cost.memory_share,
-            compute_share=cost.compute_share,
-            bound=cost.bound,
-        )
+            floor_microseconds=cost.floor, above_floor_microseconds=cost.above,
+            memory_share=cost.memory_share, compute_share=cost.compute_share, bound=cost.bound,
+        )  # fmt: skip
 
 
 class TimedKernel(Struct, frozen=True):
@@ -144,19 +130,14 @@ class Measured(Struct, frozen=True):
         known, parts = asdict(found.profile), found.parts
         del known["launches"]
         known["notes"] = tuple(ProfileRemark(**asdict(note), words=note_words(note)) for note in found.profile.notes)
+        known |= {"advice": found.advice, "doubts": found.doubts, "is_usable": found.is_usable}
         return cls(
             **known,
-            busy_share=parts.busy_share,
-            kernel_microseconds=parts.kernels,
-            other_microseconds=parts.other,
-            idle_microseconds=parts.idle,
-            launches_per_call=parts.launches,
+            busy_share=parts.busy_share, kernel_microseconds=parts.kernels, other_microseconds=parts.other,
+            idle_microseconds=parts.idle, launches_per_call=parts.launches,
             kernels=tuple(map(TimedKernel.of, part.groups)),
             launches_without_time=part.untimed if part.named else None,
-            advice=found.advice,
-            doubts=found.doubts,
-            is_usable=found.is_usable,
-        )
+        )  # fmt: skip
 
 
 class Data(Struct, frozen=True):

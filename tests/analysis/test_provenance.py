@@ -129,7 +129,7 @@ def test_backward_kernels_reach_the_lines_of_the_forward_and_say_so():
         assert roles <= {Role.DIFFERENTIATES, Role.RECOMPUTES}, one.kernel.name
         assert all(at.file.endswith("models.py") for at in one.lines)
     assert all(any(s.role is Role.DIFFERENTIATES for s in one.deciding) for one in backward)
-    gelu = next(origin for origin in provenance.origins if origin.name == "gelu")
+    gelu = next(origin for origin in provenance.origins if origin.node == "gelu")
     again = [match for match in provenance.launches_of([gelu]) if any(s.role is Role.RECOMPUTES for s in match.nodes)]
     assert {match.lineage.kernel.direction for match in again} == {Direction.BACKWARD}
 
@@ -139,16 +139,18 @@ def test_nodes_name_the_aten_node_that_they_are():
     stages = {Direction.FORWARD: GraphStage.AOT_FORWARD, Direction.BACKWARD: GraphStage.AOT_BACKWARD}
     graphs = {graph.stage: {node.name for node in graph.nodes} for graph in recording.graphs}
     traced_nodes = [(one.kernel.direction, traced) for one in provenance.lineages for traced in one.nodes]
-    assert all(not traced.aten or traced.aten in graphs[stages[direction]] for direction, traced in traced_nodes)
-    assert sum(bool(traced.aten) for _, traced in traced_nodes) / len(traced_nodes) > 0.95
-    made_by_passes = [traced.name for _, traced in traced_nodes if not traced.aten]
+    assert all(
+        not traced.aten_node or traced.aten_node in graphs[stages[direction]] for direction, traced in traced_nodes
+    )
+    assert sum(bool(traced.aten_node) for _, traced in traced_nodes) / len(traced_nodes) > 0.95
+    made_by_passes = [traced.name for _, traced in traced_nodes if not traced.aten_node]
     assert all("select_scatter" in name for name in made_by_passes)
 
 
 def test_what_a_pass_made_leads_to_what_its_result_goes_into():
     _, provenance = read("oddities-reduce-overhead-cold.clens.gz")
     softmax = next(one for one in provenance.lineages if "prepare_softmax_online" in one.kernel.name)
-    assert [(s.role, [o.name for o in s.origins]) for s in softmax.nodes] == [(Role.FEEDS, ["softmax"])]
+    assert [(s.role, [o.node for o in s.origins]) for s in softmax.nodes] == [(Role.FEEDS, ["softmax"])]
 
 
 # -- by hand
@@ -216,9 +218,9 @@ def test_a_call_is_found_by_every_line_that_led_there():
     (one,) = provenance.lineages
     assert one.lines == (inner,)
     assert provenance.origins[0].stack == (outer, inner, torch)
-    assert [origin.name for origin in provenance.at_line(outer.file, 3).calls] == ["x"]
+    assert [origin.node for origin in provenance.at_line(outer.file, 3).calls] == ["x"]
     assert provenance.at_line(outer.file, 3).direct == ()
-    assert [origin.name for origin in provenance.at_line(inner.file, 9).direct] == ["x"]
+    assert [origin.node for origin in provenance.at_line(inner.file, 9).direct] == ["x"]
     assert provenance.at_line(torch.file, 80).every == ()
 
 
@@ -354,7 +356,7 @@ def test_a_line_is_found_by_the_end_of_its_files_path_if_one_file_has_it():
     here, there = at(9), at(3, "/home/user/lib/net.py")
     dynamo = graph(GraphStage.DYNAMO, replace(op("x"), source=(here,)), replace(op("y"), source=(there,)))
     provenance = built(dynamo, kernels=())
-    assert [origin.name for origin in provenance.at_line(here.file, 9).direct] == ["x"]
+    assert [origin.node for origin in provenance.at_line(here.file, 9).direct] == ["x"]
     for text in ("app/net.py", "./app/net.py", "user/app/net.py"):
         assert provenance.at_line(text, 9) == provenance.at_line(here.file, 9)
     assert provenance.at_line("pp/net.py", 9).every == provenance.at_line("app/net.py", 10).every == ()
@@ -372,7 +374,7 @@ def test_what_a_pass_put_in_place_of_an_output_is_that_output(outputs, found):
     after = graph(GraphStage.POST_GRAD, new, Node("output", "output", "output", outputs))
     made = kernel(("new",), direction=Direction.INFERENCE)
     (one,) = built(graph(GraphStage.DYNAMO, op("x", 9)), before, after, kernels=(made,)).lineages
-    assert [origin.name for origin in one.origins] == found
+    assert [origin.node for origin in one.origins] == found
 
 
 def test_nothing_is_an_empty_answer():

@@ -91,11 +91,11 @@ def computed_ops(lineages: Iterable[Lineage]) -> tuple[str, ...]:
     lineages = tuple(lineages)
     nodes = [node for one in lineages for node in _library_nodes(one)]
     nodes = nodes or [node for one in lineages for node in one.nodes]
-    return tuple(dict.fromkeys(op_packet(node.node.target) for node in nodes if node.node and not node.is_view))
+    return tuple(dict.fromkeys(op_packet(node.target) for node in nodes if node.target and not node.is_view))
 
 
 def _library_nodes(lineage: Lineage) -> list[NodeProvenance]:
-    return [node for node in lineage.nodes if node.node and op_packet(node.node.target) in _LIBRARY_OPS]
+    return [node for node in lineage.nodes if node.target and op_packet(node.target) in _LIBRARY_OPS]
 
 
 # -- templates in their place

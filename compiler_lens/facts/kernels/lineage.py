@@ -32,12 +32,11 @@ class Role(Enum):
     FEEDS = "feeds"  # autograd or a pass added it, without an origin of its own: this is where its result goes
 
 
-class Origin(Struct, frozen=True):
+class TracedOrigin(Struct, frozen=True):
     """Where in the user's program something comes from: a node of a Dynamo graph, or where none is known a line."""
 
-    number: int  # its place among `Provenance.origins`
     compile_id: CompileId
-    name: str  # of the Dynamo node, with that of its subgraph; empty: only the line is known
+    node: str | None  # of the Dynamo graph, with the name of its subgraph; None: only the line is known
     target: str
     module: str
     module_type: str
@@ -45,20 +44,34 @@ class Origin(Struct, frozen=True):
     line: SourceLine | None  # the innermost one of the user's own, or else the innermost of a library
 
 
-class NodeProvenance(Struct, frozen=True):
+class Origin(TracedOrigin, frozen=True):
+    """The same with its place among `Provenance.origins`."""
+
+    number: int
+
+
+class TracedNode(Struct, frozen=True):
     """One node of a launch, followed back."""
 
     name: str
-    node: Node | None  # of the post-grad graph; None where only a comment names it
-    aten: str  # the AOT node that it is, if that graph still calls it so
-    origins: tuple[Origin, ...]
+    target: str | None  # None where only a comment names it
+    aten_node: str | None  # the AOT node that it is, if that graph still calls it so
+    original_aten: str | None
     role: Role
     trust: Trust  # of the weakest link
+    origins: tuple[TracedOrigin, ...]
+
+
+class NodeProvenance(TracedNode, frozen=True):
+    """The same with the node itself."""
+
+    origins: tuple[Origin, ...]
+    node: Node | None  # of the post-grad graph
 
     @property
     def is_view(self) -> bool:
         """Whether it moves no memory of its own."""
-        return self.node is not None and is_view(self.node.target)
+        return self.target is not None and is_view(self.target)
 
 
 class Lineage(Struct, frozen=True):

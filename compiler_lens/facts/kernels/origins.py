@@ -72,8 +72,8 @@ class Origins:
                 at[number] = at.get(number, False) or kind not in inner
                 inner.setdefault(kind, place)
         line = inner.get("") or next(iter(inner.values()), None)
-        target = node.target if name else ""
-        made = Origin(number, compile_id, name, target, node.module, node.module_type, node.source, line)
+        target, module = node.target if name else "", (node.module, node.module_type)
+        made = Origin(compile_id, name or None, target, *module, node.source, line, number)
         self.all.append(made)
         return made
 
@@ -123,9 +123,10 @@ class Scopes:
         trust = Trust.TEXT
         if not origins or known is Trust.UNKNOWN:
             trust = Trust.UNKNOWN
-        elif name in scope.exact and links == {Trust.EXACT} and all(origin.name for origin in origins):
+        elif name in scope.exact and links == {Trust.EXACT} and all(origin.node for origin in origins):
             trust = Trust.EXACT
-        self._traced[key] = NodeProvenance(name, node, name if name in scope.aten else "", origins, role, trust)
+        aten = name if name in scope.aten else None
+        self._traced[key] = NodeProvenance(name, node.target, aten, node.original_aten, role, trust, origins, node)
         return self._traced[key]
 
     def of(self, kernel: Kernel) -> tuple[Scope, ...]:

@@ -124,4 +124,4 @@ def _by_comment(kernel: Kernel, names: Iterable[str], scopes: Scopes) -> Iterato
                 yield node
         elif origin is not None:
             role = Role.RECOMPUTES if is_backward else Role.COMPUTES
-            yield NodeProvenance(name, None, "", (origin,), role, Trust.TEXT)
+            yield NodeProvenance(name, None, None, None, role, Trust.TEXT, (origin,), None)

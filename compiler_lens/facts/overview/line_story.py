@@ -116,7 +116,7 @@ def story_of(recording: Recording, provenance: Provenance, asked: Asked, view: F
         ops,
         matches,
         tuple(inside),
-        tuple(became[op.compile_id, op.name] for op in ops if (op.compile_id, op.name) in became),
+        tuple(became[op.compile_id, op.node] for op in ops if op.node and (op.compile_id, op.node) in became),
         _shares(matches, asked, ops),
         _fate(recording, ops, matches, facts),
         tuple(kernel for which, kernel in lost.items() if which not in placed),
@@ -222,13 +222,13 @@ def _fate(recording: Recording, ops: Sequence[Origin], matches: Iterable[LaunchM
     ids = {op.compile_id for op in ops}
     if not any(kernel.compile_id in ids for kernel in recording.kernels):
         return Fate.NO_KERNELS
-    names = {(op.compile_id, op.name) for op in ops}
+    names = {(op.compile_id, op.node) for op in ops}
     left: list[str] = []
     for graph in recording.graphs:
         if graph.compile_id in ids and graph.stage in POST_GRADS:
             origins = ((node.target, ((graph.compile_id, name) for name in node.origins)) for node in graph.ops)
             left += [target for target, made_of in origins if not names.isdisjoint(made_of)]
-    if not left and all(op.name for op in ops):
+    if not left and all(op.node for op in ops):
         return Fate.FOLDED
     return Fate.VIEWS if left and all(map(is_view, left)) else Fate.UNNAMED
 
