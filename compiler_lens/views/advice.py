@@ -133,7 +133,7 @@ def changed(cause: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
     if not (name := one_line(cause.subject, 80)):
         return f"torch gave no reason{_series(cause)}"
-    kind = "" if cause.kind is CauseClass.OTHER else f" ({cause.kind.value})"
+    kind = "" if cause.cause is CauseClass.OTHER else f" ({cause.cause.value})"
     return f"{name if ' of the ' in name else f'`{name}`'} changed{kind}{_series(cause)}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.overview import evidence as seen
@@ -18,7 +18,7 @@ from compiler_lens.views.advice import advice, spelled
 from compiler_lens.views.breaks import CardFacts, card_facts
 from compiler_lens.views.document import Command, Document, Section, line
 from compiler_lens.views.parts import Span, Tone
-from compiler_lens.views.recompiles import RecompiledFunction, report_facts
+from compiler_lens.views.recompiles import RecompiledFunction
 from compiler_lens.views.steps import ABOUT, beside, body, severity
 from compiler_lens.views.text import plural
 
@@ -127,7 +127,7 @@ def _evidence(evidence: seen.Evidence) -> EvidenceFacts:  # noqa: PLR0911 -- one
         case BreakCard():
             return card_facts(evidence)
         case RecompileReport():
-            return report_facts(evidence)
+            return convert(evidence, RecompiledFunction, from_attributes=True)
         case Function(name=name):
             return EagerFunction(name, evidence.treatment, evidence.reason)
         case seen.FrameFailed(frame, card):

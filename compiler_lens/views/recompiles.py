@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from compiler_lens.facts.overview.shared import reports_of
 from compiler_lens.facts.program.coverage import FunctionName
@@ -75,7 +75,7 @@ def document(recording: Recording, selection: Selection) -> Document:
         if any(selection.has(change.recompile) for cause in report.causes for change in cause.changes)
     ]
     total, fine = sum(report.recompiles for report in reports), sum(report.benign for report in reports)
-    data = Data(total, tuple(map(report_facts, reports)))
+    data = Data(total, convert(reports, tuple[RecompiledFunction, ...], from_attributes=True))
     pinned = _pinned(recording, selection)
     if not reports:
         return Document((line("No recompiles."), *pinned), data, count=None if pinned else 0)
@@ -86,17 +86,6 @@ def document(recording: Recording, selection: Selection) -> Document:
         told += ", 1 function fine as it is" if fine == 1 else f", {fine:,} functions fine as they are"
     cards = tuple(Section("", (_card(n, report, selection),)) for n, report in enumerate(reports, 1))
     return Document((Section("Recompiles", cards, told), *pinned), data, count=total)
-
-
-def report_facts(report: RecompileReport) -> RecompiledFunction:
-    """Return the recompiles of a function for programs."""
-    causes: list[CauseFacts] = []
-    for one in report.causes:
-        changes = tuple(ChangeFacts(change.old, change.new, change.recompile) for change in one.changes)
-        told = len(changes), one.series, changes, one.fix, one.line, one.seconds, one.benign
-        causes.append(CauseFacts(one.kind, one.subject, *told))
-    state = report.limit, report.benign, report.repeats_breaks
-    return RecompiledFunction(report.function, report.compilations, report.seconds, *state, tuple(causes))
 
 
 def _pinned(recording: Recording, selection: Selection) -> tuple[Section, ...]:
@@ -142,9 +131,9 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
 
 
 def _changed(cause: RecompileCause) -> str:
-    if cause.kind is CauseClass.DEAD_OBJECT:
+    if cause.cause is CauseClass.DEAD_OBJECT:
         return f"{cause.subject} does not exist any more"
-    told = f"{cause.subject or 'something'} changed", _series(cause.series), f"({cause.kind.value})"
+    told = f"{cause.subject or 'something'} changed", _series(cause.series), f"({cause.cause.value})"
     return " ".join(filter(None, told))
 
 
@@ -175,7 +164,7 @@ def _chapter(cause: RecompileCause, selection: Selection) -> Card:
         told = paragraph(*coded(text), indent=12, tone=Tone.DO if label == "fix" else Tone.PLAIN)
         fields.append(Field(label, (told,)))
     blocks += [Fields(tuple(fields), indent=6, width=6), _messages(cause.changes, selection)]
-    note = Span(f"  {times(len(cause.changes))}", Tone.WARN), quiet(f"  {cause.kind.value}")
+    note = Span(f"  {times(cause.count)}", Tone.WARN), quiet(f"  {cause.cause.value}")
     return Card(0, (code(cause.subject or "unknown"),), tuple(blocks), indent=4, note=note)
 
 

@@ -52,7 +52,7 @@ def causes(recording) -> list:
 
 
 def told(recording) -> list[tuple[CauseClass, str, str]]:
-    return [(cause.kind, cause.subject, values(cause)) for cause in causes(recording)]
+    return [(cause.cause, cause.subject, values(cause)) for cause in causes(recording)]
 
 
 # -- every class of cause, on real torch
@@ -139,12 +139,12 @@ def test_two_causes_in_turn_are_two_causes():
         f(torch.ones(4).double(), 0.25)
 
     benign = {CauseClass.SIZE: True, CauseClass.FLOAT_ARGUMENT: True, CauseClass.DTYPE: False}
-    assert {cause.kind: cause.benign for cause in causes(recorded(run))} == benign
+    assert {cause.cause: cause.benign for cause in causes(recorded(run))} == benign
 
 
 def test_one_recompile_to_learn_that_a_size_varies_is_benign_and_a_second_for_one_of_one_too():
     (report,) = recompile_reports(recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4, 2, 1)]))
-    assert [(c.kind, values(c)) for c in report.causes] == [
+    assert [(c.cause, values(c)) for c in report.causes] == [
         (CauseClass.BATCH_SIZE, "8 -> 4"),
         (CauseClass.ZERO_ONE, "4 -> 1"),
     ]
@@ -161,7 +161,7 @@ def test_the_entry_that_came_closest_decides_not_the_newest():
             f(torch.ones(3, 3))
         f(torch.ones(4, 3))
 
-    assert [c.kind for c in causes(recorded(run))] == [CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE]
+    assert [c.cause for c in causes(recorded(run))] == [CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE]
 
 
 def deciding(failures, *guards, modules=("", "", "")):
@@ -241,7 +241,7 @@ def test_an_entry_that_could_never_have_fitted_does_not_decide():
 def test_two_classes_are_named():
     run = of_calls((2, "list"), (2, "dict"), failures=((is_list("0/0"),),))
     (cause,) = causes(run)
-    assert cause.kind is CauseClass.OBJECT_TYPE
+    assert cause.cause is CauseClass.OBJECT_TYPE
     assert cause.fix.change == "Pass past as the same class at every call: it was list and dict."
 
 
@@ -401,7 +401,7 @@ def test_every_recompile_is_in_one_cause_of_one_report(make):
 
 def test_a_recompile_without_a_reason_or_a_compilation_is_told_all_the_same():
     (report,) = recompile_reports(Recording(recompiles=(Recompile(CompileId(0, 1), ()),)))
-    assert (report.recompiles, report.causes[0].kind, report.causes[0].subject) == (1, CauseClass.OTHER, "")
+    assert (report.recompiles, report.causes[0].cause, report.causes[0].subject) == (1, CauseClass.OTHER, "")
 
 
 def test_the_work_grows_with_the_recompiles(calls_of):

@@ -111,7 +111,7 @@ def recompile_changes(before: Recording, after: Recording) -> tuple[model.Recomp
     for side, recording in zip(counts, (before, after), strict=True):
         for report in recompile_reports(recording):
             for cause in report.causes:
-                side[report.function.name, cause.subject] += len(cause.changes)
+                side[report.function.name, cause.subject] += cause.count
     left, right = counts
     return tuple(
         model.RecompileChange(*key, left[key], right[key]) for key in sorted({*left, *right}) if left[key] != right[key]

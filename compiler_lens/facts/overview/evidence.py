@@ -115,7 +115,7 @@ def rule_of(evidence: Evidence) -> str:
     if isinstance(evidence, BreakCard) and evidence.cause.gbid:
         return evidence.cause.gbid
     if isinstance(evidence, RecompileReport) and not evidence.limit:
-        return _OF_CAUSE[evidence.causes[0].kind]
+        return _OF_CAUSE[evidence.causes[0].cause]
     if isinstance(evidence, Function) and evidence.treatment is Treatment.LIMIT:
         return _LIMIT
     return _OF_TYPE[type(evidence)]

@@ -57,13 +57,18 @@ class Step(Struct, frozen=True):
 class RecompileCause(Struct, frozen=True):
     """All recompiles of a function for one cause."""
 
-    kind: CauseClass
+    cause: CauseClass
     subject: str  # what changed, in the author's names: "x.shape[0]", "self.step"; empty if torch gave no reason
     changes: tuple[Change, ...]
     fix: Fix
     line: SourceLine | None  # the innermost line of the user's that depends on it, as far as torch says
     seconds: float  # of these recompiles, their backwards included
     benign: bool  # how torch.compile is meant to work: nothing to do
+
+    @property
+    def count(self) -> int:
+        """How many recompiles these are."""
+        return len(self.changes)
 
     @property
     def series(self) -> tuple[Step, ...]:
@@ -97,7 +102,7 @@ class RecompileReport(Struct, frozen=True):
     @property
     def recompiles(self) -> int:
         """How many times its compiled code did not fit."""
-        return sum(len(cause.changes) for cause in self.causes)
+        return sum(cause.count for cause in self.causes)
 
     @property
     def benign(self) -> bool:
@@ -138,7 +143,7 @@ def _report(
         repeated += sum(broken_at(b) in before for b in facts.breaks.get(own, ()))
     return RecompileReport(
         function,
-        tuple(sorted(causes, key=lambda cause: -len(cause.changes))),
+        tuple(sorted(causes, key=lambda cause: -cause.count)),
         len(ours) - len(refused),
         len(frames),
         sum(cause.seconds for cause in causes),
