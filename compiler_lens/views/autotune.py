@@ -13,9 +13,9 @@ from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import AutotuneChoice, AutotuneResult, Recording
 from compiler_lens.views import words
-from compiler_lens.views.document import Block, Column, Document, Fold, Section, Table, paragraph
+from compiler_lens.views.document import Block, Column, Document, Fold, Section, Table, paragraph, table
 from compiler_lens.views.fusion import NO_TEMPLATES, TEMPLATED
-from compiler_lens.views.parts import Cell, Compiled, Kind, Span, Tone, strong
+from compiler_lens.views.parts import Compiled, Kind, Span, Tone, strong
 from compiler_lens.views.text import plural, seconds
 
 _CHOICES = 8
@@ -70,54 +70,39 @@ def _why_not(recording: Recording, selection: Selection) -> str:
 
 def _overview(tuned: Sequence[Tuned]) -> Table:
     """Every op that was tuned, with its winner."""
-    columns = (
-        Column("id", choice=True),
-        Column("op"),
-        Column("inputs", Kind.CODE),
-        Column("winner", Kind.CODE),
-        Column("kind", choice=True),
-        Column("time", Kind.MILLISECONDS),
-        Column("next best", Kind.MILLISECONDS),
-        Column("choices", Kind.COUNT),
-        Column("spent", Kind.SECONDS),
-        Column("the winner is"),
+    return table(
+        tuned,
+        (Column("id", choice=True), lambda one: Compiled(one.compile_id)),
+        (Column("op"), lambda one: one.op),
+        (Column("inputs", Kind.CODE), lambda one: ", ".join(one.inputs)),
+        (Column("winner", Kind.CODE), lambda one: one.winner.name if one.winner else ""),
+        (Column("kind", choice=True), lambda one: words.KERNEL_KINDS[one.winner.kind] if one.winner else ""),
+        (Column("time", Kind.MILLISECONDS), lambda one: one.winner.milliseconds if one.winner else None),
+        (Column("next best", Kind.MILLISECONDS), _next_best),
+        (Column("choices", Kind.COUNT), lambda one: len(one.choices)),
+        (Column("spent", Kind.SECONDS), lambda one: (one.seconds or 0.0) + (one.precompile_seconds or 0.0)),
+        (Column("the winner is"), lambda one: one.runs_otherwise),
     )
-    rows: list[tuple[Cell, ...]] = []
-    for one in tuned:
-        winner, after = one.winner, one.choices[1] if len(one.choices) > 1 else None
-        rows.append(
-            (
-                Compiled(one.compile_id),
-                one.op,
-                ", ".join(one.inputs),
-                winner.name if winner else "",
-                words.KERNEL_KINDS[winner.kind] if winner else "",
-                winner.milliseconds if winner else None,
-                after.milliseconds if winner and after else None,
-                len(one.choices),
-                (one.seconds or 0.0) + (one.precompile_seconds or 0.0),
-                one.runs_otherwise,
-            )
-        )
-    return Table(columns, tuple(rows))
+
+
+def _next_best(tuned: Tuned) -> float | None:
+    return tuned.choices[1].milliseconds if tuned.winner and len(tuned.choices) > 1 else None
 
 
 def tried(tuned: Tuned, most: int = 0) -> Fold:
     """Return all that was tried for an op, or the fastest `most` of it."""
     margin = f", the winner {tuned.margin:.2f} times faster than the next" if tuned.margin else ""
     spent = f"{seconds(tuned.seconds)} to measure, {seconds(tuned.precompile_seconds)} to compile"
-    columns = (
-        Column("choice", tone=Tone.CODE, flexible=True, headless=True),
-        Column("kind", headless=True),
-        Column("time", Kind.MILLISECONDS, headless=True, missing="failed"),
-        Column("won", headless=True),
-        Column("detail", tone=Tone.QUIET, flexible=True, headless=True),
-    )
-    rows: list[tuple[Cell, ...]] = []
-    for choice in tuned.choices:
-        won = Span("winner", Tone.GOOD) if choice is tuned.winner else None
-        rows.append((choice.name, words.KERNEL_KINDS[choice.kind], choice.milliseconds, won, choice.detail))
-    blocks: list[Block] = [Table(columns, tuple(rows), indent=4, most=most, noun="choice")]
+    choices = table(
+        tuned.choices,
+        (Column("choice", tone=Tone.CODE, flexible=True, headless=True), lambda one: one.name),
+        (Column("kind", headless=True), lambda one: words.KERNEL_KINDS[one.kind]),
+        (Column("time", Kind.MILLISECONDS, headless=True, missing="failed"), lambda one: one.milliseconds),
+        (Column("won", headless=True), lambda one: Span("winner", Tone.GOOD) if one is tuned.winner else None),
+        (Column("detail", tone=Tone.QUIET, flexible=True, headless=True), lambda one: one.detail),
+        indent=4, most=most, noun="choice",
+    )  # fmt: skip
+    blocks: list[Block] = [choices]
     if tuned.runs_otherwise:
         blocks.append(paragraph(f"the winner is {tuned.runs_otherwise}", indent=4, tone=Tone.WARN))
     head = (Compiled(tuned.compile_id), " ", strong(tuned.op), f"({', '.join(tuned.inputs)})")

@@ -8,7 +8,7 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.time.caches import CacheCounts, cache_counts
 from compiler_lens.recording.model import CacheOutcome, CacheResult, Recording
 from compiler_lens.views import words
-from compiler_lens.views.document import Column, Document, Section, Table, line, paragraph
+from compiler_lens.views.document import Column, Document, Section, line, paragraph, table
 from compiler_lens.views.parts import Compiled, Kind, Span, Tone
 from compiler_lens.views.text import plural
 
@@ -35,20 +35,17 @@ def document(recording: Recording, selection: Selection) -> Document:
     data = Data(**asdict(counts), lookups=asked)
     if not asked:
         return Document((line("No cache was asked, or none told us."),), data, count=0)
-    columns = (
-        Column("id"),
-        Column("cache", tone=Tone.STRONG, choice=True),
-        Column("answer", choice=True),
-        Column("key", Kind.CODE, Tone.QUIET, flexible=True),
-        Column("est. saved", Kind.SECONDS),
-        Column("because", flexible=True),
+    shown = table(
+        asked,
+        (Column("id"), lambda one: Compiled(one.compile_id)),
+        (Column("cache", tone=Tone.STRONG, choice=True), lambda one: one.layer.value),
+        (Column("answer", choice=True), lambda one: Span(one.result.value, _TONES[one.result])),
+        (Column("key", Kind.CODE, Tone.QUIET, flexible=True), lambda one: one.key),
+        (Column("est. saved", Kind.SECONDS), lambda one: one.seconds_saved),
+        (Column("because", flexible=True), lambda one: one.reason),
     )
-    rows = []
-    for one in asked:
-        answer = Span(one.result.value, _TONES[one.result])
-        rows.append((Compiled(one.compile_id), one.layer.value, answer, one.key, one.seconds_saved, one.reason))
     is_estimated = any(one.seconds_saved is not None for one in asked)
     note = (paragraph(_SAVED, indent=2, tone=Tone.QUIET),) if is_estimated else ()
     told = f"{words.WARMTH[counts.warmth]}: {counts.warm_compilations:,} of "
     told += f"{plural(counts.asking_compilations, 'compilation')} from cache"
-    return Document((Section("Caches", (Table(columns, tuple(rows)), *note), told),), data, count=len(asked))
+    return Document((Section("Caches", (shown, *note), told),), data, count=len(asked))

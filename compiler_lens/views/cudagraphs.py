@@ -7,7 +7,7 @@ from msgspec import Struct
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CudagraphOutcome, CudagraphState, Recording
 from compiler_lens.views import words
-from compiler_lens.views.document import Column, Document, Section, Table, line
+from compiler_lens.views.document import Column, Document, Section, line, table
 from compiler_lens.views.parts import At, Compiled, Kind, Span, Tone
 from compiler_lens.views.text import plural
 
@@ -26,24 +26,20 @@ def document(recording: Recording, selection: Selection) -> Document:
     if not outcomes:
         told = "CUDA graphs: nothing recorded. They are asked for by mode reduce-overhead or max-autotune."
         return Document((line(told),), Data(outcomes), count=0)
-    columns = (
-        Column("id"),
-        Column("pass", choice=True),
-        Column("state", choice=True),
-        Column("partitions", Kind.COUNT),
-        Column("because", flexible=True),
-        Column("at", tone=Tone.STRONG, flexible=True),
-    )
-    rows = tuple(
+    shown = table(
+        outcomes,
+        (Column("id"), lambda one: Compiled(one.compile_id)),
+        (Column("pass", choice=True), lambda one: words.PASSES[one.direction] if one.direction else ""),
         (
-            Compiled(outcome.compile_id),
-            words.PASSES[outcome.direction] if outcome.direction else "",
-            Span(words.CUDAGRAPHS[outcome.state], Tone.GOOD if outcome.state in _FINE else Tone.WARN),
-            outcome.partitions or None,
-            outcome.reason,
-            At(outcome.user_stack[-1], Tone.STRONG) if outcome.user_stack else None,
-        )
-        for outcome in outcomes
+            Column("state", choice=True),
+            lambda one: Span(words.CUDAGRAPHS[one.state], Tone.GOOD if one.state in _FINE else Tone.WARN),
+        ),
+        (Column("partitions", Kind.COUNT), lambda one: one.partitions or None),
+        (Column("because", flexible=True), lambda one: one.reason),
+        (
+            Column("at", tone=Tone.STRONG, flexible=True),
+            lambda one: At(one.user_stack[-1], Tone.STRONG) if one.user_stack else None,
+        ),
     )
-    section = Section("CUDA graphs", (Table(columns, rows),), plural(len(outcomes), "graph"))
+    section = Section("CUDA graphs", (shown,), plural(len(outcomes), "graph"))
     return Document((section,), Data(outcomes), count=len(outcomes))

@@ -9,13 +9,15 @@ In texts, backticks mark code. All texts may come from somebody else: renderers 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from msgspec import Struct, field
 
 from compiler_lens.recording.model import CompileId
 from compiler_lens.views.parts import Cell, Kind, Part, Parts, Span, Tone, ToView
+
+Row = TypeVar("Row")
 
 # -- blocks
 
@@ -345,3 +347,11 @@ def line(*parts: Part, indent: int = 0, whole: bool = False) -> Line:
 def paragraph(*parts: Part, indent: int = 0, tone: Tone = Tone.PLAIN, limit: int = 0) -> Paragraph:
     """Make a paragraph of parts, leaving out what is empty."""
     return Paragraph(tuple(part for part in parts if part != ""), indent, tone, limit)
+
+
+def table(
+    rows: Iterable[Row], *columns: tuple[Column, Callable[[Row], Cell]], indent: int = 2, most: int = 0, noun: str = ""
+) -> Table:
+    """Make a table with a line for each of *rows*: each column beside the function that returns its cell."""
+    cells = tuple(tuple(cell(row) for _, cell in columns) for row in rows)
+    return Table(tuple(column for column, _ in columns), cells, indent, most=most, noun=noun)

@@ -12,7 +12,7 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Guard, Recording, Symbol
 from compiler_lens.views.compilations import named
-from compiler_lens.views.document import Block, Column, Command, Document, Section, Table, line
+from compiler_lens.views.document import Block, Column, Command, Document, Section, Table, line, table
 from compiler_lens.views.parts import At, Cell, Compiled, Kind, Tone
 from compiler_lens.views.text import plural
 
@@ -74,18 +74,14 @@ def _every(guards: Sequence[Guard]) -> Table:
 
 
 def _symbolic(symbols: Iterable[Symbol]) -> Section:
-    columns = (
-        Column("id", choice=True),
-        Column("symbol", tone=Tone.STRONG),
-        Column("stands for", flexible=True),
-        Column("value"),
-        Column("range"),
-        Column("at", tone=Tone.CODE, flexible=True),
-        Column("because", flexible=True),
+    shown = table(
+        symbols,
+        (Column("id", choice=True), lambda one: Compiled(one.compile_id)),
+        (Column("symbol", tone=Tone.STRONG), lambda one: one.name),
+        (Column("stands for", flexible=True), lambda one: one.source),
+        (Column("value"), lambda one: f"{'pinned to' if one.specialized else 'saw'} {one.value}"),
+        (Column("range"), lambda one: one.value_range),
+        (Column("at", tone=Tone.CODE, flexible=True), lambda one: At(one.user_stack[-1]) if one.user_stack else None),
+        (Column("because", flexible=True), lambda one: one.reason),
     )
-    rows: list[tuple[Cell, ...]] = []
-    for one in symbols:
-        value = f"pinned to {one.value}" if one.specialized else f"saw {one.value}"
-        at = At(one.user_stack[-1]) if one.user_stack else None
-        rows.append((Compiled(one.compile_id), one.name, one.source, value, one.value_range, at, one.reason))
-    return Section("Symbolic sizes", (Table(columns, tuple(rows)),))
+    return Section("Symbolic sizes", (shown,))

@@ -292,20 +292,19 @@ class _Kernel(Struct, frozen=True):
 
 def config_table(configs: Iterable[KernelConfig]) -> doc.Table:
     """Return the ways to run a kernel: what each is, how long that took, what it needs."""
-    columns = (
-        Column("config", Kind.CODE, flexible=True),
-        Column("time", Kind.MILLISECONDS),
-        Column("registers", Kind.COUNT),
-        Column("spills", Kind.COUNT),
-        Column("shared memory", Kind.BYTES),
-        Column("chosen", headless=True),
+    return doc.table(
+        configs,
+        (
+            Column("config", Kind.CODE, flexible=True),
+            lambda one: ", ".join(f"{name}={value}" for name, value in one.values.items()),
+        ),
+        (Column("time", Kind.MILLISECONDS), lambda one: one.milliseconds),
+        (Column("registers", Kind.COUNT), lambda one: one.registers),
+        (Column("spills", Kind.COUNT), lambda one: one.spills),
+        (Column("shared memory", Kind.BYTES), lambda one: one.shared_bytes),
+        (Column("chosen", headless=True), lambda one: Span("chosen", Tone.GOOD) if one.chosen else None),
+        indent=4,
     )
-    rows: list[tuple[Cell, ...]] = []
-    for config in configs:
-        values = ", ".join(f"{name}={value}" for name, value in config.values.items())
-        chosen = Span("chosen", Tone.GOOD) if config.chosen else None
-        rows.append((values, config.milliseconds, config.registers, config.spills, config.shared_bytes, chosen))
-    return doc.Table(columns, tuple(rows), indent=4)
 
 
 # Why a kernel takes what it takes, where its bound alone does not say it.

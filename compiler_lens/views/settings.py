@@ -9,7 +9,7 @@ from msgspec import Struct
 from compiler_lens.facts.overview.settings import Setting, Touches, settings
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import Recording
-from compiler_lens.views.document import Column, Document, Section, Table, line
+from compiler_lens.views.document import Column, Document, Section, line, table
 from compiler_lens.views.parts import Compiled, Tone
 from compiler_lens.views.text import plural
 
@@ -39,20 +39,13 @@ def document(recording: Recording, selection: Selection) -> Document:
     found = settings(recording.environment, compilations)
     if not found:
         return Document((line("Every setting has torch's default."),), Data(()), count=0)
-    columns = (
-        Column("setting", tone=Tone.STRONG, flexible=True, middle=True),
-        Column("value", flexible=True),
-        Column("touches", choice=True),
-        Column("set by", choice=True),
-        Column("since"),
+    shown = table(
+        found,
+        (Column("setting", tone=Tone.STRONG, flexible=True, middle=True), lambda one: one.name),
+        (Column("value", flexible=True), lambda one: one.value),
+        (Column("touches", choice=True), lambda one: _TOUCHES[one.touches]),
+        (Column("set by", choice=True), lambda one: one.set_by.value),
+        (Column("since"), lambda one: Compiled(one.since) if one.since else "start"),
     )
-    rows = tuple(
-        (
-            one.name, one.value, _TOUCHES[one.touches], one.set_by.value,
-            Compiled(one.since) if one.since else "start",
-        )
-        for one in found
-    )  # fmt: skip
-    table = Table(columns, rows)
     told = f"{plural(len(found), 'setting')} that {'differs' if len(found) == 1 else 'differ'} from torch's defaults"
-    return Document((Section("Settings", (table,), told),), Data(found), count=len(found))
+    return Document((Section("Settings", (shown,), told),), Data(found), count=len(found))

@@ -130,19 +130,16 @@ def _kernels(recording: Recording, at: SourcePlace, selection: Selection) -> tup
 
 
 def _list(views: Sequence[FileView], whose: str = "") -> tuple[doc.Block, ...]:
-    columns = (
-        Column("file", tone=Tone.STRONG, flexible=True, middle=True),
-        Column("breaks", Kind.COUNT),
-        Column("lines compiled", Kind.COUNT),
-        Column("not compiled", Kind.COUNT),
-    )
-    rows = tuple(
-        (File(view.file), view.breaks or None, view.compiled_lines or None, view.uncompiled_lines or None)
-        for view in views
+    listed = doc.table(
+        views,
+        (Column("file", tone=Tone.STRONG, flexible=True, middle=True), lambda view: File(view.file)),
+        (Column("breaks", Kind.COUNT), lambda view: view.breaks or None),
+        (Column("lines compiled", Kind.COUNT), lambda view: view.compiled_lines or None),
+        (Column("not compiled", Kind.COUNT), lambda view: view.uncompiled_lines or None),
+        most=_TABLE,
     )
     summary = f"{plural(len(views), 'file')}{whose}, worst first"
-    table = doc.Table(columns, rows, most=_TABLE)
-    return doc.Section("Source", (table,), summary), doc.Command("one of them: ", "source FILE")
+    return doc.Section("Source", (listed,), summary), doc.Command("one of them: ", "source FILE")
 
 
 # -- one file
