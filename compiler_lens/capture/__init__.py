@@ -1,1 +1,1 @@
-"""The only rooms that know torch: what happens in this process, as events."""
+"""The rooms that listen to torch: what happens in this process, as events."""

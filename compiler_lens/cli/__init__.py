@@ -65,11 +65,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise
         from compiler_lens.views.text import one_line
 
-        do = "run" if "command" in args else "show"
+        command = next(word for word in typed if not word.startswith("-"))
         intact = "the recording is intact; " if "recording" in args else ""
         said = one_line(f"{type(error).__name__}: {error}").rstrip(": ")[:_LONGEST]
         asked = f"{intact}please report it, with --traceback for details"
-        sys.stderr.write(f"compiler-lens: cannot {do} this: {said}; {asked}\n")
+        sys.stderr.write(f"compiler-lens: {command} failed: {said}; {asked}\n")
         return _BROKEN
 
 

@@ -48,7 +48,7 @@ class Target(Struct, frozen=True):
         """Run the file, and the function. Raises `UsageError` where that fails, or returns something else."""
         spec = importlib.util.spec_from_file_location(self.file.stem, self.file)
         if spec is None or spec.loader is None:
-            raise UsageError(f"{self.file} is no Python file")
+            raise UsageError(f"{self.file} is not a Python file")
         # A module of its own name, with its folder first on the path, as if it were run.
         module = importlib.util.module_from_spec(spec)
         sys.path.insert(0, str(self.file.absolute().parent))
@@ -58,7 +58,7 @@ class Target(Struct, frozen=True):
         if callable(factory):
             return _made(factory, f"{self.name}() in {self.file}", takes_phases=takes_phases)
         if hasattr(module, self.name):
-            raise UsageError(f"{self.name} in {self.file} is no function: it must return {_SHAPES}")
+            raise UsageError(f"{self.name} in {self.file} is not a function: it must return {_SHAPES}")
         from compiler_lens.facts.program.select import nearest
 
         there = {n: None for n, value in vars(module).items() if callable(value) and not n.startswith("_")}

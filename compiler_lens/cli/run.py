@@ -22,7 +22,7 @@ from compiler_lens.recording.torch_log import is_torch_log
 
 _DESCRIPTION = """\
 Run a Python script, or with -m a module, exactly as Python would, and record every compilation of torch.compile in
-its process, whatever the backend. Everything behind the script's name is the script's. Its exit status is kept; the
+its process, whatever the backend. Everything after the script's name is the script's. Its exit status is kept; the
 report is printed to the standard error when it ends."""
 
 _EPILOG = """\
@@ -76,10 +76,10 @@ def _check_script(script: str) -> None:
         return  # Python has the word
     show = f"compiler-lens show {shlex.quote(str(file))}"
     if is_journal(file):
-        raise UsageError(f"{file} is a recording, no script. To see it: {show}")
+        raise UsageError(f"{file} is a recording, not a script. To see it: {show}")
     # Not by what is in it alone: a script may hold lines of a log.
     if file.suffix in {".log", ".gz"} and is_torch_log(file):
-        raise UsageError(f"{file} is a TORCH_TRACE log, no script. To see it: {show}")
+        raise UsageError(f"{file} is a TORCH_TRACE log, not a script. To see it: {show}")
 
 
 def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:

@@ -53,7 +53,7 @@ class NodeFacts(Struct, frozen=True):
 
 
 def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[NodeFacts, ...]:
-    """Read modules, stacks and origins of all nodes of one graph, as `capture.graphs.node_facts` wrote them."""
+    """Read modules, stacks and origins of all nodes of one graph, as `capture/torch_api/graphs.py` wrote them."""
     try:
         values = json.loads(event.text or "")
         receiver = event.meta.get("receiver")

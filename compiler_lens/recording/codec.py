@@ -232,7 +232,7 @@ def _hints(kind: type) -> Mapping[str, Any]:
 def schema_of(kind: Any, substitutes: Substitutes = MappingProxyType({})) -> Schema:
     """Return the JSON Schema (draft 2020-12) of what `plain` writes of values of type *kind*.
 
-    Dataclasses and enums stand under `$defs` by their name, described by the first paragraph of their docstring;
+    `Struct`s and enums stand under `$defs` by their name, described by the first paragraph of their docstring;
     `Annotated[T, "…"]` describes a field. Raises `ValueError` where two types share a name.
     """
     made = _Definitions(substitutes)

@@ -1,6 +1,6 @@
 """What things of a recording are known by: named types, to be used as keys and printed, wherever something is meant.
 
-Each is a small frozen value that says the same in every part of the program. Standard library only.
+Each is a small frozen value that says the same in every part of the program.
 """
 
 from __future__ import annotations

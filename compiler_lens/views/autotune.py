@@ -48,8 +48,8 @@ def document(recording: Recording, selection: Selection) -> Document:
         return Document((paragraph(told),), Data(()), count=0)
     others = run_otherwise(recording, provenance_of(recording, selection).lineages)
     tuned = tuple(Tuned.of(result, words.runs_otherwise(others.get(index))) for index, result in results)
-    blocks: list[Block] = [_overview(tuned)] if selection.folds_nothing else []
-    most = 0 if selection.folds_nothing else _CHOICES
+    blocks: list[Block] = [_overview(tuned)] if selection.for_page else []
+    most = 0 if selection.for_page else _CHOICES
     blocks += [Section("", (tried(one, most),)) for one in tuned]
     told = f"{plural(len(tuned), 'op')} in {words.tuning_time(tuned)}"
     return Document((Section("Autotuning", tuple(blocks), told),), Data(tuned), count=len(tuned))

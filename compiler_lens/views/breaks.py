@@ -95,7 +95,7 @@ def _card(number: int, card: BreakCard, selection: Selection) -> doc.Card:
     elif place:
         source = place.code.strip()
         shown = (line(code(source) if source else quiet("its source text is not in the recording"), indent=6),)
-    ids = card.compile_ids if selection.folds_nothing else card.compile_ids[:_IDS]
+    ids = card.compile_ids if selection.for_page else card.compile_ids[:_IDS]
     seen = sequence([Compiled(compile_id, Tone.PLAIN) for compile_id in ids])
     more = f" and {len(card.compile_ids) - len(ids):,} more" if len(card.compile_ids) > len(ids) else ""
     told = (
@@ -151,7 +151,7 @@ def _way(card: BreakCard, selection: Selection) -> list[Field]:
     """The calls that lead there, outermost first, and those inside of a library."""
     above, inside = card.chain[:-1], card.inside
     hidden = 0
-    if not selection.folds_nothing:
+    if not selection.for_page:
         hidden = max(len(above) - _DEPTH, 0) + max(len(inside) - _DEPTH, 0)
         above, inside = above[-_DEPTH:], inside[:_DEPTH]
     told: list[Field] = []

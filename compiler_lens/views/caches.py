@@ -34,7 +34,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     counts = cache_counts(recording)
     data = Data(**asdict(counts), lookups=asked)
     if not asked:
-        return Document((line("No cache was asked, or none told us."),), data, count=0)
+        return Document((line("No cache was asked, or none answered."),), data, count=0)
     shown = table(
         asked,
         (Column("id"), lambda one: Compiled(one.compile_id)),

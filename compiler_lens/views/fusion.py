@@ -223,7 +223,7 @@ _NEIGHBOUR = (
 )
 
 
-def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, folds_nothing: bool) -> tuple[Block, ...]:
+def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, for_page: bool) -> tuple[Block, ...]:
     """Return the launches that share memory with those of the kernel at this place, and are not part of it."""
     found: list[tuple[int, str, tuple[Cell, ...]]] = []
     for cause in causes(pairs):
@@ -238,7 +238,7 @@ def neighbours(pairs: Sequence[UnfusedLaunches], index: int, *, folds_nothing: b
         return ()
     found.sort(key=lambda one: -one[0])
     told = "what one kernel would not have to move, and why there are two"
-    if folds_nothing:
+    if for_page:
         columns = (*_NEIGHBOUR, Column("why there are two"))
         return (Section("Not fused with", (Table(columns, tuple((*row, why) for _, why, row in found)),), told),)
     blocks: list[Block] = [line(strong("not fused with"), quiet(f"  {told}"), indent=2)]

@@ -39,7 +39,7 @@ def document(recording: Recording, selection: Selection) -> Document:
     """Return all compilations; of one its graphs; of one stage its code."""
     rows, count = compilation_rows(recording), len(recording.compilations)
     if selection.ids is None:
-        shown = _all(recording, rows if selection.folds_nothing else folded(rows))
+        shown = _all(recording, rows if selection.for_page else folded(rows))
         return Document((shown,), Data(rows), count=count)
     graphs = tuple(graph for graph in recording.graphs if selection.has(graph))
     if selection.stage is not None:

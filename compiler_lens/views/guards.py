@@ -32,7 +32,7 @@ def document(recording: Recording, selection: Selection) -> Document:
         return Document((line("No guards."),), Data(guards, symbols), count=0)
     summary = f"{plural(len(guards), 'condition')} under which compiled code is reused"
     blocks: tuple[Block, ...] = (_every(guards),)
-    if selection.ids is None and not selection.folds_nothing:
+    if selection.ids is None and not selection.for_page:
         columns = (Column("kind", tone=Tone.STRONG), Column("guards", Kind.COUNT))
         kinds = Table(columns, tuple(Counter(guard.kind for guard in guards).most_common()))
         blocks = (kinds, *_by_compilation(recording, guards))

@@ -128,7 +128,7 @@ class _Kernel(Struct, frozen=True):
             several = f" in {self.launches}" if len(kernel.launches) > 1 else ""
             yield line(strong("multiplies "), f"{flops(kernel.flops)}{several}", indent=2)
         yield from self._cost()
-        yield from fusion.neighbours(self.pairs, index, folds_nothing=False)
+        yield from fusion.neighbours(self.pairs, index, for_page=False)
         if kernel.configs:
             yield line(strong(plural(len(kernel.configs), "config")), indent=2)
             yield config_table(kernel.configs)
@@ -156,7 +156,7 @@ class _Kernel(Struct, frozen=True):
         yield doc.Section("From your lines", (*self._tree(found), *nowhere), told)
         if kernel.launches:
             yield doc.Section(self.launches, (self._every_launch(),))
-        yield from fusion.neighbours(self.pairs, self.lineages[0].index, folds_nothing=True)
+        yield from fusion.neighbours(self.pairs, self.lineages[0].index, for_page=True)
         tried = self.every.tuned.result(self.lineages)
         if tried:
             yield autotune.tried(autotune.Tuned.of(tried, ""))

@@ -44,12 +44,12 @@ def document(recording: Recording, selection: Selection) -> doc.Document:
     lineages = selected(recording, provenance, selection)
     if not lineages:
         return doc.Document((doc.line("No kernels."),), Data((), costs.is_usable), count=0)
-    rows = kernel_rows(lineages, costs, folded=not selection.folds_nothing)
+    rows = kernel_rows(lineages, costs, folded=not selection.for_page)
     kernels = [kernel for row in rows for kernel in row.group.kernels]
     launches = plural(sum(row.launches for row in rows), "launch", "launches")
     summary = f"{number(len(kernels))} with {launches}: {words.kind_counts(kernels)}"
     blocks: list[doc.Block] = [*_remarks(recording, rows, costs)]
-    if selection.folds_nothing:
+    if selection.for_page:
         lead = head(recording)
         blocks += [doc.Lead(lead)] if lead else []
         blocks.append(_table(rows, costs))

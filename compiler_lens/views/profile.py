@@ -295,7 +295,7 @@ def _table(
         Column("at", tone=Tone.STRONG, flexible=True),
     ]
     kept = [number for number, one in enumerate(columns) if usable or one.name not in _FROM_TIMES]
-    shown = groups if selection.folds_nothing else groups[:_ROWS]
+    shown = groups if selection.for_page else groups[:_ROWS]
     names, provenance = {kernel.name for kernel in recording.kernels}, provenance_of(recording, selection)
     indices = {kernel.id: index for index, kernel in enumerate(recording.kernels)}
     rows: list[tuple[Cell, ...]] = []

@@ -55,7 +55,7 @@ CEILING_TOO_LOW = (
 
 _REMARKS: Mapping[Remark, str] = {
     Remark.NO_GRADIENTS: "called without gradients: --training, in Python training=True, times forward and backward",
-    Remark.STILL_COMPILING: "it went on compiling while calls were timed ({times}): these are no steady calls",
+    Remark.STILL_COMPILING: "it went on compiling while calls were timed ({times}): these are not steady calls",
     Remark.LESS_PRECISION: (
         'products of f32 may be made in less precision: torch.get_float32_matmul_precision() is "{name}"'
     ),

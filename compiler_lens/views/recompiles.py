@@ -118,7 +118,7 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
     blocks += [_chapter(cause, selection) for cause in report.causes]
     parts = f", in {report.parts} parts" if report.parts > 1 else ""
     note: list[Part] = [f" was compiled {plural(report.compilations, 'time')}{parts}"]
-    if not selection.folds_nothing:  # where there is room, each cause has its values beside it
+    if not selection.for_page:  # where there is room, each cause has its values beside it
         changed = [_changed(cause) for cause in report.causes[:_CAUSES]]
         if (more := len(report.causes) - _CAUSES) > 0:
             changed.append(plural(more, "other cause"))
@@ -153,7 +153,7 @@ def _series(steps: Sequence[Step]) -> str:
 def _chapter(cause: RecompileCause, selection: Selection) -> Card:
     """One cause: the line, why it matters, what to do, and torch's own messages."""
     blocks: list[Block] = []
-    if selection.folds_nothing and cause.series:
+    if selection.for_page and cause.series:
         blocks.append(line(code(_series(cause.series)), indent=6))
     if cause.line:
         blocks.append(_source(cause.line))
@@ -173,7 +173,7 @@ def _source(at: SourceLine) -> Block:
 
 
 def _messages(changes: Sequence[Change], selection: Selection) -> Aside:
-    shown = changes if selection.folds_nothing else changes[:_RAW]
+    shown = changes if selection.for_page else changes[:_RAW]
     told: list[Block] = []
     for change in shown:
         failure, owner = change.decided.failure, Compiled(change.recompile.compile_id)

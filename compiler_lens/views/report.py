@@ -61,7 +61,7 @@ class Data(Struct, frozen=True):
 def document(recording: Recording, selection: Selection) -> Document:
     """Return the first screen with as much as it may have, or the first view of a page."""
     summary = summary_of(recording, selection)
-    if selection.folds_nothing:
+    if selection.for_page:
         return Document(_overview(recording, selection, summary), None)  # no page shows what is for programs
     counts = Counts(
         len(recording.compilations), summary.graphs, len(recording.graph_breaks), len(recording.recompiles),

@@ -11,10 +11,9 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.kernels.kernels import Costs
 from compiler_lens.facts.overview.line_story import Asked, LineStory, story_of
-from compiler_lens.facts.overview.shared import costs_of, provenance_of
-from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
+from compiler_lens.facts.overview.shared import costs_of, files_of, provenance_of
+from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file
 from compiler_lens.facts.program.coverage import Treatment
-from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.ids import CompileId, Direction, SourcePlace
 from compiler_lens.recording.model import Recording
@@ -100,8 +99,8 @@ class Data(Struct, frozen=True):
 
 def document(recording: Recording, selection: Selection) -> doc.Document:
     """Return the file that was asked for; else the most broken one, and a list of the others."""
-    views = selection.once("files", lambda: source_view(recording, Ownership.of(selection.user_paths)))
-    if selection.folds_nothing:
+    views = files_of(recording, selection)
+    if selection.for_page:
         return _whole(recording, selection, views)
     if selection.file:
         view, number = select_file(views, selection.file)

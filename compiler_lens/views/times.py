@@ -52,13 +52,13 @@ def document(recording: Recording, selection: Selection) -> Document:
     data = Data(phases, tuple(of_each), spans)
     if not compilations and not spans:
         return Document((line("No compile times."),), data, count=0)
-    is_apart = bool(phases.backward_seconds) or selection.folds_nothing
+    is_apart = bool(phases.backward_seconds) or selection.for_page
     table = _apart(phases) if is_apart else phase_table(phases)
-    blocks: list[Block] = [timeline(recording)] if selection.folds_nothing else []
+    blocks: list[Block] = [timeline(recording)] if selection.for_page else []
     if phases.timed:
         blocks.append(compile_time(phases, table))
     blocks += [_by_compilation(compilations)] if compilations else []
-    blocks += [_events(spans, selection.folds_nothing)] if spans else []
+    blocks += [_events(spans, selection.for_page)] if spans else []
     return Document(tuple(blocks), data)
 
 

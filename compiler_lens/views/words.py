@@ -42,7 +42,7 @@ TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
         "hit the recompile limit, and run eagerly for anything new",
     ),
     Treatment.EAGER: ("runs eagerly", "run eagerly"),
-    Treatment.PARTLY_EAGER: ("runs in part eagerly", "run in part eagerly"),
+    Treatment.PARTLY_EAGER: ("runs partly in eager", "run partly in eager"),
     Treatment.UNFINISHED: ("unfinished", "unfinished"),
 }
 

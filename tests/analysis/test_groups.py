@@ -137,7 +137,7 @@ def test_a_kernel_has_as_many_ops_wherever_they_are_counted(name):
 
 
 def _ops_of_page(told):
-    documents = {view.name: view for view in VIEWS}["kernel"].documents(told, Selection(folds_nothing=True))
+    documents = {view.name: view for view in VIEWS}["kernel"].documents(told, Selection(for_page=True))
     sections = [[block for block in each.blocks if isinstance(block, Section)] for each in documents]
     named = [next(one for one in each if one.title == "From your lines") for each in sections]
     return {kernel.name: _ops(one.summary) for kernel, one in zip(told.kernels, named, strict=True)}

@@ -17,7 +17,7 @@ COMMANDS = [
     ["show", "run.clens", "breaks", "--json"],
     ["source", "run.clens", "model.py"],
 ]
-TOLD = "compiler-lens: cannot show this: ValueError: a b; {}please report it, with --traceback for details\n"
+TOLD = "compiler-lens: {} failed: ValueError: a b; {}please report it, with --traceback for details\n"
 
 
 def fail(*_, **__):
@@ -44,12 +44,12 @@ def broken(monkeypatch, tmp_path):
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_it_is_one_line_and_a_status_of_its_own(command, broken, capsys):
     assert main(command) == 3
-    assert capsys.readouterr() == ("", TOLD.format("the recording is intact; "))
+    assert capsys.readouterr() == ("", TOLD.format(command[0], "the recording is intact; "))
 
 
 def test_where_there_is_no_recording_none_is_mentioned(broken, capsys):
     assert main(broken) == 3
-    assert capsys.readouterr() == ("", TOLD.format(""))
+    assert capsys.readouterr() == ("", TOLD.format("what-if", ""))
 
 
 def test_a_script_that_cannot_be_started_is_told_so(capsys, monkeypatch, tmp_path):
@@ -57,7 +57,7 @@ def test_a_script_that_cannot_be_started_is_told_so(capsys, monkeypatch, tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(run.os, "execve", fail)
     assert main(["run", "train.py"]) == 3
-    assert capsys.readouterr().err == TOLD.format("").replace("show", "run")
+    assert capsys.readouterr().err == TOLD.format("run", "")
 
 
 def test_a_traceback_is_there_for_the_asking(broken):
@@ -75,7 +75,7 @@ def test_it_is_one_line_whatever_it_says(broken, capsys, monkeypatch):
         assert main(["show", "run.clens"]) == 3
         (line,) = capsys.readouterr().err.splitlines()
         assert len(line) < 450
-    assert "this: AssertionError; the recording" in line
+    assert "failed: AssertionError; the recording" in line
 
 
 def test_the_option_is_on_every_command_and_in_no_help(capsys):

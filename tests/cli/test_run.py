@@ -219,7 +219,7 @@ def test_a_recording_or_a_log_in_the_place_of_a_script_is_one_clear_line(folder)
         ("torch.log.gz", "TORCH_TRACE log", "torch.log.gz"),
     ):
         done = start(*RUN, "-o", "new.clens", name)
-        told = f"compiler-lens: {name} is a {what}, no script. To see it: compiler-lens show {typed}\n"
+        told = f"compiler-lens: {name} is a {what}, not a script. To see it: compiler-lens show {typed}\n"
         assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
     assert not Path("new.clens").exists()
     assert same_as_python(script(f'LOG = """\n{LOG}"""\nprint(LOG)')).returncode == 0

@@ -88,7 +88,7 @@ def test_every_text_can_be_read_on_what_is_behind_it(*, dark: bool) -> None:
 def _tiles(name: str, recording: Recording) -> dict[str, Tile]:
     """What the kernel's own view says in figures."""
     view = {each.name: each for each in VIEWS}["kernel"]
-    documents = view.documents(recording, Selection(folds_nothing=True))
+    documents = view.documents(recording, Selection(for_page=True))
     blocks = next(d.blocks for k, d in zip(recording.kernels, documents, strict=False) if k.name == name)
     return {tile.label: tile for block in blocks if isinstance(block, Tiles) for tile in block.tiles}
 

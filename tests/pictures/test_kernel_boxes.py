@@ -108,7 +108,7 @@ def test_what_stands_between_two_ops_of_a_kernel_parts_it():
     assert boxes(known) == [("k", ["a"]), ("b", ["b"]), ("extern_kernels.add", ["c"]), ("k", ["d"])]
     shown = [box for box in known.level().boxes if box.group and box.group.label == "k"]
     assert [lines(box)[1] for box in shown] == ["C++ · part 1 of 2, 1 op", "C++ · part 2 of 2, 1 op"]
-    assert "part 1 of 2: what stands between is none of this kernel" in tooltip(shown[0])
+    assert "part 1 of 2: what stands between is not of this kernel" in tooltip(shown[0])
 
 
 def test_an_op_of_no_kernel_is_none_of_the_one_around_it_a_view_is():

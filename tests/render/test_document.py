@@ -45,7 +45,7 @@ def document(**selection):
 
 
 def test_a_kernel_has_the_same_figures_in_a_table_in_an_entry_and_for_programs():
-    (section,) = document(folds_nothing=True).blocks
+    (section,) = document(for_page=True).blocks
     (table,) = (block for block in section.blocks if isinstance(block, Table))
     names = [column.name for column in table.columns]
     rows = [dict(zip(names, row, strict=True)) for row in table.rows]
@@ -66,7 +66,7 @@ def test_a_kernel_has_the_same_figures_in_a_table_in_an_entry_and_for_programs()
 
 def test_kernels_that_compute_the_same_are_one_entry_and_rows_of_their_own():
     entries = [one for one in text(*document().blocks, width=200) if one.startswith("  ") and one[2] != " "]
-    rows = document(folds_nothing=True).blocks[0].blocks[-1].rows
+    rows = document(for_page=True).blocks[0].blocks[-1].rows
     assert len(rows) == len(gpt().kernels) > len(entries) - 1
 
 

@@ -161,7 +161,7 @@ def test_json_has_every_pair():
 def test_a_kernels_neighbours_say_on_which_side_they_are():
     recording = layered()
     page = page_for(recording, width=120)
-    blocks = fusion.neighbours(neighbours(recording, [1])[1], 1, folds_nothing=False)
+    blocks = fusion.neighbours(neighbours(recording, [1])[1], 1, for_page=False)
     lines = [line.plain for line in block_lines(blocks, page)]
     assert [" ".join(line.split()) for line in lines[1:]] == [
         "one kernel would have too many ops",
@@ -170,7 +170,7 @@ def test_a_kernels_neighbours_say_on_which_side_they_are():
         "1.0 MiB before it extern_kernels.mm",
     ]
     alone = neighbours(Recording(kernels=recording.kernels), [1])[1]
-    assert fusion.neighbours(alone, 1, folds_nothing=False) == ()
+    assert fusion.neighbours(alone, 1, for_page=False) == ()
 
 
 def test_bytes_that_are_not_known_are_not_none():

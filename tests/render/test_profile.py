@@ -236,7 +236,7 @@ def test_every_remark_has_words_in_the_table_and_in_json() -> None:
     assert all(note["words"] in shown and "{" not in note["words"] for note in data)
     assert "some_name ran 2 times in a call of its graph, whose code has 3 launches" in shown
     once = note_words(ProfileNote(Remark.STILL_COMPILING, number=1))
-    assert once == "it went on compiling while calls were timed (1 time): these are no steady calls"
+    assert once == "it went on compiling while calls were timed (1 time): these are not steady calls"
 
 
 @pytest.mark.parametrize(("count", "more"), [(4, ""), (5, ", 1 more name"), (7, ", 3 more names")])

@@ -11,21 +11,11 @@ from compiler_lens.facts.compare import source
 from compiler_lens.facts.compare.model import Aspect, Difference
 from compiler_lens.facts.compare.programs import Called
 from compiler_lens.facts.kernels.kernels import unusual_language
+from compiler_lens.facts.kernels.lineage import is_view
 from compiler_lens.recording.model import Kernel, KernelKind, Node
 
 _WARPS = ("num_warps", "num_stages", "num_ctas", "num_buffers_warp_spec", "num_consumer_groups", "waves_per_eu")
 _NOT_CODE = {Aspect.KIND, Aspect.OPS, Aspect.FUSED, Aspect.SIZES, Aspect.DTYPE, Aspect.REDUCTION, Aspect.TEMPLATE}
-
-# Ops that only look at memory in another way: which kernel they are counted to says nothing.
-_VIEWS = frozenset(
-    f"torch.ops.aten.{op}"
-    for op in (
-        "view.default", "_unsafe_view.default", "reshape.default", "permute.default", "transpose.int", "t.default",
-        "squeeze.dim", "squeeze.dims", "squeeze.default", "unsqueeze.default", "expand.default", "select.int",
-        "slice.Tensor", "as_strided.default", "alias.default", "detach.default", "split.Tensor",
-        "split_with_sizes.default", "unbind.int",
-    )
-) | {"operator.getitem", "_operator.getitem"}  # fmt: skip
 
 
 class Texts(Struct, frozen=True):
@@ -54,7 +44,7 @@ class Matched(Struct, frozen=True):
 
 def is_compute(node: Node) -> bool:
     """Return whether a node is an op that computes, or moves memory."""
-    return node.op.startswith("call_") and node.target not in _VIEWS
+    return node.op.startswith("call_") and not is_view(node.target)
 
 
 def differences(pair: Matched) -> tuple[Difference, ...]:

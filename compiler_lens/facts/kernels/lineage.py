@@ -19,6 +19,7 @@ _VIEWS = frozenset(
         "aten.slice", "aten.expand", "aten.squeeze", "aten.unsqueeze", "aten.as_strided", "aten.alias", "aten.detach",
         "aten.unbind", "aten.split", "aten.split_with_sizes", "aten.diagonal", "aten.view_as_real",
         "aten.view_as_complex", "aten.unfold", "operator.getitem",
+        "_operator.getitem",
     )
 )  # fmt: skip
 

@@ -72,8 +72,16 @@ class Origins:
                 at[number] = at.get(number, False) or kind not in inner
                 inner.setdefault(kind, place)
         line = inner.get("") or next(iter(inner.values()), None)
-        target, module = node.target if name else "", (node.module, node.module_type)
-        made = Origin(compile_id, name or None, target, *module, node.source, line, number)
+        made = Origin(
+            compile_id=compile_id,
+            node=name or None,
+            target=node.target if name else "",
+            module=node.module,
+            module_type=node.module_type,
+            stack=node.source,
+            line=line,
+            number=number,
+        )
         self.all.append(made)
         return made
 

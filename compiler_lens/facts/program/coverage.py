@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
+from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import (
     BreakCause,
@@ -24,9 +25,6 @@ from compiler_lens.recording.model import (
 )
 from compiler_lens.recording.resume_names import plain_function, resumed
 from compiler_lens.recording.source_text import Sources, sources
-
-# The frame that torch compiles in place of a module's forward, in torch/_dynamo/external_utils.py (2.11 to 2.15).
-_WRAPPER_FILE = "torch/_dynamo/external_utils.py"
 
 # torch's own words in ConvertFrameAssert.__call__(), 2.11 to 2.15; all that comes out is "an error was suppressed".
 _GENERATOR = "Generators cannot be compiled directly with `torch.compile`."
@@ -161,7 +159,7 @@ def function_name(compilation: Compilation) -> FunctionName:
     rest_of = compilation.resumes or (before.function if before else "")
     if rest_of:
         return FunctionName(plain_function(rest_of), compilation.file, compilation.line)
-    if not compilation.file.replace("\\", "/").endswith(_WRAPPER_FILE):
+    if not compilation.file.replace("\\", "/").endswith(WRAPPER_FILE):
         return FunctionName(compilation.function or "?", compilation.file, compilation.line)
     caller = innermost_own(compilation.stack) or SourceLine("", 0)
     return FunctionName(compilation.module or "module", caller.file, caller.line, module=True)

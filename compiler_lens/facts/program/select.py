@@ -36,7 +36,7 @@ class Selection(Struct, frozen=True):
     file: str = ""  # for the source view
     place: str = ""  # a line, `model.py:41`, a module, `layers.3.attn`, or of launches a kernel: what became of it
     user_paths: UserPaths = ()  # what counts as the user's own besides what is not installed
-    folds_nothing: bool = False  # every row is wanted, also where a summary would do: for the page
+    for_page: bool = False  # which has room for every row, also where a terminal gets a summary
     kept: dict[str, Any] | None = None  # what views of one recording share
 
     def has(self, fact: Owned) -> bool:

@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct, field
 
 from compiler_lens.facts.program.coverage import resumed_line
+from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.model import Compilation, CompileId, Graph, GraphBreak, Guard, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.source_text import Sources
 
 # torch/_dynamo/external_utils.py (2.11 to 2.15) has the functions `inner(*args, **kwargs)` that stand in for the
 # forward of a library's module; the module is their `fn`.
-_WRAPPER = re.compile(r"(^|/)torch/_dynamo/external_utils\.py$")
+_WRAPPER = re.compile(rf"(^|/){re.escape(WRAPPER_FILE)}$")
 # Optimizer.profile_hook_step() there wraps every step as `wrapper(*args, **kwargs)`.
 _OPTIMIZER = re.compile(r"(^|/)torch/optim/optimizer\.py$")
 

@@ -30,7 +30,7 @@ class PageContext(Struct, frozen=True):
     @classmethod
     def of(cls, recording: Recording, user_paths: UserPaths, path: str) -> PageContext:
         """Return it for a recording that was opened as `path`."""
-        selection = Selection(user_paths=user_paths, folds_nothing=True, kept={})
+        selection = Selection(user_paths=user_paths, for_page=True, kept={})
         summary = summary_of(recording, selection)
         views = tuple(view for view in files_of(recording, selection) if view.facts)
         frames = FrameGraphs.of(recording, summary.coverage, summary.cards)

@@ -30,7 +30,7 @@ _BOUNDS: Mapping[Bound, str] = {
     Bound.MEMORY: "bound by memory",
     Bound.COMPUTE: "bound by compute",
     Bound.LAUNCH: "as short as a launch can be",
-    Bound.NEITHER: "far below what memory and compute allow",
+    Bound.NEITHER: "neither compute- nor memory-bound",
     Bound.UNKNOWN: "not known what bounds it",
 }
 
@@ -275,7 +275,7 @@ def _about_group(box: Box, group: Group) -> Iterator[str]:
     if group.kernel:
         yield f"{kernel_kind(group.kernel)}, {plural(len(group.kernel.launches), 'launch', 'launches')}"
     if group.share and group.share.parts > 1:
-        yield f"part {group.share.part} of {group.share.parts}: what stands between is none of this kernel"
+        yield f"part {group.share.part} of {group.share.parts}: what stands between is not of this kernel"
     if group.share and group.share.again:
         yield f"computes {op_words(group.share.again)} again that stand where they are computed first"
     count = Counter(op_name(node.target) for node in box.nodes).most_common(12)
