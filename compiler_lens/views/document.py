@@ -73,6 +73,7 @@ class Column(Struct, frozen=True):
     missing: str = ""  # what stands where a figure is not known
     beneath: str = ""  # the name of what stands beneath in its cells
     short: str = ""  # its name where there is little room
+    unseen: str = ""  # its name for who hears the table, where others need none
     room: int = 0  # columns of the terminal from which on there is room for it
 
 
@@ -211,6 +212,7 @@ class Tree(Struct, frozen=True):
 
     branches: tuple[Branch, ...]
     indent: int = 2
+    is_counted: bool = False  # in an order that matters: numbered, where there is room
 
 
 class Tile(Struct, frozen=True):

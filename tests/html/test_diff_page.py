@@ -27,11 +27,16 @@ from compiler_lens.render.figures import written
 from compiler_lens.render.page import comparison
 from compiler_lens.render.page.comparison import compared, stretches
 from compiler_lens.render.page.diff import asked_of, diff_page
+from compiler_lens.render.page.document import document_part
+from compiler_lens.render.page.links import PageLinks
+from compiler_lens.render.page.pool import Pool
 from compiler_lens.render.results import Diff
 from compiler_lens.views.diff import around as beside
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.kernels import pair_became, time_cells
 from compiler_lens.views.diff.summary import around, compile_time_words
+from compiler_lens.views.diff.views import VIEWS
+from compiler_lens.views.document import Comparison, Document
 from compiler_lens.views.parts import Kind
 
 GPU, CPU = pages.TESTS / "gpu" / "data", pages.TESTS / "diff" / "data"
@@ -82,6 +87,12 @@ def shown(html: str) -> str:
     """What stands in the page without its data, as a reader sees it."""
     body = re.sub(r"<script[ >].*?</script>|<style>.*?</style>", "", html, flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+def html_part(html: str, view: str = "") -> str:
+    """The elements of one view, or of all."""
+    body = html.partition("<main")[2].partition("<script")[0]
+    return body.partition(f'id="view-{view}"')[2].partition("</section>")[0] if view else body
 
 
 def menu(html: str) -> list[str]:
@@ -373,7 +384,74 @@ def test_recordings_of_one_name_are_told_apart(paths: tuple[str, str], names: tu
     assert f"before {names[0]} after {names[1]}" in html
 
 
+def test_launches_have_their_shares() -> None:
+    table = html_part(page("modes"), "overview").partition("<table")[2].partition("</table>")[0]
+    cells = [[shown(cell) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)] for row in table.split("</tr>")]
+    counts = [(what, n) for what, n in told.launch_counts(found("modes").result) if n]
+    whole = sum(n for _, n in counts)
+    assert [tuple(row[:3]) for row in cells[1:-1]] == [
+        (what, f"{n:,}", written(n / whole, Kind.SHARE)) for what, n in counts
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_graphs_that_differ_are_counted_in_words(count: int) -> None:
+    d = found("op")
+    asked = replace(asked_of(d), diff=replace(d.result, graphs=d.result.graphs[:count]))
+    for one in (asked, replace(asked, halves=())):
+        (section,) = beside.graphs(one)
+        assert section.summary == ("1 graph differs" if count == 1 else "2 graphs differ")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_tables_are_heard_with_their_headings(name: str) -> None:
+    html, data = page(name), pages.data(page(name))
+    drawn = [one["html"] for shelf in ("kernel", "change") for one in data[shelf]]
+    for table in (one for part in (html, *drawn) for one in re.findall(r"<table.*?</table>", part, re.DOTALL)):
+        headings = re.findall(r'<th scope="col".*?>(.*?)</th>', table)
+        assert all(shown(one) for one in headings)
+        if headings and 'class="unseen"' in headings[0]:
+            assert table.count('<th scope="row"') == table.partition("<tbody>")[2].count("<tr>")
+    times = html_part(html, "times")
+    for unseen in ("phase", "bars"):
+        assert f'<span class="unseen">{unseen}</span>' in times
+    assert ('<span class="unseen">difference</span>' in times) == (found(name).result.call_times is not None)
+    assert html.count('scope="row"') >= 8
+
+
+@pytest.mark.parametrize("name", ["modes", "op"])
+def test_changes_are_an_ordered_list(name: str) -> None:
+    listed = re.search(r"<ol.*?</ol>", html_part(page(name), "overview"), re.DOTALL)
+    assert listed
+    assert listed[0].count("<li>") == min(8, len(found(name).result.kernels))
+    assert not re.search(r">\d+\. ", listed[0])
+
+
 # -- what it is made of
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_it_has_no_pack_of_data_without_anything_in_it(name: str) -> None:
+    data = pages.data(page(name))
+    assert not [view for view in menu(page(name)) if data.get(view) == []]
+    drawn = set(re.findall(r'data-of="(\w+)"', html_part(page(name))))
+    assert drawn <= data.keys()
+
+
+def test_a_comparison_has_a_pool_for_its_texts() -> None:
+    document, links = Document((Comparison(("a",), ("b",)),), None), PageLinks.of(found("op").before, (), "REC")
+    with pytest.raises(TypeError, match="pool"):
+        document_part("graphs", "Graphs", document, links)
+    pool = Pool()
+    (drawn,) = document_part("graphs", "Graphs", document, links, pool).tables
+    assert [pool.packs[pack][n] for pack, n in (drawn["both"]["before"], drawn["both"]["after"])] == ["a", "b"]
+
+
+def test_views_that_the_summary_leads_to_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["diff", "--help"])
+    listed = re.findall(r"^  (\w+) {2,}\S", capsys.readouterr().out, re.MULTILINE)
+    assert {name for name in VIEWS if name != "summary"} <= set(listed)
 
 
 @pytest.mark.parametrize("name", [*ALL, "hostile"])

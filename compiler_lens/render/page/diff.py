@@ -48,7 +48,7 @@ def diff_page(compared: Compared, *, user_paths: UserPaths = (), redact: bool = 
         documents=[part.html for part in parts.values()],
         redact=redact,
         data=[
-            *((name, packed(part.tables)) for name, part in parts.items()),
+            *((name, packed(part.tables)) for name, part in parts.items() if part.tables),
             *_data(asked, links, pool),
             *pool.parts(),
         ],

@@ -48,7 +48,7 @@ def document_part(
 ) -> DocumentPart:
     """Return the part of the page that shows a view's document; addresses call it `view`.
 
-    With a `pool`, code goes there, and is shown by the script.
+    With a `pool`, code goes there, and is shown by the script; what compares two texts needs one.
     """
     writer = _Writer(view, links, pool)
     inside = _joined(writer.top(title, document.blocks))
@@ -119,10 +119,12 @@ class _Writer(Struct):
                 later = Markup('<div class="later" data-text="{}-{}" data-language="{}"></div>\n')
                 return later.format(*self.pool.add(block.code), block.language)
             case doc.Comparison():
-                data = {"both": comparison_data(block, self.pool or Pool())}
+                if self.pool is None:
+                    raise TypeError("a comparison needs a pool for its texts")
+                data = {"both": comparison_data(block, self.pool)}
                 return self._drawn("later", "code, before and after", data)
             case doc.Tree():
-                return self._branches(block.branches)
+                return self._branches(block.branches, "ol" if block.is_counted else "ul")
             case doc.Tiles():
                 tiles = []
                 for one in block.tiles:
@@ -163,9 +165,9 @@ class _Writer(Struct):
         article = Markup('<article class="card" id="{}-{}">\n{}{}</article>\n')
         return article.format(self.view, card.number, _element("h2", counted + head), inside)
 
-    def _branches(self, branches: Sequence[doc.Branch]) -> Markup:
+    def _branches(self, branches: Sequence[doc.Branch], tag: str = "ul") -> Markup:
         items = (_element("li", self._inline(one.parts) + self._branches(one.children)) for one in branches)
-        return _element("ul", _joined(items), "tree") if branches else Markup()
+        return _element(tag, _joined(items), "tree") if branches else Markup()
 
     def _drawn(self, kind: str, name: str, data: dict[str, Any]) -> Markup:
         """Where the script puts a table, or what else it draws."""
@@ -237,21 +239,27 @@ class _Writer(Struct):
         for i in used:
             column = table.columns[i]
             side = ' class="n"' if column.kind.is_right else ""
-            names.append(Markup(f'<th scope="col"{side}>{escape(column.name)}</th>'))  # noqa: S704
+            unseen = column.unseen or ("bars" if column.kind is Kind.BAR else "")
+            name = escape(column.name) or (_element("span", escape(unseen), "unseen") if unseen else Markup())
+            names.append(Markup(f'<th scope="col"{side}>{name}</th>' if name else "<td></td>"))  # noqa: S704
             if column.kind is Kind.BAR:
                 lengths += [length for row in table.rows for length in _lengths(row[i])]
         has_names, longest = any(table.columns[i].name for i in used), max(lengths)
+        is_unnamed = has_names and len(used) > 1 and not table.columns[used[0]].name
+        heading = used[0] if is_unnamed else None  # the column that names the rows
         head = _element("thead", _element("tr", _joined(names))) if has_names else Markup()
         rows = []
         for number, row in enumerate(table.rows):
-            cells = (self._standing_cell(row[i], table.columns[i], longest) for i in used)
+            cells = (
+                self._standing_cell(row[i], table.columns[i], longest, "th" if i == heading else "td") for i in used
+            )
             rows.append(_element("tr", _joined(cells)))
             beneath = self.blocks(table.beneath[number]) if table.beneath else ""
             if beneath:
                 rows.append(Markup('<tr class="under"><td colspan="{}">{}</td></tr>\n').format(len(used), beneath))
         return _element("table", head + _element("tbody", _joined(rows)), "small" if table.is_short else "list")
 
-    def _standing_cell(self, value: parts.Cell, column: doc.Column, longest: float) -> Markup:
+    def _standing_cell(self, value: parts.Cell, column: doc.Column, longest: float, tag: str) -> Markup:
         if column.kind is Kind.BAR:
             return _bars(_lengths(value), longest)
         if isinstance(value, parts.Stacked):
@@ -262,7 +270,7 @@ class _Writer(Struct):
             shown = _ticks(value)
         else:
             shown = self._inline(value if isinstance(value, tuple) else (value,))
-        return _element("td", shown, "n" if column.kind.is_figure else column.tone.value)
+        return _element(tag, shown, "n" if column.kind.is_figure else column.tone.value)
 
     def _data(self, table: doc.Table) -> dict[str, Any]:
         """A table for the script: each column with what stands in it, each once, and which of that each row has.
@@ -346,7 +354,8 @@ def _timeline(timeline: doc.Timeline) -> dict[str, Any]:
 
 def _element(tag: str, inside: Markup, kind: str = "") -> Markup:
     """An element; its name and its class are ours. This is far faster than `Markup.format`."""
-    given = f' class="{kind}"' if kind else ""
+    given = ' scope="row"' if tag == "th" else ""  # those of columns are made where they are
+    given += f' class="{kind}"' if kind else ""
     end = "\n" if tag in _APART else ""
     return Markup(f"<{tag}{given}>{inside}</{tag}>{end}")  # noqa: S704
 

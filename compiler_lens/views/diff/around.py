@@ -36,7 +36,7 @@ _BOTH = "the same on both sides"
 def graphs(asked: Asked) -> tuple[Block, ...]:
     """Return the ops that were added, went, moved or changed, for each graph."""
     changes = asked.diff.graphs
-    counted = f"{plural(len(changes), 'graph')} differ" if changes else "no graph differs"
+    counted = f"{plural(len(changes), 'graph differs', 'graphs differ')}" if changes else "no graph differs"
     if asked.halves:
         return (Section("Graphs", tuple(_graphs_and_code(asked)), counted),)
     blocks: list[Block] = []
@@ -334,7 +334,12 @@ def phase_rows(d: RecordingDiff) -> list[tuple[Phase, tuple[float, float]]]:
 
 def phase_table(d: RecordingDiff, *more: tuple[Cell, ...]) -> Table:
     """Return the seconds of each phase on both sides, with bars, and what stands below them."""
-    columns = Column(), Column("before", Kind.SECONDS), Column("after", Kind.SECONDS), Column("", Kind.BAR)
+    columns = (
+        Column(unseen="phase"),
+        Column("before", Kind.SECONDS),
+        Column("after", Kind.SECONDS),
+        Column("", Kind.BAR),
+    )
     rows = [(words.PHASES[phase], *both, Stacked(*both)) for phase, both in phase_rows(d)]
     return Table(columns, (*rows, *more), is_short=True)
 
@@ -350,7 +355,11 @@ def call_blocks(d: RecordingDiff) -> Iterator[Block]:
             rows.append((name, *amounts, Span(told.gain(took), tone), Stacked(took.before, took.after)))
     if rows:
         sides = Column("before", Kind.MICROSECONDS), Column("after", Kind.MICROSECONDS)
-        yield Table((Column(), *sides, Column(), Column("", Kind.BAR)), tuple(rows), is_short=True)
+        yield Table(
+            (Column(unseen="time"), *sides, Column(unseen="difference"), Column("", Kind.BAR)),
+            tuple(rows),
+            is_short=True,
+        )
         for text in (told.timed_words(d), told.idle(d)) if d.kernel_times else ():
             if text:
                 yield paragraph(text.removeprefix("; "), tone=Tone.QUIET)
@@ -379,11 +388,11 @@ def environment(asked: Asked) -> Iterator[Block]:
             tone = Tone.PLAIN if before.get(name) == after.get(name) else Tone.WARN
             rows.append((name, *(Span(side.get(name, "-"), tone) for side in (before, after))))
         if rows:
-            facts = Table((Column(tone=Tone.STRONG), *_SIDES), tuple(rows), is_short=True)
+            facts = Table((Column(tone=Tone.STRONG, unseen="fact"), *_SIDES), tuple(rows), is_short=True)
             yield Section("Where they were recorded", (facts,))
 
 
 def setting_table(d: RecordingDiff, most: int | None = None) -> Table:
     """Return the settings that differ, or the first of them."""
     rows = tuple((one.name, one.before or "-", one.after or "-") for one in d.settings[:most])
-    return Table((Column(tone=Tone.STRONG), *_SIDES), rows, is_short=True)
+    return Table((Column(tone=Tone.STRONG, unseen="setting"), *_SIDES), rows, is_short=True)

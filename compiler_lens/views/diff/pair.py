@@ -80,7 +80,7 @@ def _kernels(pair: Pair, side: int, half: Half) -> list[_One]:
 
 def _facts(sides: Sequence[Sequence[_One]]) -> Table:
     """A column for each kernel, a row for each fact; marked where one kernel stands for one and they differ."""
-    columns = [Column()]
+    columns = [Column(unseen="fact")]
     for side, listed in zip(("before", "after"), sides, strict=True):
         columns += [Column(f"{side} {one.kernel.name}") for one in listed]
     facts = [_of(one) for side in sides for one in side]

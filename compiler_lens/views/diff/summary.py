@@ -46,8 +46,12 @@ def _overview(asked: Asked) -> Iterator[Block]:
     yield doc.Verdict(told.kernels_line(d), rest, Tone.GOOD if d.same_kernels else Tone.PLAIN)
     yield from (paragraph(text, tone=Tone.WARN) for text in gap_words(d))
     if d.kernels:
-        counts: list[tuple[Cell, ...]] = [(what, n, n) for what, n in told.launch_counts(d) if n]
-        columns = Column("launches"), Column("", Kind.COUNT), Column("", Kind.BAR)
+        launches = [(what, n) for what, n in told.launch_counts(d) if n]
+        every = sum(n for _, n in launches)
+        counts: list[tuple[Cell, ...]] = [(what, n, n / every, n) for what, n in launches]
+        columns = (
+            Column(unseen="verdict"), Column("launches", Kind.COUNT), Column("share", Kind.SHARE), Column("", Kind.BAR),
+        )  # fmt: skip
         yield Table(columns, tuple(counts), is_short=True)
     settings: list[Block] = [beside.setting_table(d, _SETTINGS) if d.settings else paragraph("no setting differs")]
     if len(d.settings) > _SETTINGS:
@@ -57,10 +61,10 @@ def _overview(asked: Asked) -> Iterator[Block]:
         yield Section("What the program does", lines, "the kernels follow from it")
     if d.kernels:
         listed = [change_link(asked, n, told.change_line(d.kernels[n])) for n in range(len(d.kernels))[:_LISTED]]
-        tree = doc.Tree(tuple(doc.Branch((quiet(f"{n}. "), one)) for n, one in enumerate(listed, 1)))
+        tree = doc.Tree(tuple(doc.Branch((one,)) for one in listed), is_counted=True)
         more = f"{plural(len(d.kernels) - _LISTED, 'more change')}, " if len(d.kernels) > _LISTED else ""
-        every = paragraph(ToView(f"{more}every kernel", "kernels"))
-        yield Section("Kernels", (tree, every), "what weighs most first")
+        all_of_them = paragraph(ToView(f"{more}every kernel", "kernels"))
+        yield Section("Kernels", (tree, all_of_them), "what weighs most first")
     if lines := tuple(paragraph(ToView(text, view), tone=tone) for view, text, tone in around(d)):
         yield Section("Around the kernels", lines)
     times: list[Section] = []

@@ -67,7 +67,7 @@ VIEWS: Mapping[str, DiffView] = {
         lambda d: len(d.kernels) or (None if d.identical else 0),
     ),
     "kernel": DiffView("kernels.kernel", "one kernel by NAME, of either side: both sources"),
-    "code": DiffView("kernels.codes"),
+    "code": DiffView("kernels.codes", "every kernel that differs, with its code before and after"),
     "graphs": DiffView(
         "around.graphs", "ops added, gone, moved, changed, for each graph", "Graphs", lambda d: len(d.graphs)
     ),
@@ -79,7 +79,9 @@ VIEWS: Mapping[str, DiffView] = {
         "around.autotune", "ops for which another choice won", "Autotuning",
         lambda d: sum(change.times for change in d.autotunes),
     ),
-    "cudagraphs": DiffView("around.cudagraphs", "", "CUDA graphs", lambda d: len(d.cudagraphs)),
+    "cudagraphs": DiffView(
+        "around.cudagraphs", "CUDA graphs that ended differently", "CUDA graphs", lambda d: len(d.cudagraphs)
+    ),
     "times": DiffView(
         "around.compile_times", "compile time by phase; kernel times, where both sides were profiled", "Times",
         lambda d: None if (d.before.phases.timed and d.after.phases.timed) or d.call_times or d.kernel_times else 0,
