@@ -9,6 +9,7 @@ import pytest
 
 from compiler_lens.decode import compilations
 from compiler_lens.decode.compilations import FrameEnd, FrameStart, Metrics, ResumeName
+from compiler_lens.decode.fold import fold
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, SourceLine
@@ -113,6 +114,13 @@ def test_the_backwards_metrics_are_told_apart(version: str) -> None:
     found = metrics(version, "backward_metrics")
     assert found.backward
     assert found.values["backward_cumulative_compile_time_us"] > 0
+
+
+def test_metrics_alone_name_the_function_and_no_line_is_line_zero() -> None:
+    meta = {"compile_id": "0/0", "co_name": "f", "co_filename": "f.py", "co_firstlineno": None}
+    alone = fold([Event("compilation_metrics", 1.0, 0, (0, 0, None), meta=meta)], strict=True)
+    (compilation,) = alone.compilations
+    assert (compilation.function, compilation.file, compilation.line) == ("f", "f.py", 0)
 
 
 def test_bytecode_names_a_resume_function() -> None:
