@@ -119,6 +119,7 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     original = inspect.getattr_static(holder, attribute)
     is_static = isinstance(original, staticmethod)
     wrapper = make(original.__func__ if is_static else original)
+    # It may have a code object of its own: one made to look like the original's.
     have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])
     replacement = staticmethod(wrapper) if is_static else wrapper
     setattr(holder, attribute, replacement)

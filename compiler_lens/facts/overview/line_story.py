@@ -16,6 +16,7 @@ from compiler_lens.facts.kernels.kernels import launch_ids, lineages_of
 from compiler_lens.facts.kernels.lineage import LaunchMatch, Lineage, Origin, OriginsAt, Role, is_view
 from compiler_lens.facts.kernels.provenance import Provenance
 from compiler_lens.facts.kernels.roofline import GroupCost, Roofline
+from compiler_lens.facts.overview.shared import provenance_of
 from compiler_lens.facts.overview.source_view import FileView, LineFacts, select_file, source_view
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.ownership import Ownership
@@ -259,7 +260,7 @@ def profile_part(recording: Recording, found: Roofline, selection: Selection) ->
     """Return the launches that a selection means; of all, where it names nothing."""
     if selection.ids is None and not selection.place:
         return ProfilePart(found.groups, sum(len(group.launches) for group in found.groups))
-    provenance = Provenance.of(recording, Ownership.of(selection.user_paths))
+    provenance = provenance_of(recording, selection)
     wanted = frozenset(launch_ids(selected(recording, provenance, selection, with_views=False)))
     groups = []
     for group in found.groups:

@@ -4,41 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from urllib.parse import quote
 
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.redact import redacted_diff
 from compiler_lens.render.names import FileNames
 from compiler_lens.render.page.document import document_part, drawn_part
-from compiler_lens.render.page.links import PageLinks, address
+from compiler_lens.render.page.links import PageLinks, addresses_of
 from compiler_lens.render.page.pool import Pool, packed, shelved
 from compiler_lens.render.page.shell import own_file, rendered, script
 from compiler_lens.views.diff import words as told
 from compiler_lens.views.diff.kernels import change_blocks
 from compiler_lens.views.diff.pair import pair_blocks
-from compiler_lens.views.diff.pairs import Half, Pair, pairs_of
+from compiler_lens.views.diff.pairs import Half, pairs_of
 from compiler_lens.views.diff.views import SUMMARY, VIEWS, Asked, Compared
 from compiler_lens.views.document import Block, Document
-from compiler_lens.views.text import clean, number, short_paths
+from compiler_lens.views.text import number, short_paths
 
 
 def diff_page(compared: Compared, *, user_paths: UserPaths = (), redact: bool = False) -> str:
     """Return the whole page. With `redact`, without source text and without the folders of files."""
     asked = asked_of(compared, user_paths=user_paths, redact=redact)
     names = FileNames.of(asked.before).joined(FileNames.of(asked.after))
-    links, pool = PageLinks(names, "", {}, {}, _addresses(asked.pairs)), Pool()
-    parts = {
-        "overview" if name == SUMMARY else name: document_part(
-            "overview" if name == SUMMARY else name,
-            view.title,
-            Document(view.blocks(asked), None, view.count(asked.diff)),
-            links,
-            pool,
-        )
-        for name, view in VIEWS.items()
-        if view.title and view.count(asked.diff) != 0
-    }
+    after = [(pair.first.after or pair.first.before)[0] for pair in asked.pairs]
+    addresses = addresses_of((one.compile_id, one.kernel, one.direction.value, one.launch) for one in after)
+    links, pool = PageLinks(names, "", {}, {}, addresses), Pool()
+    parts = {}
+    for view_name, view in VIEWS.items():
+        count = view.count(asked.diff)
+        if view.title and count != 0:
+            name = "overview" if view_name == SUMMARY else view_name
+            document = Document(view.blocks(asked), None, count)
+            parts[name] = document_part(name, view.title, document, links, pool)
     return rendered(
         "diff.html",
         own_file("page.css") + own_file("diff.css"),
@@ -94,14 +91,3 @@ def _data(asked: Asked, links: PageLinks, pool: Pool) -> Iterator[tuple[str, str
     yield from shelved(
         "change", (drawn("change", f"{n + 1}", told.change_words(c), change_blocks(asked, n)) for n, c in changes)
     )
-
-
-def _addresses(pairs: Sequence[Pair]) -> tuple[str, ...]:
-    """`0_0/triton_poi_fused_add_3`, by what a pair is after; the next one of that name has a number."""
-    taken: dict[str, None] = {}
-    for pair in pairs:
-        one = (pair.first.after or pair.first.before)[0]
-        base = f"{address(one.compile_id)}/{quote(clean(one.kernel), safe='')}"
-        ways = (base, f"{base}/{one.direction.value}", f"{base}/{one.direction.value}/{one.launch}")
-        taken[next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")] = None
-    return tuple(taken)

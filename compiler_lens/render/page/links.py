@@ -27,10 +27,10 @@ class PageLinks(Struct, frozen=True):
     @classmethod
     def of(cls, recording: Recording, views: Sequence[FileView], path: str) -> PageLinks:
         """Return them for a recording, and for files of its source view."""
-        kernels = _kernel_addresses(recording.kernels)
+        addresses = addresses_of((k.compile_id, k.name, k.direction.value, k.ordinal) for k in recording.kernels)
+        kernels = {kernel.id: where for kernel, where in zip(recording.kernels, addresses, strict=True)}
         short = short_paths(view.file for view in views)
         files = {view.file: clean(short[view.file]) for view in views}
-        addresses = tuple(kernels[kernel.id] for kernel in recording.kernels)
         return cls(FileNames.of(recording), path, files, kernels, addresses)
 
     def at(self, place: Located) -> str:
@@ -62,14 +62,14 @@ def address(compile_id: CompileId) -> str:
     return str(compile_id).replace("/", "_")
 
 
-def _kernel_addresses(kernels: Iterable[Kernel]) -> Mapping[KernelId, str]:
-    """`0_0/triton_poi_fused_add_3`; where forward and backward have one of that name, the second says so."""
-    taken: set[str] = set()
-    found: dict[KernelId, str] = {}
-    for kernel in kernels:
-        base = f"{address(kernel.compile_id)}/{quote(clean(kernel.name), safe='')}"
-        ways = (base, f"{base}/{kernel.direction.value}", f"{base}/{kernel.direction.value}/{kernel.ordinal}")
-        free = next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")
-        taken.add(free)
-        found[kernel.id] = free
-    return found
+def addresses_of(named: Iterable[tuple[CompileId, str, str, int]]) -> tuple[str, ...]:
+    """Return an address for each kernel, by its compile id, name, pass and number: `0_0/triton_poi_fused_add_3`.
+
+    The second of a name says the pass, too, and a third the number.
+    """
+    taken: dict[str, None] = {}
+    for compile_id, name, direction, number in named:
+        base = f"{address(compile_id)}/{quote(clean(name), safe='')}"
+        ways = (base, f"{base}/{direction}", f"{base}/{direction}/{number}")
+        taken[next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")] = None
+    return tuple(taken)
