@@ -19,6 +19,7 @@ from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId, GraphStage, SourcePlace
 from compiler_lens.recording.model import Node, SourceLine, Subgraph, Trust
+from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
 # torch/fx/traceback.py, GRADIENT_ACC_SPECIAL_STACK: a sum of gradients carries the number of whichever forward op
 # came last, so the number says nothing.
@@ -125,8 +126,8 @@ def program_of(
         for fact in each.values():
             if fact.origins and fact.seq_nr is not None and "." not in fact.name:  # a subgraph counts for itself
                 numbered[fact.seq_nr].append(fact)
-    # AOTAutograd traces the whole forward first and names the gradients it is given tangents_1, tangents_2 …
-    tangents = {node.name for node in joint if node.op == "placeholder" and node.name.startswith("tangents_")}
+    # AOTAutograd traces the whole forward before anything that takes a gradient.
+    tangents = {node.name for node in joint if node.op == "placeholder" and node.name.startswith(GRADIENT_PREFIX)}
     forward = frozenset(
         node.name for node in takewhile(lambda n: n.op == "output" or tangents.isdisjoint(n.inputs), joint)
     )

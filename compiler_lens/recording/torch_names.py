@@ -19,6 +19,9 @@ GRAPH_RECORDS: Mapping[str, GraphStage] = {
 }
 OUTPUT_CODE_RECORD = "inductor_output_code"
 
+# AOTAutograd calls the gradients among the inputs of a joint graph or a backward tangents_1, tangents_2 …
+GRADIENT_PREFIX = "tangents_"
+
 # A backward that is compiled when it is first called, in a span of its own.
 BACKWARD_SPAN = "entire_backward_compile"
 

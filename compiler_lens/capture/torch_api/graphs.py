@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
+from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
 NO_INDEX = -1
 _AOT = "torch._functorch._aot_autograd.graph_compile"
@@ -68,8 +69,9 @@ def _leaf_names(sources: Iterable[Any]) -> list[str]:
 
 
 def is_backward(graph_module: Any) -> bool:
-    """Return whether a graph takes gradients in: AOTAutograd names them tangents_1, tangents_2 …"""
-    return any(node.op == "placeholder" and node.name.startswith("tangents_") for node in graph_module.graph.nodes)
+    """Return whether a graph takes gradients in."""
+    placeholders = (node for node in graph_module.graph.nodes if node.op == "placeholder")
+    return any(node.name.startswith(GRADIENT_PREFIX) for node in placeholders)
 
 
 def fingerprint(graph_module: Any) -> str:

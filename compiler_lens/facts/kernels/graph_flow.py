@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SavedTensor
+from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
 _HELD = re.compile(r"_(?:parameters|buffers)_+(?:modules_+)?(\w+?)_*$")  # L_self_modules_up_parameters_weight_
 _POSITION = re.compile(r"args_(\d{1,4})")
@@ -201,8 +202,8 @@ def _input(node: Node, stage: GraphStage, primals: Sequence[Value], names: Seque
         return Value(node, Role.PARAMETER, node.name)
     if stage is GraphStage.DYNAMO:
         return _dynamo_input(node, names)
-    if node.name.startswith("tangents_"):
-        return Value(node, Role.TANGENT, f"gradient of output {node.name[9:]}")
+    if node.name.startswith(GRADIENT_PREFIX):
+        return Value(node, Role.TANGENT, f"gradient of output {node.name.removeprefix(GRADIENT_PREFIX)}")
     number = _number(node.name)
     known = primals[number] if number is not None and number < len(primals) else None
     if known and (known.role is Role.PARAMETER or stage not in BACKWARDS):

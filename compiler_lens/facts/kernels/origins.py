@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -31,7 +30,7 @@ class Origins:
     def __init__(self, own: Ownership) -> None:
         self.own = own
         self.all: list[Origin] = []
-        self.lines: dict[tuple[str, int], dict[int, bool]] = defaultdict(dict)
+        self.lines: dict[str, dict[int, dict[int, bool]]] = {}  # by file, then line, as in Provenance
         self.trust: dict[CompileId, Trust] = {}
         self._named: dict[tuple[CompileId, str], Origin | None] = {}
         self._unnamed: dict[tuple[CompileId, str, tuple[SourceLine, ...]], Origin] = {}
@@ -68,7 +67,7 @@ class Origins:
         for place in reversed(node.source):
             kind = self._kind(place.file)
             if kind is not None:
-                at = self.lines[place.file, place.line]
+                at = self.lines.setdefault(place.file, {}).setdefault(place.line, {})
                 at[number] = at.get(number, False) or kind not in inner
                 inner.setdefault(kind, place)
         line = inner.get("") or next(iter(inner.values()), None)

@@ -22,7 +22,8 @@ class Provenance(Struct, frozen=True):
     origins: tuple[Origin, ...]
     _starts: tuple[int, ...]  # where the lineages of each kernel begin
     _by_origin: Mapping[int, Sequence[tuple[int, NodeProvenance]]]  # an origin's, each with the place of its lineage
-    _lines: Mapping[tuple[str, int], Mapping[int, bool]]  # an origin at each line of its stack: is it the innermost
+    # By file, then line: an origin at each line of its stack, and whether that is the innermost.
+    _lines: Mapping[str, Mapping[int, Mapping[int, bool]]]
     _modules: Sequence[tuple[str, int]]  # sorted
 
     @classmethod
@@ -59,18 +60,15 @@ class Provenance(Struct, frozen=True):
 
         Any ending of the file's path will do. Raises `UsageError` where several files have it.
         """
-        found = self._lines.get((self._file(file, number), number), {})
+        found = self._lines.get(self._file(file), {}).get(number, {})
         direct = tuple(self.origins[n] for n, is_direct in found.items() if is_direct)
         return OriginsAt(direct, tuple(self.origins[n] for n, is_direct in found.items() if not is_direct))
 
-    def _file(self, file: str, number: int) -> str:
-        if (file, number) in self._lines:
-            return file
-        files = dict.fromkeys(known for known, _ in self._lines)
-        if file in files:
+    def _file(self, file: str) -> str:
+        if file in self._lines:
             return file
         ending = "/" + file.replace("\\", "/").removeprefix("./")
-        found = [known for known in files if known.replace("\\", "/").endswith(ending)]
+        found = [known for known in self._lines if known.replace("\\", "/").endswith(ending)]
         if len(found) > 1:
             raise UsageError(f"{file!r} is the end of several files: {', '.join(sorted(found))}")
         return found[0] if found else file
