@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from compiler_lens.capture.recorder import Recorder
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.decode.fold import collector_paused
+from compiler_lens.recording.errors import visible
 from compiler_lens.recording.model import CompileId, GraphStage
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Lens(Recorder):
 
     def __repr__(self) -> str:
         state = "recording" if self._finalizer.alive else "closed"
-        return f"<compiler_lens.Lens {state}, {self.path or 'in memory'}>"
+        return f"<compiler_lens.Lens {state}, {visible(str(self.path or 'in memory'))}>"
 
     def _repr_html_(self) -> str:
         from compiler_lens.render.console import html_fragment

@@ -124,6 +124,14 @@ def test_the_line_tells_frame_phase_time_and_counts(progress, terminal, clock):
     assert "compiling step (train.py:41) · generating code · 7 s · 1 graph · 2 kernels · 1 compiled" in line
 
 
+def test_names_cannot_act_on_the_terminal(progress, terminal, clock):
+    progress.event(start(file="/app/\x9b2J\r\n.py", module="Net\x1b[2J\u202e"))
+    progress.event(span("m\x1b]0;t\x07_template_autotuning", "B"))
+    clock.now += 2
+    line = terminal.wait_for("compiled").partition("compiling ")[2]
+    assert line.startswith(r"Net\x1b[2J\u202e (\x9b2J\r\n.py:41) · autotuning m\x1b]0;t\x07 · 2 s")
+
+
 def test_a_span_that_ends_gives_way_to_the_one_around_it(progress, terminal, clock):
     for event in (start(), span("dynamo", "B"), span("build_guards", "B"), span("build_guards", "E")):
         progress.event(event)

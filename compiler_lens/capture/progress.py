@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 from msgspec import Struct, field
 
+from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
 from compiler_lens.recording.resume_names import resumed
@@ -211,7 +212,7 @@ class Progress:
             *counts,
             f"{self._compiled} compiled",
         ]
-        return self._separator.join(part for part in parts if part)
+        return visible(self._separator.join(part for part in parts if part))
 
     def _erase(self) -> None:
         if self._is_shown:

@@ -17,7 +17,7 @@ from compiler_lens.capture.session import Session
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
 from compiler_lens.capture.torch_api import inductor, structured_trace
 from compiler_lens.decode.fold import collector_paused, fold
-from compiler_lens.recording.errors import UsageError, writing
+from compiler_lens.recording.errors import UsageError, visible, writing
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import parse_journal, whole
 from compiler_lens.recording.model import CaptureProblem, Recording
@@ -66,7 +66,7 @@ class Recorder:
             # No warning of Python's, which a filter may raise, as a recorder must not.
             with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
                 failure = f"{self._session.journal.failure}. The recording stays in memory; lens.save(path) writes it"
-                sys.stderr.write(f"compiler_lens: {failure}\n")
+                sys.stderr.write(f"compiler_lens: {visible(failure)}\n")
         try:
             self._tap = open_tap(self._session, hooks.DYNAMO_HOOKS)
         except BaseException:

@@ -6,9 +6,9 @@ import argparse
 import importlib
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
-from compiler_lens.recording.errors import LensError
+from compiler_lens.recording.errors import LensError, visible
 
 _DESCRIPTION = """\
 See what torch.compile did to your program: what was compiled and what was not,
@@ -75,14 +75,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser(named: str = "") -> argparse.ArgumentParser:
     """The parser of all commands; where one is *named*, it loads no other."""
-    parser = argparse.ArgumentParser(
+    parser = _MixedParser(
         prog="compiler-lens",
         description=_DESCRIPTION,
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_MixedParser)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in [named] if named in _WHERE else _WHERE:
         command = importlib.import_module(f"compiler_lens.cli.{_WHERE[name]}").COMMANDS[name]
         added = commands.add_parser(
@@ -130,6 +130,10 @@ class _MixedParser(argparse.ArgumentParser):
                 else:
                     options.append(value)
         return super().parse_known_args([*options, *others], namespace)
+
+    def error(self, message: str) -> NoReturn:
+        """Quote what was typed so that it cannot act."""
+        super().error(visible(message))
 
     def _takes_next(self, argument: str) -> bool:
         """Whether an option's value is the argument behind it."""

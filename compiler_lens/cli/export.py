@@ -15,7 +15,7 @@ from compiler_lens.cli.command import (
     printed,
     user_path,
 )
-from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.errors import UsageError, visible
 
 _REPORT_DESCRIPTION = """\
 Write a recording as one HTML file, to read in a browser and to send to somebody: what to do first, the source line by
@@ -83,7 +83,7 @@ def _report(args: argparse.Namespace) -> str:
             from compiler_lens.render.page.page import write_page
 
             write_page(open_recording(recording), target, user_paths=own, name=recording, redact=args.redact)
-    written = f"{target}  {nbytes(target.stat().st_size)}\n"
+    written = f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
     if args.open:
         import webbrowser
 
@@ -107,7 +107,7 @@ def _graph(args: argparse.Namespace) -> str:
     drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
     target = drawing.save(args.output or f"{drawing.name}.svg")
     unfinished = words.unfinished(recording.unfinished)
-    return "".join(f"{line}\n" for line in (f"{target}: {one_line(drawing.title)}", unfinished) if line)
+    return "".join(f"{line}\n" for line in (f"{visible(str(target))}: {one_line(drawing.title)}", unfinished) if line)
 
 
 def _redact(args: argparse.Namespace) -> str:
@@ -120,7 +120,7 @@ def _redact(args: argparse.Namespace) -> str:
     target = Path(args.out)
     check_is_other_file(target, args.recording)
     save(redacted(load(args.recording), Ownership.of(tuple(args.user_path)).owns), target)
-    return f"{target}  {nbytes(target.stat().st_size)}\n"
+    return f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
 
 
 COMMANDS = {

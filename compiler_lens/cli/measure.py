@@ -15,7 +15,7 @@ from typing import Any
 
 from compiler_lens.cli.command import Command, argument, check_can_be_written, check_width, look, printed, write
 from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
-from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import is_journal
 from compiler_lens.views.text import one_line
 
@@ -107,7 +107,7 @@ def _profile(wanted: Target, args: argparse.Namespace) -> str:
             made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training, repeats=args.repeats
         )
     if args.output and not result.path:
-        sys.stderr.write(f"compiler-lens: {args.output} could not be written to its end\n")
+        sys.stderr.write(f"compiler-lens: {visible(args.output)} could not be written to its end\n")
     try:
         return _answer(result, args, args.part)
     except UsageError:  # what was measured is shown all the same

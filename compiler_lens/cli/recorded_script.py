@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TextIO
 from msgspec.structs import replace
 
 from compiler_lens.facts.program.ownership import innermost_own
+from compiler_lens.recording.errors import visible
 from compiler_lens.recording.model import Environment, Recording, SourceLine
 from compiler_lens.views.text import one_line
 
@@ -31,7 +32,7 @@ def open_lens(path: str, options: frozenset[str]) -> Lens | None:
     except Exception as error:
         if "strict" in options:
             raise
-        _say(f"compiler-lens: nothing can be recorded: {type(error).__name__}: {error}")
+        _say(visible(f"compiler-lens: nothing can be recorded: {type(error).__name__}: {error}"))
         return None
 
 
@@ -56,7 +57,11 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
     except Exception as error:
         if "strict" in options:
             raise
-        _say(f"compiler-lens: no report: {type(error).__name__}: {error}\nThe recording is {path}")
+        _say(
+            visible(
+                f"compiler-lens: no report: {type(error).__name__}: {error}\nThe recording is {path}", keeps_lines=True
+            )
+        )
 
 
 def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iterator[str]:
@@ -82,7 +87,7 @@ def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iter
     yield report(recording, width=_width(stream), color=color, path=name if path.exists() else "REC")
     failure = next((problem.message for problem in recording.problems if problem.where == "journal"), None)
     if failure:
-        yield f"{'The recording is not whole' if path.exists() else 'There is no recording'}: {failure}"
+        yield f"{'The recording is not whole' if path.exists() else 'There is no recording'}: {visible(failure)}"
     else:
         yield f"Recorded in {name}, open it again with: compiler-lens show {shlex.quote(name)}"
 
@@ -109,8 +114,8 @@ def _width(stream: TextIO) -> int:
 
 def _shortest(path: Path) -> str:
     with contextlib.suppress(ValueError, OSError):
-        return min(str(path), os.path.relpath(path), key=len)
-    return str(path)
+        return visible(min(str(path), os.path.relpath(path), key=len))
+    return visible(str(path))
 
 
 def _say(text: str) -> None:

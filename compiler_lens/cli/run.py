@@ -16,7 +16,7 @@ from pathlib import Path
 
 import compiler_lens
 from compiler_lens.cli.command import Command, argument
-from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import JournalWriter, is_journal
 from compiler_lens.recording.torch_log import is_torch_log
 
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     journal = JournalWriter(path)  # an empty recording, so that one is there even if the script never comes to compile
     journal.close()
     if journal.failure:
-        sys.stderr.write(f"compiler-lens: {journal.failure}: there will be a report, but no recording\n")
+        sys.stderr.write(f"compiler-lens: {visible(journal.failure)}: there will be a report, but no recording\n")
     # multiprocessing uses the same function to start interpreters like the present one.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     unbuffered = ["-u"] if getattr(sys.stdout, "write_through", False) else []

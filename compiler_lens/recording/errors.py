@@ -13,10 +13,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
+def visible(text: str, *, keeps_lines: bool = False) -> str:
+    """Return a text with whatever could act on a terminal written out, `\\x1b`: a file's name, an error's message."""
+    kept = "\n" if keeps_lines else ""
+    return "".join(one if one.isprintable() or one == kept else repr(one)[1:-1] for one in text)
+
+
 class LensError(Exception):
-    """Base of all errors of ours: the message says what is wrong and what to do about it."""
+    """Base of all errors of ours: the message says what is wrong and what to do about it.
+
+    It names what was asked for, and files: as a string it is safe to print, whatever these are called.
+    """
 
     exit_code = 1
+
+    def __str__(self) -> str:
+        return visible(super().__str__(), keeps_lines=True)
 
 
 class CaptureError(LensError):
