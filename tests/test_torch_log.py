@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens import load
 from compiler_lens.recording import torch_log
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import Event
@@ -343,29 +342,3 @@ def test_a_line_of_a_payload_costs_no_call_of_its_own(tmp_path, calls_of):
 
     calls(1)
     assert calls(2_000) < 1.2 * calls(2) + 200
-
-
-@pytest.mark.parametrize(
-    ("text", "is_kept"),
-    [
-        ("def step(x):\n    return x + 1\n\n\nloss = step(x)\n", True),
-        ("def step(x):\n    return x + 1\n\n\nwas_edited(x)\n", False),
-        ("def step(x):\n", False),
-    ],
-)
-def test_a_file_of_the_log_that_is_on_this_machine_is_read_if_it_is_still_the_same(
-    tmp_path: Path, text: str, *, is_kept: bool
-) -> None:
-    program, path = tmp_path / "program.py", tmp_path / "dedicated_log_torch_trace_x.log"
-    program.write_text(text)
-    stack = [
-        {"line": 5, "name": "main", "filename": 0, "loc": "loss = step(x)"},
-        {"line": 1, "name": "step", "filename": 0, "loc": ""},
-    ]
-    started = record(metadata={"stack": stack}, **frame(0))
-    path.write_text(record("str", metadata=[str(program), 0]) + started)
-    recording = load(path)
-    assert [(file.file, file.text) for file in recording.sources] == ([(str(program), text)] if is_kept else [])
-    assert any(one.fact == "source text" for one in recording.unavailable) != is_kept
-    program.unlink()
-    assert load(path).sources == ()

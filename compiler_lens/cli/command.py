@@ -58,6 +58,10 @@ def user_path(more: str = "; may be repeated") -> Argument:
 
 
 A_RECORDING = argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one of them")
+SOURCES = argument(
+    "--sources", metavar="DIR", action="append", default=[],
+    help="for a TORCH_TRACE log, which has no source text: take it from the .py files below DIR; may be repeated",
+)  # fmt: skip
 REDACT = argument("--redact", action="store_true", help="without source text, and without the paths of files")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from compiler_lens.cli.command import (
     A_RECORDING,
     REDACT,
+    SOURCES,
     Command,
     argument,
     check_is_other_file,
@@ -77,12 +78,13 @@ def _report(args: argparse.Namespace) -> str:
 
             if after.endswith((".html", ".htm")) and not Path(after).exists():
                 raise UsageError(f"{after} is not a recording. To write it: -o {after}")
-            diff(recording, after).html(target, user_paths=own, redact=args.redact)
+            diff(recording, after, sources=args.sources).html(target, user_paths=own, redact=args.redact)
         else:
             from compiler_lens.decode.recording_file import open_recording
             from compiler_lens.render.page.page import write_page
 
-            write_page(open_recording(recording), target, user_paths=own, name=recording, redact=args.redact)
+            opened = open_recording(recording, sources=args.sources)
+            write_page(opened, target, user_paths=own, name=recording, redact=args.redact)
     written = f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
     if args.open:
         import webbrowser
@@ -103,7 +105,7 @@ def _graph(args: argparse.Namespace) -> str:
         raise UsageError(f"-o {args.output}: the name of a picture ends in {', '.join(FORMATS)}")
     if args.output:
         check_is_other_file(Path(args.output), args.recording)
-    recording = open_recording(args.recording)
+    recording = open_recording(args.recording, sources=args.sources)
     drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
     target = drawing.save(args.output or f"{drawing.name}.svg")
     unfinished = words.unfinished(recording.unfinished)
@@ -119,7 +121,8 @@ def _redact(args: argparse.Namespace) -> str:
 
     target = Path(args.out)
     check_is_other_file(target, args.recording)
-    save(redacted(load(args.recording), Ownership.of(tuple(args.user_path)).owns), target)
+    recording = load(args.recording, sources=args.sources)
+    save(redacted(recording, Ownership.of(tuple(args.user_path)).owns), target)
     return f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
 
 
@@ -127,7 +130,7 @@ COMMANDS = {
     "report": Command(
         run=partial(printed, _report),
         help="a recording, or what differs between two, as one HTML file",
-        usage="REC [AFTER] [-o FILE.html] [--open] [--redact] [--user-path P]",
+        usage="REC [AFTER] [-o FILE.html] [--open] [--redact] [--sources DIR] [--user-path P]",
         description=_REPORT_DESCRIPTION,
         epilog=_REPORT_EPILOG,
         arguments=(
@@ -138,13 +141,14 @@ COMMANDS = {
             ),
             argument("--open", action="store_true", help="open it in the browser"),
             REDACT,
+            SOURCES,
             user_path(),
         ),
     ),
     "graph": Command(
         run=partial(printed, _graph),
         help="draw a graph: SVG, DOT or PNG",
-        usage="REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [-o FILE]",
+        usage="REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [--sources DIR] [-o FILE]",
         description="Draw a graph, by modules, repeats folded: a picture that can be read at any size.",
         epilog=_GRAPH_EPILOG,
         arguments=(
@@ -166,6 +170,7 @@ COMMANDS = {
                 "--part", metavar="N", type=int,
                 help="which part, of a graph compiled in several (DDP); by default the largest",
             ),
+            SOURCES,
             argument(
                 "-o", "--output", metavar="FILE", help="FILE.svg, FILE.dot or FILE.png; by default a name that fits"
             ),
@@ -174,12 +179,13 @@ COMMANDS = {
     "redact": Command(
         run=partial(printed, _redact),
         help="a recording without source text and paths, as a recording",
-        usage="REC OUT [--user-path P]",
+        usage="REC OUT [--sources DIR] [--user-path P]",
         description=_REDACT_DESCRIPTION,
         epilog=_REDACT_EPILOG,
         arguments=(
             A_RECORDING,
             argument("out", metavar="OUT", help="the file to write; gzipped, if its name ends with .gz"),
+            SOURCES,
             user_path(),
         ),
     ),

@@ -11,7 +11,17 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.command import A_RECORDING, REDACT, Command, argument, check_width, look, printed, user_path
+from compiler_lens.cli.command import (
+    A_RECORDING,
+    REDACT,
+    SOURCES,
+    Command,
+    argument,
+    check_width,
+    look,
+    printed,
+    user_path,
+)
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.views.registry import BY_NAME, REPORT, VIEWS, Asks, checked_view
 
@@ -35,6 +45,7 @@ examples:
   compiler-lens show run.clens kernel triton_poi_fused_add_0
   compiler-lens show run.clens line model.py:41     the kernels of a line, forward and backward
   compiler-lens show /tmp/torch_trace/ breaks       a TORCH_TRACE log that we did not write
+  compiler-lens show /tmp/torch_trace/ --sources .  with the text of your files below this folder
   compiler-lens show run.clens kernels --json | jq '.kernels[].name'
 """
 )
@@ -100,7 +111,7 @@ def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
 def _view(asks: Asks, args: argparse.Namespace) -> str:
     from compiler_lens.decode.recording_file import open_recording
 
-    recording, name = open_recording(args.recording), args.recording
+    recording, name = open_recording(args.recording, sources=args.sources), args.recording
     if args.redact:
         from compiler_lens.facts.program.ownership import Ownership
         from compiler_lens.recording.redact import redacted
@@ -157,7 +168,7 @@ COMMANDS = {
     "show": Command(
         run=show,
         help="show a recording, or a TORCH_TRACE log",
-        usage="REC [VIEW] [ID] [STAGE] [--user-path P] [--redact] [--json] [--width N] [--no-color]",
+        usage="REC [VIEW] [ID] [STAGE] [--sources DIR] [--user-path P] [--redact] [--json] [--width N] [--no-color]",
         description="Show a recording: without a view, one screen that ends with what to do next.",
         epilog=_SHOW_EPILOG,
         arguments=(
@@ -166,6 +177,7 @@ COMMANDS = {
             argument("view", metavar="VIEW", nargs="?", default=REPORT, help="what to look at, see below"),
             argument("what", metavar="ID", nargs="*", help="a compile id; after `kernel`, the kernel's name"),
             argument("--id", metavar="ID", help="with `kernel`: the compile id, where several have that name"),
+            SOURCES,
             user_path(", where breaks are placed; may be repeated"),
             REDACT,
             *look(),
@@ -174,12 +186,13 @@ COMMANDS = {
     "source": Command(
         run=show,
         help="your file line by line: compiled, broken, eager",
-        usage="REC [FILE[:LINE]] [--user-path P] [--json] [--width N] [--no-color]",
+        usage="REC [FILE[:LINE]] [--sources DIR] [--user-path P] [--json] [--width N] [--no-color]",
         description="Show a file of yours with what became of each of its lines; the same as show REC source.",
         epilog=_SOURCE_EPILOG,
         arguments=(
             argument("recording", metavar="REC", nargs="?", help="a recording, or a folder with one"),
             argument("what", metavar="FILE[:LINE]", nargs="*", help="the file; with a line, what is around it"),
+            SOURCES,
             user_path(""),
             *look(),
         ),

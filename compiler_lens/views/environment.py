@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
 
 from msgspec import Struct
@@ -21,6 +21,7 @@ class Data(Struct, frozen=True):
     environment: Environment
     problems: tuple[CaptureProblem, ...]
     unavailable: tuple[Unavailable, ...]
+    sources_taken: Mapping[str, str]  # a log's files, and those that their text was taken from
 
 
 def document(recording: Recording, _selection: Selection) -> Document:
@@ -41,7 +42,11 @@ def document(recording: Recording, _selection: Selection) -> Document:
                 often = quiet(f"  {times(count)}" if count > 1 else "")
                 gaps.append(paragraph(Span(what, tone), f": {why}", often, indent=2))
             sections.append(Section(title, tuple(gaps)))
-    return Document(tuple(sections), Data(environment, recording.problems, recording.unavailable))
+    taken = {source.file: source.read_from for source in recording.sources if source.read_from}
+    if taken:
+        about = "the log has none: of its files, those that it was taken from"
+        sections.append(Section("Source text", (_table(sorted(taken.items())),), about))
+    return Document(tuple(sections), Data(environment, recording.problems, recording.unavailable, taken))
 
 
 def environment_facts(environment: Environment) -> list[tuple[str, str]]:

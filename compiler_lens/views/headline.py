@@ -55,7 +55,15 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
         if caches.warmth is Warmth.PARTLY:
             warmth = f"partly warm: {caches.warm_compilations:,} of {caches.asking_compilations:,} from cache"
         figures.append(f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else ""))
-    return [*blocks, KeyFigures(tuple(figures))]
+    return [*blocks, KeyFigures(tuple(figures)), *_taken(recording)]
+
+
+def _taken(recording: Recording) -> Iterator[Block]:
+    """Of a log's recording: which files of the reader's its source text was taken from."""
+    files = sorted(source.read_from for source in recording.sources if source.read_from)
+    if files:
+        yield paragraph("source text was taken from ", joined(files, 3), tone=Tone.QUIET)
+        yield from more(len(files) - 3, "file", "environment")
 
 
 def _verdict(summary: Summary) -> Verdict:

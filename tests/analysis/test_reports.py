@@ -433,7 +433,7 @@ def test_a_saved_recording_and_torchs_own_log_tell_the_same(tmp_path):
     script.write_text(textwrap.dedent(SCRIPT).format(folder=folder, path=path, names=names))
     environment = os.environ | {"TORCH_TRACE": str(tmp_path / "trace")}
     subprocess.run([sys.executable, str(script)], check=True, env=environment, capture_output=True)
-    saved, log = load(path, strict=True), load(tmp_path / "trace")
+    saved, log = load(path, strict=True), load(tmp_path / "trace", sources=Path(samples.__file__).parent)
     wanted = {(s.cause, s.subject, s.series) for s in SCENES if s.name in names}
     assert wanted <= set(told(saved))
     assert set(told(log)) == set(told(saved))

@@ -34,7 +34,7 @@ class Unreadable:
 @pytest.fixture
 def broken(monkeypatch, tmp_path):
     """Everything fails that finds or shows something."""
-    monkeypatch.setattr(recording_file, "open_recording", lambda path: Unreadable())
+    monkeypatch.setattr(recording_file, "open_recording", lambda path, **_: Unreadable())
     for module, name in ((console, "report"), (lens, "what_if")):
         monkeypatch.setattr(module, name, fail)
     (tmp_path / "model_to_fail.py").write_text("def make(): return print, ()")

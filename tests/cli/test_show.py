@@ -24,7 +24,7 @@ from compiler_lens.recording.journal import JournalWriter  # noqa: E402
 @pytest.fixture(autouse=True)
 def opened(monkeypatch):
     """Whatever is opened is the broken sample."""
-    monkeypatch.setattr(recording_file, "open_recording", lambda path: samples.broken())
+    monkeypatch.setattr(recording_file, "open_recording", lambda path, **_: samples.broken())
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 
@@ -152,7 +152,7 @@ def test_a_width_that_nothing_fits_in_is_refused(capsys):
 
 
 def test_a_file_that_cannot_be_opened_is_one_line_too(capsys, monkeypatch):
-    def refuse(path):
+    def refuse(path, **_):
         raise RecordingFileError(f"{path} is no recording")
 
     monkeypatch.setattr(recording_file, "open_recording", refuse)
@@ -175,7 +175,7 @@ def test_a_terminal_has_colours_unless_refused(capsys, monkeypatch):
 
 
 def test_ctrl_c_ends_it_quietly(capsys, monkeypatch):
-    def interrupt(path):
+    def interrupt(path, **_):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(recording_file, "open_recording", interrupt)
@@ -197,7 +197,7 @@ SHOW = """
 import sys, sample_recordings
 from compiler_lens.decode import recording_file
 from compiler_lens.cli import main
-recording_file.open_recording = lambda path: sample_recordings.{sample}()
+recording_file.open_recording = lambda path, **_: sample_recordings.{sample}()
 sys.exit(main(["show", "run.clens", {args}]))
 """
 

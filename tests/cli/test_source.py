@@ -19,7 +19,7 @@ from compiler_lens.decode import recording_file
 @pytest.fixture(autouse=True)
 def opened(monkeypatch):
     """Whatever is opened is the broken sample."""
-    monkeypatch.setattr(recording_file, "open_recording", lambda path: samples.broken())
+    monkeypatch.setattr(recording_file, "open_recording", lambda path, **_: samples.broken())
     monkeypatch.delenv("COLUMNS", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
 

@@ -14,6 +14,7 @@ from told import structure
 import compiler_lens
 
 BROKEN = ("nested", "two_breaks", "loop_with_branch", "unrebuilt", "CountingMoE", "RowMoE")
+SOURCES = Path(__file__).parents[1]  # toys and models
 CLEAN = ("generated", "Attention")
 NAMES = (*BROKEN, *CLEAN)
 
@@ -55,7 +56,7 @@ def test_a_saved_file_tells_what_the_lens_told(name, recorded):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_torchs_own_log_tells_what_the_lens_told(name, recorded, logs):
-    loaded = structure(compiler_lens.explain(compiler_lens.load(logs[name])))
+    loaded = structure(compiler_lens.explain(compiler_lens.load(logs[name], sources=SOURCES)))
     assert json.loads(json.dumps(loaded)) == told(recorded, name)
 
 

@@ -28,6 +28,7 @@ class SourceFile(Struct, frozen=True):
 
     file: str
     text: str
+    read_from: str = ""  # the reader's file that a log's text was taken from; empty: the text is recorded
 
 
 class Trust(Enum):

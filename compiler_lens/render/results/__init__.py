@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
+from compiler_lens.decode.disk_sources import Folders
 from compiler_lens.decode.recording_file import load
 from compiler_lens.facts.compare import RecordingDiff
 from compiler_lens.facts.compare import diff as diff_recordings
@@ -84,7 +85,7 @@ class Diff(Struct, frozen=True):
         return self.report().rstrip("\n")
 
 
-def diff(before: Source, after: Source) -> Diff:
+def diff(before: Source, after: Source, *, sources: Folders = ()) -> Diff:
     """What the compiler did differently: kernels by what they compute, graphs, breaks, recompiles, tuning, time.
 
         print(compiler_lens.diff("monday.clens", "today.clens"))
@@ -95,20 +96,21 @@ def diff(before: Source, after: Source) -> Diff:
     Args:
         before: a recording's path, a TORCH_TRACE log, a `Lens`, or a `Recording`.
         after: the same.
+        sources: for logs, the folders of which source text may be taken, as for `load`.
 
     Raises:
         RecordingFileError: no such file, or no recording.
     """
-    left, right = _recording(before, "before"), _recording(after, "after")
+    left, right = _recording(before, "before", sources), _recording(after, "after", sources)
     names = [os.fspath(one) if isinstance(one, (str, os.PathLike)) else "" for one in (before, after)]
     return Diff(left, right, diff_recordings(left, right), (names[0] or "BEFORE", names[1] or "AFTER"))
 
 
-def _recording(source: Source, side: str) -> Recording:
+def _recording(source: Source, side: str, sources: Folders) -> Recording:
     if isinstance(source, Recording):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return load(source)
+        return load(source, sources=sources)
     found = getattr(source, "recording", None)
     if not isinstance(found, Recording):
         raise UsageError(f"{side} is a {type(source).__name__}: give a path, a Lens or a Recording")
