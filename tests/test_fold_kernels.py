@@ -39,9 +39,7 @@ def told(*entries, direction=Direction.FORWARD, compile_id=ID, cached=False):
 
 
 def tuning(*rows, name="k", compile_id=ID, **fields):
-    return TritonTuning(
-        compile_id, name, tuple({"values": v, "milliseconds": t, "chosen": c} for v, t, c in rows), **fields
-    )
+    return TritonTuning(compile_id, name, tuple(KernelConfig(v, t, chosen=c) for v, t, c in rows), **fields)
 
 
 def real(name):

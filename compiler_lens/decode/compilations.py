@@ -17,6 +17,7 @@ from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import CompileId, GraphStage
 from compiler_lens.recording.model import BreakOutcome, Compilation, GraphBreak, Outcome, SourceLine
 from compiler_lens.recording.resume_names import bytecode_of, resume_name, resumed
+from compiler_lens.recording.shape import Count, Figure, shaped
 from compiler_lens.recording.source_text import Sources
 from compiler_lens.recording.torch_names import BACKWARD_SPAN
 
@@ -36,7 +37,7 @@ class FrameStart(Struct, frozen=True):
     stack: tuple[SourceLine, ...] = ()
     function: str = ""
     file: str = ""
-    line: int = 0
+    line: Count = 0
     attempt: int = 0
     backend: str = ""
     mode: str = ""
@@ -57,12 +58,28 @@ class FrameEnd(Struct, frozen=True):
     reason: str = ""
 
 
+class Figures(Struct, frozen=True):
+    """What is read of torch's metrics, under its names."""
+
+    co_name: str | None = None
+    co_filename: str | None = None
+    co_firstlineno: Count | None = None
+    entire_frame_compile_time_s: Figure | None = None
+    restart_reasons: tuple[str, ...] | None = None
+    guard_count: Count | None = None
+    graph_op_count: Count | None = None
+    fail_type: str | None = None
+    fail_reason: str | None = None
+    cudagraph_skip_reason: str | None = None
+
+
 class Metrics(Struct, frozen=True):
     """`compilation_metrics` or `bwd_compilation_metrics`."""
 
     compile_id: CompileId
     at: float
     values: Mapping[str, Any]
+    figures: Figures
     backward: bool = False
 
 
@@ -101,41 +118,50 @@ def read_dynamo_start(event: Event, compile_id: CompileId, files: Mapping[int, s
 
 def read_frame_start(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[FrameStart, ...]:
     """Read our hook's word: what the frame is compiled with."""
-    meta = event.meta
-    told: dict[str, Any] = {name: meta.get(name) or "" for name in ("function", "file", "backend", "mode", "module")}
-    start = FrameStart(
-        compile_id,
-        event.at,
-        line=meta.get("line") or 0,
-        attempt=event.attempt,
-        options={str(key): str(value) for key, value in (meta.get("options") or {}).items()},
-        dynamic=meta.get("dynamic"),
-        config=meta.get("config"),
-        definition=_definition(meta),
-        parameters=tuple(meta.get("parameters") or ()),
-        **told,
-    )
-    return (start,)
+    return (_frame_start(event, compile_id),)
 
 
-def _definition(meta: Mapping[str, Any]) -> SourceLine | None:
-    """Where a function is defined and what its author calls it, from what our hook wrote down."""
-    told = meta.get("definition")
-    return SourceLine(told["file"], told["line"], told["name"]) if told else None
+class _Definition(Struct, frozen=True):
+    """Where a function is defined and what its author calls it."""
+
+    file: str
+    line: Count
+    name: str
+
+
+class _Begun(Struct, frozen=True):
+    """What stands otherwise in an event than in a `FrameStart`."""
+
+    definition: _Definition | None = None
+    options: Mapping[str, Any] | None = None  # may be of any type, written by an older version
+    dynamic: Any = None  # a backend may have an attribute of that name, for anything
+
+
+def _frame_start(event: Event, compile_id: CompileId) -> FrameStart:
+    begun = shaped(_Begun, event.meta)
+    at = begun.definition
+    known: dict[str, Any] = {
+        "compile_id": compile_id,
+        "at": event.at,
+        "attempt": event.attempt,
+        "stack": (),
+        "options": {name: str(value) for name, value in (begun.options or {}).items()},
+        "definition": SourceLine(at.file, at.line, at.name) if at else None,
+        "dynamic": begun.dynamic if isinstance(begun.dynamic, bool) else None,
+    }
+    told = {name: value for name, value in event.meta.items() if value is not None}
+    return shaped(FrameStart, {**told, **known})
 
 
 def read_frame_end(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[FrameEnd, ...]:
     """Read our hook's word on how it ended."""
-    result = event.meta.get("result")
-    if not isinstance(result, str):
-        raise PayloadError(f"{event.name} without a result")
-    return (FrameEnd(compile_id, event.at, result, event.meta.get("reason") or ""),)
+    return (shaped(FrameEnd, {**event.meta, "compile_id": compile_id, "at": event.at}),)
 
 
 def read_metrics(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Metrics, ...]:
     """Read what torch counted and timed, without what it left empty and without its configurations."""
     values = {name: value for name, value in event.meta.items() if value is not None and name not in _BLOBS}
-    return (Metrics(compile_id, event.at, values, backward=event.name.startswith("bwd_")),)
+    return (Metrics(compile_id, event.at, values, shaped(Figures, values), event.name.startswith("bwd_")),)
 
 
 def read_bytecode_name(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[ResumeName, ...]:
@@ -146,12 +172,11 @@ def read_bytecode_name(event: Event, compile_id: CompileId, _files: Mapping[int,
 
 def read_skipped_frame(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Compilation, ...]:
     """Read `lens.frame_skipped`: a frame that Dynamo passed over before it gave it a compile id."""
-    told = {
-        name: event.meta[name]
-        for name in ("function", "file", "line", "reason", "backend", "mode", "options", "dynamic")
-    }
-    outcome = Outcome.EMPTY if told["reason"] in _NOTHING_IN_IT else Outcome.SKIPPED
-    return (Compilation(compile_id, outcome=outcome, definition=_definition(event.meta), started=event.at, **told),)
+    start, reason = _frame_start(event, compile_id), shaped(str, event.meta.get("reason"))
+    outcome = Outcome.EMPTY if reason in _NOTHING_IN_IT else Outcome.SKIPPED
+    skipped = Compilation(compile_id, start.function, start.file, start.line, outcome, reason, started=event.at)
+    told = {name: getattr(start, name) for name in ("backend", "mode", "options", "dynamic", "definition")}
+    return (replace(skipped, **told),)
 
 
 # -- joined
@@ -172,7 +197,7 @@ class _Seen(Struct):
     @property
     def has_ops(self) -> bool:
         """Whether anything was there to compile: a graph, or if it could not be read, torch's count of its ops."""
-        return bool(self.graphs or (self.metrics and self.metrics.values.get("graph_op_count")))
+        return bool(self.graphs or self.figures.graph_op_count)
 
     @property
     def is_export(self) -> bool:
@@ -183,9 +208,9 @@ class _Seen(Struct):
         return self.is_exported and not (self.starts or self.end or self.metrics or self.failure)
 
     @property
-    def values(self) -> Mapping[str, Any]:
-        """torch's figures."""
-        return self.metrics.values if self.metrics else {}
+    def figures(self) -> Figures:
+        """torch's."""
+        return self.metrics.figures if self.metrics else Figures()
 
 
 def join_compilations(
@@ -200,7 +225,7 @@ def join_compilations(
     for compile_id, each in _seen(facts, breaks, graphs).items():
         # Where all that is known are figures without a function, they are what an export took.
         is_alone = not (each.starts or each.end or each.failure or each.breaks or each.graphs or each.backward)
-        if not is_alone or each.values.get("co_name") or each.values.get("fail_type"):
+        if not is_alone or each.figures.co_name or each.figures.fail_type:
             compiled.append(_compilation(compile_id, each, backward_seconds.get(compile_id)))
     return tuple(compiled)
 
@@ -235,14 +260,14 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
     # Our hook's start knows backend and mode, torch's the callers' stack.
     ours = next((s for s in seen.starts if s.backend), None)
     theirs = next((s for s in seen.starts if s.stack), None)
-    values = seen.values
+    figures = seen.figures
     function, file, line = _place(seen, ours, theirs)
     outcome, reason = _outcome(seen)
     started = min((s.at for s in seen.starts), default=0.0)
-    seconds = values.get("entire_frame_compile_time_s")
+    seconds = figures.entire_frame_compile_time_s
     if seen.end is not None and seen.starts:
         seconds = max(seen.end.at - started, 0.0)
-    before, restarts = resumed(function), values.get("restart_reasons")
+    before = resumed(function)
     compilation = Compilation(
         compile_id=compile_id,
         function=function,
@@ -253,15 +278,15 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
         failure=seen.failure.cause if seen.failure else None,
         failure_line=seen.failure.line if seen.failure else None,
         attempts=1 + max((s.attempt for s in seen.starts), default=0),
-        restart_reasons=tuple(map(str, restarts)) if isinstance(restarts, list) else (),
+        restart_reasons=figures.restart_reasons or (),
         stack=theirs.stack if theirs else (),
         started=started,
-        seconds=None if seconds is None else float(seconds),
+        seconds=seconds,
         backward_seconds=backward_seconds,
-        guard_count=values.get("guard_count"),
-        op_count=values.get("graph_op_count"),
+        guard_count=figures.guard_count,
+        op_count=figures.graph_op_count,
         resumes=before.function if before else "",
-        metrics=values,
+        metrics=seen.metrics.values if seen.metrics else {},
     )
     if ours is None:
         return compilation
@@ -271,13 +296,13 @@ def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | N
 
 def _place(seen: _Seen, ours: FrameStart | None, theirs: FrameStart | None) -> tuple[str, str, int]:
     """Name, file and line of a frame's function."""
-    values = seen.values
+    figures = seen.figures
     if seen.is_export:
         return "torch.export", "", 0
     if ours:
         return ours.function, ours.file, ours.line
-    if values.get("co_name"):
-        return values["co_name"], values.get("co_filename") or "", values.get("co_firstlineno") or 0
+    if figures.co_name:
+        return figures.co_name, figures.co_filename or "", figures.co_firstlineno or 0
     if theirs:
         return theirs.stack[-1].function, theirs.stack[-1].file, theirs.stack[-1].line
     return "", "", 0
@@ -289,17 +314,17 @@ _EXPORTED = re.compile(r"_export_root|\bL_flat_args_\d")
 
 
 def _outcome(seen: _Seen) -> tuple[Outcome, str]:  # noqa: PLR0911 -- one for each way to end
-    values, end = seen.values, seen.end
+    figures, end = seen.figures, seen.end
     if seen.is_export:
         return Outcome.EMPTY, _EXPORT
-    fail_reason = str(values.get("fail_reason") or "")
+    fail_reason = figures.fail_reason or ""
     if "recompile limit" in fail_reason.lower().replace("_", " "):
         return Outcome.RECOMPILE_LIMIT, fail_reason
     skip = next((item for item in seen.breaks if item.outcome is BreakOutcome.SKIPPED_FRAME), None)
     told = skip.root.gb_type if skip else seen.failure.message if seen.failure else ""
     if end is None and seen.metrics is None:
         return Outcome.UNFINISHED, ""
-    if end is None and values.get("fail_type"):
+    if end is None and figures.fail_type:
         return (Outcome.SKIPPED if skip else Outcome.FAILED), told or fail_reason
     if end is not None and end.result == "error":
         return Outcome.FAILED, told or end.reason

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.decode.compilations import Figures
 from compiler_lens.decode.kernels import CodeKey
-from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, GraphStage, SourcePlace
 from compiler_lens.recording.model import CudagraphOutcome, CudagraphState, Graph, Kernel, OutputCode, SourceLine
+from compiler_lens.recording.shape import Count, shaped
 
 # format_default_skip_message() in torch/_inductor/cudagraph_utils.py; CompiledFxGraph puts it before a reason that
 # has it already.
@@ -23,18 +24,23 @@ _STACK = re.compile(r"\.? *Found from *: *\n")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*([^\n]*)')
 
 
+class _Told(Struct, frozen=True):
+    state: CudagraphState
+    part: Direction | None = None
+    reason: str | None = None
+    partitions: Count | None = None
+    key: str | None = None  # older recordings have none
+
+
 def read_cudagraph(
     event: Event, compile_id: CompileId, _files: Mapping[int, str]
 ) -> tuple[CudagraphOutcome | CodeKey, ...]:
     """Read the outcome for one compiled graph, as our hook saw it after compiling, and the graph's key."""
-    meta = event.meta
-    with reading("a CUDA graph outcome"):
-        direction, state = Direction(meta["part"]) if meta.get("part") else None, CudagraphState(meta["state"])
-        reason, partitions = str(meta.get("reason") or ""), int(meta.get("partitions") or 0)
-    outcome = _outcome(compile_id, direction, state, reason, partitions)
-    if direction is None or "key" not in meta:  # older recordings have none
+    told = shaped(_Told, event.meta)
+    outcome = _outcome(compile_id, told.part, told.state, told.reason or "", told.partitions or 0)
+    if told.part is None or told.key is None:
         return (outcome,)
-    return outcome, CodeKey(compile_id, direction, str(meta["key"]))
+    return outcome, CodeKey(compile_id, told.part, told.key)
 
 
 def read_cudagraph_skip(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[CudagraphOutcome, ...]:
@@ -44,15 +50,15 @@ def read_cudagraph_skip(event: Event, compile_id: CompileId, _files: Mapping[int
     """
     if compile_id.frame is not None:
         return ()
-    return (_outcome(compile_id, None, CudagraphState.SKIPPED, str(event.meta["message"]), 0),)
+    return (_outcome(compile_id, None, CudagraphState.SKIPPED, shaped(str, event.meta.get("message")), 0),)
 
 
 def cudagraph_from_metrics(
-    values: Mapping[str, Any], compile_id: CompileId, direction: Direction | None = None
+    figures: Figures, compile_id: CompileId, direction: Direction | None = None
 ) -> tuple[CudagraphOutcome, ...]:
     """Return the outcome that `compilation_metrics` reports: a skip and its reason, or nothing."""
-    reason = values.get("cudagraph_skip_reason")
-    return (_outcome(compile_id, direction, CudagraphState.SKIPPED, str(reason), 0),) if reason else ()
+    reason = figures.cudagraph_skip_reason
+    return (_outcome(compile_id, direction, CudagraphState.SKIPPED, reason, 0),) if reason else ()
 
 
 def _outcome(

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -34,6 +34,7 @@ from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.resume_names import is_bytecode
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
 
+Joined = TypeVar("Joined")
 Reader = Callable[[Event, CompileId, Mapping[int, str]], Sequence[Any]]
 
 READERS: Mapping[str, Reader] = {
@@ -99,45 +100,63 @@ def fold(
     if of[model.Recording]:
         saved: model.Recording = of[model.Recording][-1]
         return replace(saved, problems=(*saved.problems, *unread))
+    join = partial(_joined, strict, unread)
     passes: dict[CompileId, list[Any]] = defaultdict(list)  # the post-grad graphs come in the order of output codes
     for code in of[model.OutputCode]:
         passes[code.compile_id].append(code.direction)
-    joined = graphs.join_graphs(of[graph_text.GraphText], of[origins.NodeFacts], passes)
-    timed = whole.join_spans(of[whole.TimedMark])
-    breaks, files = of[model.GraphBreak], of[model.SourceFile]
-    frames = chain.from_iterable(of[kind] for kind in compilations.FACTS)
-    compiled = compilations.join_compilations(frames, breaks, joined, timed)
-    compiled = compilations.name_definitions(compiled, files)
-    codes = kernels.number_output_codes(of[model.OutputCode], of[kernels.CodeKey])
-    nodes = of[kernels.KernelNodes]
-    made = kernels.join_kernels(of[model.Kernel], nodes, of[tuning.TritonTuning])
-    made, unfused = fusion.join_fusion(kernels.in_bodies(made, joined, codes), nodes, of[fusion.Fusion])
+    joined = join(graphs.join_graphs, of[graph_text.GraphText], of[origins.NodeFacts], passes)
+    timed = join(whole.join_spans, of[whole.TimedMark])
+    breaks, names, files = of[model.GraphBreak], of[compilations.ResumeName], of[model.SourceFile]
+    frames = [*chain.from_iterable(of[kind] for kind in compilations.FACTS)]
+    compiled = join(compilations.join_compilations, frames, breaks, joined, timed)
+    compiled = join(compilations.name_definitions, compiled, files, otherwise=compiled)
+    codes = join(kernels.number_output_codes, of[model.OutputCode], of[kernels.CodeKey])
+    made, nodes = tuple(of[model.Kernel]), of[kernels.KernelNodes]
+    made = join(kernels.join_kernels, made, nodes, of[tuning.TritonTuning], otherwise=made)
+    made = join(kernels.in_bodies, made, joined, codes, otherwise=made)
+    made, unfused = join(fusion.join_fusion, made, nodes, of[fusion.Fusion], otherwise=(made, ()))
     # Where our hook saw nothing (a log of torch's own), what torch's metrics say.
     outcomes = of[model.CudagraphOutcome]
     seen = {outcome.compile_id for outcome in outcomes}
-    metrics = [each for each in of[compilations.Metrics] if each.compile_id not in seen]
-    outcomes += [found for each in metrics for found in cudagraphs.cudagraph_from_metrics(each.values, each.compile_id)]
+    for each in of[compilations.Metrics]:
+        if each.compile_id not in seen:
+            outcomes += cudagraphs.cudagraph_from_metrics(each.figures, each.compile_id)
     return model.Recording(
         environment=(of[model.Environment] or [model.Environment()])[-1],
         compilations=(*compiled, *of[model.Compilation]),
-        graph_breaks=compilations.link_resume_functions(breaks, compiled, of[compilations.ResumeName]),
+        graph_breaks=join(compilations.link_resume_functions, breaks, compiled, names, otherwise=tuple(breaks)),
         recompiles=tuple(of[model.Recompile]),
         guards=tuple(of[model.Guard]),
         symbols=tuple(of[model.Symbol]),
         graphs=joined,
-        decompositions=graphs.decompositions(joined),
+        decompositions=join(graphs.decompositions, joined),
         output_codes=codes,
         kernels=made,
         unfused=unfused,
         profiles=tuple(of[model.Profile]),
         autotunes=tuple(of[model.AutotuneResult]),
-        cudagraphs=cudagraphs.join_cudagraphs(outcomes, joined, codes, made),
+        cudagraphs=join(cudagraphs.join_cudagraphs, outcomes, joined, codes, made, otherwise=tuple(outcomes)),
         caches=tuple(of[model.CacheOutcome]),
         spans=timed,
         sources=tuple(files),
         problems=(*unread, *of[model.CaptureProblem]),
         unavailable=tuple(of[model.Unavailable]),
     )
+
+
+def _joined(
+    strict: bool, problems: list[model.CaptureProblem], make: Callable[..., Joined], *given: Any, otherwise: Any = ()
+) -> Joined:
+    """What *make* makes of *given*, or where it fails, which is a mistake of ours, what is known without it."""
+    try:
+        return make(*given)
+    except Exception as error:
+        what = make.__name__.replace("_", " ")
+        if strict:
+            raise CaptureError(f"{what}: {error!r}") from error
+        problems.append(model.CaptureProblem(what, repr(error)))
+        fallback: Joined = otherwise
+        return fallback
 
 
 def _read_all(
@@ -153,6 +172,7 @@ def _read_all(
     for event in events:
         compile_id = None
         try:
+            event.check()
             compile_id = ids.of(event)
             if event.name in _FILE_NAMES:
                 files.update(whole.read_file_names(event))

@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.decode.kernels import KernelNodes, by_graph
-from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId, Direction, GraphId, LaunchId
 from compiler_lens.recording.model import BufferAccess, Kernel, Launch, UnfusedPair
+from compiler_lens.recording.shape import Count, shaped
 
 # Nodes of Inductor's scheduler, by their class or that of the IR node, that no kernel computes: memory and views of
 # it, parts of a tuple, calls of a subgraph, numbers and checks on the host.
@@ -53,22 +52,25 @@ class Fusion(Struct, frozen=True):
         return [node for node in self.nodes if node.kind not in NO_KERNEL]
 
 
+_Rows = tuple[tuple[str, Count | None], ...]  # buffers, each with its bytes
+
+
+class _Scheduled(Struct, frozen=True):
+    part: Direction
+    nodes: tuple[tuple[Ops, str, _Rows, _Rows], ...]
+    refusals: tuple[tuple[str, str, str, _Rows], ...]
+
+
 def read_fusion(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Fusion, ...]:
     """Read the scheduler's nodes after fusion, and the pairs that it left apart."""
-    with reading("fusion"):
-        nodes = tuple(
-            FinalNode(tuple(map(str, ops)), str(kind), _read_accesses(reads), _read_accesses(writes))
-            for ops, kind, reads, writes in event.meta["nodes"]
-        )
-        unfused = tuple(
-            (str(first), str(second), str(reason), _read_accesses(shared))
-            for first, second, reason, shared in event.meta["refusals"]
-        )
-        return (Fusion(compile_id, Direction(event.meta["part"]), nodes, unfused),)
+    told = shaped(_Scheduled, event.meta)
+    nodes = tuple(FinalNode(ops, kind, _read(reads), _read(writes)) for ops, kind, reads, writes in told.nodes)
+    unfused = tuple((first, second, reason, _read(shared)) for first, second, reason, shared in told.refusals)
+    return (Fusion(compile_id, told.part, nodes, unfused),)
 
 
-def _read_accesses(rows: Iterable[tuple[Any, Any]]) -> Accesses:
-    return tuple(BufferAccess(str(name), None if size is None else int(size)) for name, size in rows)
+def _read(rows: _Rows) -> Accesses:
+    return tuple(BufferAccess(name, size) for name, size in rows)
 
 
 # -- joined

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,6 +12,7 @@ from compiler_lens.decode.stacks import read_comment, read_stack, read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Guard, GuardFailure, Recompile, Symbol
+from compiler_lens.recording.shape import read_json, shaped
 
 _HEAD = "TREE_GUARD_MANAGER:"
 _FOOT = "\nGuard latency = "
@@ -62,22 +63,30 @@ def _entries(text: str) -> Iterator[tuple[int, str]]:
         yield depth, entry
 
 
+class _Symbol(Struct, frozen=True):
+    symbol: str
+    source: str | None = None
+    sources: tuple[str, ...] | None = None
+    val: Any = None
+    value: Any = None
+    vr: str | None = None
+    reason: str | None = None
+    user_stack: Any = None
+
+
 def read_symbols(event: Event, compile_id: CompileId, files: Mapping[int, str]) -> tuple[Symbol, ...]:
     """Read one symbol, as torch made it or as torch gave it up (torch/fx/experimental/symbolic_shapes.py)."""
-    meta = event.meta
-    name = meta.get("symbol")
-    if not isinstance(name, str):
-        raise PayloadError(f"{event.name} without a symbol")
+    told = shaped(_Symbol, event.meta)
     symbol = Symbol(
         compile_id,
-        name,
+        told.symbol,
         # A symbol that came out of the computation has no source; one that several inputs share has several.
-        source=meta.get("source") or ", ".join(meta.get("sources") or ()),
-        value=str(meta.get("val") or meta.get("value") or ""),
-        value_range=meta.get("vr") or "",
+        source=told.source or ", ".join(told.sources or ()),
+        value=str(told.val or told.value or ""),
+        value_range=told.vr or "",
         specialized=event.name == "symbolic_shape_specialization",
-        reason=meta.get("reason") or "",
-        user_stack=read_stack(meta.get("user_stack"), files),
+        reason=told.reason or "",
+        user_stack=read_stack(told.user_stack, files),
     )
     return (symbol,)
 
@@ -94,12 +103,8 @@ _TORCHS_LINE = re.compile(r"\S+:\d+ in \S+")
 def read_recompiles(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Recompile, ...]:
     """Read one recompile, with the failure of every entry that was there: the newest first, as torch lists them."""
     text = event.text or ""
-    reasons = [text]
-    if text.startswith("["):  # trace_structured() sends one reason as it is and several as JSON, under the same name
-        try:
-            reasons = [str(reason) for reason in json.loads(text)]
-        except ValueError as error:
-            raise PayloadError(f"{event.name}: {error}") from error
+    # trace_structured() sends one reason as it is and several as JSON, under the same name
+    reasons = read_json(tuple[str, ...], text) if text.startswith("[") else (text,)
     return (Recompile(compile_id, tuple(map(_failure, reasons))),)
 
 

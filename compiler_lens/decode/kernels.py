@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from compiler_lens.decode.output_code import aot_id
 from compiler_lens.decode.tuning import TritonTuning, with_tunings
-from compiler_lens.recording.errors import reading
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import POST_GRADS, CodeId, CompileId, Direction, GraphId
 from compiler_lens.recording.model import Graph, Kernel, OutputCode, Trust
+from compiler_lens.recording.shape import shaped
 
 _DEF = re.compile(r"\s*def (\w+)\(")
 
@@ -32,6 +32,12 @@ class KernelNodes(Struct, frozen=True):
     ops: tuple[tuple[str, ...], ...] = ()  # the scheduler's names for each entry of `kernels`
 
 
+class _Calls(Struct, frozen=True):
+    part: Direction
+    kernels: tuple[tuple[str, tuple[str, ...]], ...]
+    ops: tuple[tuple[str, ...], ...] = ()  # older recordings have none
+
+
 class CodeKey(Struct, frozen=True):
     """What torch's cache calls one compiled graph, in the order in which the graphs were done."""
 
@@ -42,10 +48,8 @@ class CodeKey(Struct, frozen=True):
 
 def read_kernel_nodes(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[KernelNodes, ...]:
     """Read one entry per code generation call, in order: a kernel launched twelve times has twelve."""
-    with reading("kernel nodes"):
-        entries = tuple((str(name), tuple(map(str, nodes))) for name, nodes in event.meta["kernels"])
-        ops = tuple(tuple(map(str, names)) for names in event.meta.get("ops", ()))  # older recordings have none
-        return (KernelNodes(compile_id, Direction(event.meta["part"]), entries, event.cached, ops),)
+    told = shaped(_Calls, event.meta)
+    return (KernelNodes(compile_id, told.part, told.kernels, event.cached, told.ops),)
 
 
 # -- which output code a fact is of

@@ -5,20 +5,20 @@ By what our hooks saw of live FX graphs, or else by the lines that torch printed
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, repeat, takewhile
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from compiler_lens.decode.graph_text import GraphText
 from compiler_lens.decode.stacks import read_traceback
-from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId, GraphStage, SourcePlace
 from compiler_lens.recording.model import Node, SourceLine, Subgraph, Trust
+from compiler_lens.recording.shape import read_json, shaped
 from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
 # torch/fx/traceback.py, GRADIENT_ACC_SPECIAL_STACK: a sum of gradients carries the number of whichever forward op
@@ -53,26 +53,35 @@ class NodeFacts(Struct, frozen=True):
     attempt: int = 0
 
 
+_Index = Annotated[int, Meta(ge=-1)]
+
+
+class _Table(Struct, frozen=True):
+    modules: tuple[tuple[str, str], ...]  # path and class
+    stacks: tuple[str, ...]
+    # name, origins, index of the module, ATen op, autograd's number, index of the stack
+    nodes: tuple[tuple[str, tuple[str, ...], _Index, str, int | None, _Index], ...]
+
+
+class _Head(Struct, frozen=True):
+    stage: str
+    receiver: str | None = None
+
+
 def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[NodeFacts, ...]:
     """Read modules, stacks and origins of all nodes of one graph, as `capture/torch_api/graphs.py` wrote them."""
-    try:
-        values = json.loads(event.text or "")
-        receiver = event.meta.get("receiver")
-        own = _UNTOLD if receiver is None else frozenset({receiver or "self"})
-        stage = event.meta["stage"]
-        modules: list[tuple[str, str]] = [(module_path(path, own), kind) for path, kind in values["modules"]]
-        stacks = [read_traceback(text) for text in values["stacks"]]
-        sums = {number for number, text in enumerate(values["stacks"]) if _GRADIENT_SUM in text}
-        modules.append(("", ""))  # what the index -1 finds
-        stacks.append(())
-        facts = []
-        for name, origins, module, aten, number, stack in values["nodes"]:
-            path, kind = modules[int(module)]
-            told = None if stack in sums else number
-            facts.append(NodeFact(name, path, kind, tuple(origins), aten, told, stacks[int(stack)]))
-    except (ValueError, LookupError, TypeError) as error:
-        raise PayloadError(f"{event.name}: {error!r}") from error
-    return (NodeFacts(compile_id, stage, tuple(facts), event.cached, event.attempt),)
+    head, table = shaped(_Head, event.meta), read_json(_Table, event.text)
+    own = _UNTOLD if head.receiver is None else frozenset({head.receiver or "self"})
+    modules = [(module_path(path, own), kind) for path, kind in table.modules]
+    stacks = [read_traceback(text) for text in table.stacks]
+    sums = {number for number, text in enumerate(table.stacks) if _GRADIENT_SUM in text}
+    modules.append(("", ""))  # what the index -1 finds
+    stacks.append(())
+    facts = []
+    for name, origins, module, aten, number, stack in table.nodes:
+        told = None if stack in sums else number
+        facts.append(NodeFact(name, *modules[module], origins, aten, told, stacks[stack]))
+    return (NodeFacts(compile_id, head.stage, tuple(facts), event.cached, event.attempt),)
 
 
 def module_path(name: str, own: frozenset[str] = _UNTOLD) -> str:

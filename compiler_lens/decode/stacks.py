@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.shape import Count, shaped
 
 UNKNOWN_FILE = "<unknown>"  # stands for one whose name was interned before anybody listened
 
@@ -26,14 +29,24 @@ _PLACE = re.compile(
 )
 
 
-def read_stack(stack: Iterable[Mapping[str, Any]] | None, files: Mapping[int, str]) -> tuple[SourceLine, ...]:
+class _Stack(Struct, frozen=True):
+    stack: tuple[_Frame, ...]
+
+
+class _Frame(Struct, frozen=True):
+    filename: int | str | None = None
+    line: Count | None = None
+    name: str | None = None
+    loc: str | None = None
+
+
+def read_stack(stack: Any, files: Mapping[int, str]) -> tuple[SourceLine, ...]:
     """Read a structured stack, outermost first. `files` has the names that torch sent as numbers."""
     lines = []
-    for frame in stack or ():
-        file = frame.get("filename")
+    for frame in shaped(_Stack, {"stack": stack or ()}).stack:
+        file = frame.filename
         name = file if isinstance(file, str) else files.get(-1 if file is None else file, UNKNOWN_FILE)
-        code = (frame.get("loc") or "").strip()
-        lines.append(SourceLine(name, frame.get("line") or 0, frame.get("name") or "", code))
+        lines.append(SourceLine(name, frame.line or 0, frame.name or "", (frame.loc or "").strip()))
     return tuple(lines)
 
 

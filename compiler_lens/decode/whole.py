@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,6 +12,7 @@ from compiler_lens.recording.codec import unpacked
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId
+from compiler_lens.recording.shape import Figure, read_json, shaped
 
 OWN_EVENTS = ("environment", "source", "problem", "unavailable", "recording")
 
@@ -26,53 +26,68 @@ def read_own_event(event: Event, compile_id: CompileId, _files: Mapping[int, str
         case "lens.environment":  # what a later version adds is passed over
             return (unpacked(model.Environment, {**meta, "started": event.at}),)
         case "lens.source":
-            return (model.SourceFile(meta["file"], event.text or ""),)
+            return (shaped(model.SourceFile, {**meta, "text": event.text or ""}),)
         case "lens.problem":
-            return (model.CaptureProblem(meta["where"], meta["message"], compile_id.or_none),)
+            return (shaped(model.CaptureProblem, {**meta, "compile_id": compile_id.or_none}),)
         case _:
-            return (model.Unavailable(meta["fact"], meta["reason"], compile_id.or_none),)
+            return (shaped(model.Unavailable, {**meta, "compile_id": compile_id.or_none}),)
 
 
 def read_torch_version(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[model.Environment, ...]:
     """Read `torch_version`, which torch writes into its own logs."""
-    version = json.loads(event.text or "{}").get("pytorch_version", "")
+    version = read_json(dict[str, str], event.text or "{}").get("pytorch_version", "")
     return (model.Environment(torch=version, versions={"torch": version}, started=event.at),) if version else ()
+
+
+class _FileName(Struct, frozen=True):
+    id: int
+    text: str
+
+
+class _FileNames(Struct, frozen=True):
+    files: Mapping[str, str]
 
 
 def read_file_names(event: Event) -> Mapping[int, str]:
     """Read `str` and `lens.files`: the names of files that later events give by number."""
     if event.name == "str":
-        return {event.meta["id"]: event.meta["text"]}
-    return {int(number): name for number, name in event.meta["files"].items()}
+        name = shaped(_FileName, event.meta)
+        return {name.id: name.text}
+    return {int(number): name for number, name in shaped(_FileNames, event.meta).files.items()}
 
 
 # -- what torch's compile caches answered
 
 _LAYERS = {"fx_graph": model.CacheLayer.FX_GRAPH, "aotautograd": model.CacheLayer.AOT_AUTOGRAD}
 _BUNDLED = "_bundled"
-# FxGraphCache counts in nanoseconds (torch/_inductor/codecache.py), AOTAutogradCache in milliseconds
-# (torch/_functorch/_aot_autograd/autograd_cache.py).
-_SAVED = (("time_saved_ns", 1e9), ("time_saved_ms", 1e3))
+
+
+class _Answer(Struct, frozen=True):
+    key: str | None = None
+    cache_bypass_reason: str | None = None
+    time_saved_ns: Figure | None = None  # FxGraphCache (torch/_inductor/codecache.py)
+    time_saved_ms: Figure | None = None  # AOTAutogradCache (torch/_functorch/_aot_autograd/autograd_cache.py)
+
+    @property
+    def seconds_saved(self) -> float | None:
+        if self.time_saved_ns is not None:
+            return self.time_saved_ns / 1e9
+        return None if self.time_saved_ms is None else self.time_saved_ms / 1e3
 
 
 def read_cache(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[model.CacheOutcome, ...]:
     """Read one question to one cache. The layer and the answer are in the event's name, the rest is JSON."""
     layer, _, answer = event.name.partition("_cache_")
-    try:
-        values = json.loads(event.text or "")
-        outcome = model.CacheOutcome(
-            compile_id,
-            _LAYERS[layer.removesuffix(_BUNDLED)],
-            model.CacheResult(answer),
-            key=values.get("key") or "",
-            reason=values.get("cache_bypass_reason") or "",
-            seconds_saved=next(
-                (float(values[key]) / unit for key, unit in _SAVED if values.get(key) is not None), None
-            ),
-            bundled=layer.endswith(_BUNDLED),
-        )
-    except (ValueError, LookupError, AttributeError) as error:
-        raise PayloadError(f"{event.name}: {error!r}") from error
+    told = read_json(_Answer, event.text)
+    outcome = model.CacheOutcome(
+        compile_id,
+        _LAYERS[layer.removesuffix(_BUNDLED)],
+        model.CacheResult(answer),
+        key=told.key or "",
+        reason=told.cache_bypass_reason or "",
+        seconds_saved=told.seconds_saved,
+        bundled=layer.endswith(_BUNDLED),
+    )
     return (outcome,)
 
 
@@ -94,12 +109,18 @@ class _Open(Struct):
     children: float = 0.0  # seconds
 
 
+class _Timed(Struct, frozen=True):
+    name: str
+    ph: str
+    ts: Figure  # microseconds since the epoch
+
+
 def read_timed_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TimedMark, ...]:
     """Read `chromium_event`: a dict in the process, its JSON in a log. Instants and counters are left out."""
-    values = event.meta if "ph" in event.meta else json.loads(event.text or "{}")
-    if values.get("ph") not in ("B", "E"):
+    told = shaped(_Timed, event.meta) if "ph" in event.meta else read_json(_Timed, event.text)
+    if told.ph not in ("B", "E"):
         return ()
-    return (TimedMark(compile_id.or_none, values["name"], values["ph"], values["ts"] / 1e6, event.thread),)
+    return (TimedMark(compile_id.or_none, told.name, told.ph, told.ts / 1e6, event.thread),)
 
 
 def join_spans(marks: Iterable[TimedMark]) -> tuple[model.Span, ...]:

@@ -14,13 +14,15 @@ from contextlib import suppress
 from enum import Enum
 from functools import cache, partial
 from math import isfinite
+from reprlib import repr as short
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from msgspec import NODEFAULT, Struct, field
+from msgspec import NODEFAULT, Meta, Struct, field
 from msgspec.structs import asdict, fields
 
 from compiler_lens.recording.errors import PayloadError
+from compiler_lens.recording.shape import Figure, Whole
 
 Value = TypeVar("Value")
 Reader = Callable[[Any], Any]
@@ -28,6 +30,7 @@ Schema = dict[str, Any]
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _UNIONS = (Union, UnionType)
+_BOUNDED: Mapping[Any, Any] = {int: Whole, float: Figure}  # what a number is, at least
 _SCALARS: Mapping[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", NoneType: "null"}
 
 
@@ -116,13 +119,13 @@ def unpacked(kind: type[Value], data: Any) -> Value:
 
 @cache
 def _reader(hint: Any) -> Reader:  # noqa: C901, PLR0911 -- one for each kind of hint
+    hint = _BOUNDED.get(hint, hint)
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _reader(arguments[0])
+        bounds = next((one for one in arguments if isinstance(one, Meta)), None)
+        return partial(_number, arguments[0], bounds) if bounds else _reader(arguments[0])
     if hint is Any or hint is object:
         return lambda data: data
-    if hint is float:
-        return _number
     if hint is None or hint in _SCALARS:
         return partial(_scalar, hint or NoneType)
     if origin is Literal:
@@ -146,26 +149,23 @@ def _reader(hint: Any) -> Reader:  # noqa: C901, PLR0911 -- one for each kind of
     return partial(_array, make, _reader(arguments[0]))
 
 
-def _number(data: Any) -> float:
-    if type(data) is float and isfinite(data):
-        return data
-    if type(data) is not int:
-        raise PayloadError(f"{data!r} is not a number")
-    try:
-        return float(data)
-    except OverflowError as error:
-        raise PayloadError("a number is too large") from error
+def _number(kind: Callable[[Any], Any], bounds: Meta, data: Any) -> Any:
+    if type(data) not in (kind, int):
+        raise PayloadError(f"{short(data)} is not a number")
+    if not bounds.ge <= data <= bounds.le:
+        raise PayloadError(f"a number is not between {bounds.ge} and {bounds.le}")
+    return kind(data)
 
 
 def _scalar(kind: type, data: Any) -> Any:
     if type(data) is not kind:
-        raise PayloadError(f"{data!r} is not {'null' if kind is NoneType else f'of type {kind.__name__}'}")
+        raise PayloadError(f"{short(data)} is not {'null' if kind is NoneType else f'of type {kind.__name__}'}")
     return data
 
 
 def _literal(choices: Sequence[Any], data: Any) -> Any:
     if data not in choices:
-        raise PayloadError(f"{data!r} is not one of {', '.join(map(repr, choices))}")
+        raise PayloadError(f"{short(data)} is not one of {', '.join(map(repr, choices))}")
     return data
 
 
@@ -187,7 +187,7 @@ def _member(readers: Sequence[Reader], is_optional: bool, data: Any) -> Any:
 
 def _struct(kind: type[Struct], data: Any) -> Any:
     if not isinstance(data, Mapping):
-        raise PayloadError(f"{data!r} is not an object for {kind.__name__}")
+        raise PayloadError(f"{short(data)} is not an object for {kind.__name__}")
     known = _field_readers(kind)
     try:
         return kind(**{name: known[name](item) for name, item in data.items() if name in known})
@@ -203,21 +203,21 @@ def _field_readers(kind: type[Struct]) -> Mapping[str, Reader]:
 
 def _mapping(key: Reader, item: Reader, data: Any) -> Any:
     if not isinstance(data, Mapping):
-        raise PayloadError(f"{data!r} is not an object")
+        raise PayloadError(f"{short(data)} is not an object")
     return {key(name): item(each) for name, each in data.items()}
 
 
 def _array(make: Callable[[Any], Any], item: Reader, data: Any) -> Any:
     if not isinstance(data, (list, tuple)):
-        raise PayloadError(f"{data!r} is not an array")
+        raise PayloadError(f"{short(data)} is not an array")
     return make([item(each) for each in data])
 
 
 def _row(items: Sequence[Reader], data: Any) -> Any:
     if not isinstance(data, (list, tuple)):
-        raise PayloadError(f"{data!r} is not an array")
+        raise PayloadError(f"{short(data)} is not an array")
     if len(data) != len(items):
-        raise PayloadError(f"{data!r} does not have {len(items)} items")
+        raise PayloadError(f"{short(data)} does not have {len(items)} items")
     return tuple([item(each) for item, each in zip(items, data, strict=True)])
 
 

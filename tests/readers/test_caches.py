@@ -58,7 +58,5 @@ def test_a_bypass_gives_torchs_reason() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", "{"])
 def test_what_is_no_answer_is_an_error(text: str) -> None:
-    with pytest.raises(PayloadError, match="fx_graph_cache_hit"):
-        read("fx_graph_cache_hit", text)
     with pytest.raises(PayloadError):
-        read("other_cache_hit", "{}")
+        read("fx_graph_cache_hit", text)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from compiler_lens.decode.compilations import Figures
 from compiler_lens.decode.cudagraphs import cudagraph_from_metrics, read_cudagraph
 from compiler_lens.decode.kernels import CodeKey
 from compiler_lens.recording.errors import PayloadError
@@ -57,14 +58,14 @@ def test_a_graph_of_an_unknown_pass_is_still_an_outcome():
 
 
 def test_metrics_tell_of_a_skip_or_of_nothing():
-    (outcome,) = cudagraph_from_metrics({"cudagraph_skip_reason": CPU_OP}, ID, Direction.BACKWARD)
+    (outcome,) = cudagraph_from_metrics(Figures(cudagraph_skip_reason=CPU_OP), ID, Direction.BACKWARD)
     assert (outcome.state, outcome.reason, outcome.direction) == (
         CudagraphState.SKIPPED,
         "cpu device (arg1_1)",
         Direction.BACKWARD,
     )
     assert len(outcome.user_stack) == 2
-    assert cudagraph_from_metrics({"cudagraph_skip_reason": None}, ID) == cudagraph_from_metrics({}, ID) == ()
+    assert cudagraph_from_metrics(Figures(), ID) == ()
 
 
 @pytest.mark.parametrize("meta", [{}, {"part": "forward"}, {"state": "lost"}, {"part": "up", "state": "captured"}])

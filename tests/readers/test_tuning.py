@@ -8,7 +8,7 @@ import pytest
 from compiler_lens.decode.tuning import read_autotune, read_triton_configs, read_triton_kernel_info
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, KernelKind
+from compiler_lens.recording.model import CompileId, KernelConfig, KernelKind
 
 PAYLOADS = Path(__file__).parent.parent / "payloads/2.11/output_code"
 ID = CompileId(0, 0)
@@ -72,9 +72,9 @@ def test_a_table_of_another_form_is_a_payload_error(meta):
 def test_the_configs_of_a_kernel_come_with_all_that_was_measured():
     tuning = configs(payload("gpt_forward_h200.configs.json")[0], cached=True)
     assert (tuning.kernel, tuning.cached, tuning.info) == ("triton_poi_fused__to_copy_1", True, {})
-    assert [row["values"]["XBLOCK"] for row in tuning.configs] == [1024, 512]
-    assert sum(row["chosen"] for row in tuning.configs) == 1
-    assert set(tuning.configs[0]) == {"values", "milliseconds", "registers", "spills", "shared_bytes", "chosen"}
+    assert [config.values["XBLOCK"] for config in tuning.configs] == [1024, 512]
+    assert sum(config.chosen for config in tuning.configs) == 1
+    assert None not in (getattr(tuning.configs[0], name) for name in KernelConfig.__struct_fields__)
 
 
 @pytest.mark.parametrize("meta", [{}, {"kernel": "k"}, {"kernel": "k", "configs": [1]}])
@@ -86,7 +86,7 @@ def test_configs_of_another_form_are_a_payload_error(meta):
 def test_torch_tells_the_config_of_a_kernel_that_has_one_only():
     found = info((PAYLOADS / "gpt_forward_h200.info.json").read_text())
     only = found["triton_per_fused__to_copy_native_layer_norm_0"]
-    assert only.configs == ({"values": {"XBLOCK": 2, "num_warps": 1, "num_stages": 1}, "chosen": True},)
+    assert only.configs == (KernelConfig({"XBLOCK": 2, "num_warps": 1, "num_stages": 1}, chosen=True),)
     assert only.info == {"autotune_cache_state": "only 1 config", "compile_time_us": 237823}
 
 
@@ -102,8 +102,8 @@ def test_the_config_of_a_tuning_cache_hit_is_chosen_and_the_start_of_a_descent_i
         "bare": {},
     })  # fmt: skip
     found = info(text)
-    assert found["hit"].configs == ({"values": {"XBLOCK": 64, "num_warps": 2}, "chosen": True},)
-    assert found["descent"].configs == ({"values": {"XBLOCK": 64}, "chosen": False},)
+    assert found["hit"].configs == (KernelConfig({"XBLOCK": 64, "num_warps": 2}, chosen=True),)
+    assert found["descent"].configs == (KernelConfig({"XBLOCK": 64}),)
     assert found["bare"].info  # torch's word, however little it says, is not taken for our hook's
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from compiler_lens.recording.ids import CompileId, GraphId, GraphStage
 from compiler_lens.recording.model.lines import SourceLine, Trust
+from compiler_lens.recording.shape import Count
 
 # Bytes per element, by the short dtype names that torch.fx prints.
 DTYPE_BYTES: Mapping[str, float] = {
@@ -22,8 +23,8 @@ class TensorSpec(Struct, frozen=True):
     """A tensor's type: `f32[s0, 64][64, 1]cpu`. Symbolic sizes stay symbols, as text."""
 
     dtype: str
-    shape: tuple[int | str, ...]
-    stride: tuple[int | str, ...] | None = None  # in elements
+    shape: tuple[Count | str, ...]
+    stride: tuple[Count | str, ...] | None = None  # in elements
     device: str | None = None
 
     @property
@@ -81,7 +82,7 @@ class Graph(Struct, frozen=True):
     stage: GraphStage
     code: str
     nodes: tuple[Node, ...]
-    ordinal: int = 0  # counts graphs of one stage within one compilation (DDP splits make several)
+    ordinal: Count = 0  # counts graphs of one stage within one compilation (DDP splits make several)
     origins: Trust = Trust.UNKNOWN  # how node origins and modules are known
     saved: tuple[SavedTensor, ...] = ()  # on a forward graph: what it keeps for the backward
     subgraphs: tuple[Subgraph, ...] = ()  # their nodes are not among `nodes`

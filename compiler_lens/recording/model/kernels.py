@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, KernelId, LaunchId
 from compiler_lens.recording.model.graphs import TensorSpec
 from compiler_lens.recording.model.lines import SourceLine, Trust
+from compiler_lens.recording.shape import Count, Figure, Scalar
 
 
 class KernelKind(Enum):
@@ -35,13 +36,13 @@ class BufferAccess(Struct, frozen=True):
     """Memory that one launch reads or writes."""
 
     name: str  # as the output code calls it: "buf3", "primals_1"
-    bytes: int | None  # each element counted once, as far as it is touched; None where a size is not known
+    bytes: Count | None  # each element counted once, as far as it is touched; None where a size is not known
 
 
 class Launch(Struct, frozen=True):
     """One call of a kernel in the output code."""
 
-    line: int  # in the output code, from 1
+    line: Count  # in the output code, from 1
     arguments: tuple[str, ...]
     nodes: tuple[str, ...] = ()  # post-grad nodes it computes
     grid: str = ""
@@ -61,7 +62,7 @@ class UnfusedPair(Struct, frozen=True):
     second: str
     reason: str  # torch's last word on the pair: "exceeds max fusion"; empty where it never tried
     shared: tuple[BufferAccess, ...]  # with the bytes that one kernel would not have to move
-    ordinal: int = 0  # of the output code
+    ordinal: Count = 0  # of the output code
 
     @property
     def code_id(self) -> CodeId:
@@ -80,11 +81,11 @@ class Buffer(Struct, frozen=True):
 class KernelConfig(Struct, frozen=True):
     """A way to run a Triton kernel."""
 
-    values: Mapping[str, bool | int | str]  # XBLOCK, num_warps, num_stages
-    milliseconds: float | None = None
-    registers: int | None = None
-    spills: int | None = None
-    shared_bytes: int | None = None
+    values: Mapping[str, Scalar]  # XBLOCK, num_warps, num_stages
+    milliseconds: Figure | None = None
+    registers: Count | None = None
+    spills: Count | None = None
+    shared_bytes: Count | None = None
     chosen: bool = False
 
 
@@ -104,7 +105,7 @@ class Kernel(Struct, frozen=True):
     configs: tuple[KernelConfig, ...] = ()
     device: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict)  # size hints, bytes, as Inductor wrote them
-    ordinal: int = 0  # which output code of its compilation and pass it is in
+    ordinal: Count = 0  # which output code of its compilation and pass it is in
     language: str = ""  # that it is written in, as people call it: "Triton", "C++", "CUTLASS"; empty for ATen's
     lexer: str = "python"  # that Pygments reads its source with
 
@@ -131,7 +132,7 @@ class OutputCode(Struct, frozen=True):
     code: str
     path: str = ""
     buffers: tuple[Buffer, ...] = ()
-    ordinal: int = 0
+    ordinal: Count = 0
     key: str = ""  # of torch's cache; a profile calls the graph "## Call CompiledFxGraph KEY ##"
 
     @property
@@ -145,7 +146,7 @@ class AutotuneChoice(Struct, frozen=True):
 
     name: str
     kind: KernelKind
-    milliseconds: float | None  # None: it failed
+    milliseconds: Figure | None  # None: it failed
     detail: str = ""
 
 
@@ -156,8 +157,8 @@ class AutotuneResult(Struct, frozen=True):
     op: str  # "mm"
     inputs: tuple[str, ...]  # specs of its inputs
     choices: tuple[AutotuneChoice, ...]  # fastest first
-    seconds: float | None = None  # spent on benchmarking
-    precompile_seconds: float | None = None
+    seconds: Figure | None = None  # spent on benchmarking
+    precompile_seconds: Figure | None = None
     cached: bool = False  # measured by an earlier run: this one took its result out of a cache
 
     @property
@@ -188,5 +189,5 @@ class CudagraphOutcome(Struct, frozen=True):
     direction: Direction | None
     state: CudagraphState
     reason: str = ""
-    partitions: int = 0
+    partitions: Count = 0
     user_stack: tuple[SourceLine, ...] = ()

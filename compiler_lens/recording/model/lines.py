@@ -7,13 +7,14 @@ from enum import Enum
 from msgspec import Struct
 
 from compiler_lens.recording.ids import SourcePlace
+from compiler_lens.recording.shape import Count
 
 
 class SourceLine(Struct, frozen=True):
     """A line of Python. `code` is empty where torch did not give its text."""
 
     file: str
-    line: int
+    line: Count
     function: str = ""
     code: str = ""
 

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, KernelId, LaunchId
 from compiler_lens.recording.model.lines import Trust
+from compiler_lens.recording.shape import Count, Figure
 
 
 class LaunchTime(Struct, frozen=True):
@@ -16,12 +17,12 @@ class LaunchTime(Struct, frozen=True):
 
     compile_id: CompileId
     direction: Direction
-    ordinal: int  # of the output code
+    ordinal: Count  # of the output code
     kernel: str
-    launch: int  # which of the kernel's launches, from 0
-    microseconds: float  # median over all times that it ran; mean of medians, if it runs several times in a call
-    spread: float  # between the quartiles, microseconds
-    runs: float  # how often it ran in one call of the model
+    launch: Count  # which of the kernel's launches, from 0
+    microseconds: Figure  # median over all times that it ran; mean of medians, if it runs several times in a call
+    spread: Figure  # between the quartiles, microseconds
+    runs: Figure  # how often it ran in one call of the model
     device_kernels: tuple[str, ...] = ()  # what ran, as the device's tracer names it: several for a library's call
     trust: Trust = Trust.EXACT  # TEXT: by its place between its neighbours
 
@@ -40,17 +41,17 @@ class OtherTime(Struct, frozen=True):
     """Work outside of all compiled graphs: eager ops, copies, what belongs to no launch."""
 
     name: str
-    microseconds: float  # in one call of the model
-    runs: float  # in one call of the model
+    microseconds: Figure  # in one call of the model
+    runs: Figure  # in one call of the model
 
 
 class Ceilings(Struct, frozen=True):
     """What this device can do, measured on it: copying, multiplying, launching."""
 
     device: str  # "NVIDIA H200"
-    bytes_per_second: float | None = None
-    flops_per_second: Mapping[str, float] = field(default_factory=dict)  # by dtype: "bf16"
-    launch_microseconds: float | None = None  # the shortest that any kernel takes
+    bytes_per_second: Figure | None = None
+    flops_per_second: Mapping[str, Figure] = field(default_factory=dict)  # by dtype: "bf16"
+    launch_microseconds: Figure | None = None  # the shortest that any kernel takes
 
 
 class Remark(Enum):
@@ -79,17 +80,17 @@ class ProfileNote(Struct, frozen=True):
 
     remark: Remark
     name: str = ""
-    number: float | None = None
-    of: int | None = None
+    number: Figure | None = None
+    of: Count | None = None
 
 
 class Profile(Struct, frozen=True):
     """Kernel times of one model, from real calls of it."""
 
-    calls: int  # that were measured
-    microseconds: float  # one call from outside, median, without the profiler; of several calls their mean
-    spread: float  # between the quartiles
-    busy_microseconds: float  # in one call, the device working
+    calls: Count  # that were measured
+    microseconds: Figure  # one call from outside, median, without the profiler; of several calls their mean
+    spread: Figure  # between the quartiles
+    busy_microseconds: Figure  # in one call, the device working
     launches: tuple[LaunchTime, ...]
     others: tuple[OtherTime, ...] = ()
     ceilings: Ceilings = field(default_factory=lambda: Ceilings(""))

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from compiler_lens.recording.ids import CompileId, TorchFunction
 from compiler_lens.recording.model.lines import SourceLine
+from compiler_lens.recording.shape import Count, Figure, Time
 
 
 class BreakOutcome(Enum):
@@ -35,7 +36,7 @@ class GraphBreak(Struct, frozen=True):
     """One break event that torch raised."""
 
     compile_id: CompileId
-    attempt: int
+    attempt: Count
     causes: tuple[BreakCause, ...]  # the root first; later ones happened while handling the one before
     reason: str  # torch's sentence before the cause, may be empty
     user_stack: tuple[SourceLine, ...]  # outermost first
@@ -109,12 +110,12 @@ class Compilation(Struct, frozen=True):
     compile_id: CompileId
     function: str  # code name: "forward"
     file: str
-    line: int
+    line: Count
     outcome: Outcome
     reason: str = ""  # why skipped or failed
     failure: BreakCause | None = None  # a failure under fullgraph=True, in the registry's terms
     failure_line: SourceLine | None = None
-    attempts: int = 1
+    attempts: Count = 1
     restart_reasons: tuple[str, ...] = ()
     stack: tuple[SourceLine, ...] = ()  # who called the frame, outermost first
     backend: str = ""
@@ -123,11 +124,11 @@ class Compilation(Struct, frozen=True):
     dynamic: bool | None = None
     # Settings of the process that differed from torch's defaults when it began; None where that was not recorded.
     config: Mapping[str, str] | None = None
-    started: float = 0.0  # seconds since the epoch
-    seconds: float | None = None  # wall time, without a lazy backward's
-    backward_seconds: float | None = None  # the lazy backward's
-    guard_count: int | None = None
-    op_count: int | None = None
+    started: Time = 0.0  # seconds since the epoch
+    seconds: Figure | None = None  # wall time, without a lazy backward's
+    backward_seconds: Figure | None = None  # the lazy backward's
+    guard_count: Count | None = None
+    op_count: Count | None = None
     module: str = ""  # the class of the module compiled, if it was one
     # What the author calls it: for torch's wrapper around a module, the module's forward. None where that is not known.
     definition: SourceLine | None = None  # file, line of the def, qualified name: "MoE.forward"

@@ -13,6 +13,7 @@ from compiler_lens.recording.model.kernels import AutotuneResult, CudagraphOutco
 from compiler_lens.recording.model.lines import SourceFile
 from compiler_lens.recording.model.profile import Profile
 from compiler_lens.recording.model.program import Compilation, GraphBreak, Guard, Recompile, Symbol
+from compiler_lens.recording.shape import Count, Figure, Time
 
 
 class CacheLayer(Enum):
@@ -38,7 +39,7 @@ class CacheOutcome(Struct, frozen=True):
     result: CacheResult
     key: str = ""
     reason: str = ""  # of a bypass
-    seconds_saved: float | None = None
+    seconds_saved: Figure | None = None
     bundled: bool = False  # answered from inside an AOTAutograd entry
 
 
@@ -47,11 +48,11 @@ class Span(Struct, frozen=True):
 
     compile_id: CompileId | None
     name: str  # "dynamo", "inductor_compile"; as torch names its timed events
-    start: float  # seconds since the epoch
-    seconds: float
-    thread: int = 0
-    depth: int = 0
-    self_seconds: float = 0.0  # without the time of nested spans
+    start: Time  # seconds since the epoch
+    seconds: Figure
+    thread: Count = 0
+    depth: Count = 0
+    self_seconds: Figure = 0.0  # without the time of nested spans
 
 
 THE_END = "the end of the recording"  # what a problem is about where a file was not written, or not read, to its end
@@ -81,11 +82,11 @@ class Environment(Struct, frozen=True):
     triton: str = ""
     platform: str = ""
     device: str = ""
-    threads: int | None = None  # that torch computes with on the CPU
+    threads: Count | None = None  # that torch computes with on the CPU
     argv: tuple[str, ...] = ()
-    pid: int | None = None
+    pid: Count | None = None
     rank: int | None = None
-    started: float = 0.0
+    started: Time = 0.0
     config: Mapping[str, str] = field(default_factory=dict)  # settings that differ from torch's defaults
     versions: Mapping[str, str] = field(default_factory=dict)
 
