@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from compiler_lens.capture.recorder import Recorder
 from compiler_lens.capture.torch_api import dynamo
 from compiler_lens.decode.fold import collector_paused
-from compiler_lens.recording.errors import visible
+from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.model import CompileId, GraphStage
 
 if TYPE_CHECKING:
@@ -44,10 +44,14 @@ class Lens(Recorder):
     As a context manager it records every compilation of the process while the block is open, whatever its backend.
 
     Args:
-        path: where to write the recording, as things happen; `{pid}` in it becomes the process id. A file that is
-            there is written over. None keeps the recording in memory; `save` writes it.
+        path: where to write the recording, as things happen; `{pid}` in it becomes the process id. A recording that
+            is there is written over. None keeps the recording in memory; `save` writes it.
         strict: raise what goes wrong in our own code, instead of noting it. For tests.
         progress: show a line about the compilation under way, if the standard error is a terminal.
+        overwrite: write over a file that is there, whatever it holds.
+
+    Raises:
+        UsageError: a file is there that is not a recording, and it is not to be overwritten.
     """
 
     def report(self, *, width: int | None = None, color: bool | None = None, user_paths: UserPaths = ()) -> str:
@@ -56,15 +60,30 @@ class Lens(Recorder):
 
         return report(self.recording, width=width, color=color, path=self._named(), user_paths=user_paths)
 
-    def html(self, path: str | os.PathLike[str], *, user_paths: UserPaths = (), redact: bool = False) -> Path:
+    def html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        user_paths: UserPaths = (),
+        redact: bool = False,
+        overwrite: bool = False,
+    ) -> Path:
         """Write all of it as one HTML file, which needs nothing else. Raises `UsageError` where it cannot be written.
 
-        It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
+        It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay. Only a
+        page of ours is written over, unless `overwrite`.
         """
         from compiler_lens.render.page.page import write_page
 
         with collector_paused():
-            write_page(self.recording, Path(path), user_paths=user_paths, name=self._named(), redact=redact)
+            write_page(
+                self.recording,
+                Path(path),
+                user_paths=user_paths,
+                name=self._named(),
+                redact=redact,
+                overwrite=overwrite,
+            )
         return Path(path)
 
     def explain(self, *, user_paths: UserPaths = ()) -> Explanation:
@@ -139,6 +158,7 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
     training: bool = False,
     calls: Any = None,
     repeats: int | None = None,
+    overwrite: bool = False,
     **kwargs: Any,
 ) -> Profiled:
     """Compile a model, and measure how long each launch of each kernel takes in real calls of it.
@@ -158,16 +178,19 @@ def profile(  # noqa: PLR0913 -- all but the first two are said by name
         calls: several sets of inputs, `[(args, kwargs), …]`; times are then of one such call on average.
         repeats: how often to call, for each of the two measurements; by default as often as takes half a second,
             30 times at most under the profiler.
+        overwrite: write over a file at `path` that is no recording.
 
     Raises:
-        UsageError: the model cannot be called with these inputs, nothing of it is compiled, torch has no such mode, or
-            somebody profiles.
+        UsageError: the model cannot be called with these inputs, nothing of it is compiled, torch has no such mode,
+            somebody profiles, or `path` is there and not a recording.
     """
     from compiler_lens.measure.profile.record import profile_anew
     from compiler_lens.render.results import Profiled
 
     given = inputs, kwargs, calls
-    recording, file = profile_anew(model, given, mode=mode, path=path, training=training, repeats=repeats)
+    recording, file = profile_anew(
+        model, given, mode=mode, path=path, overwrite=overwrite, training=training, repeats=repeats
+    )
     return Profiled(recording, recording.profiles[-1], file)
 
 
@@ -214,6 +237,7 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
     each: Callable[[Modes, str], object] | None = None,
+    overwrite: bool = False,
     **kwargs: Any,
 ) -> Modes:
     """Measure a program under modes of torch.compile: time per call, compile time, memory, kernels, error.
@@ -239,9 +263,11 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
         seed: of the order of the rows.
         folder: where to leave a recording of each row's cold compile.
         each: called with the result so far and a row's name, whenever that row has been measured.
+        overwrite: write over files in `folder` that have the names of these recordings and are none.
 
     Raises:
-        UsageError: the model cannot be called with these inputs, or a mode or option has no such name.
+        UsageError: the model cannot be called with these inputs, a mode or option has no such name, or a file in the
+            folder is in the way.
         RecordingFileError: the folder cannot be made.
     """
     from compiler_lens.measure.modes.compare import compared
@@ -253,7 +279,7 @@ def compare_modes(  # noqa: PLR0913 -- each by its name
 
     found = compared(
         model, (inputs, kwargs, calls), modes=modes, options=options, training=training, phases=phases,
-        seconds=seconds, passes=passes, seed=seed, folder=folder, each=tell,
+        seconds=seconds, passes=passes, seed=seed, folder=folder, overwrite=overwrite, each=tell,
     )  # fmt: skip
     return Modes.of(found.comparison, found.recordings, found.diffs)
 
@@ -273,9 +299,19 @@ def __getattr__(name: str) -> Any:
     if name != NAME:
         raise AttributeError(name)
     # A name in a string leaves the user no object to ask: the report at the end names the file, for closer looks.
-    lens = Lens(Path(tempfile.gettempdir()) / f"compiler_lens-{os.getpid()}.clens")
+    lens = lens_in(Path(tempfile.gettempdir()) / f"compiler_lens-{os.getpid()}.clens")
     atexit.register(_report_at_exit, lens, os.getpid())
     return lens
+
+
+def lens_in(path: Path, **options: Any) -> Lens:
+    """Return a lens for a path that its user did not write: where a file is in the way, it records to memory."""
+    try:
+        return Lens(path, **options)
+    except UsageError as refused:
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
+            sys.stderr.write(f"compiler_lens: {visible(str(refused))}. The recording stays in memory\n")
+        return Lens(**options)
 
 
 def _report_at_exit(lens: Any, pid: int) -> None:

@@ -17,10 +17,11 @@ from compiler_lens.capture.session import Session
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
 from compiler_lens.capture.torch_api import inductor, structured_trace
 from compiler_lens.decode.fold import collector_paused, fold
-from compiler_lens.recording.errors import UsageError, visible, writing
+from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import parse_journal, whole
 from compiler_lens.recording.model import CaptureProblem, Recording
+from compiler_lens.recording.output_files import Product, write_whole
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -53,20 +54,21 @@ class Recorder:
     """Records what the compiler does, and lets Inductor do it; see `compiler_lens.Lens` for its arguments."""
 
     def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, strict: bool = False, progress: bool = True
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        strict: bool = False,
+        progress: bool = True,
+        overwrite: bool = False,
     ) -> None:
         target = None if path is None else Path(os.fspath(path).replace("{pid}", str(os.getpid()))).absolute()
         self.__name__ = "compiler_lens"  # torch names a backend by it in its own messages
         self._delegates = Delegates()
         self._progress = _open_progress() if progress else None
-        self._session = Session(target, strict=strict, listener=self._progress.event if self._progress else None)
+        listener = self._progress.event if self._progress else None
+        self._session = Session(target, strict=strict, overwrite=overwrite, listener=listener)
         if self.path != target and self.path is not None:
             self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
-        if self._session.journal.failure:
-            # No warning of Python's, which a filter may raise, as a recorder must not.
-            with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
-                failure = f"{self._session.journal.failure}. The recording stays in memory; lens.save(path) writes it"
-                sys.stderr.write(f"compiler_lens: {visible(failure)}\n")
         try:
             self._tap = open_tap(self._session, hooks.DYNAMO_HOOKS)
         except BaseException:
@@ -115,12 +117,16 @@ class Recorder:
         """Seconds that our own code took inside of compilations, in this process, for all open lenses."""
         return self._tap.seconds
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written."""
-        target = Path(path)
-        with writing(target):
-            target.write_bytes(whole(self._session.journal.contents()))
-        return target
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the recording so far to a file. Raises `RecordingFileError` where it cannot be written.
+
+        A recording that is there is written over; for any other file this raises `UsageError`, unless `overwrite`.
+        """
+        journal = self._session.journal
+        with writing(path):
+            if journal.is_open_at(Path(path)):  # it holds everything, and goes on
+                return Path(path)
+            return write_whole(path, whole(journal.contents()), Product.RECORDING, overwrite=overwrite)
 
     def close(self) -> None:
         """Stop recording. What was compiled goes on working, and so does this object as a backend."""
@@ -170,9 +176,9 @@ def alone(recorder: Recorder) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def recorded(path: Path | None = None) -> Iterator[Recorder]:
+def recorded(path: Path | None = None, *, overwrite: bool = False) -> Iterator[Recorder]:
     """Record all that the block compiles, and let no other recorder hear of it."""
-    recorder = Recorder(path, progress=False)
+    recorder = Recorder(path, progress=False, overwrite=overwrite)
     with contextlib.closing(recorder), recorder, alone(recorder):
         yield recorder
 
@@ -203,6 +209,6 @@ def _close(tap: Tap, session: Session, progress: Any) -> None:
     try:
         tap.dismiss(session)
     finally:
-        session.journal.close()
+        session.close()
         if progress is not None:
             progress.close()

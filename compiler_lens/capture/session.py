@@ -24,6 +24,7 @@ from msgspec import Struct, field
 
 from compiler_lens.capture.sources import source_event
 from compiler_lens.capture.torch_api import dynamo, settings
+from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.journal import JournalWriter
 
@@ -35,21 +36,43 @@ class Session:
     else only those that name its lens as backend.
     """
 
-    def __init__(self, path: Path | None, *, strict: bool, listener: Callable[[Event], None] | None) -> None:
-        self.journal = JournalWriter(path)
+    def __init__(
+        self, path: Path | None, *, strict: bool, overwrite: bool, listener: Callable[[Event], None] | None
+    ) -> None:
+        self.journal = JournalWriter(path, overwrite=overwrite)
         self.strict = strict
         self.everything = 0
         self.unwritten: list[tuple[str, str]] = []  # problems that the journal could not take
         self._listener = listener
         self._said: set[str] = set()
         self._files: set[str] = set()  # whose text was asked for
+        self._has_failed = False
         self.is_described = False
+        self._say_failure()
 
     def take(self, event: Event) -> None:
         """Keep one event."""
         self.journal.append(event)
+        self._say_failure()
         if self._listener is not None:
             self._listener(event)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.journal.close()
+        self._say_failure()
+
+    def _say_failure(self) -> None:
+        """Say once that the file does not hold everything: whoever counts on it may never ask for the report."""
+        if (
+            self._has_failed or not self.journal.failure or self.journal.is_gone
+        ):  # a folder of tests goes, and is meant to
+            return
+        self._has_failed = True
+        # No warning of Python's, which a filter may raise. The stream may be closed, or anything else of the user's.
+        with contextlib.suppress(Exception):
+            told = f"{self.journal.failure}. The recording stays in memory; lens.save(path) writes it"
+            sys.stderr.write(f"compiler_lens: {visible(told)}\n")
 
     def problem(self, where: str, message: str) -> None:
         """Keep word of something that went wrong. Does not raise."""

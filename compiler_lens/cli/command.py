@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from compiler_lens.recording.errors import RecordingFileError, UsageError, writing
+from compiler_lens.recording.output_files import Product, check_may_be_written
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -65,6 +66,9 @@ SOURCES = argument(
 REDACT = argument("--redact", action="store_true", help="without source text, and without the paths of files")
 
 
+FORCE = argument("--force", action="store_true", help="write over a file that is there and that we did not write")
+
+
 def printed(text: Callable[[argparse.Namespace], str], args: argparse.Namespace) -> int:
     """Print what a command has to say; its exit status. A closed pipe and Ctrl-C end it without a word."""
     try:
@@ -105,15 +109,17 @@ def check_width(width: int | None) -> None:
         raise UsageError(f"--width {width} is too narrow: {MIN_WIDTH} columns or more")
 
 
-def check_is_other_file(target: Path, *recordings: str | None) -> None:
-    """Raise `UsageError` for a file that would be written over what it is made from."""
-    for recording in filter(None, recordings):
+def check_target(target: Path, product: Product, *made_from: str | None, overwrite: bool) -> None:
+    """Raise `UsageError` for a file that would be written over what it is made from, or over one that is not ours."""
+    for recording in filter(None, made_from):
         if target.exists() and Path(recording).exists() and target.samefile(recording):
             raise UsageError(f"{target} is the recording itself: give another name")
+    with writing(target):
+        check_may_be_written(target, product, overwrite=overwrite)
 
 
-def check_can_be_written(path: str | None) -> None:
-    """Raise `RecordingFileError` for a file that cannot be written: said before minutes of measuring."""
+def check_can_be_written(path: str | None, product: Product, *, overwrite: bool) -> None:
+    """Raise `RecordingFileError` or `UsageError` for a file that cannot be written, before minutes of measuring."""
     if not path:
         return
     file = Path(path)
@@ -123,6 +129,7 @@ def check_can_be_written(path: str | None) -> None:
         )
     was_there = file.exists()
     with writing(path):
+        check_may_be_written(file, product, overwrite=overwrite)
         file.open("ab").close()
     if not was_there:
         file.unlink(missing_ok=True)

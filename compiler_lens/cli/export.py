@@ -8,15 +8,17 @@ from pathlib import Path
 
 from compiler_lens.cli.command import (
     A_RECORDING,
+    FORCE,
     REDACT,
     SOURCES,
     Command,
     argument,
-    check_is_other_file,
+    check_target,
     printed,
     user_path,
 )
 from compiler_lens.recording.errors import UsageError, visible
+from compiler_lens.recording.output_files import Product
 
 _REPORT_DESCRIPTION = """\
 Write a recording as one HTML file, to read in a browser and to send to somebody: what to do first, the source line by
@@ -71,20 +73,21 @@ def _report(args: argparse.Namespace) -> str:
     names = [Path(path).resolve().name.removesuffix(".gz") for path in (recording, after) if path]
     stems = [name.removesuffix(".clens").removesuffix(".log") for name in names]
     target = Path(args.output or f"{'-to-'.join(stems)}.html")
-    check_is_other_file(target, recording, after)
+    check_target(target, Product.PAGE, recording, after, overwrite=args.force)
     with collector_paused():  # from reading to writing: nothing goes in between
         if after:
             from compiler_lens.render.results import diff
 
             if after.endswith((".html", ".htm")) and not Path(after).exists():
                 raise UsageError(f"{after} is not a recording. To write it: -o {after}")
-            diff(recording, after, sources=args.sources).html(target, user_paths=own, redact=args.redact)
+            compared = diff(recording, after, sources=args.sources)
+            compared.html(target, user_paths=own, redact=args.redact, overwrite=args.force)
         else:
             from compiler_lens.decode.recording_file import open_recording
             from compiler_lens.render.page.page import write_page
 
             opened = open_recording(recording, sources=args.sources)
-            write_page(opened, target, user_paths=own, name=recording, redact=args.redact)
+            write_page(opened, target, user_paths=own, name=recording, redact=args.redact, overwrite=args.force)
     written = f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
     if args.open:
         import webbrowser
@@ -104,10 +107,10 @@ def _graph(args: argparse.Namespace) -> str:
     if args.output and Path(args.output).suffix.lower() not in FORMATS:
         raise UsageError(f"-o {args.output}: the name of a picture ends in {', '.join(FORMATS)}")
     if args.output:
-        check_is_other_file(Path(args.output), args.recording)
+        check_target(Path(args.output), Product.PICTURE, args.recording, overwrite=args.force)
     recording = open_recording(args.recording, sources=args.sources)
     drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
-    target = drawing.save(args.output or f"{drawing.name}.svg")
+    target = drawing.save(args.output or f"{drawing.name}.svg", overwrite=args.force)
     unfinished = words.unfinished(recording.unfinished)
     return "".join(f"{line}\n" for line in (f"{visible(str(target))}: {one_line(drawing.title)}", unfinished) if line)
 
@@ -120,9 +123,9 @@ def _redact(args: argparse.Namespace) -> str:
     from compiler_lens.views.text import nbytes
 
     target = Path(args.out)
-    check_is_other_file(target, args.recording)
+    check_target(target, Product.RECORDING, args.recording, overwrite=args.force)
     recording = load(args.recording, sources=args.sources)
-    save(redacted(recording, Ownership.of(tuple(args.user_path)).owns), target)
+    save(redacted(recording, Ownership.of(tuple(args.user_path)).owns), target, overwrite=args.force)
     return f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
 
 
@@ -130,7 +133,7 @@ COMMANDS = {
     "report": Command(
         run=partial(printed, _report),
         help="a recording, or what differs between two, as one HTML file",
-        usage="REC [AFTER] [-o FILE.html] [--open] [--redact] [--sources DIR] [--user-path P]",
+        usage="REC [AFTER] [-o FILE.html] [--force] [--open] [--redact] [--sources DIR] [--user-path P]",
         description=_REPORT_DESCRIPTION,
         epilog=_REPORT_EPILOG,
         arguments=(
@@ -139,6 +142,7 @@ COMMANDS = {
             argument(
                 "-o", "--output", metavar="FILE", help="the file to write; by default the recording's name.html"
             ),
+            FORCE,
             argument("--open", action="store_true", help="open it in the browser"),
             REDACT,
             SOURCES,
@@ -148,7 +152,7 @@ COMMANDS = {
     "graph": Command(
         run=partial(printed, _graph),
         help="draw a graph: SVG, DOT or PNG",
-        usage="REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [--sources DIR] [-o FILE]",
+        usage="REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [--sources DIR] [-o FILE] [--force]",
         description="Draw a graph, by modules, repeats folded: a picture that can be read at any size.",
         epilog=_GRAPH_EPILOG,
         arguments=(
@@ -174,17 +178,19 @@ COMMANDS = {
             argument(
                 "-o", "--output", metavar="FILE", help="FILE.svg, FILE.dot or FILE.png; by default a name that fits"
             ),
+            FORCE,
         ),
     ),
     "redact": Command(
         run=partial(printed, _redact),
         help="a recording without source text and paths, as a recording",
-        usage="REC OUT [--sources DIR] [--user-path P]",
+        usage="REC OUT [--force] [--sources DIR] [--user-path P]",
         description=_REDACT_DESCRIPTION,
         epilog=_REDACT_EPILOG,
         arguments=(
             A_RECORDING,
             argument("out", metavar="OUT", help="the file to write; gzipped, if its name ends with .gz"),
+            FORCE,
             SOURCES,
             user_path(),
         ),

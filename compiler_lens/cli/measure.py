@@ -10,13 +10,12 @@ import re
 import sys
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-from compiler_lens.cli.command import Command, argument, check_can_be_written, check_width, look, printed, write
+from compiler_lens.cli.command import FORCE, Command, argument, check_can_be_written, check_width, look, printed, write
 from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
 from compiler_lens.recording.errors import UsageError, visible
-from compiler_lens.recording.journal import is_journal
+from compiler_lens.recording.output_files import Product
 from compiler_lens.views.text import one_line
 
 _PROFILE_DESCRIPTION = """\
@@ -79,10 +78,8 @@ def _answer(result: Any, args: argparse.Namespace, *part: str) -> str:
 def profile(args: argparse.Namespace) -> int:
     """Make the model, time it, print the table."""
     check_width(args.width)
-    wanted, there = target(args.target, "profile"), Path(args.output or "")
-    check_can_be_written(args.output)
-    if args.output and there.is_file() and there.stat().st_size and not is_journal(there):
-        raise UsageError(f"{args.output} is there and is not a recording: name another file with -o")
+    wanted = target(args.target, "profile")
+    check_can_be_written(args.output, Product.RECORDING, overwrite=args.force)
     with _quiet_profiler():
         return printed(partial(_profile, wanted), args)
 
@@ -104,8 +101,9 @@ def _profile(wanted: Target, args: argparse.Namespace) -> str:
     with contextlib.redirect_stdout(sys.stderr):  # what the user's code prints is no part of the answer
         made = wanted.make()
         result = measuring("profile", "profile")(
-            made.model, calls=made.calls, mode=args.mode, path=args.output, training=args.training, repeats=args.repeats
-        )
+            made.model, calls=made.calls, mode=args.mode, path=args.output, overwrite=args.force,
+            training=args.training, repeats=args.repeats,
+        )  # fmt: skip
     if args.output and not result.path:
         sys.stderr.write(f"compiler-lens: {visible(args.output)} could not be written to its end\n")
     try:
@@ -143,7 +141,7 @@ def modes(args: argparse.Namespace) -> int:
         raise UsageError(f"--seconds {args.seconds:g}: there must be some time to measure in")
     options = dict(map(_option, args.option))
     wanted = target(args.target, "modes")
-    check_can_be_written(args.svg)
+    check_can_be_written(args.svg, Product.PICTURE, overwrite=args.force)
     return printed(partial(_modes, wanted, options), args)
 
 
@@ -156,10 +154,10 @@ def _modes(wanted: Target, options: dict[str, dict[str, Any]], args: argparse.Na
         made = wanted.make(takes_phases=True)
         result = compare(
             made.model, calls=made.calls, phases=made.phases, training=args.training, options=options,
-            seconds=args.seconds, folder=args.output, each=_tell, **names,
+            seconds=args.seconds, folder=args.output, overwrite=args.force, each=_tell, **names,
         )  # fmt: skip
     if args.svg:
-        result.save_svg(args.svg)
+        result.save_svg(args.svg, overwrite=args.force)
     return _answer(result, args)
 
 
@@ -194,7 +192,7 @@ COMMANDS = {
         run=profile,
         help="time every kernel of a model, and say how good each is",
         usage="FILE:FACTORY [LINE | MODULE | NAME] [--mode M] [--training] [--repeats N] [-o REC]\n"
-        "         [--json] [--width N] [--no-color]",
+        "         [--force] [--json] [--width N] [--no-color]",
         description=_PROFILE_DESCRIPTION,
         epilog=_PROFILE_EPILOG,
         arguments=(
@@ -207,6 +205,7 @@ COMMANDS = {
             argument("--training", action="store_true", help="run a backward after each call"),
             argument("--repeats", metavar="N", type=int, help="calls to time; by default half a second of them"),
             argument("-o", "--output", metavar="REC", help="keep the recording, with the profile in it"),
+            FORCE,
             *look(),
         ),
     ),
@@ -226,7 +225,7 @@ COMMANDS = {
         run=modes,
         help="measure a model under modes of torch.compile, and say which to use",
         usage="FILE:FACTORY [--modes A,B] [--option NAME=KEY:VALUE,...] [--training] [--seconds S]\n"
-        "         [--svg FILE] [-o FOLDER] [--json] [--width N] [--no-color]",
+        "         [--svg FILE] [-o FOLDER] [--force] [--json] [--width N] [--no-color]",
         description=_MODES_DESCRIPTION,
         epilog=_MODES_EPILOG,
         arguments=(
@@ -245,6 +244,7 @@ COMMANDS = {
             ),
             argument("--svg", metavar="FILE", help="write a bar chart"),
             argument("-o", "--output", metavar="FOLDER", help="keep a recording of each row's cold compile"),
+            FORCE,
             *look(),
         ),
     ),

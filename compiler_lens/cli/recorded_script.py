@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 def open_lens(path: str, options: frozenset[str]) -> Lens | None:
     """Begin to record all that this process compiles. Without strict, a failure of ours leaves the script alone."""
     try:
-        from compiler_lens.lens import Lens
+        from compiler_lens.lens import lens_in
 
-        return Lens(path, strict="strict" in options, progress="progress" in options).__enter__()
+        return lens_in(Path(path), strict="strict" in options, progress="progress" in options).__enter__()
     except Exception as error:
         if "strict" in options:
             raise

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 import compiler_lens
-from compiler_lens.cli.command import Command, argument
+from compiler_lens.cli.command import FORCE, Command, argument
 from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import JournalWriter, is_journal
 from compiler_lens.recording.torch_log import is_torch_log
@@ -28,8 +28,8 @@ report is printed to the standard error when it ends."""
 _EPILOG = """\
 The recording is written while the script runs: it is there, too, when the script fails or is killed. Without -o it is
 named after the script, in the current folder: train.clens, then train-2.clens, and so on; with -o FILE, an earlier
-recording of that name is written over. The ranks of a distributed job (RANK, WORLD_SIZE) write a file each,
-train.rank0.clens and so on:
+recording of that name is written over, any other file only with --force. The ranks of a distributed job (RANK,
+WORLD_SIZE) write a file each, train.rank0.clens and so on:
 
   compiler-lens run train.py --epochs 1
   compiler-lens run -o before.clens -m package.train
@@ -47,7 +47,10 @@ def run(args: argparse.Namespace) -> int:
     if not args.module and script != "-":
         _check_script(script)
     path = _output(args.output, script, is_module=args.module)
-    journal = JournalWriter(path)  # an empty recording, so that one is there even if the script never comes to compile
+    if path.exists() and Path(script).exists() and path.samefile(script):
+        raise UsageError(f"{path} is the script itself: name another file with -o")
+    # An empty recording, so that one is there even if the script never comes to compile.
+    journal = JournalWriter(path, overwrite=args.force)
     journal.close()
     if journal.failure:
         sys.stderr.write(f"compiler-lens: {visible(journal.failure)}: there will be a report, but no recording\n")
@@ -95,8 +98,6 @@ def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:
             number += 1
             path = target / f"{stem}{rank}-{number}.clens"
         return path
-    if target.is_file() and target.stat().st_size and not is_journal(target):
-        raise UsageError(f"{target} is there and is not a recording: name another file with -o")
     return target.with_name(f"{target.stem}{rank}{target.suffix}") if rank else target
 
 
@@ -117,11 +118,12 @@ COMMANDS = {
     "run": Command(
         run=run,
         help="run a script and record what it compiles",
-        usage="[-o FILE] [--strict] [--no-report] [--no-progress] (script | -m module) [args ...]",
+        usage="[-o FILE] [--force] [--strict] [--no-report] [--no-progress] (script | -m module) [args ...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         arguments=(
             argument("-o", "--output", metavar="FILE", help="the recording, or a folder to put it in"),
+            FORCE,
             argument("-m", "--module", action="store_true", help="run a module by its name, as python -m does"),
             argument("--strict", action="store_true", help="fail where compiler_lens fails, instead of noting it"),
             argument("--no-report", action="store_true", help="print nothing when the script ends"),

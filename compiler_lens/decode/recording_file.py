@@ -14,6 +14,7 @@ from compiler_lens.recording.errors import RecordingFileError, writing
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter, is_journal, read_journal, whole
 from compiler_lens.recording.model import Recording
+from compiler_lens.recording.output_files import Product, write_whole
 from compiler_lens.recording.torch_log import is_torch_log, read_torch_log, torch_log_files
 
 
@@ -42,18 +43,20 @@ def load(path: str | os.PathLike[str], *, strict: bool = False, sources: Folders
         return fold(*read_journal(target), strict=strict)
 
 
-def save(recording: Recording, path: str | os.PathLike[str]) -> None:
+def save(recording: Recording, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
     """Write a recording to a file that `load` reads; gzipped, where its name ends with .gz.
 
     Raises:
         RecordingFileError: the file cannot be written.
+        UsageError: it is there and is not a recording, and not to be overwritten.
     """
     with collector_paused():
         journal = JournalWriter(None)
         journal.append(Event("lens.recording", recording.environment.started, meta=packed(recording)))
     data = whole(journal.contents())
     with writing(path):
-        Path(path).write_bytes(gzip.compress(data, mtime=0) if os.fspath(path).endswith(".gz") else data)
+        content = gzip.compress(data, mtime=0) if os.fspath(path).endswith(".gz") else data
+        write_whole(path, content, Product.RECORDING, overwrite=overwrite)
 
 
 def recordings_in(folder: Path) -> tuple[Path, ...]:

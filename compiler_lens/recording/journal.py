@@ -29,9 +29,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from compiler_lens.recording.errors import RecordingFileError
+from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.recording.event import NO_ID, Event
 from compiler_lens.recording.model import THE_END, CaptureProblem
+from compiler_lens.recording.output_files import Product, check_is_ours
 
 # 1: the first. 2: an event may hold a whole recording, and a profile is written by the codec.
 FORMAT_VERSION = 2
@@ -56,11 +57,14 @@ class JournalWriter:
     """Appends events to a file, or to memory where there is no file or the file fails.
 
     Safe to call from several threads. A forked child's calls do nothing: the journal is its parent's.
+
+    A recording that is there is written over; raises `UsageError` for any other file, unless `overwrite`.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, *, overwrite: bool = False) -> None:
         self.path = path
         self.failure: str | None = None  # why the file does not hold everything
+        self.is_gone = False  # somebody took the file away before it was closed
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler of the user's may compile while we write
         self._texts: dict[bytes, int] = {}
@@ -71,7 +75,7 @@ class JournalWriter:
         self._header = _line({MAGIC: FORMAT_VERSION, "pid": self._pid, _PROMISE: 1})
         if path is not None:
             try:
-                self._file = _open_unshared(path)
+                self._file = _open_unshared(path, overwrite=overwrite)
                 self.path = self._file.path
             except OSError as error:
                 why = (error.strerror or error) if path.parent.is_dir() else f"there is no folder {path.parent}"
@@ -118,7 +122,8 @@ class JournalWriter:
         if file.is_readable:
             self._memory = [self._file_contents(), data[written:]]
         self._file = None
-        file.close()
+        with contextlib.suppress(OSError):
+            file.close()
 
     def _file_contents(self) -> bytes:
         try:
@@ -142,17 +147,29 @@ class JournalWriter:
         with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
             return b"".join(self._memory) if self._memory else self._file_contents()
 
+    def is_open_at(self, path: Path) -> bool:
+        """Return whether events are just being written to the file of this name."""
+        file = self._file
+        return file is not None and file.is_readable and path.exists() and file.is_at(path)
+
     def close(self) -> None:
         """Let go of the file. Later events are dropped; `contents` still answers."""
         with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
             is_ours = os.getpid() == self._pid and not self._closed
             self._closed = True
+            if is_ours and self._file is not None:
+                self._write(_closing_line())
+            if is_ours and self._file is not None and self._file.is_readable and not self._file.is_at(self._file.path):
+                self._memory, self.is_gone = [self._file_contents()], True
+                self.failure = self.failure or f"{self.path} was removed or renamed while it was recorded to"
             file, self._file = self._file, None
-            if file is not None:
-                with contextlib.suppress(OSError):
-                    if is_ours:
-                        file.write(_closing_line())
+            if file is None:
+                return
+            try:
                 file.close()
+            except OSError as error:  # a network's file system may write only now
+                if is_ours:
+                    self.failure = self.failure or f"{self.path} is incomplete: {error.strerror or error}"
 
 
 class _File:
@@ -171,14 +188,19 @@ class _File:
             os.close(self._descriptor)
             raise OSError(errno.ESPIPE, "it is a pipe")
 
-    def claim(self) -> bool:
-        """Empty the file, and return whether it is ours; another writer that has it keeps it."""
+    def claim(self, *, overwrite: bool) -> bool:
+        """Empty the file, and return whether we have it; another writer that has it keeps it.
+
+        Raises `UsageError` for a file that is no recording, unless it is to be overwritten.
+        """
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         except OSError:
             pass  # a file system without locks
+        if self.is_readable and not overwrite:
+            check_is_ours(self._descriptor, self.path, Product.RECORDING)
         with contextlib.suppress(OSError):  # a device has no length
             os.ftruncate(self._descriptor, 0)
         return True
@@ -195,9 +217,19 @@ class _File:
             at += len(part)
         return b"".join(parts)
 
+    def is_at(self, path: Path) -> bool:
+        """Return whether a name leads to it; else whoever reads by that name finds nothing, or another file."""
+        try:
+            status = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:  # it may well be there
+            return True
+        return (status.st_dev, status.st_ino) == self._identity
+
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            os.close(self._mine())
+        """Raises OSError where the system could not write what it had taken."""
+        os.close(self._mine())
 
     def _mine(self) -> int:
         status = os.fstat(self._descriptor)
@@ -206,12 +238,16 @@ class _File:
         return self._descriptor
 
 
-def _open_unshared(path: Path) -> _File:
+def _open_unshared(path: Path, *, overwrite: bool) -> _File:
     """Open *path* anew, or a name beside it while another process records there (the ranks of one job)."""
     for name in (path.name, f"{path.stem}.{os.getpid()}{path.suffix}"):
         file = _File(path.parent / name)
-        if file.claim():
-            return file
+        try:
+            if file.claim(overwrite=overwrite):
+                return file
+        except UsageError:
+            file.close()
+            raise
         file.close()
     raise OSError(errno.EBUSY, "it is being recorded to already")
 

@@ -58,7 +58,7 @@ def bar_chart(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
     heads = [_text(_MARGIN, 34, title, "title"), _text(_MARGIN, 54, subtitle, "dim")]
     body = "\n".join([f'<rect class="page" width="{_WIDTH}" height="{top:.0f}"/>', *heads, *drawn])
     size = f'width="{_WIDTH}" height="{top:.0f}" viewBox="0 0 {_WIDTH} {top:.0f}"'
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{_safe(title)}">'
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" class="clg-chart" {size} role="img" aria-label="{_safe(title)}">'
     return f"{head}\n<style>{_STYLE}</style>\n{body}\n</svg>\n"
 
 

@@ -1,8 +1,10 @@
 """A disk that is full, a file that is taken away: the program goes on, nothing is lost from memory, the report says so."""
 
+import errno
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,8 +14,10 @@ import pytest
 import torch
 
 import compiler_lens
-from compiler_lens import Lens
+from compiler_lens import Lens, load
 from compiler_lens.capture.torch_api import inductor
+from compiler_lens.recording import journal
+from compiler_lens.recording.journal import JournalWriter
 
 X = torch.ones(4)
 Functions = Callable[[Lens], list[str]]
@@ -34,7 +38,7 @@ def compile_and_run(function: Callable[[torch.Tensor], torch.Tensor]) -> None:
 def the_one_problem(lens: Lens) -> str:
     (problem,) = lens.recording.problems
     assert problem.where == "journal"
-    assert problem.message.split()[0] in lens.report()
+    assert problem.message.split()[0] in lens.report(width=300)
     return problem.message
 
 
@@ -134,7 +138,63 @@ def test_the_file_deleted_underneath(tmp_path: Path, functions: Functions) -> No
         compile_and_run(second)
 
         assert functions(lens) == ["first", "second"]
-    assert "cannot read" in the_one_problem(lens)  # closed, and gone
+    assert functions(lens) == ["first", "second"]  # closed, and gone
+    assert "was removed or renamed while it was recorded to" in the_one_problem(lens)
+    assert load(lens.save(tmp_path / "run.clens"), strict=True).problems == ()
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced by another", "renamed"])
+def test_the_folder_removed_underneath(
+    how: str, tmp_path: Path, functions: Functions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    lens = Lens(folder / "run.clens", strict=True)
+    with lens:
+        compile_and_run(first)
+        if how == "renamed":
+            folder.rename(tmp_path / "elsewhere")
+        else:
+            shutil.rmtree(folder)
+        if how == "replaced by another":
+            folder.mkdir()
+            JournalWriter(folder / "run.clens").close()
+        compile_and_run(second)
+    assert functions(lens) == ["first", "second"]
+    assert "was removed or renamed" in the_one_problem(lens)
+    assert capsys.readouterr().err == ""  # a test's own folder goes like that
+    if how == "renamed":
+        assert load(tmp_path / "elsewhere" / "run.clens", strict=True).unfinished == ""
+
+
+@pytest.mark.parametrize("why", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
+@pytest.mark.parametrize("moment", ["writing", "the last line", "closing"])
+def test_a_disk_that_fails_says_so_once(
+    why: int,
+    moment: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(why, os.strerror(why))
+
+    lens = Lens(tmp_path / "run.clens", strict=True)
+    with lens:
+        compile_and_run(first)
+        if moment == "writing":
+            monkeypatch.setattr(journal._File, "write", fail)
+        compile_and_run(second)
+        compile_and_run(lambda x: x.tan())
+        monkeypatch.setattr(journal._File, "close" if moment == "closing" else "write", fail)
+    lens.close()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"compiler_lens: {tmp_path}/run.clens is incomplete: {os.strerror(why)}. " in said
+    assert the_one_problem(lens) in said
+    saved = load(lens.save(tmp_path / "saved.clens"), strict=True)
+    assert [c.function for c in saved.compilations] == ["first", "second", "<lambda>"]
+    assert saved.unfinished == ""
 
 
 def test_the_file_emptied_underneath(tmp_path: Path) -> None:
@@ -185,5 +245,5 @@ def test_a_limit_on_file_sizes_as_ulimit_sets_it(tmp_path: Path) -> None:
     assert count == 1
     assert len(messages) == 1
     assert "is incomplete" in messages[0]
-    assert done.stderr == ""
+    assert done.stderr == f"compiler_lens: {messages[0]}. The recording stays in memory; lens.save(path) writes it\n"
     assert (tmp_path / "run.clens").stat().st_size == 3000

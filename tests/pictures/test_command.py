@@ -89,7 +89,7 @@ def test_a_png_is_no_larger_than_cairo_can_hold(tmp_path, monkeypatch):
     from compiler_lens.render.picture.drawing import Drawing
 
     asked = []
-    fake = types.SimpleNamespace(svg2png=lambda bytestring, scale: asked.append(scale) or b"png")
+    fake = types.SimpleNamespace(svg2png=lambda bytestring, scale: asked.append(scale) or b"\x89PNG" + bytes(29))
     monkeypatch.setitem(sys.modules, "cairosvg", fake)
     for width, height in ((300, 400), (300, 40_000), (30_000, 30_000)):
         Drawing("t", f'<svg width="{width}" height="{height}">', "x").save(tmp_path / "x.png")

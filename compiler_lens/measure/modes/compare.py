@@ -34,6 +34,7 @@ from compiler_lens.measure.program import Call, Program, as_calls, callable_of, 
 from compiler_lens.measure.sandbox.restoring import Kept, quiet, restoring_state
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.recording.model import Recording
+from compiler_lens.recording.output_files import Product, check_may_be_written
 
 
 class Compared(Struct, frozen=True):
@@ -73,6 +74,7 @@ def compared(  # noqa: PLR0913 -- each by its name
     passes: int,
     seed: int,
     folder: str | os.PathLike[str] | None,
+    overwrite: bool,
     each: Callable[[Compared, str], object],
 ) -> Compared:
     """Measure a program under modes, of which `given` are inputs, named inputs and calls. See `compare_modes`."""
@@ -85,6 +87,8 @@ def compared(  # noqa: PLR0913 -- each by its name
             kept.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RecordingFileError(f"cannot make {kept}: {error.strerror or error}") from error
+        for row in rows:
+            check_may_be_written(_file(kept, row), Product.RECORDING, overwrite=overwrite)
     with (
         without_shared_caches(),
         restoring_state(work.function, work.reached) as before,
@@ -242,8 +246,8 @@ class _Session(Struct):
         memory = Memory(clock.device)
         compiled = wanted.compile(self.work.function, self.work.dynamic)
         calls = [lambda phase=phase: self._run(phase.run, compiled) for phase in phases]
-        file = self.folder / f"{file_name(wanted.name)}.clens" if self.folder else None
-        with recorded(file) if is_cold and not wanted.is_eager else _unheard(wanted) as recorder:
+        file = _file(self.folder, wanted) if self.folder else None
+        with recorded(file, overwrite=True) if is_cold and not wanted.is_eager else _unheard(wanted) as recorder:
             first = [clock.warm(call, self._before) for call in calls]
             compile_peak = memory.peak
             memory.start()
@@ -299,6 +303,10 @@ class _Session(Struct):
             for tensor in self.kept.state.tensors:
                 if tensor.is_leaf and tensor.requires_grad:
                     tensor.grad = None
+
+
+def _file(folder: Path, row: Wanted) -> Path:
+    return folder / f"{file_name(row.name)}.clens"
 
 
 def file_name(name: str) -> str:

@@ -38,6 +38,7 @@ def profile_anew(  # noqa: PLR0913 -- all but the first two are said by name
     *,
     mode: str | None,
     path: str | os.PathLike[str] | None,
+    overwrite: bool,
     training: bool,
     repeats: int | None,
 ) -> tuple[Recording, str]:
@@ -48,7 +49,7 @@ def profile_anew(  # noqa: PLR0913 -- all but the first two are said by name
     inner, dynamic = callable_of(model, "profile")
     if mode not in {None, DEFAULT}:
         known_mode(mode)
-    with contextlib.closing(Recorder(path)) as recorder:
+    with contextlib.closing(Recorder(path, overwrite=overwrite)) as recorder:
         compiled = torch.compile(inner, backend=recorder, mode=mode, dynamic=dynamic)
         return _noted(recorder, Program(compiled, as_calls(*given), training), repeats, is_ours=True)
 

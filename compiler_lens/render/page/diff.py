@@ -7,6 +7,7 @@ from pathlib import Path
 
 from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.errors import UsageError, writing
+from compiler_lens.recording.output_files import Product, write_whole
 from compiler_lens.recording.redact import redacted_diff
 from compiler_lens.render.names import FileNames
 from compiler_lens.render.page.document import document_part, drawn_part
@@ -52,11 +53,13 @@ def diff_page(compared: Compared, *, user_paths: UserPaths = (), redact: bool = 
     )
 
 
-def write_diff(compared: Compared, target: Path, *, user_paths: UserPaths = (), redact: bool = False) -> None:
-    """Write the page to a file. Raises `UsageError` where it cannot be written."""
+def write_diff(
+    compared: Compared, target: Path, *, user_paths: UserPaths = (), redact: bool = False, overwrite: bool = False
+) -> None:
+    """Write the page to a file. Raises `UsageError` where it cannot be written, or is there and no page of ours."""
     page = diff_page(compared, user_paths=user_paths, redact=redact)
     with writing(target, UsageError):
-        target.write_text(page, encoding="utf-8")
+        write_whole(target, page.encode(), Product.PAGE, overwrite=overwrite)
 
 
 def asked_of(compared: Compared, *, user_paths: UserPaths = (), redact: bool = False) -> Asked:

@@ -11,6 +11,7 @@ from compiler_lens.facts.program.ownership import Ownership, UserPaths
 from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.ids import Direction
 from compiler_lens.recording.model import Recording
+from compiler_lens.recording.output_files import Product, write_whole
 from compiler_lens.recording.redact import redacted
 from compiler_lens.render.figures import written
 from compiler_lens.render.page.context import PageContext
@@ -48,13 +49,19 @@ def report_page(recording: Recording, *, user_paths: UserPaths = (), path: str =
     )
 
 
-def write_page(
-    recording: Recording, target: Path, *, user_paths: UserPaths = (), name: str = "REC", redact: bool = False
+def write_page(  # noqa: PLR0913 -- each by its name
+    recording: Recording,
+    target: Path,
+    *,
+    user_paths: UserPaths = (),
+    name: str = "REC",
+    redact: bool = False,
+    overwrite: bool = False,
 ) -> None:
-    """Write the page to a file. Raises `UsageError` where it cannot be written."""
+    """Write the page to a file. Raises `UsageError` where it cannot be written, or is there and no page of ours."""
     page = report_page(recording, user_paths=user_paths, path=name, redact=redact)
     with writing(target, UsageError):
-        target.write_text(page, encoding="utf-8")
+        write_whole(target, page.encode(), Product.PAGE, overwrite=overwrite)
 
 
 def _documents(context: PageContext) -> dict[str, DocumentPart]:

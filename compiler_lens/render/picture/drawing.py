@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
+import struct
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from compiler_lens.facts.graphs.graph_choice import choose
 from compiler_lens.facts.graphs.levels import BoxKind, Level
 from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.model import CompileId, GraphStage, Recording
+from compiler_lens.recording.output_files import Product, write_whole
 from compiler_lens.render.picture.style import fill
 from compiler_lens.render.picture.svg import to_svg
 from compiler_lens.views.picture.picture import closed_picture
@@ -89,11 +92,12 @@ class Drawing(Struct, frozen=True):
 
         return Source(self.dot, filename=f"{self.name}.gv")
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
         """Write a file, in the format that its name ends with: .svg, .dot or .png.
 
         Raises:
-            UsageError: it cannot be written, or not in that format.
+            UsageError: it cannot be written, or not in that format; or it is there and no picture of ours, and not
+                to be overwritten.
         """
         target = Path(path)
         suffix = target.suffix.lower()
@@ -101,8 +105,7 @@ class Drawing(Struct, frozen=True):
             raise UsageError(f"cannot write {target}: the name of a picture ends in {', '.join(FORMATS)}")
         content = _png(self.svg) if suffix == ".png" else (self.dot if suffix == ".dot" else self.svg).encode()
         with writing(target, UsageError):
-            target.write_bytes(content)
-        return target
+            return write_whole(target, content, Product.PICTURE, overwrite=overwrite)
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -151,7 +154,10 @@ def _png(svg: str) -> bytes:
     size = _SIZE.search(svg)
     width, height = (float(size[1]), float(size[2])) if size else (1.0, 1.0)
     scale = min(2.0, _SIDE / max(width, height), math.sqrt(_PIXELS / (width * height)))
-    return bytes(cairosvg.svg2png(bytestring=svg.encode(), scale=scale))
+    drawn = bytes(cairosvg.svg2png(bytestring=svg.encode(), scale=scale))
+    said = b"tEXtSoftware\0compiler_lens"  # by which we know it again; after the 33 bytes of signature and size
+    chunk = struct.pack(">I", len(said) - 4) + said + struct.pack(">I", zlib.crc32(said))
+    return drawn[:33] + chunk + drawn[33:]
 
 
 def _quoted(*lines: str) -> str:

@@ -22,6 +22,7 @@ from compiler_lens.facts.program.ownership import UserPaths
 from compiler_lens.recording.codec import unpacked
 from compiler_lens.recording.errors import PayloadError, RecordingFileError, UsageError, writing
 from compiler_lens.recording.model import Profile, Recording
+from compiler_lens.recording.output_files import Product, write_whole
 from compiler_lens.render.json import document_json, view_json
 from compiler_lens.views.registry import FORMAT
 
@@ -65,14 +66,22 @@ class Diff(Struct, frozen=True):
 
         return diff_report(self, view, name, width=width, color=color)
 
-    def html(self, path: str | os.PathLike[str], *, user_paths: UserPaths = (), redact: bool = False) -> Path:
+    def html(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        user_paths: UserPaths = (),
+        redact: bool = False,
+        overwrite: bool = False,
+    ) -> Path:
         """Write all of it as one HTML file, side by side. Raises `UsageError` where it cannot be written.
 
-        It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay.
+        It holds source code and paths; with `redact` neither, but names of functions, modules and kernels stay. Only a
+        page of ours is written over, unless `overwrite`.
         """
         from compiler_lens.render.page.diff import write_diff
 
-        write_diff(self, Path(path), user_paths=user_paths, redact=redact)
+        write_diff(self, Path(path), user_paths=user_paths, redact=redact, overwrite=overwrite)
         return Path(path)
 
     def to_json(self) -> str:
@@ -195,12 +204,13 @@ class Modes(Comparison, frozen=True):
 
         return modes_chart(self, title)
 
-    def save_svg(self, path: str | os.PathLike[str], title: str = "") -> Path:
-        """Write the chart to a file. Raises `RecordingFileError` where it cannot be written."""
-        target = Path(path)
-        with writing(target):
-            target.write_text(self.svg(title), encoding="utf-8")
-        return target
+    def save_svg(self, path: str | os.PathLike[str], title: str = "", *, overwrite: bool = False) -> Path:
+        """Write the chart to a file. Raises `RecordingFileError` where it cannot be written.
+
+        Only a picture of ours is written over; for any other file this raises `UsageError`, unless `overwrite`.
+        """
+        with writing(path):
+            return write_whole(path, self.svg(title).encode(), Product.PICTURE, overwrite=overwrite)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
