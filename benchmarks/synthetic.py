@@ -11,7 +11,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from compiler_lens.recording.event import NO_ID, Event
-from compiler_lens.recording.journal import JournalWriter, read_journal
+from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.journal_reader import read_journal
 
 GRAPHS = frozenset(
     (

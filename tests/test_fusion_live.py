@@ -17,7 +17,7 @@ from compiler_lens.facts.kernels.fusion import unfused  # noqa: E402
 from compiler_lens.facts.kernels.fusion_reasons import Reason  # noqa: E402
 from compiler_lens.facts.kernels.library_calls import Library  # noqa: E402
 from compiler_lens.recording.event import Event  # noqa: E402
-from compiler_lens.recording.journal import parse_journal  # noqa: E402
+from compiler_lens.recording.journal_reader import parse_journal  # noqa: E402
 from compiler_lens.recording.model import BufferAccess, CacheResult, Direction, Launch, Recording  # noqa: E402
 
 ROWS, WIDTH = 32, 64

@@ -19,7 +19,8 @@ from compiler_lens.capture.torch_api import inductor, structured_trace
 from compiler_lens.decode.fold import collector_paused, fold
 from compiler_lens.recording.errors import UsageError, writing
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.journal import parse_journal, whole
+from compiler_lens.recording.journal import whole
+from compiler_lens.recording.journal_reader import parse_journal
 from compiler_lens.recording.model import CaptureProblem, Recording
 from compiler_lens.recording.output_files import Product, write_whole
 

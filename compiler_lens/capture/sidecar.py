@@ -17,7 +17,8 @@ from typing import Any
 from compiler_lens.capture.torch_api import inductor
 from compiler_lens.recording.errors import LensError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.journal import JournalWriter, parse_journal
+from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.journal_reader import parse_journal
 
 FOLDER = "compiler_lens"
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")

@@ -20,6 +20,9 @@ PIPE_CLOSED = 141  # 128 + SIGPIPE
 # What a terminal without Unicode shows instead.
 _ASCII = str.maketrans({"…": "...", "⋮": ":", "·": "|", "→": "->", "×": "x", "█": "#", "µ": "u", "–": "-"})  # noqa: RUF001
 
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_DIGITS = 12  # of a size, at most
+
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 
 
@@ -58,11 +61,25 @@ def user_path(more: str = "; may be repeated") -> Argument:
     return argument("--user-path", metavar="P", action="append", default=[], help=told)
 
 
+def size(text: str) -> int:
+    """Return the bytes that `500M`, `4G` or a plain number mean."""
+    digits, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    if unit not in _UNITS or not digits.isdecimal() or not 0 < len(digits) < _DIGITS:
+        raise argparse.ArgumentTypeError(f"{text!r} is no size: 500M and 4G are some")
+    return int(digits) * _UNITS[unit]
+
+
 A_RECORDING = argument("recording", metavar="REC", help="a recording, a TORCH_TRACE log, or a folder with one of them")
 SOURCES = argument(
     "--sources", metavar="DIR", action="append", default=[],
     help="for a TORCH_TRACE log, which has no source text: take it from the .py files below DIR; may be repeated",
 )  # fmt: skip
+MAX_SIZE = argument(
+    "--max-size",
+    metavar="SIZE",
+    type=size,
+    help="how much text a recording may hold, unpacked; by default 1G",
+)
 REDACT = argument("--redact", action="store_true", help="without source text, and without the paths of files")
 
 

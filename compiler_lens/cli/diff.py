@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.command import SOURCES, Command, argument, check_width, look, printed
+from compiler_lens.cli.command import MAX_SIZE, SOURCES, Command, argument, check_width, look, printed
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.views.diff.views import SUMMARY, VIEWS, diff_view
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         if not Path(path).exists():
             raise UsageError(f"no such file: {path}")
     try:
-        made = diff(args.before, args.after, sources=args.sources)
+        made = diff(args.before, args.after, sources=args.sources, max_size=args.max_size)
     except RecordingFileError as error:
         raise UsageError(str(error)) from error
     status = printed(partial(_text, made), args)
@@ -66,7 +66,8 @@ COMMANDS = {
     "diff": Command(
         run=run,
         help="what the compiler did differently in two recordings",
-        usage="BEFORE AFTER [VIEW] [NAME] [--code] [--exit-code] [--sources DIR] [--json] [--width N] [--no-color]",
+        usage="BEFORE AFTER [VIEW] [NAME] [--code] [--exit-code] [--sources DIR]"
+        " [--max-size SIZE] [--json] [--width N] [--no-color]",
         description="Compare two recordings: kernels by what they compute, graphs, breaks, recompiles, tuning, time.",
         epilog=_EPILOG,
         arguments=(
@@ -81,6 +82,7 @@ COMMANDS = {
                 "--exit-code", action="store_true", help="exit status 1 if anything differs, as git diff has it"
             ),
             SOURCES,
+            MAX_SIZE,
             *look(json="everything as JSON"),
         ),
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from compiler_lens.cli.command import (
     A_RECORDING,
     FORCE,
+    MAX_SIZE,
     REDACT,
     SOURCES,
     Command,
@@ -80,13 +81,13 @@ def _report(args: argparse.Namespace) -> str:
 
             if after.endswith((".html", ".htm")) and not Path(after).exists():
                 raise UsageError(f"{after} is not a recording. To write it: -o {after}")
-            compared = diff(recording, after, sources=args.sources)
+            compared = diff(recording, after, sources=args.sources, max_size=args.max_size)
             compared.html(target, user_paths=own, redact=args.redact, overwrite=args.force)
         else:
             from compiler_lens.decode.recording_file import open_recording
             from compiler_lens.render.page.page import write_page
 
-            opened = open_recording(recording, sources=args.sources)
+            opened = open_recording(recording, sources=args.sources, max_size=args.max_size)
             write_page(opened, target, user_paths=own, name=recording, redact=args.redact, overwrite=args.force)
     written = f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
     if args.open:
@@ -108,7 +109,7 @@ def _graph(args: argparse.Namespace) -> str:
         raise UsageError(f"-o {args.output}: the name of a picture ends in {', '.join(FORMATS)}")
     if args.output:
         check_target(Path(args.output), Product.PICTURE, args.recording, overwrite=args.force)
-    recording = open_recording(args.recording, sources=args.sources)
+    recording = open_recording(args.recording, sources=args.sources, max_size=args.max_size)
     drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
     target = drawing.save(args.output or f"{drawing.name}.svg", overwrite=args.force)
     unfinished = words.unfinished(recording.unfinished)
@@ -124,7 +125,7 @@ def _redact(args: argparse.Namespace) -> str:
 
     target = Path(args.out)
     check_target(target, Product.RECORDING, args.recording, overwrite=args.force)
-    recording = load(args.recording, sources=args.sources)
+    recording = load(args.recording, sources=args.sources, max_size=args.max_size)
     save(redacted(recording, Ownership.of(tuple(args.user_path)).owns), target, overwrite=args.force)
     return f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
 
@@ -133,7 +134,8 @@ COMMANDS = {
     "report": Command(
         run=partial(printed, _report),
         help="a recording, or what differs between two, as one HTML file",
-        usage="REC [AFTER] [-o FILE.html] [--force] [--open] [--redact] [--sources DIR] [--user-path P]",
+        usage="REC [AFTER] [-o FILE.html] [--force] [--open] [--redact] [--sources DIR] [--user-path P]"
+        " [--max-size SIZE]",
         description=_REPORT_DESCRIPTION,
         epilog=_REPORT_EPILOG,
         arguments=(
@@ -147,12 +149,14 @@ COMMANDS = {
             REDACT,
             SOURCES,
             user_path(),
+            MAX_SIZE,
         ),
     ),
     "graph": Command(
         run=partial(printed, _graph),
         help="draw a graph: SVG, DOT or PNG",
-        usage="REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [--sources DIR] [-o FILE] [--force]",
+        usage="REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [--sources DIR]"
+        " [--max-size SIZE] [-o FILE] [--force]",
         description="Draw a graph, by modules, repeats folded: a picture that can be read at any size.",
         epilog=_GRAPH_EPILOG,
         arguments=(
@@ -179,12 +183,13 @@ COMMANDS = {
                 "-o", "--output", metavar="FILE", help="FILE.svg, FILE.dot or FILE.png; by default a name that fits"
             ),
             FORCE,
+            MAX_SIZE,
         ),
     ),
     "redact": Command(
         run=partial(printed, _redact),
         help="a recording without source text and paths, as a recording",
-        usage="REC OUT [--force] [--sources DIR] [--user-path P]",
+        usage="REC OUT [--force] [--sources DIR] [--user-path P] [--max-size SIZE]",
         description=_REDACT_DESCRIPTION,
         epilog=_REDACT_EPILOG,
         arguments=(
@@ -193,6 +198,7 @@ COMMANDS = {
             FORCE,
             SOURCES,
             user_path(),
+            MAX_SIZE,
         ),
     ),
 }  # fmt: skip

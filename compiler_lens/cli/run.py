@@ -17,7 +17,8 @@ from pathlib import Path
 import compiler_lens
 from compiler_lens.cli.command import FORCE, Command, argument
 from compiler_lens.recording.errors import UsageError, visible
-from compiler_lens.recording.journal import JournalWriter, is_journal
+from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.journal_reader import is_journal
 from compiler_lens.recording.torch_log import is_torch_log
 
 _DESCRIPTION = """\

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from compiler_lens.cli.command import (
     A_RECORDING,
+    MAX_SIZE,
     REDACT,
     SOURCES,
     Command,
@@ -111,7 +112,7 @@ def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
 def _view(asks: Asks, args: argparse.Namespace) -> str:
     from compiler_lens.decode.recording_file import open_recording
 
-    recording, name = open_recording(args.recording, sources=args.sources), args.recording
+    recording, name = open_recording(args.recording, sources=args.sources, max_size=args.max_size), args.recording
     if args.redact:
         from compiler_lens.facts.program.ownership import Ownership
         from compiler_lens.recording.redact import redacted
@@ -168,7 +169,8 @@ COMMANDS = {
     "show": Command(
         run=show,
         help="show a recording, or a TORCH_TRACE log",
-        usage="REC [VIEW] [ID] [STAGE] [--sources DIR] [--user-path P] [--redact] [--json] [--width N] [--no-color]",
+        usage="REC [VIEW] [ID] [STAGE] [--sources DIR] [--user-path P] [--redact]"
+        " [--max-size SIZE] [--json] [--width N] [--no-color]",
         description="Show a recording: without a view, one screen that ends with what to do next.",
         epilog=_SHOW_EPILOG,
         arguments=(
@@ -180,13 +182,14 @@ COMMANDS = {
             SOURCES,
             user_path(", where breaks are placed; may be repeated"),
             REDACT,
+            MAX_SIZE,
             *look(),
         ),
     ),
     "source": Command(
         run=show,
         help="your file line by line: compiled, broken, eager",
-        usage="REC [FILE[:LINE]] [--sources DIR] [--user-path P] [--json] [--width N] [--no-color]",
+        usage="REC [FILE[:LINE]] [--sources DIR] [--user-path P] [--max-size SIZE] [--json] [--width N] [--no-color]",
         description="Show a file of yours with what became of each of its lines; the same as show REC source.",
         epilog=_SOURCE_EPILOG,
         arguments=(
@@ -194,6 +197,7 @@ COMMANDS = {
             argument("what", metavar="FILE[:LINE]", nargs="*", help="the file; with a line, what is around it"),
             SOURCES,
             user_path(""),
+            MAX_SIZE,
             *look(),
         ),
         defaults={"view": "source", "id": None, "redact": False},

@@ -96,7 +96,8 @@ def fold(
 
     What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
     """
-    of, unread = _read_all(events, [*problems], strict=strict)
+    of, unread = _read_all(events, strict=strict)
+    unread = [*problems, *unread]  # only now: what reads the events from a file knows now what was wrong with it
     if of[model.Recording]:
         saved: model.Recording = of[model.Recording][-1]
         return replace(saved, problems=(*saved.problems, *unread))
@@ -104,8 +105,9 @@ def fold(
     passes: dict[CompileId, list[Any]] = defaultdict(list)  # the post-grad graphs come in the order of output codes
     for code in of[model.OutputCode]:
         passes[code.compile_id].append(code.direction)
-    joined = join(graphs.join_graphs, of[graph_text.GraphText], of[origins.NodeFacts], passes)
-    timed = join(whole.join_spans, of[whole.TimedMark])
+    # Taken out of the table: what stands in the recording anew is let go of.
+    joined = join(graphs.join_graphs, of.pop(graph_text.GraphText, []), of.pop(origins.NodeFacts, []), passes)
+    timed = join(whole.join_spans, of.pop(whole.TimedMark, []))
     breaks, names, files = of[model.GraphBreak], of[compilations.ResumeName], of[model.SourceFile]
     frames = [*chain.from_iterable(of[kind] for kind in compilations.FACTS)]
     compiled = join(compilations.join_compilations, frames, breaks, joined, timed)
@@ -159,11 +161,10 @@ def _joined(
         return fallback
 
 
-def _read_all(
-    events: Iterable[Event], problems: list[model.CaptureProblem], *, strict: bool
-) -> tuple[dict[type, list[Any]], list[model.CaptureProblem]]:
-    """All values that readers make, by type, and all problems."""
+def _read_all(events: Iterable[Event], *, strict: bool) -> tuple[dict[type, list[Any]], list[model.CaptureProblem]]:
+    """All values that readers make, by type, and what could not be read."""
     found: dict[type, list[Any]] = defaultdict(list)
+    problems: list[model.CaptureProblem] = []
     ids = _CompileIds()
     files: dict[int, str] = {}
     installed = InstalledLanguages()

@@ -13,6 +13,7 @@ import operator
 import re
 from collections import deque
 from collections.abc import Container, Iterator, Mapping
+from sys import intern
 
 from msgspec import Struct
 
@@ -127,7 +128,9 @@ class _Body:
     def __init__(self, placeholders: list[Placeholder]) -> None:
         self.placeholders = {target.lstrip("*"): (target, specs, default) for target, specs, default in placeholders}
         self.names = {raw: raw for raw in self.placeholders}  # of placeholder nodes, by their name in the signature
-        self.known = set(self.placeholders)
+        self.known = dict(
+            zip(self.placeholders, self.placeholders, strict=True)
+        )  # each name once, for all that read it
         self.nodes: list[Node] = []
         self.boxed: dict[str, str] = {}
         self.specs: dict[str | None, tuple[TensorSpec, ...]] = {None: ()}
@@ -153,9 +156,8 @@ class _Body:
 
     def _assignment(self, comment: str, name: str, annotation: str | None, value: str) -> None:
         if value in self.names:  # `l_x_ = L_x_`: the node of a placeholder has another name than its parameter
-            self.known.discard(value)
-            self.known.add(name)
-            self.names[value] = name
+            self.known.pop(value, None)
+            self.names[value] = self.known[name] = name
         elif _BOXED_ARGUMENT.fullmatch(name):
             self.boxed[name] = value
         else:
@@ -179,8 +181,9 @@ class _Body:
             source = self.sources[comment] = (SourceLine(at[1], int(at[2]), at[3], at[4]),) if at else ()
         inputs = _names_in(arguments, self.known)
         backward = "Backward of forward node" in comment  # torch 2.15 and later say so
+        name, target = intern(name), intern(target)  # they come in each stage of a graph, and in what hooks saw of it
         self.nodes.append(Node(name, op, target, inputs, specs, source, arguments=arguments, backward=backward))
-        self.known.add(name)
+        self.known[name] = name
 
     def _output(self, text: str) -> None:
         name, count = "output", 0
@@ -310,9 +313,9 @@ def _split_commas(text: str) -> list[str]:
     return [*parts, text[begin:].strip()]
 
 
-def _names_in(text: str, known: Container[str]) -> tuple[str, ...]:
+def _names_in(text: str, known: Mapping[str, str]) -> tuple[str, ...]:
     """Return the nodes that an argument list names, in order; no keywords, no attributes, no words in strings."""
-    return tuple(dict.fromkeys([name for name in _NAMES.findall(text) if name in known]))
+    return tuple(dict.fromkeys([known[name] for name in _NAMES.findall(text) if name in known]))
 
 
 def _read_specs(annotation: str) -> tuple[TensorSpec, ...]:
@@ -321,7 +324,9 @@ def _read_specs(annotation: str) -> tuple[TensorSpec, ...]:
     if match is None or annotation.startswith("Sym("):
         return ()
     dtype, shape, stride, device = match.groups()
-    return (TensorSpec(dtype, _sizes(shape), None if stride is None else _sizes(stride), device),)
+    return (
+        TensorSpec(intern(dtype), _sizes(shape), None if stride is None else _sizes(stride), device and intern(device)),
+    )
 
 
 def _sizes(text: str) -> tuple[int | str, ...]:

@@ -9,6 +9,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby, repeat, takewhile
+from sys import intern
 from typing import Annotated
 
 from msgspec import Meta, Struct
@@ -31,7 +32,7 @@ _UNTOLD = frozenset({"self", "fn"})
 _ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
 
 
-class NodeFact(Struct, frozen=True):
+class NodeFact(Struct, frozen=True, gc=False):
     """What live objects say of one node, beyond the text."""
 
     name: str
@@ -80,7 +81,8 @@ def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, st
     facts = []
     for name, origins, module, aten, number, stack in table.nodes:
         told = None if stack in sums else number
-        facts.append(NodeFact(name, *modules[module], origins, aten, told, stacks[stack]))
+        names = tuple(map(intern, origins))
+        facts.append(NodeFact(intern(name), *modules[module], names, intern(aten), told, stacks[stack]))
     return (NodeFacts(compile_id, head.stage, tuple(facts), event.cached, event.attempt),)
 
 

@@ -12,22 +12,32 @@ from compiler_lens.decode.fold import collector_paused, fold
 from compiler_lens.recording.codec import packed
 from compiler_lens.recording.errors import RecordingFileError, writing
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.journal import JournalWriter, is_journal, read_journal, whole
-from compiler_lens.recording.model import Recording
+from compiler_lens.recording.journal import JournalWriter, whole
+from compiler_lens.recording.journal_reader import is_journal, journal_events
+from compiler_lens.recording.model import CaptureProblem, Recording
+from compiler_lens.recording.opening import MAX_SIZE, Limits
 from compiler_lens.recording.output_files import Product, write_whole
-from compiler_lens.recording.torch_log import is_torch_log, read_torch_log, torch_log_files
+from compiler_lens.recording.torch_log import is_torch_log, torch_log_events, torch_log_files
 
 
-def load(path: str | os.PathLike[str], *, strict: bool = False, sources: Folders = ()) -> Recording:
+def load(
+    path: str | os.PathLike[str], *, strict: bool = False, sources: Folders = (), max_size: int | None = None
+) -> Recording:
     """Return the recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one of them.
 
-    A file that was cut off or damaged opens up to the damage, which is among `problems`.
+    A file that was cut off or damaged opens without what was damaged, which is among `problems`.
 
-    `sources` are one or several folders of yours, for a log, which holds no source text: it is read from their .py
-    files, where they say what the log quotes. Nothing else of the disk is read, whatever the log names.
+    Args:
+        path: the file or folder.
+        strict: whether an event that cannot be read is an error.
+        sources: one or several folders of yours, for a log, which holds no source text: it is read from their .py
+            files, where they say what the log quotes. Nothing else of the disk is read, whatever the log names.
+        max_size: how many bytes of text a file may hold, unpacked; by default 1 GiB. No line may take more than a
+            quarter of them, and no more events may be there than one for each 256 bytes.
 
     Raises:
-        RecordingFileError: no such file, neither kind, written by a newer compiler_lens, or a folder with several.
+        RecordingFileError: no such file, neither kind, written by a newer compiler_lens, more than *max_size*, or a
+            folder with several.
         CaptureError: in strict mode, for an event that no reader can read.
         UsageError: no such folder of sources.
     """
@@ -36,11 +46,13 @@ def load(path: str | os.PathLike[str], *, strict: bool = False, sources: Folders
         try:
             if target.is_dir():
                 target = _only_recording(target)
+            problems: list[CaptureProblem] = []
+            limits = Limits(str(target), MAX_SIZE if max_size is None else max_size)
             if not is_journal(target) and is_torch_log(target):
-                return with_disk_sources(fold(*read_torch_log(target), strict=strict), sources)
+                return with_disk_sources(fold(torch_log_events(limits, problems), problems, strict=strict), sources)
+            return fold(journal_events(limits, problems), problems, strict=strict)
         except OSError as error:
             raise RecordingFileError(f"cannot open {target}: {error.strerror or error}") from error
-        return fold(*read_journal(target), strict=strict)
 
 
 def save(recording: Recording, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

@@ -94,7 +94,7 @@ def read_cache(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -
 # -- torch's timed events: from their starts and ends to nested spans
 
 
-class TimedMark(Struct, frozen=True):
+class TimedMark(Struct, frozen=True, gc=False):
     """The start or end of one of torch's timed events."""
 
     compile_id: CompileId | None

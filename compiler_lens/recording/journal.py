@@ -1,4 +1,4 @@
-"""The file that a recording is written to, event by event, and read back from.
+"""The file that a recording is written to, event by event; `journal_reader.py` reads it back.
 
 One JSON value a line, appended by a single unbuffered write as things happen, so that a killed process loses
 nothing that was seen. The first line is the header. A text longer than `INLINE_LIMIT` stands once, in a line of
@@ -14,38 +14,30 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import gzip
 import hashlib
-import io
 import itertools
 import json
 import os
 import stat
-import sys
 import threading
 import time
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from compiler_lens.recording.errors import RecordingFileError, UsageError
+from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.event import NO_ID, Event
-from compiler_lens.recording.model import THE_END, CaptureProblem
 from compiler_lens.recording.output_files import Product, check_is_ours
 
 # 1: the first. 2: an event may hold a whole recording, and a profile is written by the codec.
 FORMAT_VERSION = 2
 MAGIC = "compiler_lens"
-_GZIP = b"\x1f\x8b"
 REFERENCE = "@"  # the key of a line that holds a text, and of a value that refers to one
 _CLOSED = "lens.closed"
-_PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
-_NO_END = "it is still being written, or the process ended early"
+PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
 INLINE_LIMIT = 200  # characters; shorter texts are cheaper to repeat than to refer to
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=str).encode
-_scan = json.JSONDecoder().raw_decode
 
 
 def _line(value: Any) -> bytes:
@@ -72,7 +64,7 @@ class JournalWriter:
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
-        self._header = _line({MAGIC: FORMAT_VERSION, "pid": self._pid, _PROMISE: 1})
+        self._header = _line({MAGIC: FORMAT_VERSION, "pid": self._pid, PROMISE: 1})
         if path is not None:
             try:
                 self._file = _open_unshared(path, overwrite=overwrite)
@@ -271,48 +263,9 @@ def _event_value(event: Event, intern: Callable[[str], Any]) -> dict[str, Any]:
     return value
 
 
-def is_journal(path: Path) -> bool:
-    """Return whether the file, gzipped or not, begins as a journal does."""
-    with path.open("rb") as file:
-        is_gzipped = file.read(len(_GZIP)) == _GZIP
-    try:
-        with gzip.open(path) if is_gzipped else path.open("rb") as file:
-            return file.read(len(MAGIC) + 3) == f'{{"{MAGIC}"'.encode()
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        return False
-
-
-def read_journal(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    """Return the events of a journal file, gzipped or not, and what is wrong with the file.
-
-    Raises `RecordingFileError` where nothing can be read: no file, no journal, a newer format.
-    """
-    try:
-        with path.open("rb") as file:
-            if file.read(len(_GZIP)) != _GZIP:
-                file.seek(0)
-                return _parse_lines(file, os.fstat(file.fileno()).st_size, str(path))
-        data, damage = bytearray(), None
-        with gzip.open(path) as file:
-            try:
-                while block := file.read1(1 << 20):
-                    data += block
-            except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-                damage = CaptureProblem("journal", f"{path} cannot be unpacked to its end: {error}")
-    except OSError as error:
-        raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
-    events, problems = _parse_lines(io.BytesIO(data), len(data), str(path))
-    return events, (damage, *problems) if damage else problems
-
-
-def parse_journal(data: bytes, name: str) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    """Return the events of a journal that may go on, up to the first damage, and a problem that says so."""
-    return _parse_lines(io.BytesIO(data), len(data), name, goes_on=True)
-
-
 def whole(data: bytes) -> bytes:
     """Return the bytes of a journal that may go on as those of a file that does not."""
-    is_closed = _is_closing(data[data.rfind(b"\n", 0, -1) + 1 :])
+    is_closed = is_closing(data[data.rfind(b"\n", 0, -1) + 1 :])
     return data if is_closed else data + _closing_line()
 
 
@@ -320,80 +273,6 @@ def _closing_line() -> bytes:
     return _line({"e": _CLOSED, "at": round(time.time(), 6)})
 
 
-def _is_closing(line: bytes) -> bool:
+def is_closing(line: bytes) -> bool:
+    """Return whether a line is the last one of a journal that was closed."""
     return line.startswith(f'{{"e":"{_CLOSED}"'.encode())
-
-
-def _parse_lines(
-    lines: Iterator[bytes], size: int, name: str, *, goes_on: bool = False
-) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    line = next(lines, b"")
-    is_closed = _check_header(line, name) or goes_on
-    events: list[Event] = []
-    problem = None
-    texts: dict[int, str] = {}
-    offset = len(line)
-    for number, line in enumerate(lines, start=2):
-        try:
-            if _is_closing(line):
-                is_closed = True
-            elif line != b"\n":
-                text = line.decode("utf-8", "surrogatepass")
-                value, end = _scan(text)  # not json.loads, which takes twice as long for a short line
-                if end != len(text) - 1 and text[end:].strip():
-                    raise ValueError("more than one value in a line")  # noqa: TRY301
-                _take(value, texts, events)
-        except (ValueError, KeyError, TypeError, AttributeError):
-            problem = f"{name} is damaged at line {number}: the {size - offset:,} bytes from there on could not be read"
-            break
-        offset += len(line)
-    if problem is None and not line.endswith(b"\n"):
-        problem = f"{name} is cut off at its end"
-    if problem is None and not is_closed:
-        problem = _NO_END
-    return tuple(events), (CaptureProblem(THE_END, problem),) if problem else ()
-
-
-def _check_header(head: bytes, name: str) -> bool:
-    """Raise `RecordingFileError` for what is not a journal; return whether it may end without its closing line."""
-    try:
-        header = json.loads(head)
-        version = header[MAGIC]
-    except (ValueError, KeyError, TypeError):
-        raise RecordingFileError(
-            f"{name} is not a recording: neither a journal of compiler_lens nor a TORCH_TRACE log"
-        ) from None
-    if not isinstance(version, int) or version > FORMAT_VERSION:
-        raise RecordingFileError(
-            f"{name} has format {version}, this compiler_lens reads up to {FORMAT_VERSION}: "
-            "upgrade it with pip install --upgrade compiler_lens"
-        )
-    return _PROMISE not in header
-
-
-def _take(value: dict[str, Any], texts: dict[int, str], events: list[Event]) -> None:
-    if "is" in value:
-        texts[value[REFERENCE]] = value["is"]
-        return
-    # Interned: there are few names, each a hundred thousand times in a large journal.
-    meta = {sys.intern(key): v if type(v) is not dict else _resolve(v, texts) for key, v in value.get("m", {}).items()}
-    frame, recompile, autograd = value.get("id", NO_ID)
-    events.append(
-        Event(
-            name=sys.intern(value["e"]),
-            at=float(value["at"]),
-            run=value.get("run"),
-            torch_id=(frame, recompile, autograd),
-            attempt=value.get("n", 0),
-            meta=meta,
-            text=_resolve(value.get("x"), texts),
-            thread=value.get("th", 0),
-            cached=bool(value.get("c")),
-        )
-    )
-
-
-def _resolve(value: Any, texts: dict[int, str]) -> Any:
-    if type(value) is dict and len(value) == 1 and REFERENCE in value:
-        return texts[value[REFERENCE]]
-    return value

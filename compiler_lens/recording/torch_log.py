@@ -8,15 +8,13 @@ Nothing else begins with a tab, so records are found, and payloads restored, wit
 from __future__ import annotations
 
 import calendar
-import gzip
 import hashlib
 import json
 import re
 import time
-import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -25,27 +23,29 @@ from msgspec import Struct, field
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import RECORD_CONTEXT, Event, TorchId
 from compiler_lens.recording.model import CaptureProblem, CompileId
+from compiler_lens.recording.opening import Limits, blocks, head
 
 _HEADER = re.compile(
     rb"^(?:\[rank\d+\]:)?[VIWEC](?P<month>0[1-9]|1[0-2])(?P<day>\d\d) "
-    rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d+) (?P<pid>\d+) [^\n]*?:\d+\] (?P<record>\{\"[^\n]*)",
+    rb"(?P<hour>\d\d):(?P<minute>\d\d):(?P<second>\d\d\.\d{1,9}) (?P<pid>\d{1,18}) "
+    rb"[^\n]*?:\d+\] (?P<record>\{\"[^\n]*)",
     re.MULTILINE,
 )
 _BOUNDARY = re.compile(rb"\n(?=[^\t])")
 # The first word of a compilation is the start of one of these spans, then comes dynamo_start: once in its life each.
 _FIRST_SPAN = re.compile(rb'\t\{\n\t"name": "(dynamo|compiled_autograd)",\n.*^\t"ph": "B"', re.DOTALL | re.MULTILINE)
-_SPAN_TIME = re.compile(rb'\{"chromium_event": [^\n]*\n(?:\t[^\n]*\n)*?\t"ts": (\d+(?:\.\d+)?)')
+_SPAN_TIME = re.compile(rb'^\t"ts": (\d{1,17}(?:\.\d{1,9})?),?$', re.MULTILINE)  # microseconds
 _BLOCK = 1 << 20
 _EMPTY = "{} is empty: the process that made it compiled nothing, or was stopped before it did"
 _OTHER_FILE = "{} is not a TORCH_TRACE log: run the program with TORCH_TRACE=folder and name a log of that folder"
-_GZIP = b"\x1f\x8b"
+_LEADING = 8 << 20  # bytes that may come before the first timed event
 
 
 def is_torch_log(path: Path) -> bool:
-    """Return whether the file holds records of torch's structured trace. False for what cannot be read."""
+    """Return whether the file begins with records of torch's structured trace. False for what cannot be read."""
     try:
-        return _HEADER.search(_head(_blocks(path, []))) is not None
-    except OSError:
+        return _HEADER.search(head(path)) is not None
+    except (OSError, RecordingFileError):
         return False
 
 
@@ -62,84 +62,88 @@ def torch_log_files(folder: Path) -> tuple[Path, ...]:
 def read_torch_log(
     path: Path, wanted: frozenset[str] | None = None
 ) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
-    """Return the events of a `TORCH_TRACE` log, which may be gzipped, and what is wrong with the log.
+    """Return the events of a log, and what is wrong with it. Raises what `torch_log_events` raises."""
+    problems: list[CaptureProblem] = []
+    return tuple(torch_log_events(Limits(str(path)), problems, wanted)), tuple(problems)
+
+
+def torch_log_events(
+    limits: Limits, problems: list[CaptureProblem], wanted: frozenset[str] | None = None
+) -> Iterator[Event]:
+    """Yield the events of a `TORCH_TRACE` log, gzipped or not, as it is read; what is wrong with it goes to *problems*.
 
     *wanted* names the events whose payload is asked for; the others come without. A log knows no threads: `thread`
     is 0, or the process id where a forked child wrote to its parent's log. A damaged payload is kept, with a problem.
-    Raises `RecordingFileError` where nothing can be read: no file, a folder, no log.
+    Raises `RecordingFileError` where nothing can be read: no file, a folder, no log, more than the limits allow.
     """
-    events: list[Event] = []
-    problems: list[CaptureProblem] = []
+    path = Path(limits.name)
     try:
-        blocks = _blocks(path, problems)
-        head = _head(blocks)
-        first = _HEADER.search(head)
+        start = head(path)
+        first = _HEADER.search(start)
         if first is None:
-            if problems:
-                raise RecordingFileError(f"cannot open {path}: {problems[0].message}")
-            raise RecordingFileError(_EMPTY.format(path) if not head else _OTHER_FILE.format(path))
-        reader = _Reader(wanted, _clock(first, head, path.stat().st_mtime), first["pid"])
-        for chunk in _chunks(chain([head], blocks)):
-            reader.take(chunk, events, problems)
-    except IsADirectoryError as error:
-        raise RecordingFileError(f"{path} is a folder: name one of the logs in it") from error
+            raise RecordingFileError((_OTHER_FILE if path.stat().st_size else _EMPTY).format(path))
+        chunks = _chunks(blocks(limits, problems, "torch_log"), limits)
+        leading, span = _up_to_a_span(chunks)
+        reader = _Reader(wanted, _clock(first, span, path.stat().st_mtime), first["pid"])
+        for count, chunk in enumerate(chain(leading, chunks), start=1):
+            limits.check_events(count)
+            event = reader.take(chunk, problems)
+            if event is not None:
+                yield event
     except OSError as error:
         raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
     if reader.last_is_damaged:  # at the very end: the process was stopped while it wrote
         last = problems.pop()
         problems.append(CaptureProblem("torch_log", "the log is cut off in its last record", last.compile_id))
-    return tuple(events), tuple(problems)
 
 
-def _blocks(path: Path, problems: list[CaptureProblem]) -> Iterator[bytes]:
-    """The file's bytes, unpacked if it is gzipped. What cannot be unpacked ends it, and is a problem."""
-    with path.open("rb") as file:
-        if file.peek(2)[:2] != _GZIP:
-            while block := file.read(_BLOCK):
-                yield block
-            return
-        with gzip.open(file) as unzipped:
-            try:
-                while block := unzipped.read1(_BLOCK):  # unlike read, it keeps nothing back when the next one fails
-                    yield block
-            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                problems.append(CaptureProblem("torch_log", f"the file could not be unpacked to its end: {error}"))
-
-
-def _head(blocks: Iterator[bytes]) -> bytes:
-    return b"".join(islice(blocks, 8))  # a block of a gzipped file may be as small as some 10 kB
-
-
-def _chunks(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _chunks(parts_of_log: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
     """The log cut before every line that does not begin with a tab; holds one record or one block in memory."""
     parts: list[bytes] = []
     size, enough = 0, _BLOCK
-    for block in blocks:
+    for block in parts_of_log:
         parts.append(block)
         size += len(block)
         if size >= enough:
             *whole, rest = _BOUNDARY.split(b"".join(parts))
             yield from whole
             parts, size = [rest], len(rest)
+            limits.check_line(size)
             enough = 2 * size + _BLOCK  # growing, so that one huge record is not scanned over and over
     yield from _BOUNDARY.split(b"".join(parts).removesuffix(b"\n"))
 
 
-def _clock(first: re.Match[bytes], head: bytes, changed: float) -> Callable[[re.Match[bytes]], float]:
+def _up_to_a_span(chunks: Iterator[bytes]) -> tuple[list[bytes], tuple[bytes, float] | None]:
+    """The first chunks, up to a timed event that is not far; and of that, the record and its time in full."""
+    leading: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        leading.append(chunk)
+        header, _, body = chunk.partition(b"\n")
+        if b'] {"chromium_event": ' in header and (found := _SPAN_TIME.search(body)):
+            return leading, (header, float(found[1]) / 1e6)
+        size += len(chunk)
+        if size > _LEADING:
+            break
+    return leading, None
+
+
+def _clock(
+    first: re.Match[bytes], span: tuple[bytes, float] | None, changed: float
+) -> Callable[[re.Match[bytes]], float]:
     """Turns a record's time into seconds since the epoch.
 
     Records have local time without year or zone. The first timed event has its time in full; without one, the
     file's own time gives the year and this machine the zone.
     """
-    span = _SPAN_TIME.search(head)
     if span is None:
         at = time.localtime(changed)
         naive = _naive_clock(first, at.tm_year - ((int(first["month"]), int(first["day"])) > (at.tm_mon, at.tm_mday)))
         shift = -time.localtime(naive(first)).tm_gmtoff
     else:
-        stamp = float(span[1]) / 1e6
+        header, stamp = span
         naive = _naive_clock(first, time.gmtime(stamp).tm_year)
-        record = _HEADER.search(head, head.rfind(b"\n", 0, span.start()) + 1) or first
+        record = _HEADER.match(header) or first
         shift = round((stamp - naive(record)) / 900) * 900  # zones differ by quarters of an hour
     return lambda match: naive(match) + shift
 
@@ -180,10 +184,10 @@ class _Reader:
         self._runs = 0
         self.last_is_damaged = False
 
-    def take(self, chunk: bytes, events: list[Event], problems: list[CaptureProblem]) -> None:
+    def take(self, chunk: bytes, problems: list[CaptureProblem]) -> Event | None:
         """Read one chunk: usually a record."""
         if not chunk:
-            return
+            return None
         header, _, body = chunk.partition(b"\n")
         match, record = _HEADER.match(header), None
         if match is not None:
@@ -194,9 +198,9 @@ class _Reader:
             start = header[:60].decode("utf-8", "replace")
             message = f"{len(chunk):,} bytes of the log are not a record of torch's: {start!r}"
             problems.append(CaptureProblem("torch_log", message))
-            return
+            return None
         numbers = (record.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt"))
-        frame, recompile, autograd, attempt = (number if isinstance(number, int) else None for number in numbers)
+        frame, recompile, autograd, attempt = (number if type(number) is int else None for number in numbers)
         torch_id = (frame, recompile, autograd)
         key = next((key for key in record if key not in RECORD_CONTEXT), "")
         name, meta = _name_and_meta(key, record)
@@ -208,18 +212,6 @@ class _Reader:
         life = self._compile_epoch(match["pid"], torch_id, beginning)
         is_wanted = self._wanted is None or name in self._wanted
         payload = body[1:].replace(b"\n\t", b"\n") if body and is_wanted else None
-        events.append(
-            Event(
-                name=name,
-                at=self._clock(match),
-                run=life.run if life else None,
-                torch_id=torch_id,
-                attempt=attempt or 0,
-                meta=meta,
-                text=None if payload is None else payload.decode("utf-8", "replace"),
-                thread=0 if match["pid"] == self._main_pid else int(match["pid"]),
-            )
-        )
         checksum = record.get("has_payload")
         digest = None if payload is None else hashlib.md5(payload, usedforsecurity=False).hexdigest()
         self.last_is_damaged = is_wanted and checksum is not None and digest != checksum
@@ -227,6 +219,16 @@ class _Reader:
             where = CompileId(frame, recompile, life.epoch, autograd) if life else None
             message = f"the payload of {name} is damaged: its checksum differs"
             problems.append(CaptureProblem("torch_log", message, where))
+        return Event(
+            name=name,
+            at=self._clock(match),
+            run=life.run if life else None,
+            torch_id=torch_id,
+            attempt=attempt or 0,
+            meta=meta,
+            text=None if payload is None else payload.decode("utf-8", "replace"),
+            thread=0 if match["pid"] == self._main_pid else int(match["pid"]),
+        )
 
     def _compile_epoch(self, pid: bytes, torch_id: TorchId, beginning: bytes | None) -> _Life | None:
         """The compilation that a record belongs to. A beginning that this one has had begins the next one."""

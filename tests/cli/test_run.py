@@ -16,7 +16,8 @@ import pytest
 
 import compiler_lens
 from compiler_lens.decode.recording_file import load
-from compiler_lens.recording.journal import JournalWriter, read_journal
+from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.journal_reader import read_journal
 from compiler_lens.recording.model import THE_END, GraphStage
 
 RUN = (sys.executable, "-m", "compiler_lens", "run")

@@ -17,7 +17,7 @@ from compiler_lens.capture import hooks
 from compiler_lens.capture.torch_api import dynamo, inductor, structured_trace
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.journal import parse_journal
+from compiler_lens.recording.journal_reader import parse_journal
 
 
 def places() -> list[Place]:

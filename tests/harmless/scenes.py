@@ -63,7 +63,7 @@ def journal_growth(folders: Folders) -> dict[str, int]:
     """Events in the journal: after compiling, after a hundred calls, and after a recompile."""
     import torch
 
-    from compiler_lens.recording.journal import parse_journal
+    from compiler_lens.recording.journal_reader import parse_journal
 
     with _lens(folders, "growth") as lens:
         model, x = _model()

@@ -19,7 +19,7 @@ DTYPE_BYTES: Mapping[str, float] = {
 }  # fmt: skip
 
 
-class TensorSpec(Struct, frozen=True):
+class TensorSpec(Struct, frozen=True, gc=False):
     """A tensor's type: `f32[s0, 64][64, 1]cpu`. Symbolic sizes stay symbols, as text."""
 
     dtype: str
@@ -38,7 +38,7 @@ class TensorSpec(Struct, frozen=True):
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-class Node(Struct, frozen=True):
+class Node(Struct, frozen=True, gc=False):
     """One node of an FX graph."""
 
     name: str

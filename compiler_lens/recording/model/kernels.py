@@ -32,14 +32,14 @@ class KernelKind(Enum):
         return self in {KernelKind.EXTERN, KernelKind.FALLBACK}
 
 
-class BufferAccess(Struct, frozen=True):
+class BufferAccess(Struct, frozen=True, gc=False):
     """Memory that one launch reads or writes."""
 
     name: str  # as the output code calls it: "buf3", "primals_1"
     bytes: Count | None  # each element counted once, as far as it is touched; None where a size is not known
 
 
-class Launch(Struct, frozen=True):
+class Launch(Struct, frozen=True, gc=False):
     """One call of a kernel in the output code."""
 
     line: Count  # in the output code, from 1

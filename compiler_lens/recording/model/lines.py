@@ -10,7 +10,7 @@ from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.shape import Count
 
 
-class SourceLine(Struct, frozen=True):
+class SourceLine(Struct, frozen=True, gc=False):
     """A line of Python. `code` is empty where torch did not give its text."""
 
     file: str

@@ -43,7 +43,7 @@ class CacheOutcome(Struct, frozen=True):
     bundled: bool = False  # answered from inside an AOTAutograd entry
 
 
-class Span(Struct, frozen=True):
+class Span(Struct, frozen=True, gc=False):
     """A stretch of compile time, nested in its parent."""
 
     compile_id: CompileId | None

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -94,7 +95,7 @@ class Diff(Struct, frozen=True):
         return self.report().rstrip("\n")
 
 
-def diff(before: Source, after: Source, *, sources: Folders = ()) -> Diff:
+def diff(before: Source, after: Source, *, sources: Folders = (), max_size: int | None = None) -> Diff:
     """What the compiler did differently: kernels by what they compute, graphs, breaks, recompiles, tuning, time.
 
         print(compiler_lens.diff("monday.clens", "today.clens"))
@@ -106,20 +107,22 @@ def diff(before: Source, after: Source, *, sources: Folders = ()) -> Diff:
         before: a recording's path, a TORCH_TRACE log, a `Lens`, or a `Recording`.
         after: the same.
         sources: for logs, the folders of which source text may be taken, as for `load`.
+        max_size: how many bytes of text a file may hold, as for `load`.
 
     Raises:
         RecordingFileError: no such file, or no recording.
     """
-    left, right = _recording(before, "before", sources), _recording(after, "after", sources)
+    read = partial(load, sources=sources, max_size=max_size)
+    left, right = _recording(before, "before", read), _recording(after, "after", read)
     names = [os.fspath(one) if isinstance(one, (str, os.PathLike)) else "" for one in (before, after)]
     return Diff(left, right, diff_recordings(left, right), (names[0] or "BEFORE", names[1] or "AFTER"))
 
 
-def _recording(source: Source, side: str, sources: Folders) -> Recording:
+def _recording(source: Source, side: str, read: Callable[[str | os.PathLike[str]], Recording]) -> Recording:
     if isinstance(source, Recording):
         return source
     if isinstance(source, (str, os.PathLike)):
-        return load(source, sources=sources)
+        return read(source)
     found = getattr(source, "recording", None)
     if not isinstance(found, Recording):
         raise UsageError(f"{side} is a {type(source).__name__}: give a path, a Lens or a Recording")

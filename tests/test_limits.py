@@ -1,0 +1,202 @@
+"""No file costs more than it weighs: what is no recording, never ends, unpacks to more than it should, or is damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import socket
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from compiler_lens import LensError, load
+from compiler_lens.cli import main
+from compiler_lens.recording.journal_reader import is_journal, read_journal
+from compiler_lens.recording.torch_log import is_torch_log
+
+HEADER = b'{"compiler_lens":2,"pid":1}\n'
+SOURCE = b'{"e":"lens.source","at":1,"m":{"file":"a.py"},"x":"x = 1"}\n'
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Callable[..., Path]:
+    def write(data: bytes, name: str = "r.clens") -> Path:
+        path = tmp_path / name
+        path.write_bytes(data)
+        return path
+
+    return write
+
+
+def refused(path: Path, **options: int) -> str:
+    with pytest.raises(LensError) as caught:
+        load(path, **options)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert str(path) in message
+    return message
+
+
+# -- what is no recording
+
+
+def read_by_us() -> int:
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="no /proc/self/io on this system")
+@pytest.mark.parametrize("start", [b"", b"\x00\x01no recording\n", b"[" * 5000, b"x" * 9999], ids=["0", "1", "[", "x"])
+def test_a_wrong_file_is_refused_after_its_first_4_kib(file, start: bytes) -> None:
+    path = file(start)
+    os.truncate(path, 3 << 30)  # a sparse file
+    refused(path)
+    before = read_by_us()
+    assert "is not a recording" in refused(path)
+    assert read_by_us() - before < 40_000
+
+
+def test_what_may_never_end_is_refused_at_once(tmp_path: Path) -> None:
+    pipe, folder = tmp_path / "pipe.clens", tmp_path / "folder.clens.gz"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "socket.clens"))
+        assert "is a pipe" in refused(pipe)
+        assert "cannot open" in refused(tmp_path / "socket.clens")
+        assert "is a device" in refused(Path("/dev/zero"))
+        assert "holds no recording" in refused(folder)
+        assert "holds no recording" in refused(tmp_path), "none of them is looked into"
+        assert not is_torch_log(pipe)
+        assert main(["show", str(pipe)]) == 1
+
+
+# -- too much of it
+
+
+def test_a_bomb_is_refused_while_it_is_unpacked(file) -> None:
+    path = file(gzip.compress(HEADER + b'{"@":1,"is":"' + bytes(200 << 20)), "bomb.clens.gz")
+    assert path.stat().st_size < 300_000
+    tracemalloc.start()
+    message = refused(path, max_size=64 << 20)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert "a line of more than 16,777,216 bytes" in message
+    assert "--max-size 128M" in message
+    assert peak < 40 << 20
+
+
+def test_a_limit_names_itself_and_the_option_that_raises_it(file, capsys: pytest.CaptureFixture[str]) -> None:
+    path = file(HEADER + SOURCE * 80_000)
+    message = refused(path, max_size=1 << 20)
+    assert "holds more than 1,048,576 bytes of text" in message
+    long = SOURCE.replace(b"x = 1", b"x = 1;" * 99)
+    packed = file(gzip.compress(HEADER + long * 3_000), "r.clens.gz")
+    assert "holds more than 1,048,576 bytes of text" in refused(packed, max_size=1 << 20)
+    assert main(["show", str(path), "--max-size", "1M"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--max-size 5M" in line
+    assert main(["show", str(path), "--max-size", "8M"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "has more than 32,768 events" in line
+    assert "--max-size 16M" in line
+    assert main(["show", str(path), "--max-size", "32M"]) == 0
+
+
+@pytest.mark.parametrize("written", ["", "G", "4X", "-1", "1.5G", "9" * 5000])
+def test_a_size_that_is_none_is_refused(written: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["show", "r.clens", "--max-size", written])
+    assert "is no size" in capsys.readouterr().err
+
+
+def record(payload: str, name: str = "dynamo_start", second: int = 0) -> bytes:
+    head = f'V1121 04:30:{second:02}.123000 7 torch/x.py:1] {{"{name}": {{}}}}\n'
+    return (head + "".join(f"\t{line}\n" for line in payload.split("\n"))).encode()
+
+
+def test_a_log_has_the_same_limits(file) -> None:
+    assert "a line of more than" in refused(file(record("x" * (9 << 20)), "a.log"), max_size=16 << 20)
+    assert "events" in refused(file(record("") * 5000, "b.log"), max_size=1 << 20)
+    assert "bytes of text" in refused(file(gzip.compress(record("x" * 9999) * 200), "c.log.gz"), max_size=1 << 20)
+    assert load(file(record("x") * 10, "d.log"), max_size=1 << 20).compilations == ()
+
+
+# -- a bad line
+
+BAD = {
+    "deep": b'{"e":"chromium_event","at":1,"m":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
+    "digits": b'{"e":"chromium_event","at":' + b"9" * 6000 + b"}",
+    "digits within": b'{"e":"chromium_event","at":1,"m":{"ts":' + b"9" * 6000 + b"}}",
+    "endless": b'{"e":"chromium_event","at":1e999}',
+    "Infinity": b'{"e":"chromium_event","at":Infinity}',
+    "no number": b'{"e":"chromium_event","at":"now"}',
+    "true": b'{"e":"chromium_event","at":1,"run":true}',
+    "negative": b'{"e":"chromium_event","at":1,"run":-1}',
+    "an id": b'{"e":"chromium_event","at":1,"id":[0,"0",null]}',
+    "a short id": b'{"e":"chromium_event","at":1,"id":[0]}',
+    "a list": b'{"e":"chromium_event","at":1,"m":[1]}',
+    "a name": b'{"e":7,"at":1}',
+    "no name": b'{"at":1}',
+    "a text": b'{"@":1,"is":7}',
+    "a number": b'{"@":[],"is":"x"}',
+    "no text": b'{"e":"lens.source","at":1,"m":{"file":"b.py"},"x":{"@":9}}',
+    "no such": b'{"e":"lens.source","at":1,"m":{"file":{"@":[9]}},"x":"y"}',
+    "two": b'{"e":"chromium_event","at":1} {}',
+    "half": b'{"e":"chromium_event"',
+    "not text": b'{"e":"\xff"}',
+    "nothing": b"null",
+}
+
+
+@pytest.mark.parametrize("line", BAD.values(), ids=BAD)
+def test_a_bad_line_costs_itself_alone(file, line: bytes) -> None:
+    recording = load(file(HEADER + SOURCE + line + b"\n" + SOURCE))
+    assert len(recording.sources) == 2
+    (problem,) = recording.problems
+    assert f"is damaged at line 3: {len(line) + 1:,} bytes could not be read" in problem.message
+    assert recording.unfinished == "", "its end is there"
+    assert "in 2 lines from line 2 on" in load(file(HEADER + (line + b"\n" + SOURCE) * 2)).problems[0].message
+
+
+def test_what_python_writes_and_json_has_not_is_read(file) -> None:
+    line = '{"e":"chromium_event","at":1,"m":{"a":NaN,"b":"\ud800"}}\n'.encode("utf-8", "surrogatepass")
+    ((event,), problems) = read_journal(file(HEADER + line))
+    assert event.meta["b"] == "\ud800"
+    assert problems == ()
+
+
+@pytest.mark.parametrize("version", ["-1", "0", "true", "1.5", '"2"', "null", "[]", "[" * 3000])
+def test_a_version_that_is_none_is_no_recording(file, version: str) -> None:
+    path = file(f'{{"compiler_lens":{version}}}\n'.encode() + SOURCE)
+    assert is_journal(path)
+    assert "is not a recording" in refused(path)
+
+
+def test_a_version_of_any_length_is_one_short_line(file) -> None:
+    assert len(refused(file(b'{"compiler_lens":' + b"9" * 4000 + b"}\n"))) < 400
+
+
+@pytest.mark.parametrize("is_packed", [False, True])
+def test_a_journal_cut_anywhere_opens(file, *, is_packed: bool) -> None:
+    """As its reader sees one that is being written."""
+    whole = HEADER.replace(b"}", b',"closes":1}') + (SOURCE + b'{"@":1,"is":"long"}\n' + SOURCE) * 2
+    for end in range(len(HEADER) + 11, len(whole)):
+        data = gzip.compress(whole[:end]) if is_packed else whole[:end]
+        recording = load(file(data))
+        assert len(recording.sources) >= whole[:end].count(SOURCE)
+        assert recording.unfinished
+
+
+def test_times_and_numbers_of_a_log_may_be_anything(file) -> None:
+    span = '{\n"name": "dynamo",\n"ts": %s,\n"ph": "B"\n}'
+    for stamp in ("9" * 400, "99999999999999999", "0", "1e5", "-1"):
+        assert load(file(record(span % stamp, "chromium_event"))).compilations == ()
+    odd = b'V1299 99:99:99.999999999 999999999999999999 x.py:1] {"dynamo_start": {}, "frame_id": true}\n'
+    assert load(file(odd)).compilations == ()
+    os.utime(file(odd), (2e11, 2e11))
+    load(file(odd))
+    deep = json.dumps({"dynamo_start": {}}).replace("{}", "[" * 90_000 + "]" * 90_000)
+    assert load(file(record("") + b"V1121 04:30:00.1 7 x.py:1] " + deep.encode() + b"\n")).problems
