@@ -28,7 +28,7 @@ no torch."""
 
 _REPORT_EPILOG = """\
 The file holds the program's source code and paths. --redact leaves out source text, strings, your own Triton kernels,
-and the folders and names of your files; names of functions, modules, arguments, keys and kernels stay.
+keys of dicts, and the folders and names of your files; names of functions, modules, arguments and kernels stay.
 
 examples:
   compiler-lens report run.clens                      writes run.html
@@ -54,8 +54,9 @@ examples:
 """
 
 _REDACT_DESCRIPTION = """\
-Write a recording without source text, strings, your own Triton kernels, and the folders and names of your files.
-Names of functions, modules, arguments, keys and kernels stay. What is written is a recording like any other: `show`,
+Write a recording without source text, strings, keys of dicts, your own Triton kernels, and the folders and names of
+your files.
+Names of functions, modules, arguments and kernels stay. What is written is a recording like any other: `show`,
 `report`, `graph` and `diff` take it."""
 
 _REDACT_EPILOG = """\

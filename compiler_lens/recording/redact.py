@@ -29,8 +29,24 @@ _RELATIVE = re.compile(
     r"(?<![\w./\\:@~-])(?!torch[/\\])(?:[\w.@+~-]+[/\\])+[\w.@+~-]*"
     r"\.(?:py|pyi|ipynb|txt|md|csv|tsv|jsonl?|ya?ml|toml|ini|cfg|log|npy|npz|pkl|pt|pth|bin|ckpt|safetensors|onnx|parquet|h5|db|zip|gz|tar|so|sh|cu|cpp|h)\b"
 )
+# Without folders one between quotes, of data alone: names of ops and of code have dots, too.
+_DATA_FILE = re.compile(
+    r"(?<=['\"])[^'\"/\\\n]{1,200}"
+    r"\.(?:txt|md|csv|tsv|jsonl?|ya?ml|toml|ini|cfg|npy|npz|pkl|pt|pth|bin|ckpt|safetensors|onnx|parquet|h5|zip)(?=['\"])"
+)
 _QUOTED_LINE = re.compile(r"(?<=, code: )[^\n]*")  # of a line, where torch says where a tensor comes from
 _GUARDED_LINE = re.compile(r"[ \t]+# [^\n]*# [^\n]*:\d+ in [^\n]*")  # where torch says why it compiles again
+# What somebody said to torch, in a sentence of torch's: a message, a reason, an exception. It ends where torch goes on.
+_TOLD = re.compile(
+    r"(Message: |with message |\(reason: |\bReason: | raised:\n|\braised exception \w+|\bgot \w+(?=\()"
+    r"|failed with |Exception:)(.*?)(?=\n {0,8}(?:Hint|Explanation|Developer debug context): |\Z)",
+    re.DOTALL,
+)
+# A value in what torch calls a variable; one that is longer than what is looked for between quotes.
+_CONSTANT = re.compile(r"""(\(str: )('(?:[^'\\]|\\.)*(?:'|\Z)|"(?:[^"\\]|\\.)*(?:"|\Z))""", re.DOTALL)
+_LONG = re.compile(
+    r"""(\A|== |, |[\[{(])(b?'(?:[^'\\]|\\.){401,}(?:'|\Z)|b?"(?:[^"\\]|\\.){401,}(?:"|\Z))""", re.DOTALL
+)
 # In torch's own printing, comments hold the user's lines and folders.
 _COMMENT = re.compile(r"[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE)
 _Value = TypeVar("_Value")
@@ -86,7 +102,7 @@ class _Black(Struct, frozen=True):
                 kernels[kernel.code_id].append(kernel.name)
         kept = frozenset(line for line in lines if len(line) >= _SHORTEST)
         wording = Wording.of(recordings, own, kept)
-        return cls(names, kept, wording, Wording(wording.quoted), kernels)
+        return cls(names, kept, wording, Wording(wording.quoted, keys=wording.keys, lengths=wording.lengths), kernels)
 
     def value(self, value: Any) -> Any:
         """Return anything that a recording holds, without what nobody should see."""
@@ -132,9 +148,14 @@ class _Black(Struct, frozen=True):
             text = "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
         if self.wording is not self.of_code:
             text = _GUARDED_LINE.sub("", _QUOTED_LINE.sub("…", text))
+            text = _DATA_FILE.sub("…", _TOLD.sub(self._said, text))
+            text = _LONG.sub(r"\1…", _CONSTANT.sub(self._said, text))
         if "/" in text or "\\" in text:
             text = _RELATIVE.sub("…", _PATH.sub(self._path, text))
         return self.wording.hidden(text)
+
+    def _said(self, found: re.Match[str]) -> str:
+        return found[1] + self.wording.quoted.get(found[2].strip("'\""), "…")
 
     def _path(self, found: re.Match[str]) -> str:
         plain = found[0].replace("\\", "/")
@@ -180,7 +201,15 @@ def _names(files: Iterable[str], owns: Callable[[str], bool]) -> Mapping[str, st
 
 _TOKEN = re.compile(r"\w+|\W+")
 _QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\]|\\.){1,400})\1""", re.DOTALL)
-_NAMED = re.compile(r"(?:[\w)\]]\[|<class )\Z")  # after it comes a name: of an argument, a module, a class
+# After it comes a name, of a variable, a module, a class, and not a key.
+_NAMED = re.compile(
+    r"(?:\b[LG]\[|\._(?:modules|parameters|buffers)\[|\.__\w{1,20}__\[|__builtins_dict\w{0,9}'\]\[|<class )b?\Z"
+)
+_BEFORE = 40  # characters that tell
+# What Dynamo calls an input: where it comes from, with an underscore for all that is no letter and no digit.
+_INPUT = re.compile(r"\b[LGlg]_\w+")
+_ATTRIBUTE = re.compile(r"(?<=, )'\w+'\)(?= == |\Z)|(?<=dict_contains\()'\w+'(?=, [^,]*\.__dict__\)\Z)")
+_OWNERS = frozenset(("modules", "parameters", "buffers"))  # a name follows
 _SENTENCE = 8  # characters of several words that are nobody else's
 _SHORTEST_WORD = 5  # and of a literal of one word
 _LINE = 14  # and of a line of source, in the midst of others' words
@@ -188,6 +217,7 @@ _CALL_OF_TORCH = re.compile(r"torch[\w.]*\(\)")  # torch's own advice names such
 _HEADS = (9, 7, 5, 3)  # tokens by which a text of several words is found: words, and what stands between them
 
 _Needle = tuple[str, str]  # a text, and what stands for it
+_Parts = tuple[str, ...]
 
 
 class Wording(Struct, frozen=True):
@@ -196,6 +226,8 @@ class Wording(Struct, frozen=True):
     quoted: Mapping[str, str]  # what stands for it between quotes
     heads: Mapping[str, tuple[_Needle, ...]] = field(default_factory=dict)  # texts of several words, the longest first
     firsts: frozenset[str] = frozenset()  # words that these begin with
+    keys: Mapping[_Parts, str] = field(default_factory=dict)  # what stands for it in the name of an input
+    lengths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of these, by their first part
 
     @classmethod
     def of(cls, recordings: Iterable[Recording], files: Mapping[str, str], lines: Iterable[str] = ()) -> Wording:
@@ -213,12 +245,20 @@ class Wording(Struct, frozen=True):
         needles += [(file.rpartition("/")[2], called) for file, called in files.items()]
         needles += [(line, "…") for line in lines if len(line) >= _LINE and not _CALL_OF_TORCH.fullmatch(line)]
         heads = _by_head(needles)
-        return cls(told, heads, frozenset(_TOKEN.match(head)[0] for head in heads))  # type: ignore[index]
+        firsts = frozenset(_TOKEN.match(head)[0] for head in heads)  # type: ignore[index]
+        keys = {parts: called for text, called in reversed(told.items()) for parts in _as_input(text)}
+        lengths: dict[str, set[int]] = {}
+        for parts in keys:
+            lengths.setdefault(parts[0], set()).add(len(parts))
+        longest = {first: tuple(sorted(several, reverse=True)) for first, several in lengths.items()}
+        return cls(told, heads, firsts, keys, longest)
 
     def hidden(self, text: str) -> str:
         """Return a text with a number for what must not be shown."""
         if "'" in text or '"' in text:
             text = self._without_quoted(text)
+        if self.keys and "_" in text:
+            text = _INPUT.sub(self._input, text)
         return self._without_needles(text) if self.heads else text
 
     def _without_quoted(self, text: str) -> str:
@@ -227,10 +267,21 @@ class Wording(Struct, frozen=True):
         while found := _QUOTED.search(text, at):
             at = found.start() + 1  # an apostrophe opens nothing
             instead = self.quoted.get(found[2])
-            if instead and not _NAMED.search(text, max(at - 8, 0), at - 1):
+            if instead and not _NAMED.search(text, max(at - _BEFORE, 0), at - 1):
                 parts += [text[told:at], instead, found[1]]
                 told = at = found.end()
         return "".join([*parts, text[told:]])
+
+    def _input(self, found: re.Match[str]) -> str:
+        """The name of an input, without the keys that lead to it."""
+        parts = found[0].split("_")
+        made, at = parts[:2], 2
+        while at < len(parts):
+            lengths = () if made[-1] in _OWNERS else self.lengths.get(parts[at], ())
+            length = next((n for n in lengths if tuple(parts[at : at + n]) in self.keys), 0)
+            made.append(self.keys[tuple(parts[at : at + length])] if length else parts[at])
+            at += length or 1
+        return "_".join(made)
 
     def _without_needles(self, text: str) -> str:
         parts: list[str] = []
@@ -263,13 +314,24 @@ def _by_head(needles: Iterable[_Needle]) -> Mapping[str, tuple[_Needle, ...]]:
     return {head: tuple(several) for head, several in found.items()}
 
 
+def _as_input(text: str) -> Iterator[_Parts]:
+    """A key as Dynamo writes it into an input's name, and as torch.fx then does."""
+    plain = re.sub(r"[^a-zA-Z0-9]+", "_", text).strip("_")
+    for form in (plain, re.sub(r"(?<=[a-z])([A-Z])", r"_\1", plain).lower()):
+        if form:
+            yield tuple(form.split("_"))
+
+
 def _compared(recording: Recording) -> Iterator[str]:
-    """The strings that guards compare with."""
-    said = [guard.expression.partition("==")[2] for guard in recording.guards]
+    """The strings that guards compare with, and those that they look up."""
+    # What is asked of an object itself are names of attributes.
+    said = [_ATTRIBUTE.sub("", guard.expression) for guard in recording.guards if guard.kind != "GLOBAL_STATE"]
+    said += [symbol.source for symbol in recording.symbols]
     for recompile in recording.recompiles:
         for failure in recompile.failures:
-            said += [failure.text.partition("==")[2], failure.old, failure.new]
+            said += [failure.text, failure.source, failure.old, failure.new]
     for text in dict.fromkeys(said):
         for quoted in _QUOTED.finditer(text):
-            if not (quoted[2].startswith("torch.") or _NAMED.search(text, max(quoted.start() - 8, 0), quoted.start())):
+            before = max(quoted.start() - _BEFORE, 0)
+            if not (quoted[2].startswith("torch.") or _NAMED.search(text, before, quoted.start())):
                 yield quoted[2]

@@ -116,9 +116,9 @@ def told() -> Recording:
     """A recording in which torch quotes the user all over."""
     one, file = CompileId(0, 0), "/home/me/lab/plans.py"
     explanation = (
-        'Told by the user. Message: a town by the sea\n  # File "/home/me/lab/plans.py", line 7, in forward, '
+        'Told by the user.\n  # File "/home/me/lab/plans.py", line 7, in forward, '
         "code: if mode == 'silent' and x.sum() > THRESHOLD_OF_THE_HOUSE:\n"
-        "    gt = gt(sum_1, 3), seen by plans.py, see data/clients.csv"
+        "    gt = gt(sum_1, 3), seen by plans.py, see data/clients.csv or 'debtors.csv'. Message: a town by the sea"
     )
     cause = BreakCause("Something that nobody knew", explanation=explanation, context="ConstantVariable(str: 'silent')")
     code = (
@@ -147,6 +147,7 @@ def test_what_torch_quotes_of_the_user_goes() -> None:
         "THRESHOLD_OF",
         "plans.py",
         "clients.csv",
+        "debtors.csv",
         "launch code",
         "never written",
         "'silent",
@@ -189,6 +190,7 @@ def test_many_strings_that_begin_alike_are_found_by_more_than_that() -> None:
     texts = "\n".join(f"raise ValueError('value {n} of many is wrong')" for n in range(500))
     ink = Wording.of([Recording(sources=(SourceFile("/x.py", texts),))], {"/x.py": "file1.py"})
     assert max(map(len, ink.heads.values())) == 1
+    assert max(map(len, ink.lengths.values())) == 1  # a lookup for each part of an input's name
     assert ink.hidden("ValueError: value 77 of many is wrong, as x.py says; it's 'value 3 of many is wrong'") == (
         "ValueError: text78, as file1.py says; it's 'text4'"
     )

@@ -169,6 +169,6 @@ def _note(note: LineNote, digits: int, page: Page) -> Iterator[Text]:
     if note.limit == 1:
         yield line((head, style), (words, STYLES[tone]), indent=indent)
         return
-    told = paragraph(words, page.width, indent + len(head), STYLES[tone], note.limit)
+    told = paragraph(words, page.width, indent + len(head), STYLES[tone], note.limit) or [Text()]
     yield line((head, style), told[0][indent + len(head) :], indent=indent)
     yield from told[1:]

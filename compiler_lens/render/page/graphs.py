@@ -160,7 +160,7 @@ class _Album(Struct):
         if first not in self.drawn and self.left:
             found = frames.pieces(compile_id)
             ids = dict.fromkeys(piece.compile_id for piece in found.pieces)
-            graphs = tuple(graph for each in ids for graph in self.graphs[each])
+            graphs = tuple(graph for each in ids for graph in self.graphs.get(each, ()))
             drawn = frame_sheet(replace(self.context.recording, graphs=graphs, kernels=()), found)
             self.drawn[first] = self._whole(graph_choice.FRAME, drawn)
         if first in self.drawn:
