@@ -30,8 +30,9 @@ Log = Callable[..., Path]
 def log(tmp_path: Path) -> Log:
     """Writes a log that names a file, and quotes lines of it."""
 
-    def write(file: str | Path, *quoted: tuple[int, str], name: str = "dedicated_log_torch_trace_x.log") -> Path:
-        stack = [{"line": line, "name": "step", "filename": 0, "loc": code} for line, code in quoted or BOTH]
+    def write(file: str | Path, *quoted: tuple[int, str], begins: int = 0, name: str = "run.log") -> Path:
+        lines = (*(quoted or BOTH), (begins, ""))  # the last is the function that was compiled
+        stack = [{"line": line, "name": "step", "filename": 0, "loc": code} for line, code in lines]
         head = f"V1121 04:30:00.123000 7 torch/_dynamo/utils.py:2350] {json.dumps({'str': [str(file), 0]})}\n"
         started = {"dynamo_start": {"stack": stack}, "frame_id": 0, "frame_compile_id": 0, "attempt": 0}
         path = tmp_path / name
@@ -208,14 +209,14 @@ def test_a_folder_that_becomes_a_link_while_we_read_leads_nowhere(
         (BOTH, ""),
         ((*BOTH, (4, "")), ""),
         ((*BOTH, (5, "TOKEN = 'a secret of the reader' + more")), ""),  # of a statement the file has the beginning
-        ((BOTH[0],), "the log quotes fewer than two of its lines"),
-        ((BOTH[0], (7, FIRST)), "the log quotes fewer than two of its lines"),
+        ((BOTH[0],), "the log says too little of it: one line"),
+        ((BOTH[0], (7, FIRST)), "the log says too little of it: one line"),
         ((*BOTH, (5, "TOKEN = ")), "is not what the log quotes"),
         ((*BOTH, (3, "x = 1")), "is not what the log quotes"),
         ((*BOTH, (99, "x = 1")), "is not what the log quotes"),
         ((BOTH[0], (2, SECOND + " + anything")), "is not what the log quotes"),  # one line whole is not several
         (((2, FIRST), (3, SECOND)), "is not what the log quotes"),
-        (((-4, FIRST), (-3, SECOND)), "the log quotes fewer than two of its lines"),
+        (((-4, FIRST), (-3, SECOND)), "the log says too little of it: one line"),
     ],
 )
 def test_several_lines_must_agree_and_none_may_differ(
@@ -226,6 +227,18 @@ def test_several_lines_must_agree_and_none_may_differ(
     assert len(recording.sources) == (0 if why else 1)
     assert [reason.endswith(why) for reason in reasons(recording)] == ([True] if why else [])
     assert all(reason.startswith("model.py: ") for reason in reasons(recording))
+
+
+@pytest.mark.parametrize(
+    ("begins", "quoted", "is_read"),
+    [(1, BOTH[1], True), (1, BOTH[0], False), (2, BOTH[1], False), (2, BOTH[0], False), (4, BOTH[0], False)],
+)
+def test_where_a_function_begins_agrees_as_a_line_does(
+    log: Log, shelf: Path, begins: int, quoted: tuple[int, str], *, is_read: bool
+) -> None:
+    """Of one that breaks at once the log has no other line. Its first line is not two."""
+    (shelf / "model.py").write_text(TEXT)
+    assert bool(load(log("/x/model.py", quoted, begins=begins), sources=shelf).sources) == is_read
 
 
 def test_no_more_is_read_than_so_much(log: Log, shelf: Path, monkeypatch: pytest.MonkeyPatch) -> None:

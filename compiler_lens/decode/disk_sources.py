@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.decode.compilations import name_definitions
@@ -25,11 +26,11 @@ Folders = str | os.PathLike[str] | Iterable[str | os.PathLike[str]]
 
 _FACT = "source text"
 _HOW = "the log has none; --sources DIR, or load(log, sources=DIR), takes it from the .py files below DIR"
-_FEW = "the log quotes fewer than two of its lines"
+_FEW = "the log says too little of it: one line"
 _NOT_THERE = "no .py file of that name that can be read is below {}"
 _CHANGED = "what is below {} is not what the log quotes"
 
-_FEWEST = 2  # lines that agree: one line is in many files
+_FEWEST = 2  # lines and functions that agree: one line is in many files
 _LONGEST = 2_000_000  # bytes of a file
 _MOST = 64_000_000  # bytes of all files that are read
 _DEEPEST = 40  # folders of a path
@@ -45,13 +46,13 @@ def with_disk_sources(recording: Recording, folders: Folders = ()) -> Recording:
         UsageError: one of the folders is not there.
     """
     several = (folders,) if isinstance(folders, str | os.PathLike) else tuple(folders)
-    wanted = _quoted(recording)
+    wanted = _known(recording)
     files: list[SourceFile] = []
     missing: dict[str, list[str]] = defaultdict(list)
     with ExitStack() as stack:
         shelf = _Shelf(several, stack)
-        for file, lines in sorted(wanted.items()):
-            text_or_why = shelf.find(file, lines) if several else _HOW
+        for file, known in sorted(wanted.items()):
+            text_or_why = shelf.find(file, known) if several else _HOW
             if isinstance(text_or_why, SourceFile):
                 files.append(text_or_why)
             elif is_own(file):
@@ -70,17 +71,52 @@ def _named(files: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more" if len(names) > 3 else "")  # noqa: PLR2004
 
 
-def _quoted(recording: Recording) -> Mapping[str, set[tuple[int, str]]]:
-    """Of each file of somebody's program: the lines of which the log has the text."""
-    known = [at for event in recording.graph_breaks for at in event.user_stack]
+class _Known(Struct, frozen=True):
+    """What a log says of a file."""
+
+    lines: set[tuple[int, str]] = field(default_factory=set)  # by number: the text
+    functions: set[tuple[int, str]] = field(default_factory=set)  # of those that were compiled, by their first line
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether that can tell the file from others."""
+        return _count(self.lines, self.functions) >= _FEWEST
+
+    def agrees(self, text: str) -> bool:
+        """Return whether a text has each line in its place, and several lines and functions whole.
+
+        A log may quote a statement where the file has only its first line there.
+        """
+        source = Sources({"": text})
+        lines = [(source.line("", number).strip(), code) for number, code in self.lines]
+        if not all(line and code.startswith(line) for line, code in lines):
+            return False
+        same = {(number, code) for number, code in self.lines if source.line("", number).strip() == code}
+        defined = {(one.line, one.name.rpartition(".")[2]) for one in source.definitions("")}
+        return _count(same, self.functions & defined) >= _FEWEST
+
+
+def _count(lines: Iterable[tuple[int, str]], functions: Iterable[tuple[int, str]]) -> int:
+    """Return how many different lines these are: neither two of the same text, nor a function's first line twice."""
+    return len({number for number, _ in functions}.union({code: number for number, code in sorted(lines)}.values()))
+
+
+def _known(recording: Recording) -> Mapping[str, _Known]:
+    """Return what a log says of each file of somebody's program."""
+    places = [at for event in recording.graph_breaks for at in event.user_stack]
+    places += [at for graph in recording.graphs for node in graph.nodes for at in node.source]
     for compilation in recording.compilations:
-        known += [SourceLine(compilation.file, 0), *compilation.stack]
-    known += [at for graph in recording.graphs for node in graph.nodes for at in node.source]
-    quoted: dict[str, set[tuple[int, str]]] = defaultdict(set)
-    for at in known:
+        places += [SourceLine(compilation.file, compilation.line), *compilation.stack]
+    known: dict[str, _Known] = defaultdict(_Known)
+    for at in places:
         if at.file and not at.file.startswith("<") and _LIBRARY.search(slashed(at.file)) is None:
-            quoted[at.file].update({(at.line, code)} if at.line > 0 and (code := at.code.strip()) else ())
-    return quoted
+            about, code = known[at.file], at.code.strip()
+            if code and at.line > 0:
+                about.lines.add((at.line, code))
+    for compilation in recording.compilations:
+        if compilation.file in known and compilation.line > 0:
+            known[compilation.file].functions.add((compilation.line, compilation.function))
+    return known
 
 
 class _Shelf:
@@ -98,15 +134,15 @@ class _Shelf:
             self._folders.append((os.path.realpath(folder), descriptor))
         self._below = " or ".join(f"'{path}'" for path, _ in self._folders)
 
-    def find(self, file: str, quoted: set[tuple[int, str]]) -> SourceFile | str:
+    def find(self, file: str, known: _Known) -> SourceFile | str:
         """Return the text of a file of the log, or why there is none."""
-        if len({code for _, code in quoted}) < _FEWEST:
+        if not known.is_enough:
             return _FEW
         why = _NOT_THERE
         for tail in _tails(file):
             for path, descriptor in self._folders:
                 text = self._text(descriptor, tail)
-                if text and _agrees(text, quoted):
+                if text and known.agrees(text):
                     return SourceFile(file, text, "/".join((path, *tail)))
                 why = _CHANGED if text else why
         return why.format(self._below)
@@ -147,14 +183,3 @@ def _opened_below(folder: int, tail: Sequence[str]) -> int:
     finally:
         for descriptor in folders:
             os.close(descriptor)
-
-
-def _agrees(text: str, quoted: set[tuple[int, str]]) -> bool:
-    """Whether a text has each quoted line in its place, and several of them whole.
-
-    A log may quote a statement where the file has only its first line there.
-    """
-    source = Sources({"": text})
-    lines = [(source.line("", number).strip(), code) for number, code in quoted]
-    same = {code for line, code in lines if line == code}
-    return len(same) >= _FEWEST and all(line and code.startswith(line) for line, code in lines)
