@@ -18,6 +18,7 @@ from compiler_lens.capture.session import FrameRecord, owner_of
 from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import dynamo, graphs, inductor, scheduler, settings
 from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
+from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
 from compiler_lens.recording.resume_names import plain_function
@@ -275,9 +276,9 @@ def _triton_configs(tap: Tap, result: Any, tuner: Any) -> None:
     meta = inductor.triton_configs(tuner, result)
     # It runs at the first call, outside of any compilation: the tuner itself knows whose it is.
     event = tap.note_later("lens.triton_configs", meta, inductor.compile_id_of(tuner))
-    key = tap.cache_keys.get((event.run, meta["backward"]))
-    if key is not None:  # its graph was kept before its configs were timed
-        sidecar.write(key, (*(sidecar.read(key) or ()), event))
+    entry = tap.cache_entries.get((event.run, meta["backward"]))
+    if entry is not None:  # its graph was kept before its configs were timed
+        sidecar.keep(entry, (event,), is_more=True)
 
 
 # -- compiled graphs, new or from a cache
@@ -312,7 +313,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
         tap.install(RUNTIME_HOOKS)
     if not record.sessions:
         return
-    key = sidecar.cache_key(compiled)
+    entry = sidecar.cache_entry(compiled)
     part = inductor.direction_of(compiled, graph_kwargs)
     # Inductor's own passes ran: the graph is new, else it came from a cache.
     if any(event.meta.get("stage") == GraphStage.POST_GRAD.value for event in pending):
@@ -321,30 +322,28 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
         for event in pending:
             if event.name in ("lens.kernel_nodes", "lens.fusion"):
                 tap.note(event.name, event.meta)
-        if key is not None:
-            tap.safely("facts kept for warm runs", functools.partial(sidecar.write, key, pending))
+        if entry is not None:
+            tap.safely("facts kept for warm runs", functools.partial(sidecar.keep, entry, pending))
     else:
-        _recall(tap, key, {(event.name, event.meta.get("stage")) for event in pending})
+        _recall(tap, entry, {(event.name, event.meta.get("stage")) for event in pending})
     outcome = inductor.cudagraph_outcome(compiled, graph_kwargs, requested=requested)
     event = tap.note("lens.cudagraph", {"part": part, "key": inductor.entry_name(compiled), **outcome})
-    if key is not None:
-        tap.cache_keys[event.run, part == "backward"] = key
+    if entry is not None:
+        tap.cache_entries[event.run, part == "backward"] = entry
 
 
-def _recall(tap: Tap, key: str | None, known: set[tuple[str, Any]]) -> None:
+def _recall(tap: Tap, entry: sidecar.Entry | None, known: set[tuple[str, Any]]) -> None:
     """Note what an earlier run kept of a cached graph."""
 
     def lacks(fact: str, reason: str) -> None:
         tap.note("lens.unavailable", {"fact": fact, "reason": reason})
 
-    events = sidecar.read(key) if key is not None else None
-    if events is None:
+    try:
+        events = sidecar.recall(entry)
+    except CaptureError as error:
         fact = "node origins, kernel nodes, what launches read and write, and autotuning of a cached graph"
-        lacks(fact, "it came from a cache that was filled without compiler_lens; clear the cache to record them")
+        lacks(fact, f"{error}; clear the cache to record them")
         return
-    if any(event.name == "lens.kernel_nodes" for event in events) and not any(e.name == "lens.fusion" for e in events):
-        reason = "an older compiler_lens kept what is known of it; clear the cache to record it"
-        lacks("what launches of a cached graph read and write", reason)
     program = tap.here().program
     for event in events:
         if event.meta.get("program", program) != program:

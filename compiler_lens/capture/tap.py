@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from compiler_lens.capture.session import Attribution, FrameRecord, Session, owner_of
+from compiler_lens.capture.sidecar import Entry
 from compiler_lens.capture.sources import files_named
 from compiler_lens.capture.torch_api import dynamo, inductor, settings, structured_trace
 from compiler_lens.capture.torch_api.places import Arguments, Hook, NotOfferedError, Place, put_in
@@ -41,7 +42,7 @@ class Tap(TraceHandler):
         self.sessions: tuple[Session, ...] = ()
         self.attribution = Attribution()
         self.local = self.attribution.local
-        self.cache_keys: dict[tuple[int | None, bool], str] = {}  # of a run's forward (or inference) and backward
+        self.cache_entries: dict[tuple[int | None, bool], Entry] = {}  # of a run's forward (or inference) and backward
         self.seconds = 0.0  # spent in our own code while others compiled
         self._is_done = False
         self._heard: set[str] = set()  # names of all records that ever came

@@ -86,8 +86,8 @@ IN_INDUCTOR = [
     (inductor, "cudagraph_outcome"),
     (inductor, "kernel_origins"),
     (inductor, "graph_lowering"),
-    (sidecar, "cache_key"),
-    (sidecar, "write"),
+    (sidecar, "cache_entry"),
+    (sidecar, "keep"),
 ]
 NAME = "{0.__name__}.{1}".format
 
@@ -142,7 +142,7 @@ def test_facts_that_cannot_be_kept_beside_the_cache_leave_nothing_behind(
     monkeypatch.setattr(inductor, "cache_folder", lambda: str(tmp_path))
     monkeypatch.setattr(sidecar.Path, "replace", boom)
     with pytest.raises(ZeroDivisionError):
-        sidecar.write("some-cache-key", (Event("lens.node_facts", 0.0),))
+        sidecar.keep(sidecar.Entry("some-cache-key", "0" * 32), (Event("lens.node_facts", 0.0),))
 
     assert [path.name for path in (tmp_path / sidecar.FOLDER).iterdir()] == []
 

@@ -77,6 +77,11 @@ def fx_cache_key(compiled: Any) -> Any:
     return getattr(compiled, "_fx_graph_cache_key", None) or getattr(compiled, "cache_key", None)
 
 
+def output_code(compiled: Any) -> str:
+    """Return the text of a CompiledFxGraph's output code, new or from a cache; empty where it has none."""
+    return getattr(compiled, "source_code", None) or ""
+
+
 def entry_name(compiled: Any) -> str:
     """Return the key that the calls of a CompiledFxGraph carry in a profile; empty where it is in no cache."""
     return str(getattr(compiled, "_fx_graph_cache_key", None) or "")
@@ -89,7 +94,7 @@ def direction_of_lowering(graph: Any) -> str:
 
 def direction_of(compiled: Any, graph_kwargs: Any) -> str:
     """Return the same of a CompiledFxGraph. On a cache hit only the first line of its code tells inference apart."""
-    head = (getattr(compiled, "source_code", None) or "")[:80]
+    head = output_code(compiled)[:80]
     return _direction(is_backward=bool(graph_kwargs.get("is_backward")), is_inference="_inference']" in head)
 
 
