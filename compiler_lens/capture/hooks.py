@@ -10,7 +10,7 @@ import functools
 import inspect
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from compiler_lens.capture import fusion, sidecar, sources
@@ -88,7 +88,7 @@ def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
                 tap.safely("frame", enter)
             result = original(self, frame, *args, **kwargs)
         except BaseException as error:
-            leave(functools.partial(_frame_error, error))
+            leave(functools.partial(frame_error, error))
             raise
         else:
             leave(lambda: _frame_result(frame.f_code.co_filename, result))
@@ -96,17 +96,11 @@ def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
         finally:
             del frames[around:]
 
-    # It takes the place of what it wraps, for those who read the stack. torch cuts a user's stack at the frame of
-    # torch/_dynamo/convert_frame.py, known by its file's name (filter_stack() in torch/_dynamo/exc.py,
-    # log_dynamo_start() there): a frame of ours before it would be taken for the user's.
-    code = original.__code__
-    hooked.__code__ = hooked.__code__.replace(
-        co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=code.co_firstlineno
-    )
     return functools.wraps(original)(hooked)
 
 
-def _frame_error(error: BaseException) -> dict[str, Any]:
+def frame_error(error: BaseException) -> dict[str, Any]:
+    """Return what is noted of a compilation that ends with an error."""
     return {"result": "error", "reason": f"{type(error).__name__}: {error}"[:2000]}
 
 
@@ -319,9 +313,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
     if any(event.meta.get("stage") == GraphStage.POST_GRAD.value for event in pending):
         record.expected.add(OUTPUT_CODE_RECORD)
         tap.notice_missing(record)
-        for event in pending:
-            if event.name in ("lens.kernel_nodes", "lens.fusion"):
-                tap.note(event.name, event.meta)
+        note_kernels(tap, pending)
         if entry is not None:
             tap.safely("facts kept for warm runs", functools.partial(sidecar.keep, entry, pending))
     else:
@@ -330,6 +322,13 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
     event = tap.note("lens.cudagraph", {"part": part, "key": inductor.entry_name(compiled), **outcome})
     if entry is not None:
         tap.cache_entries[event.run, part == "backward"] = entry
+
+
+def note_kernels(tap: Tap, pending: Iterable[Event]) -> None:
+    """Note what code generation collected of its kernels, now that all is known."""
+    for event in pending:
+        if event.name in ("lens.kernel_nodes", "lens.fusion"):
+            tap.note(event.name, event.meta)
 
 
 def _recall(tap: Tap, entry: sidecar.Entry | None, known: set[tuple[str, Any]]) -> None:

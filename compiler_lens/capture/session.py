@@ -162,6 +162,11 @@ class FrameRecord(Struct, eq=False):
     program: str = ""  # tells Dynamo graphs apart that AOTAutograd makes one of
     depth: int = 0  # of Inductor's post-grad passes, which call themselves
 
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call of torch's compiler itself, without a frame of Dynamo's and its compile id."""
+        return "door" in self.facts
+
 
 class _Local(threading.local):
     def __init__(self) -> None:
@@ -179,6 +184,7 @@ class Attribution:
         self.local = _Local()
         self._runs = itertools.count()
         self._latest: dict[str, tuple[TorchId, FrameRecord]] = {}
+        # By CompileContext; a call's without one by its TracingContext, which torch keeps for the backward, too.
         self._records: weakref.WeakKeyDictionary[Any, FrameRecord] = weakref.WeakKeyDictionary()
 
     def enter(self, sessions: Sessions, facts: Mapping[str, Any]) -> FrameRecord:
@@ -191,8 +197,14 @@ class Attribution:
 
     def outside(self, sessions: Sessions) -> FrameRecord:
         """Return the record of what is in no compilation: the frame's around it, or the thread's own, of *sessions*."""
+        tracing = dynamo.tracing_context()
         if self.local.frames:
-            return self.local.frames[-1]
+            record = self.local.frames[-1]
+            if record.is_call and tracing is not None:
+                self._records[tracing] = record
+            return record
+        if tracing in self._records:  # a backward that is compiled later
+            return self._records[tracing]
         self.local.outside.sessions = sessions
         return self.local.outside
 
@@ -205,12 +217,21 @@ class Attribution:
         if record is not None:
             return record, False
         frames = self.local.frames
+        if frames and frames[-1].is_call:  # export goes through Dynamo, and AOTInductor takes over export's compile id
+            self._records[context] = frames[-1]
+            return frames[-1], False
         begins = bool(frames) and frames[-1].torch_id is None
         record = frames[-1] if begins else FrameRecord(next(self._runs), sessions, {})
         record.torch_id = dynamo.torch_id(context)
         self._records[context] = record
         self._latest[str(context.compile_id)] = record.torch_id, record
         return record, begins
+
+    def out_of(self, record: FrameRecord) -> None:
+        """Leave an entry, and all that were made in it."""
+        frames = self.local.frames
+        if record in frames:
+            del frames[frames.index(record) :]
 
     def latest(self, compile_id: str) -> tuple[TorchId, FrameRecord | None]:
         """Return the last compilation that torch gave this id."""

@@ -158,17 +158,23 @@ class Tap(TraceHandler):
         self.here()  # the compilation around it, if any, must not take this frame for its own
         return self.attribution.enter(self._recorders(owner), facts)
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether nothing compiles on this thread, and somebody would record it if it did."""
+        return not self.local.frames and dynamo.compile_context() is None and bool(self._recorders())
+
     def leave(self, record: FrameRecord, meta: Mapping[str, Any]) -> None:
         """Note that a frame leaves the compiler."""
         record.pending.clear()  # left by a compilation that failed, or that no Inductor finished
         record.refused = {}
         now = time.time()
-        if record.torch_id is not None:
-            self._give(record.sessions, Event("lens.frame_end", now, record.run, record.torch_id, meta=meta))
+        if record.torch_id is not None or record.is_call:
+            event = Event("lens.frame_end", now, record.run, record.torch_id or NO_ID, meta=meta)
+            self._give(record.sessions, event)
         elif meta.get("reason"):
             event = Event("lens.frame_skipped", now, record.run, meta={**record.facts, **meta})
             self._give(tuple(s for s in record.sessions if s.is_news(event)), event)
-        if meta.get("result") == "code":
+        if meta.get("result") == "code" and not record.is_call:
             record.expected.update(structured_trace.OF_A_FRAME)
             if self.local.frames[:1] == [record] and record.torch_id is not None and record.torch_id[2] is None:
                 record.expected.update(structured_trace.OF_AN_OUTERMOST_FRAME)
@@ -239,7 +245,9 @@ class Tap(TraceHandler):
         context = dynamo.compile_context()
         record = self._record(context)
         run, torch_id, attempt = None, NO_ID, 0
-        if context is not None:
+        if record.is_call:
+            run = record.run
+        elif context is not None:
             run, torch_id, attempt = record.run, dynamo.torch_id(context), context.attempt
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
         # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
@@ -268,19 +276,27 @@ class Tap(TraceHandler):
         if context is None:
             return self.attribution.outside(self._all_seeing())
         record, begins = self.attribution.of(context, self._all_seeing())
+        if begins:
+            self.begin(record)
+        self._describe(record)
+        return record
+
+    def begin(self, record: FrameRecord) -> None:
+        """Note that a compilation begins."""
+        self._describe(record)
         facts = record.facts
+        begun = dict(facts)
+        self.safely("settings", lambda: begun.update(config=settings.config_lines(facts.get("dynamic"))))
+        event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, begun)
+        self._give(record.sessions, event)
+        defined = facts.get("definition") or {}
+        for session in record.sessions:
+            session.keep_sources({facts.get("file", ""), defined.get("file", "")})
+
+    def _describe(self, record: FrameRecord) -> None:
         for session in record.sessions:
             if not session.is_described:
-                self.safely("environment", functools.partial(session.describe_once, facts.get("dynamic")))
-        if begins:
-            begun = dict(facts)
-            self.safely("settings", lambda: begun.update(config=settings.config_lines(facts.get("dynamic"))))
-            event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, begun)
-            self._give(record.sessions, event)
-            defined = facts.get("definition") or {}
-            for session in record.sessions:
-                session.keep_sources({facts.get("file", ""), defined.get("file", "")})
-        return record
+                self.safely("environment", functools.partial(session.describe_once, record.facts.get("dynamic")))
 
     def _all_seeing(self) -> tuple[Session, ...]:
         is_told_whose = callable(self._hooked.get(dynamo.FRAME))

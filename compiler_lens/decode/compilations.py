@@ -47,6 +47,7 @@ class FrameStart(Struct, frozen=True):
     module: str = ""
     definition: SourceLine | None = None
     parameters: tuple[str, ...] = ()
+    door: str = ""  # of a call that compiles without a frame
 
 
 class FrameEnd(Struct, frozen=True):
@@ -100,7 +101,16 @@ class ResumeName(Struct, frozen=True):
     name: str  # torch_dynamo_resume_in_forward_at_23
 
 
-_HOOKS_OWN = ("backend", "options", "dynamic", "config", "module", "definition", "parameters")  # no other event says
+_HOOKS_OWN = (
+    "backend",
+    "options",
+    "dynamic",
+    "config",
+    "module",
+    "definition",
+    "parameters",
+    "door",
+)  # no other event says
 FACTS = (FrameStart, FrameEnd, Metrics, Failure)  # what compilations are joined from
 
 
@@ -223,6 +233,8 @@ def join_compilations(
             backward_seconds[span.compile_id] += span.seconds
     compiled = []
     for compile_id, each in _seen(facts, breaks, graphs).items():
+        if compile_id.or_none is None:
+            continue
         # Where all that is known are figures without a function, they are what an export took.
         is_alone = not (each.starts or each.end or each.failure or each.breaks or each.graphs or each.backward)
         if not is_alone or each.figures.co_name or each.figures.fail_type:
@@ -258,11 +270,11 @@ def _seen(
 
 def _compilation(compile_id: CompileId, seen: _Seen, backward_seconds: float | None) -> Compilation:
     # Our hook's start knows backend and mode, torch's the callers' stack.
-    ours = next((s for s in seen.starts if s.backend), None)
+    ours = next((s for s in seen.starts if s.backend or s.door), None)
     theirs = next((s for s in seen.starts if s.stack), None)
     figures = seen.figures
     function, file, line = _place(seen, ours, theirs)
-    outcome, reason = _outcome(seen)
+    outcome, reason = _outcome(seen, ours.door if ours else "")
     started = min((s.at for s in seen.starts), default=0.0)
     seconds = figures.entire_frame_compile_time_s
     if seen.end is not None and seen.starts:
@@ -298,7 +310,7 @@ def _place(seen: _Seen, ours: FrameStart | None, theirs: FrameStart | None) -> t
     """Name, file and line of a frame's function."""
     figures = seen.figures
     if seen.is_export:
-        return "torch.export", "", 0
+        return _EXPORT, "", 0
     if ours:
         return ours.function, ours.file, ours.line
     if figures.co_name:
@@ -308,15 +320,18 @@ def _place(seen: _Seen, ours: FrameStart | None, theirs: FrameStart | None) -> t
     return "", "", 0
 
 
-_EXPORT = "traced by torch.export, which compiles nothing"
+_TRACED = "traced by {}, which compiles nothing"
+_EXPORT = "torch.export"
 # The names that torch/_dynamo/functional_export.py gives to a module and to its inputs, in 2.11 to 2.15.
 _EXPORTED = re.compile(r"_export_root|\bL_flat_args_\d")
 
 
-def _outcome(seen: _Seen) -> tuple[Outcome, str]:  # noqa: PLR0911 -- one for each way to end
+def _outcome(seen: _Seen, door: str) -> tuple[Outcome, str]:  # noqa: PLR0911 -- one for each way to end
     figures, end = seen.figures, seen.end
     if seen.is_export:
-        return Outcome.EMPTY, _EXPORT
+        return Outcome.TRACED, _TRACED.format(_EXPORT)
+    if door and end is not None and end.result != "error":
+        return (Outcome.COMPILED, "") if end.result == "code" else (Outcome.TRACED, _TRACED.format(door))
     fail_reason = figures.fail_reason or ""
     if "recompile limit" in fail_reason.lower().replace("_", " "):
         return Outcome.RECOMPILE_LIMIT, fail_reason
@@ -333,6 +348,22 @@ def _outcome(seen: _Seen) -> tuple[Outcome, str]:  # noqa: PLR0911 -- one for ea
     if end is not None and (fail_reason or skip):
         return Outcome.SKIPPED, told or fail_reason or end.reason
     return Outcome.EMPTY, end.reason if end else ""
+
+
+def without_a_frame(graphs: Iterable[model.Graph], codes: Iterable[model.OutputCode]) -> tuple[Compilation, ...]:
+    """Return the compilation that graphs and output codes outside of any are from, where there are such.
+
+    A log holds no calls, and gives what they compiled no id: one stands for all, by the deepest layer that was seen.
+    """
+    nowhere = CompileId(None, None)
+    paths = [code.path for code in codes if code.compile_id == nowhere]
+    if paths:
+        door = "AOTInductor" if any(path.endswith(".cpp") for path in paths) else "Inductor"
+    elif any(graph.compile_id == nowhere for graph in graphs):
+        door = "AOTAutograd"
+    else:
+        return ()
+    return (Compilation(nowhere, door, "", 0, Outcome.COMPILED, door=door),)
 
 
 def link_resume_functions(

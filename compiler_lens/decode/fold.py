@@ -52,6 +52,7 @@ READERS: Mapping[str, Reader] = {
     **dict.fromkeys(GRAPH_RECORDS, graph_text.read_graph),
     "lens.node_facts": origins.read_node_facts,
     OUTPUT_CODE_RECORD: output_code.read_output_code,
+    "graph_dump": output_code.read_aoti_text,
     "lens.kernel_nodes": kernels.read_kernel_nodes,
     "lens.fusion": fusion.read_fusion,
     "lens.autotune": tuning.read_autotune,
@@ -102,6 +103,8 @@ def fold(
         saved: model.Recording = of[model.Recording][-1]
         return replace(saved, problems=(*saved.problems, *unread))
     join = partial(_joined, strict, unread)
+    for value in join(output_code.read_aoti, of.pop(output_code.AotiText, [])):
+        of[type(value)].append(value)
     passes: dict[CompileId, list[Any]] = defaultdict(list)  # the post-grad graphs come in the order of output codes
     for code in of[model.OutputCode]:
         passes[code.compile_id].append(code.direction)
@@ -112,6 +115,7 @@ def fold(
     frames = [*chain.from_iterable(of[kind] for kind in compilations.FACTS)]
     compiled = join(compilations.join_compilations, frames, breaks, joined, timed)
     compiled = join(compilations.name_definitions, compiled, files, otherwise=compiled)
+    compiled += join(compilations.without_a_frame, joined, of[model.OutputCode])
     codes = join(kernels.number_output_codes, of[model.OutputCode], of[kernels.CodeKey])
     made, nodes = tuple(of[model.Kernel]), of[kernels.KernelNodes]
     made = join(kernels.join_kernels, made, nodes, of[tuning.TritonTuning], otherwise=made)
@@ -202,7 +206,7 @@ class _CompileIds:
         self._known: dict[Any, CompileId] = {}
         self._begun: set[TorchId] = set()  # in this life
         self._compile_epoch = 0
-        self._nameless = 0
+        self._nameless = 1  # 0 stands for no compilation
 
     def of(self, event: Event) -> CompileId:
         frame, recompile, autograd = torch_id = event.torch_id

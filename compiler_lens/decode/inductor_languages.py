@@ -156,6 +156,12 @@ def _op_called(name: str) -> tuple[str, ...]:
     return (".".join(parts[:2]),) if len(parts) > 2 else ()  # noqa: PLR2004  namespace, op, overload
 
 
+def _shim_called(name: str) -> tuple[str, ...]:
+    # get_c_shim_func_name() in codegen/cpp_wrapper_cpu.py: aoti_torch_cpu_addmm_out
+    op = re.fullmatch(r"aoti_torch_(?:cpu|cuda|xpu|mps)_(\w+?)(?:_out)?", name)
+    return (f"aten.{op[1]}",) if op else ()
+
+
 # Work that the wrapper does with plain tensor methods: device copies (codegen_device_copy), zeroed workspaces
 # (make_zero_buffer), the last step of a mix-order reduction (codegen/simd.py), carried values of a while loop.
 _TENSOR_WORK = frozenset(
@@ -223,6 +229,16 @@ INDUCTOR_LANGUAGES: tuple[KernelLanguage, ...] = (
         origins=_OR_OP,
     ),
 )  # fmt: skip
+
+# What a C++ wrapper calls of torch: "aoti_torch_cpu_addmm_out"; of the products and convolutions the name begins so.
+_PRODUCT = re.compile(r"aoti_torch_[a-z]+_(?:\w*mm|\w*convolution\w*|mkldnn_\w+|mkl_\w+|\w*linear\w*)(?:_out)?")
+
+
+def cpp_library(function: str) -> KernelLanguage:
+    """Return the language of a function of torch's that a C++ wrapper calls."""
+    kind = KernelKind.EXTERN if _PRODUCT.fullmatch(function) else KernelKind.FALLBACK
+    return KernelLanguage("", kind, origins=_comments_or(_shim_called))
+
 
 # Another backend of Inductor's that neither we nor an installed package knows: its kernels are shown as "other".
 ANY_ASYNC_COMPILE = KernelLanguage("", read=_read_other)

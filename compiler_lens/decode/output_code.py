@@ -12,9 +12,9 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.decode import kernel_language, wrapper
-from compiler_lens.decode.inductor_languages import ANY_ASYNC_COMPILE, INDUCTOR_LANGUAGES
-from compiler_lens.decode.kernel_language import Installed, KernelDefinition, KernelLanguage, LaunchText
+from compiler_lens.decode import cpp_wrapper, kernel_language, wrapper
+from compiler_lens.decode.inductor_languages import ANY_ASYNC_COMPILE, INDUCTOR_LANGUAGES, cpp_library
+from compiler_lens.decode.kernel_language import Installed, KernelDefinition, KernelLanguage, KernelText, LaunchText
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, OutputCode, Trust, Unavailable
@@ -22,7 +22,7 @@ from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, 
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
 _AOT_ID = re.compile(r"# AOT ID: \[(.*?)\]")
 _AOT_ID_WITHIN = 500
-_IN_CPP = "this graph was compiled with a C++ wrapper: its calls are C++, which is kept as text"
+_IN_CPP = "no kernel was found in the C++ that this graph was compiled to, which is kept as text"
 
 
 def aot_id(code: str) -> str:
@@ -34,7 +34,7 @@ def aot_id(code: str) -> str:
 def read_output_code(
     event: Event, compile_id: CompileId, _files: Mapping[int, str], installed: Installed = tuple
 ) -> tuple[OutputCode | Kernel | Unavailable, ...]:
-    """Return the output code with its buffers, then its kernels; of C++ wrappers only the text.
+    """Return the output code with its buffers, then its kernels; of C++ wrappers without buffers.
 
     `installed` gives the kernel languages that other packages add.
     """
@@ -50,7 +50,7 @@ def read_output_code(
     # CppWrapperCpu.generate_end() in codegen/cpp_wrapper_cpu.py wraps its C++ in one assignment.
     targets = [statement.targets[0] for statement in (tree.body if tree else ()) if isinstance(statement, ast.Assign)]
     if tree is None or any(isinstance(target, ast.Name) and target.id == "cpp_wrapper_src" for target in targets):
-        return OutputCode(compile_id, direction, text, path), Unavailable("kernels", _IN_CPP, compile_id)
+        return _read_cpp(OutputCode(compile_id, direction, text, path))
     lines = text.split("\n")
     defined = _definitions(tree, lines, installed)
     steps = wrapper.read_steps(tree, lines)
@@ -60,10 +60,60 @@ def read_output_code(
     return (OutputCode(compile_id, direction, text, path, buffers), *kernels)
 
 
+class AotiText(Struct, frozen=True):
+    """One of the files of C++ that AOTInductor writes for a graph."""
+
+    compile_id: CompileId
+    name: str
+    text: str
+    path: str
+
+
+# AotCodeCompiler.compile() in torch/_inductor/codecache.py writes the second right after the first.
+_AOTI_WRAPPER, _AOTI_KERNELS = "inductor_aot_wrapper_code", "inductor_aot_kernel_code"
+
+
+def read_aoti_text(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[AotiText, ...]:
+    """Read one of AOTInductor's files; what else goes by the name of this event is nothing of ours."""
+    name = event.meta.get("name")
+    if name not in (_AOTI_WRAPPER, _AOTI_KERNELS):
+        return ()
+    if not isinstance(event.text, str):
+        raise PayloadError(f"{name} without a text")
+    return (AotiText(compile_id, name, event.text, str(event.meta.get("filename") or "")),)
+
+
+def read_aoti(files: Sequence[AotiText]) -> list[OutputCode | Kernel | Unavailable]:
+    """Return what `read_output_code` would of all graphs of AOTInductor's: the two files of each are one code."""
+    found: list[OutputCode | Kernel | Unavailable] = []
+    for file, then in zip(files, (*files[1:], None), strict=False):
+        if file.name == _AOTI_WRAPPER:
+            more = f"\n{then.text}" if then and then.name == _AOTI_KERNELS else ""
+            code = OutputCode(file.compile_id, Direction.INFERENCE, file.text + more, file.path)
+            found += _read_cpp(code)
+    return found
+
+
+def _read_cpp(code: OutputCode) -> tuple[OutputCode | Kernel | Unavailable, ...]:
+    lines = code.code.split("\n")
+    texts = cpp_wrapper.read_kernels(lines)
+    defined = {name: found for name, text in texts.items() if (found := _define(text, (), tuple))}
+    calls = []
+    for call in cpp_wrapper.read_calls(lines, texts):
+        language = defined[call.function].language if call.function in defined else cpp_library(call.function)
+        of = language.origins(call.comments, call.function)
+        launch = Launch(call.line, call.arguments, of.nodes, "", of.source_nodes, of.aten)
+        calls.append(_Call(call.function, language, launch, call.device))
+    made = tuple(_kernels(partial(Kernel, code.compile_id, code.direction), defined, calls, aot_id(code.code)))
+    return (code, *made) if made else (code, Unavailable("kernels", _IN_CPP, code.compile_id))
+
+
 def _kernels_and_calls(text: str) -> str:
     """Return what is read, at its lines: the rest is more than half of what there is to parse of a small graph."""
+    # _compile_to_module_lines() in torch/_inductor/graph.py puts what was tuned at compile time first, as a docstring
+    tuned = text.find('\n"""\n') if text.startswith('r"""\n') else 0
     # write_header() ends the imports and names of functions with this; a C++ wrapper has no such line
-    start = max(text.find("\nasync_compile = AsyncCompile()\n"), 0)
+    start = max(text.find("\nasync_compile = AsyncCompile()\n", max(tuned, 0)), 0)
     # add_benchmark_harness() ends the file with functions that make inputs and time the call
     end = text.rfind("\ndef get_args():", text.rfind("async_compile.wait("))
     return "\n" * text.count("\n", 0, start) + text[start : None if end < 0 else end]
@@ -140,17 +190,26 @@ def _definition(name: str, call: ast.Call, comments: Sequence[str], installed: I
     source = max((one for one in strings if one != name), key=len, default="")
     others = [argument for argument in call.args if not isinstance(argument, ast.Constant)]
     variables = [node.id for argument in others for node in ast.walk(argument) if isinstance(node, ast.Name)]
-    text = kernel_language.KernelText(name, wrapper.dotted(call.func), source, tuple(variables))
+    text = KernelText(name, wrapper.dotted(call.func), source, tuple(variables))
+    kernel = _define(text, comments, installed)
+    if kernel is not None and strings[0] not in (
+        name,
+        source,
+    ):  # without unique names: what triton and its tuning call it
+        facts = replace(kernel.facts, meta={**kernel.facts.meta, "compiled_as": strings[0]})
+        return replace(kernel, facts=facts)
+    return kernel
+
+
+def _define(text: KernelText, comments: Sequence[str], installed: Installed) -> KernelDefinition | None:
     language = next((one for one in INDUCTOR_LANGUAGES if one.makes(text)), None)
     language = language or next((one for one in installed() if one.makes(text)), None)
     if language is None and text.maker.startswith("async_compile."):
         language = ANY_ASYNC_COMPILE
     if language is None:
         return None
-    facts = language.read(text)
-    if strings[0] not in (name, source):  # without unique names: what triton and its tuning call it
-        facts = replace(facts, meta={**facts.meta, "compiled_as": strings[0]})
-    return KernelDefinition(name, language, source.strip("\n"), facts, language.origins(comments, name))
+    origins = language.origins(comments, text.name)
+    return KernelDefinition(text.name, language, text.source.strip("\n"), language.read(text), origins)
 
 
 # -- the calls that launch kernels

@@ -16,6 +16,7 @@ _TONES = {
     Outcome.SKIPPED: Tone.WARN,
     Outcome.FAILED: Tone.BAD,
     Outcome.RECOMPILE_LIMIT: Tone.WARN,
+    Outcome.TRACED: Tone.QUIET,
     Outcome.EMPTY: Tone.QUIET,
     Outcome.UNFINISHED: Tone.WARN,
 }

@@ -17,14 +17,20 @@ from compiler_lens.views.document import Block, Column, Document, Paragraph, Sec
 from compiler_lens.views.parts import At, Cell, Compiled, File, Kind, Parts, Span, Tone, ToView, quiet
 from compiler_lens.views.text import joined, one_line, plural, times
 
-_OUTCOME_TONES = {Outcome.COMPILED: Tone.GOOD, Outcome.EMPTY: Tone.QUIET, Outcome.FAILED: Tone.BAD}
+_OUTCOME_TONES = {
+    Outcome.COMPILED: Tone.GOOD,
+    Outcome.TRACED: Tone.QUIET,
+    Outcome.EMPTY: Tone.QUIET,
+    Outcome.FAILED: Tone.BAD,
+}
 _TREATMENT_TONES = {
     Treatment.FAILED: Tone.BAD,
     Treatment.SPLIT: Tone.GOOD,
     Treatment.WHOLE: Tone.GOOD,
+    Treatment.TRACED: Tone.QUIET,
     Treatment.EMPTY: Tone.QUIET,
 }
-WORST_FIRST = (*words.TREATMENTS_COUNTED, Treatment.SPLIT, Treatment.WHOLE, Treatment.EMPTY)
+WORST_FIRST = (*words.TREATMENTS_COUNTED, Treatment.SPLIT, Treatment.WHOLE, Treatment.TRACED, Treatment.EMPTY)
 _EAGER = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST)
 
 Reasons = Mapping[CompileId, Parts]  # why something of a compilation runs eagerly
@@ -176,7 +182,7 @@ def treated(function: Function) -> str:
 def _compiled(frame: Frame) -> Cell:
     """`[0/0]`, with how often it was compiled."""
     first, again = Compiled(frame.compilations[0].compile_id), len(frame.compilations)
-    if first.compile_id.frame is None:
+    if first.compile_id.frame is None and not frame.compilations[0].door:
         return ""
     return (first, quiet(f" {times(again)}")) if again > 1 else first
 
@@ -184,7 +190,7 @@ def _compiled(frame: Frame) -> Cell:
 def _beneath(function: Function, reasons: Reasons, above: set[Parts]) -> tuple[Block, ...]:
     """Why it, or a part of it, is not compiled, a break that stands above already by its number; its several frames."""
     told: list[Block] = []
-    if not function.treatment.is_compiled and function.treatment is not Treatment.EMPTY:
+    if not (function.treatment.is_compiled or function.treatment.is_idle):
         found = dict.fromkeys(reasons[i] for i in function.compile_ids if i in reasons)
         for reason in found or [(one_line(function.reason, 600),)]:
             told.append(Paragraph((reason[0], ", as above") if reason in above else reason, indent=6))

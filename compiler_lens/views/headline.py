@@ -71,37 +71,40 @@ def _verdict(summary: Summary) -> Verdict:
     covered = summary.coverage
     if not covered.frames:
         return Verdict("Nothing was compiled: no frame entered the compiler.", (), Tone.BAD)
-    counted = [f for f in covered.functions if f.treatment is not Treatment.EMPTY]
+    counted = [f for f in covered.functions if not f.treatment.is_idle]
     if not counted:
+        if traced := covered.treated(Treatment.TRACED):
+            return Verdict("Nothing was compiled", ("; ", *_named(traced, words.TRACED_COUNTED), "."), Tone.BAD)
         rest = f": {plural(len(covered.frames), 'frame')} with nothing to compile."
         return Verdict("Nothing was compiled", (rest,), Tone.BAD)
     compiled, total = sum(f.treatment.is_compiled for f in counted), len(counted)
+    noun = "call" if all(f.is_call for f in counted) else "function"
     others: list[Part] = []
     for kind in words.TREATMENTS_COUNTED:
         found = covered.treated(kind)
         if found:
-            others += ["; ", *_named(found, kind)]
+            others += ["; ", *_named(found, words.TREATMENTS_COUNTED[kind])]
     others.append(".")
     if not compiled and not covered.treatments.get(Treatment.PARTLY_EAGER):
         # No function is compiled for all of its calls: graphs there may be all the same.
-        news = f"0 of {plural(total, 'function')} compiled"
+        news = f"0 of {plural(total, noun)} compiled"
         if not summary.graphs:
             news = "Nothing was compiled"
         elif covered.treatments.get(Treatment.LIMIT):
-            news = f"0 of {plural(total, 'function')} {'stays' if total == 1 else 'stay'} compiled"
+            news = f"0 of {plural(total, noun)} {'stays' if total == 1 else 'stay'} compiled"
         return Verdict(news, tuple(others), Tone.BAD)
-    news = f"{compiled:,} of {plural(total, 'function')} compiled"
+    news = f"{compiled:,} of {plural(total, noun)} compiled"
     if 1 < compiled == total:
-        news = "Both functions compiled" if total == 2 else f"All {total:,} functions compiled"  # noqa: PLR2004
+        news = f"Both {noun}s compiled" if total == 2 else f"All {total:,} {noun}s compiled"  # noqa: PLR2004
     is_whole = covered.treatments.get(Treatment.WHOLE, 0) == total
     return Verdict(news, tuple(others), Tone.GOOD if is_whole else Tone.WARN)
 
 
-def _named(functions: tuple[Function, ...], kind: Treatment) -> Parts:
+def _named(functions: tuple[Function, ...], counted: tuple[str, str]) -> Parts:
     """What became of functions; of a single one that hit the limit also after how many compilations."""
-    one, several = words.TREATMENTS_COUNTED[kind]
+    one, several = counted
     told = one if len(functions) == 1 else several
-    if len(functions) == 1 and kind is Treatment.LIMIT:
+    if len(functions) == 1 and functions[0].treatment is Treatment.LIMIT:
         limited = (frame.compilations for frame in functions[0].frames if frame.outcome is Outcome.RECOMPILE_LIMIT)
         made = max((sum(c.outcome is Outcome.COMPILED for c in compilations) for compilations in limited), default=0)
         told = f"was compiled {often(made)}, then {one}" if made else one

@@ -113,7 +113,8 @@ def _graphs(summary: Summary, room: Room) -> Iterator[Section]:
     rows = folded(own)
     # What a reader would miss most: what did not compile, then what took longest.
     weights = [
-        (row.outcome not in {Outcome.COMPILED, Outcome.EMPTY}, row.seconds or 0.0, row.dynamo_ops or 0) for row in rows
+        (row.outcome not in {Outcome.COMPILED, Outcome.TRACED, Outcome.EMPTY}, row.seconds or 0.0, row.dynamo_ops or 0)
+        for row in rows
     ]
     shown = set(sorted(range(len(rows)), key=lambda i: weights[i], reverse=True)[: room.rows])
     table = compilation_table([row for i, row in enumerate(rows) if i in shown])

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 OUTCOMES: Mapping[Outcome, str] = {
     Outcome.COMPILED: "compiled",
+    Outcome.TRACED: "traced",
     Outcome.EMPTY: "empty",
     Outcome.SKIPPED: "skipped",
     Outcome.FAILED: "failed",
@@ -45,6 +46,8 @@ TREATMENTS_COUNTED: Mapping[Treatment, tuple[str, str]] = {
     Treatment.PARTLY_EAGER: ("runs partly in eager", "run partly in eager"),
     Treatment.UNFINISHED: ("unfinished", "unfinished"),
 }
+# Of what nobody asked to be compiled, where there is nothing else.
+TRACED_COUNTED = ("call only traced a graph", "calls only traced graphs")
 
 TREATMENTS: Mapping[Treatment, str] = {
     Treatment.WHOLE: "one graph, no breaks",
@@ -53,6 +56,7 @@ TREATMENTS: Mapping[Treatment, str] = {
     Treatment.EAGER: "eager",
     Treatment.LIMIT: "recompile limit hit: eager for anything new",
     Treatment.FAILED: "failed",
+    Treatment.TRACED: "traced, not compiled",
     Treatment.EMPTY: "nothing to compile",
     Treatment.UNFINISHED: "unfinished",
 }

@@ -1,5 +1,6 @@
-"""torch.export, AOTInductor, DDP, compiled autograd: they work as ever while a lens is open."""
+"""torch.export, AOTInductor, DDP, compiled autograd: they work as ever while a lens is open, and are recorded."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,13 +9,15 @@ import pytest
 import torch
 import torch._inductor
 import torch.distributed
+from functorch.compile import aot_function, aot_module, nop
 from torch import Tensor, nn
 from torch._dynamo import compiled_autograd
 from torch._dynamo.backends.debugging import aot_eager
+from torch.fx.experimental.proxy_tensor import make_fx
 
 from compiler_lens import Lens
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recording
+from compiler_lens.recording.model import Compilation, CompileId, KernelKind, Outcome, Recording, Trust
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]
@@ -52,8 +55,113 @@ def test_an_export_is_no_compilation_that_never_ends(model: nn.Module) -> None:
         torch.export.export(model, (X,), strict=True)
     (export,) = lens.recording.compilations
     told = (export.function, export.outcome, export.reason)
-    assert told == ("torch.export", Outcome.EMPTY, "traced by torch.export, which compiles nothing")
+    assert told == ("torch.export", Outcome.TRACED, "traced by torch.export, which compiles nothing")
     assert [graph.compile_id for graph in lens.recording.graphs] == [export.compile_id]
+
+
+def _line(function: Callable[..., object], word: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(number for number, line in enumerate(lines) if word in line)
+
+
+def test_what_is_only_traced_is_no_compilation() -> None:
+    with Lens(strict=True) as lens:
+        for _ in range(3):
+            make_fx(double_cosine)(X)
+        torch.export.export(SineNet(), (X,))
+    recording = lens.recording
+    assert [(c.door, c.outcome) for c in recording.compilations] == [
+        *[("make_fx", Outcome.TRACED)] * 3, ("torch.export", Outcome.TRACED),
+    ]  # fmt: skip
+    assert {Path(c.file).name for c in recording.compilations} == {Path(__file__).name}
+    assert recording.compilations[0].line == _line(test_what_is_only_traced_is_no_compilation, "make_fx(double")
+    shown = lens.report(color=False, width=200)
+    assert "Nothing was compiled; 2 calls only traced graphs: make_fx (test_other_ways_to_compile.py:" in shown
+    assert "Nothing entered the compiler" in shown
+    assert recording.problems == ()
+
+
+def _doors(recording: Recording) -> list[tuple[str, str, int, int]]:
+    """Each compilation's call and outcome, how many output codes and kernels it has."""
+    return [
+        (
+            c.door, c.outcome.value, sum(code.compile_id == c.compile_id for code in recording.output_codes),
+            sum(kernel.compile_id == c.compile_id for kernel in recording.kernels),
+        )
+        for c in recording.compilations
+    ]  # fmt: skip
+
+
+def test_inductor_without_dynamo() -> None:
+    x = X.clone().requires_grad_()
+    with Lens(strict=True) as lens:
+        graph = torch.fx.symbolic_trace(double_cosine)
+        first, second = torch._inductor.compile(graph, [x]), torch._inductor.compile(graph, [X])
+        torch.compile(double_cosine)(X)
+        artifact = torch._inductor.standalone_compile(make_fx(double_cosine)(X), [X])
+        second(X), artifact(X)
+        first(x)[0].sum().backward()  # its backward is compiled now, and is the first's
+    recording = lens.recording
+    assert _doors(recording) == [
+        ("torch._inductor.compile", "compiled", 2, 2),
+        ("torch._inductor.compile", "compiled", 1, 1),
+        ("", "compiled", 1, 1),
+        ("make_fx", "traced", 0, 0),
+        ("torch._inductor.standalone_compile", "compiled", 1, 1),
+    ]
+    assert [str(c.compile_id) for c in recording.compilations] == ["@1", "@2", "0/0", "@3", "@4"]
+    assert all(kernel.nodes and kernel.trust is Trust.EXACT for kernel in recording.kernels)
+    assert all(span.compile_id for span in recording.spans if span.name == "code_gen")
+    assert recording.problems == recording.unavailable == ()
+    shown = lens.report(color=False, width=200)
+    assert "All 3 functions compiled." in shown  # two calls stand on one line
+    assert "unfinished" not in shown
+
+
+def test_aot_autograd_without_dynamo() -> None:
+    x = X.clone().requires_grad_()
+    plain = aot_function(double_cosine, fw_compiler=nop)
+    with Lens(strict=True) as lens:
+        aot_function(double_cosine, fw_compiler=nop)(x).sum().backward()
+        aot_module(nn.Linear(4, 4), fw_compiler=nop)(x).sum().backward()
+    plain(X)  # nobody records it
+    recording = lens.recording
+    assert _doors(recording) == [("AOTAutograd", "compiled", 0, 0)] * 2
+    stages = [(str(g.compile_id), g.stage.value) for g in recording.graphs]
+    assert stages == [(i, stage) for i in ("@1", "@2") for stage in ("joint", "forward", "backward")]
+    assert "Both calls compiled." in lens.report(color=False, width=200)
+
+
+def test_a_compiler_that_fails_without_dynamo_is_a_failure() -> None:
+    def fails(_gm: object, _inputs: object) -> object:
+        raise NotImplementedError("no such op here")
+
+    with Lens(strict=True) as lens:
+        with pytest.raises(NotImplementedError):
+            aot_function(double_cosine, fw_compiler=fails)(X)
+        make_fx(double_cosine)(X)
+    assert [(c.door, c.outcome.value, c.reason) for c in lens.recording.compilations] == [
+        ("AOTAutograd", "failed", "NotImplementedError: no such op here"),
+        ("make_fx", "traced", "traced by make_fx, which compiles nothing"),
+    ]
+    assert "0 of 1 call compiled; 1 failed: AOTAutograd" in lens.report(color=False, width=200)
+
+
+def test_aot_inductors_code_and_kernels_are_recorded(tmp_path: Path) -> None:
+    with Lens(strict=True) as lens:
+        program = torch.export.export(SineNet(), (X,))
+        package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
+    recording = lens.recording
+    (code,), (kernel,), (_, compiled) = recording.output_codes, recording.kernels, recording.compilations
+    assert _doors(recording) == [("torch.export", "traced", 0, 0), ("AOTInductor", "compiled", 1, 1)]
+    assert compiled.line == _line(test_aot_inductors_code_and_kernels_are_recorded, "package = ")
+    assert f"{kernel.name}(" in code.code.split("\n")[kernel.launches[0].line - 1]
+    assert (kernel.kind, kernel.aten, kernel.nodes, kernel.trust) == (
+        KernelKind.CPP, ("aten.mul", "aten.sin"), ("mul", "sin"), Trust.EXACT
+    )  # fmt: skip
+    assert recording.problems == recording.unavailable == ()
+    assert "1 of 1 call compiled." in lens.report(color=False, width=200)
+    assert torch.allclose(torch._inductor.aoti_load_package(package)(X), SineNet()(X), atol=1e-6)
 
 
 def test_a_failed_export_is_a_failure() -> None:

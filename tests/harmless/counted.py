@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import re
 import tempfile
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from functorch.compile import aot_function, nop
 from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
 Step = Callable[[], object]
@@ -187,11 +190,27 @@ def raises(compiled: Callable[..., Any]) -> Step:
 
 _ADDRESS = re.compile(r" at 0x\w+")  # in a break's text
 
+
+def other_compilers(compiled: Callable[..., Any]) -> Step:
+    """Compilers that are called where Dynamo's callback is active: it breaks the graph at each."""
+
+    def double(x: Tensor) -> Tensor:
+        return x.sin() * 2
+
+    def step(x: Tensor) -> Tensor:
+        traced = make_fx(double)(x)
+        exported = torch.export.export(_net(), (x,)).module()
+        return traced(x) + aot_function(double, fw_compiler=nop)(x).sum() + exported(x).sum()
+
+    run = compiled(step)
+    return lambda: run(_x(2, 4)).sum().backward()
+
+
 PROGRAMS: dict[str, Program] = {
     program.__name__: program
     for program in (
         backward_inside, optimizer_inside, double_backward, lazy_backward, tensor_hook, module_hook, checkpointed,
-        own_function, compiled_autograd, higher_order, other_sizes, breaks_and_generators, raises,
+        own_function, compiled_autograd, higher_order, other_sizes, breaks_and_generators, raises, other_compilers,
     )
 }  # fmt: skip
 
@@ -199,6 +218,7 @@ PROGRAMS: dict[str, Program] = {
 def counted(name: str, backend: str, *, recorded: bool, calls: int = 2) -> dict[str, dict[str, int]]:
     """What torch counts while a program runs in this process, with a lens open or without, on empty caches."""
     os.environ["TORCHINDUCTOR_CACHE_DIR"] = tempfile.mkdtemp()
+    gc.disable()  # it runs finalizers, which Dynamo counts, wherever memory happens to be allocated
     import compiler_lens
 
     settings = {"dynamic": False} if backend == "static" else {}

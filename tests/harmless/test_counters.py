@@ -8,9 +8,11 @@ from observation import run
 
 INDUCTOR = ("backward_inside", "lazy_backward", "checkpointed")  # where its hooks run below an active callback, too
 
+FAIL_BY_AOT = ("other_compilers",)  # AOTAutograd within AOTAutograd, without a lens, too
 
 RUNS = [
-    *((name, backend) for name in PROGRAMS for backend in ("eager", "aot_eager", "static")),
+    *((name, "eager") for name in PROGRAMS),
+    *((name, backend) for name in PROGRAMS if name not in FAIL_BY_AOT for backend in ("aot_eager", "static")),
     *((name, "inductor") for name in INDUCTOR),
 ]
 

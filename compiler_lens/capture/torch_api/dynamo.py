@@ -36,6 +36,13 @@ def compile_context() -> Any:
     return None if context is None or context.compile_id is None else context
 
 
+def tracing_context() -> Any:
+    """Return the current TracingContext, or None."""
+    from torch._guards import TracingContext
+
+    return TracingContext.try_get()
+
+
 def torch_id(context: Any) -> tuple[int | None, int | None, int | None]:
     """Return frame, recompile and compiled-autograd number of a CompileContext."""
     compile_id = context.compile_id

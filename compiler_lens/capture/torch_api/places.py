@@ -118,8 +118,17 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     """
     original = inspect.getattr_static(holder, attribute)
     is_static = isinstance(original, staticmethod)
-    wrapper = make(original.__func__ if is_static else original)
-    # It may have a code object of its own: one made to look like the original's.
+    function = original.__func__ if is_static else original
+    wrapper = make(function)
+    # It takes the place of what it wraps, for those who read the stack. torch cuts a user's stack at the frame of
+    # torch/_dynamo/convert_frame.py, known by its file's name (filter_stack() in torch/_dynamo/exc.py,
+    # log_dynamo_start() there): a frame of ours before it would be taken for the user's.
+    if code := getattr(function, "__code__", None):
+        wrapper.__code__ = wrapper.__code__.replace(
+            co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=code.co_firstlineno
+        )
+    # What Dynamo traces in place of a function: a compiled function may call make_fx.
+    vars(wrapper)["_torchdynamo_inline"] = function
     have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])
     replacement = staticmethod(wrapper) if is_static else wrapper
     setattr(holder, attribute, replacement)

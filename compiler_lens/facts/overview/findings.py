@@ -66,7 +66,7 @@ def findings(
     recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], reports: tuple[RecompileReport, ...]
 ) -> tuple[Finding, ...]:
     """Return everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
-    if not covered.frames and not recording.graph_breaks:
+    if all(frame.outcome is Outcome.TRACED for frame in covered.frames) and not recording.graph_breaks:
         return (Finding(Severity.HIGH, seen.NothingSeen()),)
     failed = [
         _failed(frame, cards)

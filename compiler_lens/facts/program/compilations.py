@@ -49,7 +49,8 @@ def compilation_rows(recording: Recording) -> tuple[CompilationRow, ...]:
             resumes_at=resumed_line(one),
             outcome=one.outcome,
             compile_ids=(one.compile_id,),
-            graphs=have[GraphStage.DYNAMO] or int(any(have.values())),
+            # What is only traced is no graph that was compiled.
+            graphs=0 if one.outcome is Outcome.TRACED else have[GraphStage.DYNAMO] or int(any(have.values())),
             dynamo_ops=counts[GraphStage.DYNAMO] if have[GraphStage.DYNAMO] else one.op_count,
             forward_ops=sum(counts[stage] for stage in forward) if forward else None,
             backward_ops=counts[GraphStage.AOT_BACKWARD] if have[GraphStage.AOT_BACKWARD] else None,

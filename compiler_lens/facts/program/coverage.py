@@ -35,9 +35,13 @@ _OUTCOME_ORDER = (
     Outcome.RECOMPILE_LIMIT,
     Outcome.COMPILED,
     Outcome.SKIPPED,
+    Outcome.TRACED,
     Outcome.EMPTY,
     Outcome.UNFINISHED,
 )
+
+
+_WITHOUT_GRAPHS = (Outcome.UNFINISHED, Outcome.TRACED)
 
 
 class Treatment(Enum):
@@ -49,6 +53,7 @@ class Treatment(Enum):
     EAGER = "eager"  # skipped: nothing of it is compiled
     LIMIT = "recompile_limit"  # recompiled too often: eager since
     FAILED = "failed"
+    TRACED = "traced"  # made into a graph by a call that compiles nothing
     EMPTY = "empty"  # nothing to compile
     UNFINISHED = "unfinished"
 
@@ -56,6 +61,11 @@ class Treatment(Enum):
     def is_compiled(self) -> bool:
         """Whether all that can be compiled of it is."""
         return self in {Treatment.WHOLE, Treatment.SPLIT}
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to compile, or nobody asked for that."""
+        return self in {Treatment.TRACED, Treatment.EMPTY}
 
 
 class FunctionName(Struct, frozen=True, order=True):
@@ -106,6 +116,11 @@ class Function(Struct, frozen=True):
     eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
     own: bool = True  # the user's own, not a library's
     generator: bool = False  # by itself it is never compiled, only within a function
+
+    @property
+    def is_call(self) -> bool:
+        """Whether it is a call of torch's compiler itself, not a function that torch.compile was given."""
+        return bool(self.frames[0].compilations[0].door)
 
     @property
     def parts(self) -> int:
@@ -174,20 +189,25 @@ def resumed_line(compilation: Compilation) -> int | None:
 def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
     """Group the recording's compilations into frames, and the frames into the functions that the user wrote."""
     own = own or Ownership()
-    # All modules share the code object of torch's wrapper, and so one frame number: they differ in their class.
-    groups = grouped(recording.compilations, lambda c: (c.compile_id.of_frame, c.module))
+    # All modules share the code object of torch's wrapper, and so one frame number: they differ in their class. Calls
+    # without a frame have no number.
+    groups = grouped(
+        recording.compilations, lambda c: c.torch_function if c.door else (c.compile_id.of_frame, c.module)
+    )
     broken = grouped(recording.graph_breaks, lambda event: event.compile_id)
     graphs = Counter(graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
     looked_at: list[Frame] = []
     library: list[Frame] = []
-    for (frame_id, _), group in groups.items():
+    for group in groups.values():
         name, outcome = function_name(group[0]), min((c.outcome for c in group), key=_OUTCOME_ORDER.index)
         ids = dict.fromkeys(c.compile_id for c in group)
         breaks = tuple(event for i in ids for event in broken.get(i, ()))
         first_graphs = next((graphs[i] for i in ids if i in graphs), 0)
-        frame = Frame(frame_id, name, outcome, tuple(group), resumed_line(group[0]), breaks, first_graphs)
+        frame = Frame(
+            group[0].compile_id.of_frame, name, outcome, tuple(group), resumed_line(group[0]), breaks, first_graphs
+        )
         # Dynamo looks at every Python frame below a compiled call, library ones too; nobody waits for those to compile.
-        is_idle = outcome in {Outcome.SKIPPED, Outcome.EMPTY} and not breaks and not name.module
+        is_idle = outcome in {Outcome.SKIPPED, Outcome.TRACED, Outcome.EMPTY} and not breaks and not name.module
         (library if is_idle and not own.owns(group[0].file) else looked_at).append(frame)
     functions = _functions(looked_at, own, sources(recording))
     asked_for = (e for e in recording.graph_breaks if e.user_stack and e.causes and is_disabling(e.causes[0]))
@@ -253,8 +273,8 @@ def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment
     # A frame that breaks before its first op is empty for torch, and runs eagerly from there.
     if not graphs and (eager or Outcome.SKIPPED in outcomes):
         return Treatment.EAGER
-    if not graphs:
-        return Treatment.UNFINISHED if Outcome.UNFINISHED in outcomes else Treatment.EMPTY
+    if not graphs or outcomes == {Outcome.TRACED}:
+        return next((Treatment(o.value) for o in _WITHOUT_GRAPHS if o in outcomes), Treatment.EMPTY)
     if eager:
         return Treatment.PARTLY_EAGER
     is_cut = any(e.outcome is BreakOutcome.SPLIT for frame in frames for e in frame.breaks)

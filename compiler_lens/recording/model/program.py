@@ -98,6 +98,7 @@ class Outcome(Enum):
 
     COMPILED = "compiled"
     EMPTY = "empty"  # nothing to compile: no ops
+    TRACED = "traced"  # made into a graph by a call that compiles nothing: torch.export, make_fx
     SKIPPED = "skipped"  # Dynamo gave up on the frame: it runs eagerly
     FAILED = "failed"  # an error reached the user
     RECOMPILE_LIMIT = "recompile_limit"  # too many recompiles: runs eagerly from here on
@@ -133,6 +134,9 @@ class Compilation(Struct, frozen=True):
     # What the author calls it: for torch's wrapper around a module, the module's forward. None where that is not known.
     definition: SourceLine | None = None  # file, line of the def, qualified name: "MoE.forward"
     parameters: tuple[str, ...] = ()  # of that function, without self: what `args[0]` of a wrapper means
+    door: str = (
+        ""  # the call that compiled or traced it without torch.compile: "AOTInductor"; its place is the caller's
+    )
     resumes: str = ""  # for a resume function: the function that it is the rest of
     metrics: Mapping[str, Any] = field(default_factory=dict)
 

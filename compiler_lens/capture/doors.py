@@ -1,0 +1,95 @@
+"""Compilations that no frame of Dynamo's leads to: a hook round each call that begins one."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from compiler_lens.capture import sources
+from compiler_lens.capture.hooks import INDUCTOR_HOOKS, frame_error, note_kernels
+from compiler_lens.capture.session import FrameRecord
+from compiler_lens.capture.tap import Tap
+from compiler_lens.capture.torch_api import doors
+from compiler_lens.capture.torch_api.doors import Door
+from compiler_lens.capture.torch_api.places import Arguments, Function, Hook
+
+
+def _call(door: Door) -> Hook:
+    """A hook round a call that lasts as long as it compiles."""
+
+    def make(tap: Tap, _arguments: Arguments, original: Function) -> Function:
+        @functools.wraps(original)
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            record = _enter(tap, door)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                _leave(tap, record, error)
+                raise
+            _leave(tap, record, None)
+            return result
+
+        return hooked
+
+    return Hook(door.place, make)
+
+
+def _beginning(door: Door) -> Hook:
+    """A hook round the first call of several, which share an ExitStack: it is closed when all is compiled."""
+
+    def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
+        @functools.wraps(original)
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            record = _enter(tap, door)
+            try:
+                result = original(*args, **kwargs)
+            except BaseException as error:
+                _leave(tap, record, error)
+                raise
+
+            def leave(_kind: object, error: BaseException | None, _trace: object) -> None:
+                _leave(tap, record, error)
+
+            if record is not None:
+                tap.safely("call", lambda: arguments.of(args, kwargs)[0].push(leave))
+            return result
+
+        return hooked
+
+    return Hook(door.place, make)
+
+
+def _enter(tap: Tap, door: Door) -> FrameRecord | None:
+    entered: list[FrameRecord] = []
+
+    def enter() -> None:
+        if tap.is_outside:  # else what is under way calls it: AOTAutograd traces by make_fx
+            called = doors.callers()
+            file = next((file for file in called if sources.is_kept(file)), "")
+            line, _ = called.get(file, (0, ""))
+            facts = {"door": door.name, "function": door.name, "file": file, "line": line, "backend": door.backend}
+            record = tap.enter(facts, None)
+            entered.append(record)
+            tap.begin(record)
+            if door.backend == "inductor":
+                tap.install(INDUCTOR_HOOKS)
+
+    tap.safely("call", enter)
+    return entered[0] if entered else None
+
+
+def _leave(tap: Tap, record: FrameRecord | None, error: BaseException | None) -> None:
+    if record is None:
+        return
+
+    def leave() -> None:
+        if error is None:
+            note_kernels(tap, record.pending)  # of AOTInductor, whose graph is never made ready to be called
+        ended = {"result": "code" if record.facts["backend"] else "none", "reason": ""}
+        tap.leave(record, ended if error is None else frame_error(error))
+
+    tap.safely("call", leave)
+    tap.attribution.out_of(record)
+
+
+DOOR_HOOKS = (*map(_call, doors.DOORS), _beginning(doors.AOT_AUTOGRAD))

@@ -1,0 +1,54 @@
+"""The ways into the compiler without a frame of Dynamo's: what is called, and what it is known by."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from compiler_lens.capture.torch_api.places import Place
+
+_FACT = "compilations without torch.compile, and the calls that they come from"
+
+
+class Door(Struct, frozen=True):
+    """A function of torch that compiles or traces what it is given."""
+
+    place: Place
+    name: str  # as PyTorch's users call it
+    backend: str  # what compiles; empty where nothing does
+
+
+DOORS = (
+    Door(Place("torch._inductor", "compile", _FACT), "torch._inductor.compile", "inductor"),
+    # torch._inductor.standalone_compile() takes it from there when called.
+    Door(
+        Place("torch._inductor.standalone_compile", "standalone_compile", _FACT),
+        "torch._inductor.standalone_compile",
+        "inductor",
+    ),
+    # Both aoti_compile_and_package() and torch._export.aot_compile() call it.
+    Door(Place("torch._inductor", "aot_compile", _FACT), "AOTInductor", "inductor"),
+    Door(Place("torch.export._trace", "_export", _FACT), "torch.export", ""),
+    # make_fx() returns a function, which calls this.
+    Door(Place("torch.fx.experimental.proxy_tensor", "_MakefxTracer.trace", _FACT), "make_fx", ""),
+)
+# aot_function(), aot_module() and aot_module_simplified() begin with it, and close the stack once all is compiled.
+AOT_AUTOGRAD = Door(
+    Place("torch._functorch.aot_autograd", "create_aot_state", _FACT, ("stack",)), "AOTAutograd", "aot_autograd"
+)
+
+
+def callers() -> Mapping[str, tuple[int, str]]:
+    """Return the files that the calls under way on this thread go through, innermost first: line and function of each.
+
+    Of a file that several calls are in, the innermost.
+    """
+    found: dict[str, tuple[int, str]] = {}
+    frame: Any = sys._getframe(1)  # a stack of torch's or of traceback's would read every line of source
+    while frame is not None:
+        found.setdefault(frame.f_code.co_filename, (frame.f_lineno, frame.f_code.co_name))
+        frame = frame.f_back
+    return found
