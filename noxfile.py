@@ -27,6 +27,12 @@ def mutants(session: nox.Session) -> None:
     session.run("python", "tests/mutants.py", "--python", sys.executable, *session.posargs)
 
 
+@nox.session(venv_backend="none")
+def torch_tests(session: nox.Session) -> None:
+    """PyTorch's own tests, plain and under a lens: `nox -s torch_tests -- [--sources DIR] [--jobs N] [--help]`."""
+    session.run(sys.executable, "-m", "corpus", *session.posargs, env={"PYTHONPATH": "tests"}, success_codes=[0, 1])
+
+
 @nox.session(reuse_venv=True)
 @nox.parametrize("torch", ["2.11.0", "2.15.0"])
 def torch(session: nox.Session, torch: str) -> None:
