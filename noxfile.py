@@ -33,6 +33,12 @@ def torch_tests(session: nox.Session) -> None:
     session.run(sys.executable, "-m", "corpus", *session.posargs, env={"PYTHONPATH": "tests"}, success_codes=[0, 1])
 
 
+@nox.session(venv_backend="none")
+def fuzz(session: nox.Session) -> None:
+    """Whether strange input ends in anything but a value or an error of ours: `nox -s fuzz -- [--cases N] [--seed N]`."""
+    session.run(sys.executable, "tests/fuzz/fuzz.py", *session.posargs, env={"PYTHONPATH": "."})
+
+
 @nox.session(reuse_venv=True)
 @nox.parametrize("torch", ["2.11.0", "2.15.0"])
 def torch(session: nox.Session, torch: str) -> None:

@@ -204,8 +204,9 @@ class _Files(dict[str, _File]):
         return self[name]
 
     def at(self, place: SourceLine) -> _Line:
-        """What is known of a line."""
-        line = self.of(place.file).lines.setdefault(place.line, _Line())
+        """What is known of a line. What has no number, or one that no line has, is noted nowhere."""
+        lines = self.of(place.file).lines
+        line = lines.setdefault(place.line, _Line()) if place.line > 0 else _Line()
         line.code, line.function = line.code or place.code.strip(), line.function or plain_function(place.function)
         return line
 

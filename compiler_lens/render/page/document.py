@@ -173,7 +173,7 @@ class _Writer(Struct):
         """Where the script puts a table, or what else it draws."""
         self.tables.append(data)
         place = Markup('<div class="{}" data-table="{}" data-of="{}" aria-label="{}"></div>\n')
-        return place.format(kind, len(self.tables) - 1, self.view, name)
+        return place.format(kind, len(self.tables) - 1, self.view, clean(name))
 
     # -- parts of a line
 
@@ -240,7 +240,7 @@ class _Writer(Struct):
             column = table.columns[i]
             side = ' class="n"' if column.kind.is_right else ""
             unseen = column.unseen or ("bars" if column.kind is Kind.BAR else "")
-            name = escape(column.name) or (_element("span", escape(unseen), "unseen") if unseen else Markup())
+            name = _text_of(column.name) or (_element("span", escape(unseen), "unseen") if unseen else Markup())
             names.append(Markup(f'<th scope="col"{side}>{name}</th>' if name else "<td></td>"))  # noqa: S704
             if column.kind is Kind.BAR:
                 lengths += [length for row in table.rows for length in _lengths(row[i])]

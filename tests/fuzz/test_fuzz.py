@@ -1,0 +1,90 @@
+"""What fuzzing found, each as small as it can be; and a few hundred cases of every kind, always the same ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import doors
+import fuzz
+import pytest
+import sample_recordings as samples
+from msgspec.structs import replace
+
+from compiler_lens.recording.model import Environment, Recording, SourceFile, SourceLine
+
+HERE = Path(__file__).parent
+_TWO_LINES = SourceFile(samples.MODEL, "def step(x):\n    return x + 1\n")
+
+
+def _placed(line: int) -> Recording:
+    """A graph of which an op is at this line of a file of two lines."""
+    nodes = (samples.node("mul", "torch.mul", line=line),)
+    graph = replace(samples.graph(samples.compile_id(0), samples.GraphStage.DYNAMO, 1), nodes=nodes)
+    return Recording(compilations=(samples.compilation(0),), graphs=(graph,), sources=(_TWO_LINES,))
+
+
+# Of the right types, and not what a view takes for granted.
+FOUND: dict[str, Callable[[], Recording]] = {
+    "a line before the first": lambda: _placed(-7),
+    "a line where only the file is known": lambda: _placed(0),
+    "a line after the last": lambda: _placed(10**12),
+    "a time that no calendar has": lambda: Recording(environment=Environment(started=1e300)),
+    "escapes in the title of a table": samples.hostile,
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+@pytest.mark.parametrize("door", doors.DOORS)
+def test_what_was_found_is_shown(name: str, door: str) -> None:
+    """Every view of it, on every way out, and what differs from it."""
+    recording = FOUND[name]()
+    for pick in (0, 1):
+        for other in (samples.clean(), recording):
+            steps = (*doors.views_as_json(recording, other, pick), *doors.DOORS[door].steps(recording, other, pick))
+            assert not list(doors.go_through(steps))
+
+
+@pytest.mark.parametrize("line", [0, -7])
+def test_what_has_no_line_is_at_none(line: int) -> None:
+    """Not at the last line, which a list of Python has at -1."""
+    from compiler_lens.facts.overview.source_view import source_view
+
+    assert not source_view(_placed(line))[0].facts
+
+
+def test_a_few_hundred_cases_end_in_values_or_in_errors_of_ours(tmp_path: Path) -> None:
+    """In a process of its own, which is held to the limits."""
+    command = [sys.executable, HERE / "fuzz.py", "--cases", "300", "--keep", tmp_path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(HERE.parent.parent)})
+    assert not done.returncode, done.stdout + done.stderr
+    assert " 0 faults" in done.stdout.splitlines()[-1]
+
+
+# -- the fuzzer itself notices what it looks for
+
+
+def _end_in(error: BaseException | None, act: Callable[[], object] = list) -> list[tuple[str, Exception]]:
+    def trying() -> None:
+        act()
+        if error is not None:
+            raise error
+
+    return list(doors.go_through([("one", trying)]))
+
+
+def test_an_error_of_ours_is_no_fault_and_any_other_is() -> None:
+    assert not _end_in(fuzz.LensError("no such thing"))
+    assert [name for name, _ in _end_in(IndexError())] == ["one"]
+
+
+@pytest.mark.parametrize("text", ["\x1b[2J", "a\x00", "\x9b31m", "\ud800"])
+def test_what_acts_on_a_terminal_is_a_fault(text: str) -> None:
+    assert _end_in(None, lambda: doors._is_text(f"a line\n{text}\n"))
+
+
+def test_text_that_became_markup_is_a_fault() -> None:
+    assert _end_in(None, lambda: doors._is_markup(f"<p>{doors.MARK}</p>"))
+    assert not _end_in(None, lambda: doors._is_markup("<p>&lt;img src=x onerror=odd&gt;</p>"))
