@@ -155,9 +155,8 @@ def _summary(view: FileView) -> str:
 
 def _file(view: FileView, number: int | None = None) -> tuple[doc.Block, ...]:
     """One file, and what to ask for next."""
-    every: Sequence[int] = list(view.facts)
-    if view.text:
-        every = range(1, max(len(view.text) - (not view.text[-1]), *view.facts, 0) + 1)
+    last = len(view.text) - (not view.text[-1]) if view.text else 0
+    every = [*range(1, last + 1), *(number for number in view.facts if number > last)]
     shown = [n for n in every if number is None or abs(n - number) <= _AROUND]
     kept = _kept(view, shown) if number is None and view.text and shown else shown
     rows = {n: _row(view.facts[n]) for n in shown if n in view.facts}
@@ -175,14 +174,14 @@ def _file(view: FileView, number: int | None = None) -> tuple[doc.Block, ...]:
 def _kept(view: FileView, shown: Sequence[int]) -> Iterator[int]:
     """The functions that were seen, without their long quiet stretches, and every line of which something is known."""
     seen = {number for each in view.seen for number in range(each.line, each.last + 1)}
-    loud = [shown[0] - 1, *(n for n in shown if n in view.facts or n not in seen), shown[-1] + 1]
+    loud = [-1, *(at for at, n in enumerate(shown) if n in view.facts or n not in seen), len(shown)]
     for before, after in pairwise(loud):
         quiet_stretch = after - before > _QUIET
-        for number in range(before + 1, after):
-            if not quiet_stretch or number - before <= _CONTEXT or after - number <= _CONTEXT:
-                yield number
-        if after in view.facts:
-            yield after
+        for at in range(before + 1, after):
+            if not quiet_stretch or at - before <= _CONTEXT or after - at <= _CONTEXT:
+                yield shown[at]
+        if after < len(shown) and shown[after] in view.facts:
+            yield shown[after]
 
 
 def _row(facts: LineFacts, *, whole: bool = False) -> doc.SourceRow:

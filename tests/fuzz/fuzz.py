@@ -19,6 +19,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -114,8 +115,14 @@ class Kind(Struct, frozen=True):
     share: int = 1  # of all cases
 
 
-def _journal_files() -> list[bytes]:
-    return [mutated.written(journal.lines) for journal in seeds.journals()]
+@cache
+def _journal_files() -> tuple[bytes, ...]:
+    return tuple(mutated.written(journal.lines) for journal in seeds.journals())
+
+
+@cache
+def _log_files() -> tuple[bytes, ...]:
+    return tuple(b"".join(records) for records in seeds.logs())
 
 
 _GUARDS = ("dynamo_cpp_guards_str", "recompile_reasons")
@@ -125,7 +132,7 @@ KINDS: Mapping[str, Kind] = {
     "journals": Kind(mutated.journals, share=4),
     "damaged journals": Kind(lambda: mutated.damaged(_journal_files), share=1),
     "logs": Kind(mutated.logs, share=2),
-    "damaged logs": Kind(lambda: mutated.damaged(seeds.logs), share=1),
+    "damaged logs": Kind(lambda: mutated.damaged(_log_files), share=1),
     "graph texts": Kind(lambda: mutated.texts_of(*GRAPH_RECORDS), share=3),
     "output code": Kind(lambda: mutated.texts_of(OUTPUT_CODE_RECORD), share=2),
     "guards": Kind(lambda: mutated.texts_of(*_GUARDS), share=1),

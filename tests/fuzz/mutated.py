@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import seeds
@@ -189,14 +188,13 @@ def damaged(sources: Callable[[], Sequence[bytes]]) -> st.SearchStrategy[bytes]:
 
 # -- torch's own logs
 
-_RECORD = re.compile(rb"^(?=[VIWEC]\d{4} )", re.MULTILINE)
 _PARTS = re.compile(rb"([^\n]*?\] )(\{[^\n]*)((?:\n|.)*)")
 
 
 @st.composite
 def logs(draw: Draw) -> bytes:
     """A log of TORCH_TRACE with some records changed, left out, repeated or in another order."""
-    records = [*one_of(draw, _records())]
+    records = [*one_of(draw, seeds.logs())]
     for _ in range(draw(_COUNT)):
         at = draw(_NUMBER) % len(records)
         match draw(_NUMBER) % 7:
@@ -211,11 +209,6 @@ def logs(draw: Draw) -> bytes:
                 records[at] = _changed_record(draw, records[at])
         records = records or [b""]
     return b"".join(records)
-
-
-@cache
-def _records() -> list[list[bytes]]:
-    return [_RECORD.split(log)[1:] for log in seeds.logs()]
 
 
 def _changed_record(draw: Draw, record: bytes) -> bytes:

@@ -277,7 +277,7 @@ def _numbers(part: Lines, function: Function, file: _File) -> Iterator[int]:
     if _last_name(home.name) != name:  # a lambda or a comprehension: how far it goes is not known
         yield part.first
         return
-    for number in range(max(part.first, home.first), (part.last or home.last) + 1):
+    for number in range(max(part.first, home.first), min(part.last or home.last, home.last) + 1):
         owner, text = file.owners.get(number), file.text[number - 1].strip()
         if text and not text.startswith("#") and (owner == home or owner not in file.entered):
             yield number
