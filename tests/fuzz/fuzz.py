@@ -38,7 +38,8 @@ from msgspec import Struct, field
 from compiler_lens.decode.recording_file import load
 from compiler_lens.recording.errors import LensError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.journal import JournalWriter, parse_journal
+from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.journal_reader import parse_journal
 from compiler_lens.recording.model import Recording
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
 from compiler_lens.render.results import Modes
