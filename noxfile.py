@@ -35,7 +35,7 @@ def torch_tests(session: nox.Session) -> None:
 
 @nox.session(venv_backend="none")
 def fuzz(session: nox.Session) -> None:
-    """Whether strange input ends in anything but a value or an error of ours: `nox -s fuzz -- [--cases N] [--seed N]`."""
+    """Whether strange input ends in a value or an error of ours: `nox -s fuzz -- [--cases N] [--kind K] [--seed N]`."""
     session.run(sys.executable, "tests/fuzz/fuzz.py", *session.posargs, env={"PYTHONPATH": "."})
 
 

@@ -223,5 +223,6 @@ class _CompileIds:
                     self._begun.clear()
                 self._begun.add(torch_id)
                 epoch = self._compile_epoch
-            self._known[key] = CompileId(frame, recompile, epoch, autograd)
+            # Without a frame nothing is compiled again: such an id would not print as itself.
+            self._known[key] = CompileId(frame, None if frame is None else recompile, epoch, autograd)
         return self._known[key]

@@ -8,9 +8,10 @@ import json
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from compiler_lens.cli import main
 from compiler_lens.decode.recording_file import load, save
@@ -32,7 +33,9 @@ from compiler_lens.views.registry import OVERVIEW, VIEWS, Asks, View
 Step = tuple[str, Callable[[], object]]  # what is tried, in words, and the trying
 
 MARK = "<img src=x onerror=odd>"  # a text of the user's that must not become an element
-_ACTS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")  # on a terminal; half characters cannot be written at all
+_ACTS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]"
+)  # on a terminal; half characters cannot be written at all
 _OF_ONE_GRAPH = {stage.value for stage in GraphStage}
 _EACH = 2  # names of each kind that a view is asked about
 
@@ -61,7 +64,9 @@ def views_of_parts(recording: Recording, _: Recording, pick: int) -> Iterator[St
         for words in asked and [asked[pick % len(asked)]]:
             yield (
                 f"{view.name} {' '.join(words)[:80]!r}",
-                lambda view=view, words=words: console.view(recording, view.name, page, _selection(recording, view, words)),
+                lambda view=view, words=words: console.view(
+                    recording, view.name, page, _selection(recording, view, words)
+                ),
             )
 
 
@@ -88,7 +93,10 @@ def pictures(recording: Recording, _: Recording, pick: int) -> Iterator[Step]:
     for stage in ("", stages[pick % len(stages)]):
         yield f"graph --stage {stage}", lambda stage=stage: _is_picture(draw(recording, stage))
     for module in modules and [modules[pick % len(modules)]]:
-        yield f"graph --module {module[:80]!r}", lambda: _is_picture(draw(recording, graphs[0].stage, module=module, depth=1))
+        yield (
+            f"graph --module {module[:80]!r}",
+            lambda module=module: _is_picture(draw(recording, graphs[0].stage, module=module, depth=1)),
+        )
 
 
 def redacted_views(recording: Recording, _: Recording, __: int) -> Iterator[Step]:
@@ -117,13 +125,17 @@ def differences(recording: Recording, other: Recording, pick: int) -> Iterator[S
     before, after = (other, recording) if pick % 2 else (recording, other)
     made: list[Diff] = []
     yield "diff", lambda: made.append(diff(before, after))
-    for found in made:
-        cases = [case for change in found.result.kernels for case in change.cases]
-        names = [launch.kernel for case in cases for launch in (*case.before, *case.after)][:_EACH]
-        for view in DIFF_VIEWS:
-            for name in names if view == "kernel" else [""]:
-                yield f"diff {view}", lambda view=view, name=name: _is_text(found.report(view, name, width=100, color=False))
-        yield "diff --json", lambda: json.loads(found.to_json())
+    if made:
+        yield from _views_of(made[0])
+
+
+def _views_of(found: Diff) -> Iterator[Step]:
+    cases = [case for change in found.result.kernels for case in change.cases]
+    names = [launch.kernel for case in cases for launch in (*case.before, *case.after)][:_EACH]
+    for view in DIFF_VIEWS:
+        for name in names if view == "kernel" else [""]:
+            yield f"diff {view}", partial(_is_report, found, view, name)
+    yield "diff --json", lambda: json.loads(found.to_json())
 
 
 def page_of_two(recording: Recording, other: Recording, _: int) -> Iterator[Step]:
@@ -156,12 +168,17 @@ DOORS: dict[str, Door] = {
 def go_through(steps: Iterable[Step]) -> Iterator[tuple[str, Exception]]:
     """Try all steps; return those that end in anything but a value or an error of ours, with what they raise."""
     for name, trying in steps:
-        try:
-            trying()
-        except LensError:
-            pass
-        except Exception as error:  # noqa: BLE001 -- what is looked for
+        error = _raised(trying)
+        if error is not None and not isinstance(error, LensError):
             yield name, error
+
+
+def _raised(trying: Callable[[], object]) -> Exception | None:
+    try:
+        trying()
+    except Exception as error:  # noqa: BLE001 -- what is looked for
+        return error
+    return None
 
 
 def _whole() -> tuple[View, ...]:
@@ -174,7 +191,9 @@ def _asked(recording: Recording, view: View) -> Iterator[list[str]]:
     frames = [one.partition("/")[0] for one in ids[:1]]
     kernels = [*dict.fromkeys(kernel.name for kernel in recording.kernels)][-_EACH:]
     nodes = [node for graph in recording.graphs[:3] for node in graph.nodes if node.source]
-    lines = [*dict.fromkeys(f"{node.source[-1].file.rpartition('/')[2]}:{node.source[-1].line}" for node in nodes)][:_EACH]
+    lines = [*dict.fromkeys(f"{node.source[-1].file.rpartition('/')[2]}:{node.source[-1].line}" for node in nodes)][
+        :_EACH
+    ]
     modules = [*dict.fromkeys(node.module for node in nodes if node.module)][-_EACH:]
     files = [*dict.fromkeys(c.file for c in recording.compilations), *(file.file for file in recording.sources)][:_EACH]
     if view.asks in {Asks.IDS, Asks.LAUNCHES, Asks.GRAPH}:
@@ -220,7 +239,13 @@ def _typed(*words: str) -> None:
 def _is_text(text: str) -> None:
     found = _ACTS.search(text)
     if found:
-        raise AssertionError(f"{found[0]!r} reaches the terminal: {text[max(found.start() - 40, 0) : found.end() + 40]!r}")
+        raise AssertionError(
+            f"{found[0]!r} reaches the terminal: {text[max(found.start() - 40, 0) : found.end() + 40]!r}"
+        )
+
+
+def _is_report(found: Diff, view: str, name: str) -> None:
+    _is_text(found.report(view, name, width=100, color=False))
 
 
 def _is_markup(text: str) -> None:
@@ -231,6 +256,6 @@ def _is_markup(text: str) -> None:
 
 def _is_picture(drawing: object) -> None:
     _is_markup(drawing.svg)
-    ElementTree.fromstring(drawing.svg)
+    ET.fromstring(drawing.svg)
     if drawing.level is not None:
         drawing.dot.encode()

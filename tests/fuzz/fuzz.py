@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -36,7 +35,6 @@ from hypothesis.errors import FlakyFailure
 from msgspec import Struct, field
 
 from compiler_lens.decode.recording_file import load
-from compiler_lens.recording.errors import LensError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter
 from compiler_lens.recording.journal_reader import parse_journal
@@ -128,7 +126,15 @@ def _log_files() -> tuple[bytes, ...]:
 
 _GUARDS = ("dynamo_cpp_guards_str", "recompile_reasons")
 _BREAKS = ("dynamo_graph_break_reason", "dynamo_error")
-_FACTS = ("lens.node_facts", "compilation_metrics", "bwd_compilation_metrics", "fx_graph_cache_hit", "fx_graph_cache_miss", "triton_kernel_info", "lens.source")
+_FACTS = (
+    "lens.node_facts",
+    "compilation_metrics",
+    "bwd_compilation_metrics",
+    "fx_graph_cache_hit",
+    "fx_graph_cache_miss",
+    "triton_kernel_info",
+    "lens.source",
+)
 KINDS: Mapping[str, Kind] = {
     "journals": Kind(mutated.journals, share=4),
     "damaged journals": Kind(lambda: mutated.damaged(_journal_files), share=1),
@@ -207,96 +213,88 @@ class Input:
 class Found(Struct):
     """What fuzzing one kind of input found."""
 
-    known: set[str]  # faults that are passed over
+    kind: str
+    folder: Path  # for files that are read
+    known: set[str]  # faults that are passed over, by their buckets
     cases: int = 0
     seconds: float = 0.0  # of processor time
     slowest: float = 0.0
-    doors: Counter[str] = field(default_factory=Counter)
-    faults: dict[str, tuple[str, Any]] = field(default_factory=dict)  # by bucket: what happened, and the input
+    faults: dict[str, Any] = field(default_factory=dict)  # the smallest input of each
 
-
-def fuzz(  # noqa: PLR0913
-    kind: str, cases: int, folder: Path, known: set[str], *, seed_number: int | None = None, until: float = float("inf")
-) -> Found:
-    """Try so many cases of a kind, and return what was found; without a seed always the same ones."""
-    found = Found(known=known)
-    while found.cases < cases and time.monotonic() < until:
-        before, faults = found.cases, len(found.faults)
-        _one_campaign(kind, cases - found.cases, folder, found, seed_number, until)
-        if found.cases == before or (faults == len(found.faults) and seed_number is None):
-            break
-        seed_number = None if seed_number is None else seed_number + 1
-    return found
-
-
-_DOORS = st.tuples(st.sampled_from([name for name, door in doors.DOORS.items() for _ in range(door.share)]), st.integers(0, 999))
-
-
-def _one_campaign(kind: str, cases: int, folder: Path, found: Found, number: int | None, until: float) -> None:  # noqa: PLR0913
-    """Fuzz until a new fault is found and made small, or all cases are tried."""
-    others = well_typed.small_recordings()
-    smallest: list[tuple[Fault, Any]] = []
-    ends = [float("inf")]
-
-    def case(given_input: Input, door: Door, given_other: Input) -> None:
-        if time.monotonic() > min(until, *ends):
-            raise Enough
-        found.cases += 1
-        found.doors[door[0]] += 1
-        made, other = given_input.made, given_other.made
+    def try_one(self, made: Any, door: Door, other: Recording) -> None:
+        """Try one case. Raises `Fault` where it ends otherwise than it may, and nobody knew."""
+        self.cases += 1
         began = time.process_time()
         try:
-            try_one(kind, made, door, other, folder / "input.clens", found.known)
+            with watched(self.kind):
+                self._go_through(KINDS[self.kind].steps(made, other, door, self.folder / "input.clens"))
         except Fault as fault:
-            smallest[:] = [(fault, made)]
-            ends.append(time.monotonic() + _SHRINKING)
-            raise
+            if fault.bucket not in self.known:
+                raise
         finally:
             spent = time.process_time() - began
-            found.seconds += spent
-            found.slowest = max(found.slowest, spent)
+            self.seconds += spent
+            self.slowest = max(self.slowest, spent)
 
-    strategy = (KINDS[kind].inputs().map(Input), _DOORS, st.sampled_from([*map(Input, others)]))
+    def _go_through(self, steps: Steps) -> None:
+        for step, error in doors.go_through(steps):
+            bucket = f"{type(error).__name__} at {_innermost(error)}"
+            if bucket not in self.known:
+                raise Fault(step, error, bucket)
+
+
+def fuzz(found: Found, cases: int, number: int | None = None, until: float = float("inf")) -> None:
+    """Try so many cases of a kind; without the number of a seed always the same ones."""
+    while found.cases < cases and time.monotonic() < until:
+        before, faults = found.cases, len(found.faults)
+        _until_a_fault(found, cases - found.cases, number, until)
+        if found.cases == before or (faults == len(found.faults) and number is None):
+            break
+        number = None if number is None else number + 1
+
+
+_DOORS = st.tuples(
+    st.sampled_from([name for name, door in doors.DOORS.items() for _ in range(door.share)]), st.integers(0, 999)
+)
+
+
+def _until_a_fault(found: Found, cases: int, number: int | None, until: float) -> None:
+    """Fuzz until a new fault is found and made small, or all cases are tried."""
+    smallest: list[tuple[Fault, Any]] = []
+    ends = [until]
+
+    def case(made: Input, door: Door, other: Input) -> None:
+        if time.monotonic() > min(ends):
+            raise Enough
+        try:
+            found.try_one(made.made, door, other.made)
+        except Fault as fault:
+            smallest[:] = [(fault, made.made)]
+            ends.append(time.monotonic() + _SHRINKING)
+            raise
+
+    others = st.sampled_from([*map(Input, well_typed.small_recordings())])
     run = settings(
         max_examples=cases, database=None, deadline=None, derandomize=number is None, report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink), print_blob=False,
-    )(given(*strategy)(case))  # fmt: skip
-    if number is not None:
-        run = seed(number)(run)
+    )(given(KINDS[found.kind].inputs().map(Input), _DOORS, others)(case))  # fmt: skip
     with suppress(Fault, Enough, FlakyFailure):
-        run()
+        (run if number is None else seed(number)(run))()
     for fault, made in smallest:
         found.known.add(fault.bucket)
-        found.faults[fault.bucket] = (f"{fault}\n{fault.trace}", made)
-        print(f"\n-- {kind}: {fault}\n{fault.trace}", flush=True)
+        found.faults[fault.bucket] = made
+        print(f"\n-- {found.kind}: {fault}\n{fault.trace}", flush=True)
 
 
-def try_one(kind: str, made: Any, door: Door, other: Recording, path: Path, known: set[str]) -> None:  # noqa: PLR0913
-    """Raise `Fault` where a case ends otherwise than it may; not for what is known."""
-    last = ["nothing"]
-
-    def steps() -> Steps:
-        for step in KINDS[kind].steps(made, other, door, path):
-            last[0] = step[0]
-            yield step
-
-    try:
-        with watched(kind):
-            for step, error in doors.go_through(steps()):
-                bucket = f"{type(error).__name__} at {_innermost(error)}"
-                if bucket not in known:
-                    raise Fault(step, error, bucket)
-    except Fault as fault:
-        if fault.bucket not in known:
-            raise
-
-
-def _say(kind: str, found: Found, folder: Path) -> None:
+def _say(found: Found, folder: Path) -> None:
     each = 1000 * found.seconds / max(found.cases, 1)
-    print(f"{kind:<20} {found.cases:>7,} cases  {each:5.1f} ms each, {found.slowest:.2f} s the slowest  {len(found.faults)} faults", flush=True)
-    for number, (bucket, (_, made)) in enumerate(sorted(found.faults.items())):
+    told = (
+        f"{found.cases:>7,} cases  {each:5.1f} ms each, {found.slowest:.2f} s the slowest  {len(found.faults)} faults"
+    )
+    print(f"{found.kind:<20} {told}", flush=True)
+    for number, (bucket, made) in enumerate(sorted(found.faults.items())):
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{kind.replace(' ', '-')}-{number}.{'clens' if isinstance(made, bytes) else 'txt'}"
+        path = folder / f"{found.kind.replace(' ', '-')}-{number}.{'clens' if isinstance(made, bytes) else 'txt'}"
         path.write_bytes(made if isinstance(made, bytes) else repr(made).encode("utf-8", "backslashreplace"))
         print(f"   {bucket}: {path}", flush=True)
 
@@ -318,8 +316,9 @@ def main() -> int:
     limited()
     try:
         for kind in kinds:
-            found = fuzz(kind, -(-args.cases * KINDS[kind].share // shares), scratch, known, seed_number=args.seed, until=until)
-            _say(kind, found, args.keep)
+            found = Found(kind, scratch, known)
+            fuzz(found, -(-args.cases * KINDS[kind].share // shares), args.seed, until)
+            _say(found, args.keep)
             total, faults = total + found.cases, faults + len(found.faults)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

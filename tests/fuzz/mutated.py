@@ -9,6 +9,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import seeds
@@ -75,37 +76,36 @@ def changed_text(draw: Draw, text: str) -> str:
 def changed(draw: Draw, value: Any) -> Any:
     """Return a JSON value with one of its parts changed; a text that is JSON itself, in its own parts."""
     if isinstance(value, (dict, list)) and value and draw(_DEEPER):
-        keys: Sequence[Any] = list(value) if isinstance(value, dict) else range(len(value))
-        key = one_of(draw, keys)
-        inner = value[key]
-        made: Any = value.copy()
-        if not (isinstance(inner, (dict, list, str)) and inner and draw(_DEEPER)):
-            match draw(_NUMBER) % 6:
-                case 0:
-                    del made[key]
-                    return made
-                case 1:
-                    other = one_of(draw, keys)
-                    made[key], made[other] = made[other], made[key]
-                    return made
-                case 2 if isinstance(made, list):
-                    made[key:key] = [inner] * draw(_SPAN)
-                    return made
-                case 2:
-                    made[draw(_ODD_TEXT)[:50]] = inner
-                    return made
-        made[key] = changed(draw, inner)
-        return made
+        return _changed_inside(draw, value)
     if isinstance(value, str) and value and draw(_DEEPER):
         if value[0] in "[{" and draw(_DEEPER):
-            try:
+            with suppress(ValueError):
                 return json.dumps(changed(draw, json.loads(value)))
-            except ValueError:
-                pass
         return changed_text(draw, value)
     if type(value) in (int, float) and draw(_DEEPER):
         return one_of(draw, (value + 1, value - 1, -value, value * 1000, str(value)))
     return draw(_ODD_VALUE)
+
+
+def _changed_inside(draw: Draw, value: Any) -> Any:
+    """An object or an array with one of its items changed, left out, repeated, or in the place of another."""
+    keys: Sequence[Any] = list(value) if isinstance(value, dict) else range(len(value))
+    key, made = one_of(draw, keys), value.copy()
+    inner = made[key]
+    goes_on = isinstance(inner, (dict, list, str)) and inner and draw(_DEEPER)
+    way = 3 if goes_on else draw(_NUMBER) % 6
+    if way == 0:
+        del made[key]
+    elif way == 1:
+        other = one_of(draw, keys)
+        made[key], made[other] = made[other], made[key]
+    elif way == 2 and isinstance(made, list):
+        made[key:key] = [inner] * draw(_SPAN)
+    elif way == 2:
+        made[draw(_ODD_TEXT)[:50]] = inner
+    else:
+        made[key] = changed(draw, inner)
+    return made
 
 
 # -- a journal
@@ -146,7 +146,7 @@ def texts_of(*names: str) -> st.SearchStrategy[bytes]:
         lines = list(seed.lines)
         for _ in range(draw(_COUNT)):
             at = one_of(draw, places[seed.name])
-            text = lines[at]["is"]
+            text = str(lines[at]["is"])
             is_json = text[:1] in ("{", "[") and draw(_DEEPER)
             lines[at] = {**lines[at], "is": changed(draw, text) if is_json else changed_text(draw, text)}
         return written(lines)
@@ -225,7 +225,14 @@ def _changed_record(draw: Draw, record: bytes) -> bytes:
 
 # -- what stands beside a cache entry; what a comparison of modes was written as
 
-_KEPT = ("lens.kernel_nodes", "lens.node_facts", "lens.fusion", "lens.autotune", "lens.triton_configs", "lens.cudagraph")
+_KEPT = (
+    "lens.kernel_nodes",
+    "lens.node_facts",
+    "lens.fusion",
+    "lens.autotune",
+    "lens.triton_configs",
+    "lens.cudagraph",
+)
 
 
 @st.composite

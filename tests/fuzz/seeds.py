@@ -57,7 +57,9 @@ def journal(name: str, lines: list[Any]) -> Journal:
     for at, line in enumerate(lines):
         if "e" in line:
             events.setdefault(line["e"], []).append(at)
-            referred = (one["@"] for one in (line.get("x"), *line.get("m", {}).values()) if isinstance(one, dict) and "@" in one)
+            referred = (
+                one["@"] for one in (line.get("x"), *line.get("m", {}).values()) if isinstance(one, dict) and "@" in one
+            )
             texts.setdefault(line["e"], []).extend(numbered[number] for number in referred if number in numbered)
     found = {event: tuple(dict.fromkeys(places)) for event, places in texts.items() if places}
     return Journal(name, tuple(lines), {event: tuple(places) for event, places in events.items()}, found)
@@ -90,10 +92,9 @@ def _belonging(lines: list[Any], runs: set[Any]) -> list[Any]:
         name = line.get("e", "")
         if _is_read(name) and line.get("run") in runs and count[name] < _MOST.get(name, _OTHERS):
             count[name] += 1
-            for one in (line.get("x"), *line.get("m", {}).values()):
-                if isinstance(one, dict) and one.get("@") in texts:
-                    kept.append(_short(texts.pop(one["@"])) if name.endswith("_metrics") else texts.pop(one["@"]))
-            kept.append(line)
+            numbers = (one["@"] for one in (line.get("x"), *line.get("m", {}).values()) if _refers(one))
+            own = [texts.pop(number) for number in numbers if number in texts]
+            kept += [*(map(_short, own) if name.endswith("_metrics") else own), line]
     return kept
 
 
@@ -119,17 +120,30 @@ def _converted() -> Iterator[Journal]:
 
 def _payloads() -> Journal:
     """One compilation after the other, each with one payload of torch's."""
-    found = [(name, path.read_text()) for pattern, name in _EVENTS.items() for path in sorted(TESTS.glob(f"payloads/2.13/{pattern}"))]
+    found = [
+        (name, path.read_text())
+        for pattern, name in _EVENTS.items()
+        for path in sorted(TESTS.glob(f"payloads/2.13/{pattern}"))
+    ]
     events = [Event("lens.environment", 1e9, meta={"torch": "2.13.0", "argv": ["app.py"]})]
     start = {"stack": [{"line": 3, "name": "main", "filename": "/home/user/app/ex.py", "loc": "main()"}]}
     for number, (name, text) in enumerate(found):
         at = 1e9 + number
         place: dict[str, Any] = {"run": number, "torch_id": (number // 4, number % 4, None)}
-        frame = {"function": "f", "file": "/home/user/app/ex.py", "line": number, "backend": "inductor", "mode": "default"}
+        frame = {
+            "function": "f",
+            "file": "/home/user/app/ex.py",
+            "line": number,
+            "backend": "inductor",
+            "mode": "default",
+        }
         events += [Event("lens.frame_start", at, meta=frame, **place), Event("dynamo_start", at, meta=start, **place)]
         events += [Event(name, at, text=text, **place)]
     lines = _written(events)
-    for name, kind in (("gpu/data/gpt-max-autotune-cold", "lens.autotune"), ("gpu/data/resnet-default-profiled", "lens.profile")):
+    for name, kind in (
+        ("gpu/data/gpt-max-autotune-cold", "lens.autotune"),
+        ("gpu/data/resnet-default-profiled", "lens.profile"),
+    ):
         others = (json.loads(line) for line in _read(name) if f'"e":"{kind}"'.encode() in line)
         lines += [line for line in islice(others, 2) if not any(map(_refers, line["m"].values()))]
     return journal("payloads", lines)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import doors
-import fuzz
 import pytest
 import sample_recordings as samples
 from msgspec.structs import replace
 
-from compiler_lens.recording.model import Environment, Recording, SourceFile, SourceLine
+from compiler_lens.recording.errors import LensError
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import Environment, Recording, SourceFile
 
 HERE = Path(__file__).parent
 _TWO_LINES = SourceFile(samples.MODEL, "def step(x):\n    return x + 1\n")
@@ -55,7 +56,9 @@ def test_what_has_no_line_is_at_none(line: int) -> None:
 def test_a_few_hundred_cases_end_in_values_or_in_errors_of_ours(tmp_path: Path) -> None:
     """In a process of its own, which is held to the limits."""
     command = [sys.executable, HERE / "fuzz.py", "--cases", "300", "--keep", tmp_path]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(HERE.parent.parent)})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={"PYTHONPATH": str(HERE.parent.parent)}
+    )
     assert not done.returncode, done.stdout + done.stderr
     assert " 0 faults" in done.stdout.splitlines()[-1]
 
@@ -73,7 +76,7 @@ def _end_in(error: BaseException | None, act: Callable[[], object] = list) -> li
 
 
 def test_an_error_of_ours_is_no_fault_and_any_other_is() -> None:
-    assert not _end_in(fuzz.LensError("no such thing"))
+    assert not _end_in(LensError("no such thing"))
     assert [name for name, _ in _end_in(IndexError())] == ["one"]
 
 
@@ -85,3 +88,40 @@ def test_what_acts_on_a_terminal_is_a_fault(text: str) -> None:
 def test_text_that_became_markup_is_a_fault() -> None:
     assert _end_in(None, lambda: doors._is_markup(f"<p>{doors.MARK}</p>"))
     assert not _end_in(None, lambda: doors._is_markup("<p>&lt;img src=x onerror=odd&gt;</p>"))
+
+
+def test_an_id_without_a_frame_is_written_as_it_is_read(tmp_path: Path) -> None:
+    """A log may have a recompile's number and no frame's."""
+    from compiler_lens.decode.fold import fold
+    from compiler_lens.decode.recording_file import load, save
+
+    span = {"name": "dynamo", "ts": 1e9}
+    events = [Event("chromium_event", 1e9, torch_id=(None, 3, None), meta={**span, "ph": phase}) for phase in "BE"]
+    recording = fold(events)
+    save(recording, tmp_path / "r.clens")
+    assert recording.spans
+    assert load(tmp_path / "r.clens") == recording
+
+
+@pytest.mark.parametrize(
+    ("act", "seconds", "fault"),
+    [("while True: pass", 0.2, "too slow"), ("x = b'1' * 600_000_000", 5.0, "too large"), ("x = 1", 5.0, "nothing")],
+)
+def test_what_takes_too_long_or_too_much_is_a_fault(act: str, seconds: float, fault: str) -> None:
+    """In a process of its own, which stays limited."""
+    code = f"""
+import fuzz
+fuzz.limited()
+fuzz.SECONDS = {seconds}
+try:
+    with fuzz.watched("case"):
+        {act}
+    print("nothing")
+except fuzz.Fault as fault:
+    print(fault.bucket)
+"""
+    folders = map(str, (HERE, HERE.parent / "gold", HERE.parent.parent))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONPATH": ":".join(folders)}
+    )
+    assert done.stdout.startswith(fault)

@@ -16,15 +16,34 @@ import sample_recordings as samples
 import seeds
 from hypothesis import strategies as st
 from msgspec import Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 from mutated import TEXTS, Draw, one_of
 
 from compiler_lens import load
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model import Recording
 
-_FILES = ("pictures/data/broken", "pictures/data/hops-kernels", "diff/data/inference", "measure/data/resnet-default", "gpu/data/resnet-default-profiled")
-_NAMES = ("mul", "mul_1", "x", "buf0", "self", "arg0_1", "output", "aten.mul.Tensor", "/home/user/app/model.py", "f32", "s0", "L['x']")
+_FILES = (
+    "pictures/data/broken",
+    "pictures/data/hops-kernels",
+    "diff/data/inference",
+    "measure/data/resnet-default",
+    "gpu/data/resnet-default-profiled",
+)
+_NAMES = (
+    "mul",
+    "mul_1",
+    "x",
+    "buf0",
+    "self",
+    "arg0_1",
+    "output",
+    "aten.mul.Tensor",
+    "/home/user/app/model.py",
+    "f32",
+    "s0",
+    "L['x']",
+)
 _INTS = (0, 1, 2, 3, 7, -1, -7, 41, 1000, 2**31, 2**62, -(2**62))
 _FLOATS = (0.0, 1.0, 0.5, -1.0, 1e-12, 1e9, 1.7e9, 1e300, -1e300)
 _NUMBER, _COUNT = st.integers(0, 2**20), st.sampled_from((1, 1, 2, 3, 5, 8))
@@ -76,7 +95,9 @@ def _there(hint: Any) -> Any:
     return next((each for each in get_args(hint) if get_origin(each) is tuple), hint)
 
 
-def _changed_items(draw: Draw, value: tuple[Any, ...], item: Any, where: Where) -> tuple[Any, ...]:
+def _changed_items(  # noqa: PLR0911 -- one for each way
+    draw: Draw, value: tuple[Any, ...], item: Any, where: Where
+) -> tuple[Any, ...]:
     at = draw(_NUMBER) % len(value)
     match draw(_NUMBER) % 12:
         case 0:
@@ -131,7 +152,19 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 -- one for ea
     if hint is CompileId:
         few = st.sampled_from((0, 0, 1, 2))
         usual = st.builds(CompileId, few, few)
-        return st.one_of(usual, usual, st.sampled_from((CompileId(None, None), CompileId(0, 0, 1), CompileId(None, None, 0, 0), CompileId(3, None), CompileId(-1, -1, -1, -1))))
+        return st.one_of(
+            usual,
+            usual,
+            st.sampled_from(
+                (
+                    CompileId(None, None),
+                    CompileId(0, 0, 1),
+                    CompileId(None, None, 0, 0),
+                    CompileId(3, None),
+                    CompileId(-1, -1, -1, -1),
+                )
+            ),
+        )
     if origin in (Union, types.UnionType):
         return st.one_of(*(of_type(each) for each in arguments))
     if origin is tuple:
@@ -151,12 +184,11 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 -- one for ea
     if issubclass(hint, Enum):
         return st.sampled_from(tuple(hint))
     hints = _hints(hint)
-    return st.builds(hint, **{name: st.deferred(lambda each=hints[name]: of_type(each)) for name in hint.__struct_fields__})
+    return st.builds(
+        hint, **{name: st.deferred(lambda each=hints[name]: of_type(each)) for name in hint.__struct_fields__}
+    )
 
 
 @cache
 def _hints(kind: type) -> Mapping[str, Any]:
     return get_type_hints(kind)
-
-
-__all__ = ["asdict", "changed_recordings", "made_recordings"]
