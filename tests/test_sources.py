@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import linecache
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -169,3 +170,38 @@ def test_an_expression_deeper_than_pythons_stack_has_no_definitions_and_no_error
     text = "def f(x):\n    return " + " + ".join(['"a"'] * 3000) + "\n"
 
     assert Sources({"f.py": text}).function_at("f.py", 2) in {None, *Sources({"f.py": text}).definitions("f.py")}
+
+
+def breaking_with(message: str) -> Recording:
+    """A graph break whose message is somebody else's."""
+
+    def function(x: Tensor) -> Tensor:
+        x = x + 1
+        torch._dynamo.graph_break(msg=message)
+        return x * 2
+
+    return recorded(function, X)
+
+
+@pytest.mark.parametrize("named", ["id_rsa", "pipe.py", "device.py", "nothing.py", "no\0name.py"])
+def test_a_message_that_looks_like_a_stack_brings_no_file_in(tmp_path: Path, named: str) -> None:
+    (tmp_path / "id_rsa").write_text("a secret\n")
+    os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "device.py").symlink_to("/dev/zero")
+    recording = breaking_with(f'File "{tmp_path / named}", line 1')
+    files = {source.file for source in recording.sources}
+    assert __file__ in files
+    assert str(tmp_path / named) not in files
+    assert recording.problems == ()
+
+
+def test_what_is_no_file_but_has_text_is_kept() -> None:
+    """As of a cell in a notebook, or of a script without a suffix: Python has read it."""
+    cell = "def scaled(x):\n    return x * 3\n"
+    for name in ("<ipython-input-3-abc>", "/home/me/bin/train"):
+        linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)
+        found: dict[str, Callable[[Tensor], Tensor]] = {}
+        exec(compile(cell, name, "exec"), found)
+        recording = recorded(found["scaled"], X)
+        assert sources(recording).texts[name] == cell
+        del linecache.cache[name]

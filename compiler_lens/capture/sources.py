@@ -6,6 +6,7 @@ import inspect
 import linecache
 import os
 import re
+import stat
 import sysconfig
 import time
 from pathlib import Path
@@ -25,16 +26,30 @@ _DEEPEST = 20  # decorators round one function
 
 
 def files_named(text: str | None) -> set[str]:
-    """Return the files that stacks in a text go through."""
-    return set(_NAMED.findall(text)) if text else set()
+    """Return the files of Python that stacks in a text go through, or what looks like one in a message."""
+    named = _NAMED.findall(text) if text else ()
+    return {file for file in named if file.endswith(".py") or file in linecache.cache}  # which has cells and scripts
 
 
 def source_event(file: str) -> Event | None:
     """Return a file's text as an event; None for torch's own files, the standard library's, and what has no text."""
-    if not is_kept(file):
+    if not is_kept(file) or not _is_text(file):
         return None
     text = "".join(linecache.getlines(file))
     return Event("lens.source", time.time(), meta={"file": file}, text=text) if 0 < len(text) <= _LONGEST else None
+
+
+def _is_text(file: str) -> bool:
+    """Whether a file can be read at once: a pipe would not end, a device might not."""
+    if file in linecache.cache:
+        return True
+    try:
+        found = Path(file).stat()
+    except OSError:  # linecache looks for it along sys.path
+        return True
+    except ValueError:  # a name that no file can have
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= 4 * _LONGEST  # of UTF-8, a character has 4 bytes at most
 
 
 def is_kept(file: str) -> bool:
