@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from compiler_lens import diff, load
-from compiler_lens.decode import disk_sources
+from compiler_lens.cli import main
+from compiler_lens.decode import disk_sources, recording_file
+from compiler_lens.decode.disk_sources import with_disk_sources
 from compiler_lens.decode.recording_file import save
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording
@@ -320,3 +322,31 @@ def test_opening_a_file_touches_nothing_but_the_file(
     everything = done.stdout + "".join(file.read_text(errors="replace") for file in out.iterdir())
     assert "a secret of the reader" not in everything
     assert secret.exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("show", "LOG"), ("source", "LOG", "model.py"), ("report", "LOG", "-o", "OUT.html"), ("graph", "LOG", "-o", "OUT.svg"),
+        ("redact", "LOG", "OUT.clens"), ("diff", "LOG", "LOG"), ("report", "LOG", "LOG", "-o", "OUT.html"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_every_command_that_opens_a_log_takes_the_folder(
+    log: Log, shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    (shelf / "model.py").write_text(TEXT)
+    taken = []
+
+    def with_sources(*given: object) -> Recording:
+        found = with_disk_sources(*given)  # type: ignore[arg-type]
+        taken.append(texts(found))
+        return found
+
+    monkeypatch.setattr(recording_file, "with_disk_sources", with_sources)
+    (tmp_path / "empty").mkdir()
+    path, out = str(log("/x/model.py")), str(tmp_path / "out")
+    words = [word.replace("LOG", path).replace("OUT", out) for word in command]
+    main([*words, "--sources", str(tmp_path / "empty"), "--sources", str(shelf)])
+    assert taken == [[(str(shelf / "model.py"), TEXT)]] * command.count("LOG")
+    assert main([*words, "--sources", str(tmp_path / "nowhere")]) == UsageError.exit_code
