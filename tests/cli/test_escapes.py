@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.cli import main, recorded_script
 from compiler_lens.decode.recording_file import save
 from compiler_lens.lens import Lens
 from compiler_lens.recording.errors import LensError, UsageError
-from compiler_lens.recording.model import CaptureProblem, Recording
+from compiler_lens.recording.model import CaptureProblem, Recording, SourceFile
 from compiler_lens.render.console import html_fragment
 from compiler_lens.views.diff import views as diff_views
 from compiler_lens.views.registry import VIEWS, Asks
@@ -25,6 +27,7 @@ from compiler_lens.views.registry import VIEWS, Asks
 sys.path.insert(0, str(Path(__file__).parent.parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "gold"))
 
+import sample_recordings as samples
 from planted import STRUCTURE, filled, planted
 from shown import RECORDINGS
 
@@ -183,3 +186,13 @@ def test_a_lens_whose_file_cannot_be_written_says_so_calmly(folder: Path, capsys
     said = capsys.readouterr().err
     assert "compiler_lens: " in said
     assert is_calm(said)
+
+
+def test_what_python_says_of_a_recorded_text_is_not_shown(tmp_path):
+    """From 3.12 on by default: that a string escapes what needs no escape, quoting it."""
+    path = tmp_path / "run.clens"
+    text = SourceFile(samples.MODEL, 'x = "\\\x1b"\n' * 50)
+    save(replace(samples.broken(), sources=(text,)), path)
+    command = [sys.executable, "-W", "always", "-m", "compiler_lens", "show", str(path), "breaks"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
