@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from compiler_lens.recording.model import BreakOutcome
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.parts import At, Parts, Span, Tone, strong
-from compiler_lens.views.text import microseconds, one_line, percent, plural, seconds, times
+from compiler_lens.views.text import clean, microseconds, one_line, percent, plural, seconds, times
 
 _SERIES = 6
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
@@ -107,7 +108,7 @@ def effect(card: BreakCard) -> str:
 
 def link(card: BreakCard) -> str:
     """torch's own page on this type of break; empty for one without an id."""
-    return f"{_SITE}{card.cause.gbid.lower()}.html" if card.cause.gbid else ""
+    return f"{_SITE}{quote(clean(card.cause.gbid.lower()), safe='')}.html" if card.cause.gbid else ""
 
 
 def _report(report: RecompileReport) -> Advice:

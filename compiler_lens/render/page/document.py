@@ -55,7 +55,8 @@ def document_part(
     has_head = any(isinstance(block, doc.Verdict) for block in document.blocks)
     head = Markup() if has_head else Markup("<h1>{}</h1>\n").format(title)
     html = Markup('<section class="view" id="view-{}">\n{}{}</section>\n').format(view, head, inside)
-    return DocumentPart(title, document.count, html, tuple(writer.tables))
+    whole = Markup(clean(html))  # noqa: S704 -- addresses and attributes, too: what the script gets is cleaned as it is packed
+    return DocumentPart(title, document.count, whole, tuple(writer.tables))
 
 
 def drawn_part(view: str, document: Document, links: PageLinks, pool: Pool) -> dict[str, Any]:

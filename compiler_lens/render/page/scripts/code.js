@@ -1,7 +1,7 @@
 // -- code, highlighted as it is shown
 const PYTHON = /(#[^\n]*)|('''[\s\S]*?(?:'''|$)|"""[\s\S]*?(?:"""|$)|[rbfu]{0,2}"(?:[^"\\\n]|\\.)*"?|[rbfu]{0,2}'(?:[^'\\\n]|\\.)*'?)|\b(False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield)\b|\b(\d[\w.]*)\b|([A-Za-z_]\w*)(?=\()/g;
 const CPP = /(\/\/[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|#\s*(?:include|pragma|define|ifdef|ifndef|endif|if|else)[^\n]*)|("(?:[^"\\\n]|\\.)*"?|'(?:[^'\\\n]|\\.)*'?)|\b(auto|bool|break|case|char|const|constexpr|continue|default|do|double|else|extern|float|for|if|inline|int|int64_t|int32_t|long|namespace|return|short|signed|sizeof|static|static_cast|struct|switch|template|typename|unsigned|using|void|while)\b|\b(\d[\w.]*)\b|([A-Za-z_]\w*)(?=\()/g;
-const SYNTAX = { python: PYTHON, cpp: CPP };
+const SYNTAX = lookup({ python: PYTHON, cpp: CPP });
 const syntax = (language = "python") => SYNTAX[language] || /(?!)/g; // what we have no syntax for is plain
 const KINDS = ["hc", "hs", "hk", "hn", "hf"];
 const kindOf = (hit) => KINDS[hit.slice(1).findIndex((group) => group !== undefined)];

@@ -1,10 +1,9 @@
 // The page of two recordings: what stands for what, and changes of several pairs, each drawn when it is looked at.
 const VIEWS = (() => {
-  const plain = (address) => { try { return decodeURIComponent(address); } catch { return address; } };
   // By its address, or by a name that it has on either side.
   const found = async (view, rest) => {
-    const wanted = plain(rest), name = wanted.slice(wanted.indexOf("/") + 1);
-    const one = (await thing(view, (key) => key === rest)) || (await thing(view, (key) => plain(key) === wanted));
+    const wanted = uncoded(rest), name = wanted.slice(wanted.indexOf("/") + 1);
+    const one = (await thing(view, (key) => key === rest)) || (await thing(view, (key) => uncoded(key) === wanted));
     const named = one ? null : (await data("main")).search.find((each) => each[0] === name);
     return one || (named && (await thing(view, (key) => `#/${view}/${key}` === named[2])));
   };
@@ -18,5 +17,5 @@ const VIEWS = (() => {
     return [make("p", { class: "setting steps-by" }, link("Kernels", "#/kernels"), make("span", { class: "chip" }, step(-1, "‹ previous"), " ", step(1, "next ›"))),
       make("h1", { class: view === "kernel" ? "mono" : null }, one.name), shown];
   };
-  return { kernel: drawnAlone("kernel", "No such kernel in these recordings."), change: drawnAlone("change", "No such change between these recordings.") };
+  return lookup({ kernel: drawnAlone("kernel", "No such kernel in these recordings."), change: drawnAlone("change", "No such change between these recordings.") });
 })();

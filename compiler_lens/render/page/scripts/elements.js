@@ -17,6 +17,10 @@ function setLink(made, address) { if (address && address.startsWith("#/")) made.
 const link = (told, address, kind) => address ? make("a", { href: address, class: kind }, told) : make("span", { class: kind }, told);
 const ticks = (told) => told.split("`").map((part, i) => (i % 2 ? make("code", {}, part) : part));
 
+const uncoded = (told) => { try { return decodeURIComponent(told); } catch { return told; } };
+// Looked up by what stands in an address or in a recording: without what every object has, `constructor` and the like.
+const lookup = (given) => Object.assign(Object.create(null), given);
+
 // -- data: packs of compressed JSON, each inflated when it is first asked for
 const known = new Map();
 function data(name) {

@@ -15,7 +15,6 @@ async function gallery() {
   return sliced(make("div", { class: alone ? "" : "shots" }), cards, card, 6);
 }
 const parsed = (told) => { const read = new DOMParser().parseFromString(told, "image/svg+xml").documentElement; return read.nodeName === "svg" ? document.importNode(read, true) : null; };
-const uncoded = (told) => { try { return decodeURIComponent(told); } catch { return told; } };
 async function graphs(rest) {
   if (!rest) return [make("h1", {}, "Graphs"), ...await gallery(), (await data("graphs")).map((block) => [make("h2", {}, "Compilations", make("span", { class: "quiet" }, block.size.toLocaleString("en"))), table(block, true)])];
   const [path, wanted = ""] = rest.split("?find=");
@@ -161,4 +160,4 @@ function canvas(svg) {
 }
 
 // The views of the page of one recording.
-const VIEWS = { source, kernel, graphs };
+const VIEWS = lookup({ source, kernel, graphs });

@@ -1,6 +1,6 @@
 // -- source
 const inSight = (row) => { const box = row && row.getBoundingClientRect(); return !!box && box.top > 0 && box.bottom < innerHeight; };
-const MARKS = { "+": "g", "-": "w", "~": "w", x: "b", "!": "b", "|": "w", g: "u" };
+const MARKS = lookup({ "+": "g", "-": "w", "~": "w", x: "b", "!": "b", "|": "w", g: "u" });
 const CHUNK = 100, HEIGHT_OF_ROW = 19.4, IDS = 2;
 async function source(rest) {
   const files = await data("source");
@@ -129,7 +129,7 @@ async function kernelInGraph(key, name, backward) {
 
 // -- one kernel
 async function kernel(rest) {
-  const one = (await thing("kernel", (key) => key === rest)) || (await thing("kernel", (key) => decodeURIComponent(key) === decodeURIComponent(rest)));
+  const one = (await thing("kernel", (key) => key === rest)) || (await thing("kernel", (key) => uncoded(key) === uncoded(rest)));
   if (!one) return [make("p", {}, "No such kernel in this recording.")];
   const shown = make("div", {}, drawn(one.html));
   const inGraph = await kernelInGraph(one.key, one.name, one.backward);

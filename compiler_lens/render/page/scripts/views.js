@@ -1,6 +1,6 @@
 // -- views and addresses
 let here = null; // the file that is shown, and how another line of it is chosen
-const split = (rest) => rest.match(/^(.*?)(?::(\d+))?$/).slice(1);
+const split = (rest) => rest.match(/^(.*?)(?::(\d+))?$/s).slice(1);
 const steps = { list: () => [], go: () => {}, now: () => 0, clear: () => {} };
 const reset = () => Object.assign(steps, { list: () => [], go: () => {}, now: () => 0, clear: () => {} });
 let turn = 0, shownAt = "", inFile = "";
@@ -31,7 +31,7 @@ async function route() {
   document.querySelectorAll("main > .view").forEach((one) => one.classList.remove("on"));
   const target = fixed || (VIEWS[view] ? drawn : $("view-overview"));
   target.classList.add("on");
-  const menu = { kernel: "kernels", change: "kernels" }[view] || view;
+  const menu = lookup({ kernel: "kernels", change: "kernels" })[view] || view;
   document.querySelectorAll(".menu a").forEach((one) => one.dataset.view === menu ? one.setAttribute("aria-current", "page") : one.removeAttribute("aria-current"));
   const head = target.querySelector("h1");
   document.title = `${head && view !== "overview" ? `${head.textContent.trim()} · ` : ""}${title}`;
