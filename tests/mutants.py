@@ -39,6 +39,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/faults/test_trace_logger.py", "tests/faults/test_our_errors.py", "tests/faults/test_several_lenses.py",
     ),
     "capture/progress": ("tests/test_progress.py",),
+    "capture/sidecar": ("tests/test_sidecar.py", "tests/faults/test_our_errors.py"),
     "capture/sources": ("tests/test_sources.py", "tests/explain/test_sources.py"),
     "capture/torch_api": (
         "tests/test_torch_api.py", "tests/test_capture_torch.py", "tests/faults/test_our_errors.py",
@@ -54,6 +55,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/test_recording_file.py", "tests/test_torch_log.py", "tests/test_sources.py", "tests/gpu/test_recordings.py",
         "tests/analysis/test_provenance.py", "tests/analysis/test_fusion.py", "tests/gold",
     ),
+    "decode/disk_sources": ("tests/test_disk_sources.py",),
     "facts": ("tests/analysis", "tests/gold"),
     "facts/breaks": (
         "tests/analysis/test_cards.py", "tests/analysis/test_fallout.py", "tests/render/test_advice.py",
