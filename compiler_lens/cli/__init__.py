@@ -69,11 +69,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         from compiler_lens.views.text import one_line
 
         command = next(word for word in typed if not word.startswith("-"))
-        intact = "the recording is intact; " if "recording" in args else ""
+        intact = "the recording is intact; " if _is_intact(getattr(args, "recording", None)) else ""
         said = one_line(f"{type(error).__name__}: {error}").rstrip(": ")[:_LONGEST]
         asked = f"{intact}please report it, with --traceback for details"
         sys.stderr.write(f"compiler-lens: {command} failed: {said}; {asked}\n")
         return _BROKEN
+
+
+def _is_intact(recording: str | None) -> bool:
+    """Whether a recording is named, and all of it can be read."""
+    from compiler_lens.decode.recording_file import open_recording
+
+    try:
+        return recording is not None and not open_recording(recording).problems
+    except Exception:  # noqa: BLE001 -- something else is being told
+        return False
 
 
 def _parser(named: str = "") -> argparse.ArgumentParser:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -201,13 +201,14 @@ class _Seen(Struct):
     backward: Metrics | None = None
     failure: Failure | None = None
     breaks: list[GraphBreak] = field(default_factory=list)
-    graphs: int = 0
+    graphs: int = 0  # of Dynamo's
+    is_lowered: bool = False  # a graph is known of a later stage, or was there and could not be read
     is_exported: bool = False  # by the names in its graph
 
     @property
     def has_ops(self) -> bool:
         """Whether anything was there to compile: a graph, or if it could not be read, torch's count of its ops."""
-        return bool(self.graphs or self.figures.graph_op_count)
+        return bool(self.graphs or self.is_lowered or self.figures.graph_op_count)
 
     @property
     def is_export(self) -> bool:
@@ -224,17 +225,27 @@ class _Seen(Struct):
 
 
 def join_compilations(
-    facts: Iterable[Any], breaks: Sequence[GraphBreak], graphs: Sequence[model.Graph], spans: Sequence[model.Span]
+    facts: Iterable[Any],
+    breaks: Sequence[GraphBreak],
+    graphs: Sequence[model.Graph],
+    spans: Sequence[model.Span],
+    unread: Collection[CompileId | None] = (),
 ) -> tuple[Compilation, ...]:
-    """Return a Compilation for each compile id that a frame, a metric or a failure was seen of, in that order."""
+    """Return a Compilation for each compile id that a frame, a metric or a failure was seen of, in that order.
+
+    `unread` are those of graphs that could not be read.
+    """
     backward_seconds: dict[CompileId | None, float] = defaultdict(float)
     for span in spans:
         if span.name == BACKWARD_SPAN:
             backward_seconds[span.compile_id] += span.seconds
     compiled = []
-    for compile_id, each in _seen(facts, breaks, graphs).items():
+    seen = _seen(facts, breaks, graphs)
+    lowered = {*unread, *(graph.compile_id for graph in graphs)}
+    for compile_id, each in seen.items():
         if compile_id.or_none is None:
             continue
+        each.is_lowered = compile_id in lowered
         # Where all that is known are figures without a function, they are what an export took.
         is_alone = not (each.starts or each.end or each.failure or each.breaks or each.graphs or each.backward)
         if not is_alone or each.figures.co_name or each.figures.fail_type:

@@ -23,6 +23,7 @@ from compiler_lens.decode import (
     kernels,
     origins,
     output_code,
+    saved,
     tuning,
     whole,
 )
@@ -67,6 +68,7 @@ READERS: Mapping[str, Reader] = {
     "torch_version": whole.read_torch_version,
     **{f"lens.{name}": whole.read_own_event for name in whole.OWN_EVENTS},
     "lens.profile": whole.read_profile,
+    "lens.recording": saved.read_recording,
 }
 _FILE_NAMES = ("str", "lens.files")
 _IN_LOGS_ONLY = ("torch_version",)  # a lens knows it
@@ -100,8 +102,11 @@ def fold(
     of, unread = _read_all(events, strict=strict)
     unread = [*problems, *unread]  # only now: what reads the events from a file knows now what was wrong with it
     if of[model.Recording]:
-        saved: model.Recording = of[model.Recording][-1]
-        return replace(saved, problems=(*saved.problems, *unread))
+        recording: model.Recording = of[model.Recording][-1]
+        lost = of[model.CaptureProblem]
+        if strict and lost:
+            raise CaptureError(f"{lost[0].where}: {lost[0].message}")
+        return replace(recording, problems=(*recording.problems, *lost, *unread))
     join = partial(_joined, strict, unread)
     for value in join(output_code.read_aoti, of.pop(output_code.AotiText, [])):
         of[type(value)].append(value)
@@ -113,7 +118,8 @@ def fold(
     timed = join(whole.join_spans, of.pop(whole.TimedMark, []))
     breaks, names, files = of[model.GraphBreak], of[compilations.ResumeName], of[model.SourceFile]
     frames = [*chain.from_iterable(of[kind] for kind in compilations.FACTS)]
-    compiled = join(compilations.join_compilations, frames, breaks, joined, timed)
+    no_graphs = {problem.compile_id for problem in unread if problem.where in GRAPH_RECORDS}
+    compiled = join(compilations.join_compilations, frames, breaks, joined, timed, no_graphs)
     compiled = join(compilations.name_definitions, compiled, files, otherwise=compiled)
     compiled += join(compilations.without_a_frame, joined, of[model.OutputCode])
     codes = join(kernels.number_output_codes, of[model.OutputCode], of[kernels.CodeKey])
@@ -209,7 +215,10 @@ class _CompileIds:
         self._nameless = 1  # 0 stands for no compilation
 
     def of(self, event: Event) -> CompileId:
-        frame, recompile, autograd = torch_id = event.torch_id
+        frame, recompile, autograd = event.torch_id
+        if frame is None:
+            recompile = None  # it counts the frame's
+        torch_id = (frame, recompile, autograd)
         if event.run is None and torch_id == NO_ID:
             return CompileId(None, None)
         key = torch_id if event.run is None else event.run

@@ -155,6 +155,8 @@ class _Body:
         return (*inputs, *self.nodes)
 
     def _assignment(self, comment: str, name: str, annotation: str | None, value: str) -> None:
+        if name in self.known:  # FX names no two nodes alike: this is part of a printed argument
+            return
         if value in self.names:  # `l_x_ = L_x_`: the node of a placeholder has another name than its parameter
             self.known.pop(value, None)
             self.names[value] = self.known[name] = name
@@ -166,6 +168,8 @@ class _Body:
             self._add(comment, name, annotation, _read_expression(value, self.known))
 
     def _inplace(self, comment: str, match: re.Match[str]) -> None:
+        if match["name"] in self.known:
+            return
         if match["op"]:
             expression = ("call_function", _INPLACE_OPS.get(match["op"], match["op"]), f"{match['a']}, {match['b']}")
         else:

@@ -14,15 +14,13 @@ from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.shape import Figure, read_json, shaped
 
-OWN_EVENTS = ("environment", "source", "problem", "unavailable", "recording")
+OWN_EVENTS = ("environment", "source", "problem", "unavailable")
 
 
 def read_own_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Struct, ...]:
     """Read what a lens notes by itself: where it records, texts of files, what it could not read or was not offered."""
     meta = event.meta
     match event.name:
-        case "lens.recording":  # a whole one, all its events read
-            return (unpacked(model.Recording, meta),)
         case "lens.environment":  # what a later version adds is passed over
             return (unpacked(model.Environment, {**meta, "started": event.at}),)
         case "lens.source":

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.facts.time.caches import Warmth
-from compiler_lens.recording.model import Environment, Outcome, Recording
+from compiler_lens.recording.model import THE_END, Environment, Outcome, Recording
 from compiler_lens.views import words
 from compiler_lens.views.advice import often
 from compiler_lens.views.document import Block, Command, KeyFigures, Section, Verdict, paragraph
@@ -38,7 +38,8 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
     unfinished = words.unfinished(recording.unfinished)
     if unfinished:  # before anything that is read as the whole
         blocks.append(paragraph(unfinished, tone=Tone.WARN))
-    blocks.append(_verdict(summary))
+    is_whole = all(problem.where == THE_END for problem in recording.problems)
+    blocks.append(_verdict(summary, "Nothing was compiled" if is_whole else "Nothing that can be read was compiled"))
     if not summary.coverage.frames and not recording.graph_breaks:
         return blocks
     figures: list[Part] = [plural(summary.graphs, "graph")]
@@ -66,17 +67,17 @@ def _taken(recording: Recording) -> Iterator[Block]:
         yield from more(len(files) - 3, "file", "environment")
 
 
-def _verdict(summary: Summary) -> Verdict:
+def _verdict(summary: Summary, nothing: str) -> Verdict:
     """`3 of 5 functions compiled; 2 run eagerly: MoE.forward (model.py:41), …`."""
     covered = summary.coverage
     if not covered.frames:
-        return Verdict("Nothing was compiled: no frame entered the compiler.", (), Tone.BAD)
+        return Verdict(f"{nothing}: no frame entered the compiler.", (), Tone.BAD)
     counted = [f for f in covered.functions if not f.treatment.is_idle]
     if not counted:
         if traced := covered.treated(Treatment.TRACED):
             return Verdict("Nothing was compiled", ("; ", *_named(traced, words.TRACED_COUNTED), "."), Tone.BAD)
         rest = f": {plural(len(covered.frames), 'frame')} with nothing to compile."
-        return Verdict("Nothing was compiled", (rest,), Tone.BAD)
+        return Verdict(nothing, (rest,), Tone.BAD)
     compiled, total = sum(f.treatment.is_compiled for f in counted), len(counted)
     noun = "call" if all(f.is_call for f in counted) else "function"
     others: list[Part] = []
@@ -89,7 +90,7 @@ def _verdict(summary: Summary) -> Verdict:
         # No function is compiled for all of its calls: graphs there may be all the same.
         news = f"0 of {plural(total, noun)} compiled"
         if not summary.graphs:
-            news = "Nothing was compiled"
+            news = nothing
         elif covered.treatments.get(Treatment.LIMIT):
             news = f"0 of {plural(total, noun)} {'stays' if total == 1 else 'stay'} compiled"
         return Verdict(news, tuple(others), Tone.BAD)
