@@ -183,7 +183,6 @@ def _read_all(events: Iterable[Event], *, strict: bool) -> tuple[dict[type, list
     for event in events:
         compile_id = None
         try:
-            event.check()
             compile_id = ids.of(event)
             if event.name in _FILE_NAMES:
                 files.update(whole.read_file_names(event))

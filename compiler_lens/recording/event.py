@@ -7,27 +7,10 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from compiler_lens.recording.shape import Count, Time, shaped
-
 # A torch frame id, its recompile number and the compiled-autograd id; each may be unknown.
 TorchId = tuple[int | None, int | None, int | None]
 
 NO_ID: TorchId = (None, None, None)
-
-_Number = Count | None
-
-
-class _Checked(Struct, array_like=True):
-    """What an event's fields are, but for `meta`; msgspec keeps in mind the hints of a `Struct` and of nothing else."""
-
-    name: str
-    at: Time
-    run: _Number
-    torch_id: tuple[_Number, _Number, _Number]
-    attempt: Count
-    text: str | None
-    thread: Count
-
 
 # What trace_structured() in torch/_logging/_internal.py adds to a record beside its name; torch reserves these words.
 RECORD_CONTEXT = frozenset(
@@ -55,7 +38,3 @@ class Event(Struct, frozen=True):
     text: str | None = None
     thread: int = 0
     cached: bool = False  # read back from beside a cache entry, not seen in this process
-
-    def check(self) -> None:
-        """Raise `PayloadError` where a field but `meta` is not of its type, as in a file that somebody changed."""
-        shaped(_Checked, (self.name, self.at, self.run, self.torch_id, self.attempt, self.text, self.thread))

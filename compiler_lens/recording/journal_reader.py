@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from math import isfinite
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from msgspec import Meta, Struct, ValidationError, convert, field
+from msgspec import Struct, ValidationError, convert, field
 from msgspec.json import Decoder
 
 from compiler_lens.recording.errors import RecordingFileError
@@ -17,6 +16,7 @@ from compiler_lens.recording.event import NO_ID, Event
 from compiler_lens.recording.journal import FORMAT_VERSION, MAGIC, PROMISE, REFERENCE, is_closing
 from compiler_lens.recording.model import THE_END, CaptureProblem
 from compiler_lens.recording.opening import Limits, blocks, head, lines
+from compiler_lens.recording.shape import Count, Time
 
 _NO_END = "it is still being written, or the process ended early"
 
@@ -118,26 +118,23 @@ def _check_header(line: bytes, name: str) -> bool:
     return PROMISE not in header
 
 
-_Number = Annotated[int, Meta(ge=0, lt=1 << 62)]
-
-
 class _Reference(Struct):
-    number: _Number = field(name=REFERENCE)
+    number: Count = field(name=REFERENCE)
 
 
 class _JournalLine(Struct):
     """What a line may hold: an event, or a text by its number."""
 
     e: str = ""
-    at: float = 0.0
-    run: _Number | None = None
-    id: tuple[_Number | None, _Number | None, _Number | None] = NO_ID
-    n: _Number = 0
+    at: Time = 0.0
+    run: Count | None = None
+    id: tuple[Count | None, Count | None, Count | None] = NO_ID
+    n: Count = 0
     m: dict[str, Any] = field(default_factory=dict)
     x: str | _Reference | None = None
-    th: _Number = 0
+    th: Count = 0
     c: int | bool = 0
-    number: _Number | None = field(default=None, name=REFERENCE)
+    number: Count | None = field(default=None, name=REFERENCE)
     text: str | None = field(default=None, name="is")
 
 
@@ -156,7 +153,7 @@ def _event(data: bytes, texts: dict[int, str]) -> Event | None:
     if line.number is not None and line.text is not None:
         texts[line.number] = line.text
         return None
-    if not line.e or not isfinite(line.at):
+    if not line.e:
         raise ValueError("neither an event nor a text")
     return Event(
         name=sys.intern(line.e),

@@ -200,7 +200,9 @@ class _Reader:
             problems.append(CaptureProblem("torch_log", message))
             return None
         numbers = (record.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt"))
-        frame, recompile, autograd, attempt = (number if type(number) is int else None for number in numbers)
+        frame, recompile, autograd, attempt = (
+            number if type(number) is int and number >= 0 else None for number in numbers
+        )
         torch_id = (frame, recompile, autograd)
         key = next((key for key in record if key not in RECORD_CONTEXT), "")
         name, meta = _name_and_meta(key, record)
