@@ -184,6 +184,13 @@ def test_a_name_that_a_graph_gives_twice_is_one_node() -> None:
     ]
 
 
+def test_a_tensor_that_no_memory_holds_has_no_size() -> None:
+    text = 'class M(torch.nn.Module):\n    def forward(self, a: "f32[{}]cpu"):\n        return a\n'
+    for sizes, size in (("8, 8", 256), (", ".join(["9" * 18] * 30), None), ("9" * 5000, None), ("²", None)):
+        (graph,) = fold([Event("dynamo_output_graph", 0.0, torch_id=(0, 0, None), text=text.format(sizes))]).graphs
+        assert graph.nodes[0].specs[0].bytes == size
+
+
 def test_an_id_without_a_frame_has_no_recompile() -> None:
     (span,) = fold(
         Event("chromium_event", 0.0, torch_id=(None, 0, None), meta={"name": "a", "ph": phase, "ts": 1.0})

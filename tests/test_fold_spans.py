@@ -74,3 +74,11 @@ def test_the_outermost_span_takes_the_id_that_its_compilation_got_meanwhile():
     owner = CompileId(3, 0)
     start, end = mark("dynamo", "B", 0.0), TimedMark(owner, "dynamo", "E", 1.0, 1)
     assert join_spans((start, end))[0].compile_id == owner
+
+
+def test_the_end_of_what_never_began_costs_no_look_at_all_that_is_open(calls_of):
+    def calls(count):
+        marks = [mark(f"open {n}", "B", 1.0) for n in range(count)] + [mark("other", "E", 2.0)] * count
+        return calls_of(lambda: join_spans(marks))
+
+    assert calls(400) < 5 * calls(100)

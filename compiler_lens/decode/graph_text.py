@@ -333,6 +333,9 @@ def _read_specs(annotation: str) -> tuple[TensorSpec, ...]:
     )
 
 
+_SIZE = re.compile(r"[0-9]{1,18}")
+
+
 def _sizes(text: str) -> tuple[int | str, ...]:
     parts = _split_commas(text) if "(" in text else text.split(", ")
-    return tuple(int(part) if part.isdigit() else part for part in parts if part)
+    return tuple(int(part) if _SIZE.fullmatch(part) else part for part in parts if part)

@@ -16,7 +16,8 @@ UNKNOWN_FILE = "<unknown>"  # stands for one whose name was interned before anyb
 # augment_exc_message() in torch/_dynamo/exc.py puts a third blank before the first frame; the function is missing
 # where torch prints only a place.
 _FRAME = re.compile(r"^ {2,3}File \"(?P<file>.*)\", line (?P<line>\d+)(?:, in (?P<function>.*))?$")
-_REPEATED = re.compile(r"^ {2}\[Previous line repeated (\d+) more times?\]$")
+_REPEATED = re.compile(r"^ {2}\[Previous line repeated (\d{1,18}) more times?\]$")
+_DEEPEST = 1000  # frames, as for Python itself: a line of a stranger's file may name any number
 _MARKS = re.compile(r"^[\s~^]+$")
 
 # What a guard's text is scanned for: strings, and the comment that torch puts after it.
@@ -57,7 +58,7 @@ def read_traceback(text: str) -> tuple[SourceLine, ...]:
         if found := _FRAME.match(line):
             frames.append((found, []))
         elif repeated := _REPEATED.match(line):
-            frames += frames[-1:] * int(repeated[1])
+            frames += frames[-1:] * min(int(repeated[1]), _DEEPEST - len(frames))
         elif frames and line.startswith("    ") and not _MARKS.match(line):
             frames[-1][1].append(line.strip())
     lines = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -126,16 +127,19 @@ def join_spans(marks: Iterable[TimedMark]) -> tuple[model.Span, ...]:
 
     The spans come in order of their starts. `self_seconds` of all spans of a thread add up to the time covered.
     """
-    threads: dict[int, list[_Open]] = {}
+    threads: dict[int, list[_Open]] = defaultdict(list)
+    names: Counter[tuple[int, str]] = Counter()  # of what is open, by thread
     spans: list[model.Span] = []
     for mark in marks:
-        stack = threads.setdefault(mark.thread, [])
+        stack = threads[mark.thread]
         if mark.phase == "B":
             stack.append(_Open(mark))
-        elif any(entry.mark.name == mark.name for entry in reversed(stack)):
-            opened = stack.pop()
-            while opened.mark.name != mark.name:  # an exception passed over its end
+            names[mark.thread, mark.name] += 1
+        elif names[mark.thread, mark.name]:
+            opened = None
+            while opened is None or opened.mark.name != mark.name:  # an exception passed over the end of some
                 opened = stack.pop()
+                names[mark.thread, opened.mark.name] -= 1
             start = opened.mark
             seconds = max(mark.at - start.at, 0.0)
             if stack:

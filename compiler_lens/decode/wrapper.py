@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from compiler_lens.decode.inductor_languages import device_name
 from compiler_lens.recording.model import Buffer, TensorSpec
+from compiler_lens.recording.shape import MOST
 
 
 class _Scope(Struct):
@@ -190,7 +191,7 @@ def _spec(base: TensorSpec | None, shape_and_stride: Sequence[ast.expr], place: 
     for node in shape_and_stride[:2]:
         row: list[int | str] = []
         for size in node.elts if isinstance(node, (ast.Tuple, ast.List)) else ():
-            if isinstance(size, ast.Constant) and isinstance(size.value, int):
+            if isinstance(size, ast.Constant) and type(size.value) is int and size.value < MOST:
                 row.append(size.value)
             else:
                 row.append(source_text(size, place.lines))

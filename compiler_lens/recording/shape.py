@@ -11,10 +11,10 @@ from compiler_lens.recording.errors import PayloadError
 
 Value = TypeVar("Value")
 
-_MOST = 2**63 - 1
-Whole = Annotated[int, Meta(ge=-_MOST, le=_MOST)]
-Count = Annotated[int, Meta(ge=0, le=_MOST)]  # of anything: lines, bytes, torch's own numbers
-Figure = Annotated[float, Meta(ge=-_MOST, le=_MOST)]  # finite, and so is its square
+MOST = 2**63 - 1  # that a number may be: what others keep in 64 bits
+Whole = Annotated[int, Meta(ge=-MOST, le=MOST)]
+Count = Annotated[int, Meta(ge=0, le=MOST)]  # of anything: lines, bytes, torch's own numbers
+Figure = Annotated[float, Meta(ge=-MOST, le=MOST)]  # finite, and so is its square
 Time = Annotated[float, Meta(ge=0, le=253_402_300_799)]  # seconds since the epoch, of a year with four digits
 Scalar = bool | Whole | Figure | str | None
 

@@ -87,3 +87,8 @@ def test_a_guard_is_split_from_its_comment(text: str, expression: str, comment: 
 )
 def test_a_comment_names_a_place(comment: str, line: SourceLine | None, rest: str) -> None:
     assert read_comment(comment) == (line, rest)
+
+
+def test_a_line_that_says_how_often_is_not_believed_beyond_what_python_does():
+    text = '  File "x.py", line 1, in f\n    f()\n  [Previous line repeated 300000000 more times]\n'
+    assert len(read_traceback(text * 2)) == 1001

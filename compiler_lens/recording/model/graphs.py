@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from compiler_lens.recording.ids import CompileId, GraphId, GraphStage
 from compiler_lens.recording.model.lines import SourceLine, Trust
-from compiler_lens.recording.shape import Count
+from compiler_lens.recording.shape import MOST, Count
 
 # Bytes per element, by the short dtype names that torch.fx prints.
 DTYPE_BYTES: Mapping[str, float] = {
@@ -29,10 +29,12 @@ class TensorSpec(Struct, frozen=True, gc=False):
 
     @property
     def bytes(self) -> int | None:
-        """Size in bytes if dense; None where a size is symbolic or the dtype unknown."""
+        """Size in bytes if dense; None where a size is symbolic, the dtype unknown, or no memory so large."""
         sizes = [size for size in self.shape if isinstance(size, int)]
         width = DTYPE_BYTES.get(self.dtype)
-        return None if width is None or len(sizes) < len(self.shape) else int(prod(sizes) * width)
+        if width is None or len(sizes) < len(self.shape) or (elements := prod(sizes)) > MOST:
+            return None
+        return int(elements * width)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
