@@ -129,7 +129,7 @@ def test_each_event_with_json_in_it_is_tried() -> None:
     graphs_alike = {"dynamo_output_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph"}
     caches_alike = {name for name in READERS if "_cache_" in name} - tried
     elsewhere = {"bwd_compilation_metrics", "create_unbacked_symbol", "symbolic_shape_specialization"}
-    not_json = {"dynamo_error", "dynamo_graph_break_reason", "inductor_post_grad_graph", "torch_version"}
+    not_json = {"dynamo_error", "dynamo_graph_break_reason", "inductor_post_grad_graph", "torch_version", "graph_dump"}
     told = {"lens.problem", "lens.unavailable", "lens.recording"}
     assert {*READERS} - tried == graphs_alike | caches_alike | elsewhere | not_json | told
 

@@ -216,7 +216,7 @@ class _CompileIds:
     def of(self, event: Event) -> CompileId:
         frame, recompile, autograd = event.torch_id
         if frame is None:
-            recompile = None  # it counts the frame's
+            recompile = None  # without a frame nothing is compiled again: such an id would not print as itself
         torch_id = (frame, recompile, autograd)
         if event.run is None and torch_id == NO_ID:
             return CompileId(None, None)
@@ -231,6 +231,5 @@ class _CompileIds:
                     self._begun.clear()
                 self._begun.add(torch_id)
                 epoch = self._compile_epoch
-            # Without a frame nothing is compiled again: such an id would not print as itself.
-            self._known[key] = CompileId(frame, None if frame is None else recompile, epoch, autograd)
+            self._known[key] = CompileId(frame, recompile, epoch, autograd)
         return self._known[key]
