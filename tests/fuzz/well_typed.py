@@ -1,4 +1,4 @@
-"""Recordings that are of the right types and otherwise strange: ids that nothing has, names twice, circles, sizes below 0.
+"""Recordings that are of the right types and otherwise strange: ids that nothing has, names twice, circles, wild numbers.
 
 They are made from the types of `recording.model`, and pass by all that decoding checks: whatever a view takes for
 granted of a recording is found here.
@@ -10,12 +10,12 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 import sample_recordings as samples
 import seeds
 from hypothesis import strategies as st
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 from mutated import TEXTS, Draw, one_of
 
@@ -45,7 +45,7 @@ _NAMES = (
     "L['x']",
 )
 _INTS = (0, 1, 2, 3, 7, -1, -7, 41, 1000, 2**31, 2**62, -(2**62))
-_FLOATS = (0.0, 1.0, 0.5, -1.0, 1e-12, 1e9, 1.7e9, 1e300, -1e300)
+_FLOATS = (0.0, 1.0, 0.5, -1.0, 1e-12, 1e9, 1.7e9, 1e18, -1e18)
 _NUMBER, _COUNT = st.integers(0, 2**20), st.sampled_from((1, 1, 2, 3, 5, 8))
 Where = tuple[Any, ...]  # a type and a field of it; "item" for what is in it
 _HERE = st.sampled_from((True, False, False, False))
@@ -165,6 +165,9 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 -- one for ea
                 )
             ),
         )
+    if origin is Annotated:
+        bounds = next(one for one in arguments if isinstance(one, Meta))
+        return of_type(arguments[0]).filter(lambda number: bounds.ge <= number <= bounds.le)
     if origin in (Union, types.UnionType):
         return st.one_of(*(of_type(each) for each in arguments))
     if origin is tuple:
@@ -191,4 +194,4 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 -- one for ea
 
 @cache
 def _hints(kind: type) -> Mapping[str, Any]:
-    return get_type_hints(kind)
+    return get_type_hints(kind, include_extras=True)
