@@ -101,7 +101,10 @@ def _frame(tap: Tap, _arguments: Arguments, original: Function) -> Function:
 
 def frame_error(error: BaseException) -> dict[str, Any]:
     """Return what is noted of a compilation that ends with an error."""
-    return {"result": "error", "reason": f"{type(error).__name__}: {error}"[:2000]}
+    name, message = type(error).__name__, str(error)
+    # torch puts an exception's name before its message where it raises another in its place.
+    reason = message if message.startswith(f"{name}: ") else f"{name}: {message}"
+    return {"result": "error", "reason": reason[:2000]}
 
 
 def _frame_result(file: str, result: Any) -> dict[str, Any]:

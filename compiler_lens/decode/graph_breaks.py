@@ -81,7 +81,8 @@ def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, 
         raise PayloadError(f"{event.name}: not a traceback: {text[:80]!r}")
     known = read_causes(raised.message)[0] if _BLOCK.search(raised.message) else None
     stack = read_traceback(raised.user_code)
-    message = f"{raised.kind}: {known.gb_type if known else raised.message}"
+    said = known.gb_type if known else raised.message
+    message = said if said.startswith(f"{raised.kind}: ") else f"{raised.kind}: {said}"
     return (Failure(compile_id, known, message, stack[-1] if stack else None, text),)
 
 

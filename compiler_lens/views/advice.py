@@ -57,7 +57,8 @@ def advice(finding: Finding) -> Advice:
 
 
 def _reason(text: str) -> str:
-    return one_line(text, 200) or "torch gave no reason"
+    """torch's reason within a sentence of ours, which has its own full stop."""
+    return one_line(text, 200).rstrip(".") or "torch gave no reason"
 
 
 def _card(card: BreakCard) -> Advice:
@@ -134,8 +135,16 @@ def changed(cause: RecompileCause) -> str:
     """`x.shape[0]` changed (batch size): 8 → 4 → 1."""
     if not (name := one_line(cause.subject, 80)):
         return f"torch gave no reason{_series(cause)}"
-    kind = "" if cause.cause is CauseClass.OTHER else f" ({cause.cause.value})"
+    kind = "" if cause.cause is CauseClass.OTHER else f" ({kind_of(cause)})"
     return f"{name if ' of the ' in name else f'`{name}`'} changed{kind}{_series(cause)}"
+
+
+def kind_of(cause: RecompileCause) -> str:
+    """Return the class of what changed; of one that is about several values, those that came."""
+    values = {step.value for step in cause.series}
+    if cause.cause is CauseClass.BOOL_OR_NONE and "Tensor" in values:
+        return "None or a tensor"
+    return cause.cause.value
 
 
 def _series(cause: RecompileCause) -> str:

@@ -14,7 +14,7 @@ from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
 from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
-from compiler_lens.views.advice import recurred
+from compiler_lens.views.advice import kind_of, recurred
 from compiler_lens.views.document import Aside, Block, Card, Document, Field, Fields, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, strong
 from compiler_lens.views.text import one_line, plural, seconds, times
@@ -133,7 +133,7 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
 def _changed(cause: RecompileCause) -> str:
     if cause.cause is CauseClass.DEAD_OBJECT:
         return f"{cause.subject} does not exist any more"
-    told = f"{cause.subject or 'something'} changed", _series(cause.series), f"({cause.cause.value})"
+    told = f"{cause.subject or 'something'} changed", _series(cause.series), f"({kind_of(cause)})"
     return " ".join(filter(None, told))
 
 
@@ -164,7 +164,7 @@ def _chapter(cause: RecompileCause, selection: Selection) -> Card:
         told = paragraph(*coded(text), indent=12, tone=Tone.DO if label == "fix" else Tone.PLAIN)
         fields.append(Field(label, (told,)))
     blocks += [Fields(tuple(fields), indent=6, width=6), _messages(cause.changes, selection)]
-    note = Span(f"  {times(cause.count)}", Tone.WARN), quiet(f"  {cause.cause.value}")
+    note = Span(f"  {times(cause.count)}", Tone.WARN), quiet(f"  {kind_of(cause)}")
     return Card(0, (code(cause.subject or "unknown"),), tuple(blocks), indent=4, note=note)
 
 

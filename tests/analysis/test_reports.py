@@ -28,6 +28,7 @@ from compiler_lens.recording.model import (
     SourceLine,
     Symbol,
 )
+from compiler_lens.views.advice import changed
 
 torch = pytest.importorskip("torch")
 from recompile_scenes import SCENES, Encoder, compiled, plus_one, scaled  # noqa: E402
@@ -85,6 +86,11 @@ def test_what_a_fix_says_ends_the_recompiles(scene):
 def test_every_class_has_a_fix_and_all_but_other_are_provoked_here():
     assert set(fix_table().of_class) == set(CauseClass)
     assert set(CauseClass) - {scene.cause for scene in SCENES} == {CauseClass.OTHER}
+
+
+def test_none_or_a_tensor_is_no_bool():
+    (cause,) = causes(recorded(next(scene.run for scene in SCENES if scene.name == "none")))
+    assert changed(cause) == "`bias` changed (None or a tensor): None → Tensor"
 
 
 # -- reports
@@ -349,6 +355,60 @@ def test_arguments_of_the_wrapper_are_looked_up_at_the_line_where_the_frame_was_
 )  # fmt: skip
 def test_torchs_names_become_the_authors(text, source, subject):
     assert [c.subject for c in causes(by_hand(text, source))] == [subject]
+
+
+INDUCTOR = "_TorchCompileInductorWrapper (id=0x7f20)"
+CHANGED_BACKEND = (
+    "BACKEND_MATCH failure: different backend callables. Cached backend: {}. New backend: {}. If this is unexpected"
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "series"),
+    [
+        (INDUCTOR, "_TorchCompileWrapper(compiler='eager', dynamic=None) (id=0x7f)", "inductor -> eager"),
+        ("_TorchCompileWrapper(compiler='eager', dynamic=True) (id=0x7f)", INDUCTOR, "eager -> inductor"),
+        (INDUCTOR, "_TorchCompileInductorWrapper (id=0x7f99)", "inductor x2"),
+        ("_TorchCompileAOTInductorWrapper (id=0x7f)", "<function mine at 0x7f> (id=0x7f)", "inductor -> mine"),
+        ("<bound method My.compile of <My at 0x1>> (id=0x7f)", "aot_eager", "My.compile -> aot_eager"),
+    ],
+)
+def test_a_backend_has_the_name_that_its_user_gave(old, new, series):
+    text = CHANGED_BACKEND.format(old, new)
+    failure = GuardFailure("0/0", text, "BACKEND_MATCH", old, new)
+    recording = by_hand(text, "BACKEND_MATCH")
+    (cause,) = causes(replace(recording, recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    assert (cause.cause, values(cause)) == (CauseClass.BACKEND, series)
+
+
+@pytest.mark.parametrize(
+    ("names", "cause", "subject"),
+    [
+        ("", CauseClass.OTHER_GLOBAL_STATE, "a global setting"),
+        ("num_threads", CauseClass.OTHER_GLOBAL_STATE, "num threads"),
+        ("num_threads default_dtype", CauseClass.OTHER_GLOBAL_STATE, "num threads, default dtype"),
+        ("grad_mode", CauseClass.GRAD_MODE, "grad mode"),
+        ("autocast(cpu)_enabled", CauseClass.AUTOCAST, "autocast"),
+    ],
+)
+def test_a_global_setting_has_its_names_or_is_told_as_what_it_is(names, cause, subject):
+    (found,) = causes(by_hand(f"GLOBAL_STATE changed: {names}", names))
+    assert (found.cause, found.subject) == (cause, subject)
+
+
+@pytest.mark.parametrize(
+    ("text", "subject", "series"),
+    [
+        ("check_overlapping(overlapping=[], non_overlapping=[a, b])", "the memory of a, b", "apart -> overlapping"),
+        ("check_overlapping(overlapping=[a, b], non_overlapping=[c])", "the memory of a, b", ""),
+        ("check_overlapping(overlapping=[kwargs['a'], b], non_overlapping=[])", "the memory of a, b", ""),
+    ],
+)
+def test_shared_memory_is_no_argument(text, subject, series):
+    recording = by_hand(text, "", new="")
+    failure = replace(recording.recompiles[0].failures[0], old="True")
+    (cause,) = causes(replace(recording, recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    assert (cause.cause, cause.subject, values(cause)) == (CauseClass.SHARED_MEMORY, subject, series)
 
 
 @pytest.mark.parametrize(

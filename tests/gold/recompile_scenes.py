@@ -115,6 +115,19 @@ def pairs(*calls):
         f(x, y)
 
 
+def grown_in(second):
+    """Two views of one memory, of which one is changed: the first time apart, then the other from `second` on."""
+
+    def grown(a, b):
+        a.add_(1)
+        return b + 1
+
+    f = torch.compile(grown, backend="aot_eager", dynamic=True)
+    for start in (20, second):
+        memory = torch.ones(40)
+        f(memory[:8], memory[start : start + 8])
+
+
 def aliased():
     x = torch.ones(3)
     pairs((x, torch.ones(3)), (x, x))
@@ -452,6 +465,7 @@ SCENES = (
     Scene("parameter", C.TENSOR_TYPE, "x", "Tensor -> Parameter", lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False)), lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False).detach())),
     Scene("subclass", C.TENSOR_TYPE, "x", "Tensor -> Marked", lambda: tensors(ONES, ONES.as_subclass(Marked)), lambda: tensors(ONES, ONES.as_subclass(Marked).as_subclass(torch.Tensor))),
     Scene("alias", C.ALIASING, "x, y", "", aliased, copied),
+    Scene("overlap", C.SHARED_MEMORY, "the memory of a, b", "apart -> overlapping", lambda: grown_in(4), lambda: grown_in(20)),
     Scene("integer", C.INT_ARGUMENT, "k", "3 -> 4 -> 2", lambda: called(by_branch, 3, 4, 2), lambda: called(scaled, *map(torch.tensor, (3, 4, 2)))),
     Scene("float", C.FLOAT_ARGUMENT, "factor", "0.5 -> 0.25", lambda: called(scaled, 0.5, 0.25, 1.5), passed_as_tensor),
     Scene("string", C.STRING_ARGUMENT, "mode", "'train' -> 'eval' -> 'fast'", lambda: called(chosen, "train", "eval", "fast"), lambda: called(chosen, "train", "train", "train")),

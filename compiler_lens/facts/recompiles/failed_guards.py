@@ -26,11 +26,15 @@ _INDEX = re.compile(r" mismatch at index (\d+)\.")
 _SIZE = re.compile(r"(?P<tensor>.+)\.shape\[(?P<axis>\d+)\]\Z")
 _NUMBER = re.compile(r"-?\d+\Z")
 _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf|nan)\Z")
-_BACKEND = re.compile(r"compiler='?([^',)]+)")
+# torch/__init__.py: `_TorchCompileWrapper(compiler='eager', dynamic=None) (id=…)`; of mode and options it says nothing.
+_BACKEND = re.compile(r"(?:\w+\(compiler=)?'?(?:<(?:function|bound method) )?([^'<>,() ]+)")
+_INDUCTOR = re.compile(r"_TorchCompile(?:AOT)?InductorWrapper\b")
 _PRESENCE = re.compile(r"[\w.]+\((.+), '?([^,']+)'?\)\Z")
 _SELF = re.compile(r"self\b")
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
+# StorageOverlap in torch/_guards.py: which inputs share memory, where AOTAutograd had to know.
+_OVERLAP = re.compile(r"check_overlapping\(overlapping=\[(.*)\], non_overlapping=\[(.*)\]\)")
 _BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
 # Causes that ask what class a value is of.
 OF_CLASS = frozenset((_C.BOOL_OR_NONE, _C.OBJECT_TYPE, _C.TENSOR_TYPE))
@@ -69,8 +73,9 @@ def _plain(cause: CauseClass, value: str) -> str:
     """A value as its author would write it."""
     if cause is _C.REQUIRES_GRAD:
         return {"0": "False", "1": "True"}.get(value, value)
-    if cause is _C.BACKEND and (found := _BACKEND.search(value)):
-        return found[1]
+    if cause is _C.BACKEND:
+        found = _BACKEND.match(value)
+        return "inductor" if _INDUCTOR.match(value) else found[1] if found else value
     if value.startswith("<class '") and value.endswith("'>"):
         return value[8:-2].rpartition(".")[2]
     return DTYPES.get(value, value) if cause is _C.DTYPE else value
@@ -139,7 +144,9 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
     text = failure.text
     name = readable(failure.source, names)
     if text.startswith(_STATE):
-        cause, subject = _C.OTHER_GLOBAL_STATE, name.replace("_", " ")
+        # torch looks again at what changed, and names nothing where it has been changed back meanwhile.
+        subject = ", ".join(word.replace("_", " ") for word in name.split()) or "a global setting"
+        cause = _C.OTHER_GLOBAL_STATE
         if name == "grad_mode":
             cause = _C.GRAD_MODE
         elif "autocast" in name:
@@ -150,6 +157,11 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
         old = "" if failure.old == "a tensor type" else failure.old  # torch before 2.15 does not say which
         new = "None" if "NoneType" in failure.new else failure.new
         return Failed(cause, name, f"type of {name}", old, new)
+    if found := _OVERLAP.match(text):
+        # Those that shared memory; where none did, those that were apart, and are not now.
+        tensors = ", ".join(readable(tensor, names) for tensor in (found[1] or found[2]).split(", "))
+        values = ("", "") if found[1] else ("apart", "overlapping")
+        return Failed(_C.SHARED_MEMORY, f"the memory of {tensors}", text, *values)
     if text.startswith("Duplicate tensors found"):
         return Failed(_C.ALIASING, name.replace('"', ""), text)
     if text.startswith("BACKEND_MATCH"):

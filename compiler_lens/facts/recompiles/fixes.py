@@ -30,6 +30,7 @@ class CauseClass(Enum):
     REQUIRES_GRAD = "requires_grad"
     TENSOR_TYPE = "type of tensor"
     ALIASING = "one tensor passed twice"
+    SHARED_MEMORY = "shared memory"
     INT_ARGUMENT = "Python int"
     FLOAT_ARGUMENT = "Python float"
     STRING_ARGUMENT = "string"
