@@ -20,6 +20,12 @@ HERE = Path(__file__).parent
 _TWO_LINES = SourceFile(samples.MODEL, "def step(x):\n    return x + 1\n")
 
 
+def _caused(gbid: str) -> Recording:
+    """A graph break of which torch gives this number."""
+    broken = samples.graph_break(0, replace(samples.BRANCHING, gbid=gbid), 2, "if x.sum() > 0:")
+    return Recording(compilations=(samples.compilation(0),), graph_breaks=(broken,), sources=(_TWO_LINES,))
+
+
 def _placed(line: int) -> Recording:
     """A graph of which an op is at this line of a file of two lines."""
     nodes = (samples.node("mul", "torch.mul", line=line),)
@@ -33,6 +39,7 @@ FOUND: dict[str, Callable[[], Recording]] = {
     "a line where only the file is known": lambda: _placed(0),
     "a line after the last": lambda: _placed(10**12),
     "the last second of the calendar": lambda: Recording(environment=Environment(started=253_402_300_799.0)),
+    "escapes in the number of a break": lambda: _caused("\ud800\x1b[2J/../x"),
     "escapes in the title of a table": samples.hostile,
 }
 
