@@ -39,15 +39,6 @@ class PayloadError(CaptureError):
     """An event of torch's has a shape that its reader does not know."""
 
 
-@contextmanager
-def reading(what: str) -> Iterator[None]:
-    """Raise `PayloadError` for whatever reading *what* raises because it has another shape."""
-    try:
-        yield
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        raise PayloadError(f"{what} of an unknown shape: {error!r}") from error
-
-
 class RecordingFileError(LensError):
     """A file is missing, is not a recording, or was written by a newer compiler_lens."""
 

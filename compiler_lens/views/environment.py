@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from datetime import datetime, timezone
 
 from msgspec import Struct
@@ -52,9 +51,7 @@ def document(recording: Recording, _selection: Selection) -> Document:
 
 def environment_facts(environment: Environment) -> list[tuple[str, str]]:
     """Return what was run, and on what, as names and values."""
-    started = None
-    with suppress(ValueError, OverflowError, OSError):  # a time that no calendar has
-        started = datetime.fromtimestamp(environment.started, timezone.utc) if environment.started else None
+    started = datetime.fromtimestamp(environment.started, timezone.utc) if environment.started else None
     facts = {
         "command": " ".join(environment.argv),
         "torch": environment.torch,
