@@ -69,9 +69,10 @@ class _Answer(Struct, frozen=True):
 
     @property
     def seconds_saved(self) -> float | None:
+        # torch takes them by a clock that may have been set back meanwhile.
         if self.time_saved_ns is not None:
-            return self.time_saved_ns / 1e9
-        return None if self.time_saved_ms is None else self.time_saved_ms / 1e3
+            return max(self.time_saved_ns / 1e9, 0.0)
+        return None if self.time_saved_ms is None else max(self.time_saved_ms / 1e3, 0.0)
 
 
 def read_cache(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[model.CacheOutcome, ...]:

@@ -158,6 +158,8 @@ class JournalWriter:
             if file is None:
                 return
             try:
+                if is_ours:
+                    file.release()
                 file.close()
             except OSError as error:  # a network's file system may write only now
                 if is_ours:
@@ -196,6 +198,11 @@ class _File:
         with contextlib.suppress(OSError):  # a device has no length
             os.ftruncate(self._descriptor, 0)
         return True
+
+    def release(self) -> None:
+        """Let others have the file, though children that were forked meanwhile have it open as well."""
+        with contextlib.suppress(OSError):
+            fcntl.flock(self._mine(), fcntl.LOCK_UN)
 
     def write(self, data: bytes) -> int:
         return os.write(self._mine(), data)

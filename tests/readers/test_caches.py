@@ -51,6 +51,11 @@ def test_time_saved_is_in_seconds() -> None:
     assert read("aotautograd_cache_hit", '{"key": "k", "time_saved_ms": 681.0}').seconds_saved == 0.681
 
 
+def test_a_clock_that_was_set_back_saved_no_time() -> None:
+    assert read("fx_graph_cache_hit", '{"key": "k", "time_saved_ns": -3600000000000}').seconds_saved == 0
+    assert read("aotautograd_cache_hit", '{"key": "k", "time_saved_ms": -3600000.0}').seconds_saved == 0
+
+
 def test_a_bypass_gives_torchs_reason() -> None:
     text = (PAYLOADS / "2.13" / "caches" / "fx_graph_cache_bypass.json").read_text()
     assert read("fx_graph_cache_bypass", text).reason == "Can't cache HigherOrderOperator: cond"
