@@ -27,7 +27,7 @@ from typing import Any
 
 HERE = Path(__file__).parent
 CHILD = HERE / "training_step.py"
-EMPTIED = ("fxgraph", "aotautograd", "compiler_lens")  # of Inductor's cache folder, so that a run is cold
+EMPTIED = ("fxgraph", "aotautograd")  # of Inductor's cache folder, so that a run is cold
 SHOWN = 14  # names in the accounts
 
 
@@ -99,7 +99,8 @@ class Bench:
         if process.returncode:
             print(f"{tool.label} failed:\n{process.stderr[-1500:]}", file=sys.stderr)
             return None
-        kept = [path for part in (folder, self._cache / "compiler_lens") for path in part.rglob("*") if path.is_file()]
+        parts = (folder, self._cache / "fxgraph" / "compiler_lens")
+        kept = [path for part in parts for path in part.rglob("*") if path.is_file()]
         size = sum(path.stat().st_size for path in kept)
         shutil.rmtree(folder)
         figures = json.loads(process.stdout.splitlines()[-1])
