@@ -104,7 +104,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
         "tests/test_ids.py", "tests/test_codec.py", "tests/test_journal.py", "tests/test_recording_file.py", "tests/readers",
         "tests/test_fold_kernels.py", "tests/test_fold_graphs.py", "tests/render/test_views.py", "tests/gold",
     ),
-    "recording/redact": ("tests/html/test_redact.py", "tests/cli/test_redact.py"),
+    "recording/redact": ("tests/html/test_redact.py", "tests/cli/test_redact.py", "tests/cli/test_redact_planted.py"),
     "recording/source": (
         "tests/analysis/test_source_view.py", "tests/analysis/test_fallout.py", "tests/analysis/test_coverage.py",
         "tests/test_sources.py", "tests/analysis/test_rewrites.py", "tests/gold",

@@ -35,7 +35,9 @@ _DATA_FILE = re.compile(
     r"\.(?:txt|md|csv|tsv|jsonl?|ya?ml|toml|ini|cfg|npy|npz|pkl|pt|pth|bin|ckpt|safetensors|onnx|parquet|h5|zip)(?=['\"])"
 )
 _QUOTED_LINE = re.compile(r"(?<=, code: )[^\n]*")  # of a line, where torch says where a tensor comes from
-_GUARDED_LINE = re.compile(r"[ \t]+# [^\n]*# [^\n]*:\d+ in [^\n]*")  # where torch says why it compiles again
+# A line with its place, where torch says why it compiles again: `  # CODE  # FILE:LINE in FUNCTION`.
+_GUARDED_LINE = re.compile(r"(?<![ \t])[ \t]+# [^\n]*")
+_PLACED = re.compile(r":\d+ in ")
 # What somebody said to torch, in a sentence of torch's: a message, a reason, an exception. It ends where torch goes on.
 _TOLD = re.compile(
     r"(Message: |with message |\(reason: |\bReason: | raised:\n|\braised exception \w+|\bgot \w+(?=\()"
@@ -48,7 +50,7 @@ _LONG = re.compile(
     r"""(\A|== |, |[\[{(])(b?'(?:[^'\\]|\\.){401,}(?:'|\Z)|b?"(?:[^"\\]|\\.){401,}(?:"|\Z))""", re.DOTALL
 )
 # In torch's own printing, comments hold the user's lines and folders.
-_COMMENT = re.compile(r"[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE)
+_COMMENT = re.compile(r"(?<![ \t])[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE)
 _Value = TypeVar("_Value")
 _SHORTEST = 8  # characters of a line of source: less is in every program
 _OWN = "..."  # instead of a kernel that the user wrote
@@ -147,7 +149,7 @@ class _Black(Struct, frozen=True):
         if len(text) >= _SHORTEST and ("\n" in text or text.strip() in self.lines):
             text = "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
         if self.wording is not self.of_code:
-            text = _GUARDED_LINE.sub("", _QUOTED_LINE.sub("…", text))
+            text = _GUARDED_LINE.sub(_unplaced, _QUOTED_LINE.sub("…", text))
             text = _DATA_FILE.sub("…", _TOLD.sub(self._said, text))
             text = _LONG.sub(r"\1…", _CONSTANT.sub(self._said, text))
         if "/" in text or "\\" in text:
@@ -161,6 +163,11 @@ class _Black(Struct, frozen=True):
         plain = found[0].replace("\\", "/")
         packaged = _PACKAGES.search(plain)
         return self.files.get(found[0]) or (f"…/{packaged[1]}{plain[packaged.end() :]}" if packaged else "…")
+
+
+def _unplaced(found: re.Match[str]) -> str:
+    place = found[0].find("# ", found[0].index("#") + 2)
+    return "" if place >= 0 and _PLACED.search(found[0], place) else found[0]
 
 
 def _places(value: Any) -> Iterator[SourceLine]:

@@ -18,7 +18,9 @@ from compiler_lens.recording.model import (
     Compilation,
     CompileId,
     Direction,
+    Graph,
     GraphBreak,
+    GraphStage,
     Guard,
     GuardFailure,
     Kernel,
@@ -194,3 +196,12 @@ def test_many_strings_that_begin_alike_are_found_by_more_than_that() -> None:
     assert ink.hidden("ValueError: value 77 of many is wrong, as x.py says; it's 'value 3 of many is wrong'") == (
         "ValueError: text78, as file1.py says; it's 'text4'"
     )
+
+
+@pytest.mark.parametrize(
+    "text", [" # ", " # a", " ", "\n   # x", "(str: '", "Message: ", "l_a_", "/a", "', '", "== '\\"]
+)
+def test_redaction_ends_whatever_a_text_is(text: str) -> None:
+    """A quadratic pattern would take hours here."""
+    graph = Graph(CompileId(0, 0), GraphStage.DYNAMO, text * 100_000, ())
+    redacted(Recording(problems=(CaptureProblem("reader", text * 100_000),), graphs=(graph,)))
