@@ -16,6 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -114,6 +115,18 @@ def owner_of(backend: Any) -> Session | None:
     return session if isinstance(session, Session) else None
 
 
+_PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
+
+
+@cache
+def _version(package: str) -> str:
+    """The version that is installed; empty where none is. Reading it takes half a millisecond."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
 def describe_environment(dynamic: bool | None) -> dict[str, Any]:
     """Return the meta of a `lens.environment` event, while a frame compiles that was given this `dynamic`.
 
@@ -122,10 +135,7 @@ def describe_environment(dynamic: bool | None) -> dict[str, Any]:
     import torch
     from torch import distributed
 
-    versions: dict[str, str] = {}
-    for package in ("torch", "triton", "transformers", "numpy", "compiler_lens"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
+    versions = {package: version for package in _PACKAGES if (version := _version(package))}
     on_cuda = torch.cuda.is_initialized()
     is_distributed = distributed.is_available() and distributed.is_initialized()
     return {
