@@ -104,7 +104,10 @@ class Tap(TraceHandler):
         return True
 
     def _stay_subscribed(self) -> None:
-        if not self._subscription.is_whole and self.sessions:
+        if not self.sessions:
+            return
+        self._subscription.hide_rendering()  # a listener may have come or gone
+        if not self._subscription.is_whole:
             self._listen()
             message = "somebody changed torch's trace logger: what was compiled just before may be missing"
             for session in self.sessions:

@@ -60,9 +60,14 @@ class WantedOnly(list[logging.Handler]):
         self._ours = ours
         self._trace_code = trace_code
 
-    def __bool__(self) -> bool:
+    @property
+    def others_listen(self) -> bool:
+        """Whether all would be rendered without us, too."""
         # A LazyTraceHandler without a folder (no TORCH_TRACE) removes itself at its first record.
-        if any(handler is not self._ours and getattr(handler, "root_dir", handler) is not None for handler in self):
+        return any(handler is not self._ours and getattr(handler, "root_dir", handler) is not None for handler in self)
+
+    def __bool__(self) -> bool:
+        if self.others_listen:
             return True
         frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see who asks
         if frame.f_code is not self._trace_code:
@@ -123,11 +128,19 @@ class Subscription:
         if "isEnabledFor" not in vars(logger):
             # logging.disable() silences the trace of torch 2.11; later ones set the same override in _init_logs().
             logger.isEnabledFor = self._is_enabled_for  # type: ignore[method-assign]
-        # What a record costs (dataclasses.asdict, logging) would else be frames that Dynamo compiles and counts.
-        have_dynamo_see(Sees.NOTHING, [structured_trace.trace_structured_code()])
         others = [handler for handler in logger.handlers if handler is not self._handler]
         # First of all: LazyTraceHandler removes itself while the list is walked, and the next one is passed over.
         logger.handlers = WantedOnly([self._handler, *others], self._handler, structured_trace.trace_structured_code())
+        self.hide_rendering()
+
+    def hide_rendering(self) -> None:
+        """Keep Dynamo from what it takes to render a record, unless others listen and torch renders it anyway.
+
+        dataclasses.asdict and logging are frames, which Dynamo would compile and count.
+        """
+        handlers = structured_trace.trace_logger().handlers
+        seen = Sees.ALL if isinstance(handlers, WantedOnly) and handlers.others_listen else Sees.NOTHING
+        have_dynamo_see(seen, [structured_trace.trace_structured_code()])
 
     def give_back(self) -> None:
         """Leave the logger as it was found, but for what others have changed since."""
