@@ -32,9 +32,13 @@ def read_own_event(event: Event, compile_id: CompileId, _files: Mapping[int, str
             return (shaped(model.Unavailable, {**meta, "compile_id": compile_id.or_none}),)
 
 
+class _Version(Struct, frozen=True):
+    pytorch_version: str = ""
+
+
 def read_torch_version(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[model.Environment, ...]:
     """Read `torch_version`, which torch writes into its own logs."""
-    version = read_json(dict[str, str], event.text or "{}").get("pytorch_version", "")
+    version = read_json(_Version, event.text or "{}").pytorch_version  # others of its values are no texts
     return (model.Environment(torch=version, versions={"torch": version}, started=event.at),) if version else ()
 
 
