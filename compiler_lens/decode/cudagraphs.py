@@ -20,7 +20,7 @@ from compiler_lens.recording.shape import Count, shaped
 # has it already.
 _PREFIX = re.compile(r"^(?:skipping cudagraphs due to )+")
 # get_mutation_stack_trace() and check_multiple_devices_or_any_cpu_nodes() there: "<reason>. Found from : \n <stack>"
-_STACK = re.compile(r"\.? *Found from *: *\n")
+_STACK = re.compile(r"Found from *: *\n")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+), in (\S+)\n\s*([^\n]*)')
 
 
@@ -69,6 +69,7 @@ def _outcome(
         SourceLine(file, int(line), function, code.strip())
         for file, line, function, code in _FRAME.findall("".join(stack))
     )
+    reason = reason.rstrip(" ").removesuffix(".") if stack else reason
     return CudagraphOutcome(compile_id, direction, state, reason.strip(), partitions, lines)
 
 

@@ -15,7 +15,7 @@ from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, SourceLine
 
 # log_graph_break() in torch/_dynamo/symbolic_convert.py; the attribution is new in torch 2.12.
-_TRACING = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d+)\nGraph Break Reason: ")
+_TRACING = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d{1,9})\nGraph Break Reason: ")
 _ATTRIBUTION = "\n\nStack variable source attribution:\n"
 _USER_CODE = "\n\nUser code traceback:\n"
 # torch's own traceback, or what format_exc() makes of none.
@@ -30,13 +30,13 @@ _OUTCOMES = {
 # ConvertFrame.__call__() in torch/_dynamo/convert_frame.py.
 _SKIP = re.compile(
     r"(?P<reason>Graph break: torch\.compile cannot properly resume[^\n]*)\n"
-    r"torch\.compile will skip tracing the frame (?P<function>\S+) \((?P<file>[^\n]*) line (?P<line>\d+)\)[^\n]*\n"
+    r"torch\.compile will skip tracing the frame (?P<function>\S+) \((?P<file>[^\n]*) line (?P<line>\d{1,9})\)[^\n)]*\n"
     r"The graph break occurred in the following user code:\n"
 )
 
 # format_error_msg_verbose() in torch/_dynamo/exc.py, sent by unimplemented_with_warning() just before it raises the
 # break that log_graph_break() reports again.
-_BACKEND = re.compile(r"(?P<reason>WON'T CONVERT (?P<function>\S+) (?P<file>.*) line (?P<line>\d+))\n")
+_BACKEND = re.compile(r"(?P<reason>WON'T CONVERT (?P<function>\S+) (?P<file>.*) line (?P<line>\d{1,9}))\n")
 _PROCESSED = "The above exception occurred while processing the following code"
 
 
@@ -97,8 +97,8 @@ _CHAINED = re.compile(
 )
 _RAISED = re.compile(r"^(?P<kind>[^\W\d][\w.<>]*)(?:: (?P<message>.*))?$\Z", re.MULTILINE | re.DOTALL)
 # augment_exc_message() in torch/_dynamo/exc.py appends both to the message.
-_FROM_USER_CODE = re.compile(r"\n+from user code:\n")
-_SETTINGS = re.compile(r"\n+Set TORCHDYNAMO_VERBOSE=1 for .*\Z", re.DOTALL)
+_FROM_USER_CODE = re.compile(r"(?<!\n)\n+from user code:\n")
+_SETTINGS = re.compile(r"(?<!\n)\n+Set TORCHDYNAMO_VERBOSE=1 for .*\Z", re.DOTALL)
 
 
 class RaisedException(Struct, frozen=True):

@@ -17,33 +17,30 @@ from sys import intern
 
 from msgspec import Struct
 
+from compiler_lens.decode.stacks import STRING
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Node, SourceLine, Subgraph, TensorSpec
 
 _CLASS = re.compile(r"^( *)class (.+)\(torch\.nn\.Module\):$", re.MULTILINE)
-_DEF = re.compile(r"^ *def \w+\((.*?)\)(?: -> [^\n]+)?:(?:\n|\Z)", re.MULTILINE | re.DOTALL)
+_DEF = re.compile(r"^ *def \w+\(", re.MULTILINE)
 _TRAILING_COMMENT = re.compile(r"  # [^\n]*")
-_PARAMETER = re.compile(r"\*{0,2}(\w+)\s*(?::\s*(?:\"([^\"]*)\"|[^=]*?))?\s*(?:=\s*(.*))?", re.DOTALL)
+_PARAMETER = re.compile(r"(\*{0,2}\w+)\s*(:|=|\Z)")
 # Joint graphs take a pytree: their placeholders are on the left of this line (torch/fx/graph.py, `_PyTreeCodeGen`).
 _UNFLATTEN = re.compile(
     r"^ *(\w[^\n]*?), = (?:fx_pytree\.tree_flatten_spec|self\._in_shuffle_graph)\(.*$", re.MULTILINE
 )
-_ANNOTATION = re.compile(r"(\w+)\s*:\s*\"([^\"]*)\"")
+_ANNOTATION = re.compile(r"(?<!\w)(\w+)\s*:\s*\"([^\"]*)\"")
 _BOXED_CLEAR = re.compile(r"^ *args_list\.clear\(\)$", re.MULTILINE)  # `_BoxedCodeGen`
 _BOXED_INPUT = re.compile(r"^ *(\w+) = next\(args_iter\)$", re.MULTILINE)
 
 _ASSIGN = re.compile(r"(\w+)(?:: \"([^\"]*)\"| : [^=]+?)? = ")
 _OTHER = re.compile(r"return\b|\w+(?:\[.*\] =| [^\s=]{1,3}=) ")  # the output; operators in place
 _OPEN = frozenset("([{,")
-_INPLACE = re.compile(
-    r"(?:(?P<a>.+?) (?P<op>\S{1,3}=) (?P<b>.+)|(?P<c>.+?)\[(?P<key>.*?)\] = (?P<value>.+));  "
-    r"(?P<name>\w+)(?:: \"(?P<type>[^\"]*)\"| : [^=]+?)? = [^;]+",
-    re.DOTALL,
-)
+_INPLACE = re.compile(r"(?<=.) (\S{1,3}=) (?=.)", re.DOTALL)
 # torch 2.15 builds boxed arguments on a line of their own, before the call that takes them.
-_BOXED_ARGUMENT = re.compile(r"\w+_boxed_arg_\d+")
-_SOURCE = re.compile(r"File: (.+?):(\d+) in (.+?), code: ?(.*)")
+_BOXED_ARGUMENT = re.compile(r"(?<!\w)\w+_boxed_arg_\d+")
+_SOURCE = re.compile(r":(\d{1,9}) in ")
 
 
 class GraphText(Struct, frozen=True):
@@ -70,12 +67,25 @@ def read_graph(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -
     graphs = []
     for indent, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         path[len(indent) // 4 :] = [name]
-        match = _DEF.search(text)
-        if match is None:
-            raise PayloadError(f"a graph module without a forward function: {text[:80]!r}")
-        placeholders, body = _placeholders(match[1], text[match.end() :])
+        placeholders, body = _placeholders(*_forward(text))
         graphs.append(Subgraph(".".join(path[1:]), _Body(placeholders).read(body)))
     return (GraphText(compile_id, event.name, code, graphs[0].nodes, tuple(graphs[1:]), event.attempt),)
+
+
+def _forward(text: str) -> tuple[str, str]:
+    """What stands between the brackets of a graph module's function, and the function's body."""
+    head = _DEF.search(text)
+    begin = head.end() if head else len(text)
+    end = text.find(":", begin)
+    while end >= 0:
+        if text[end + 1 : end + 2] in ("", "\n"):
+            line = text[max(text.rfind("\n", begin, end) + 1, begin) : end]
+            arrow = line.find(") -> ")
+            if arrow >= 0 or line.endswith(")"):
+                close = end - len(line) + arrow if arrow >= 0 else end - 1
+                return text[begin:close], text[end + 2 :]
+        end = text.find(":", end + 1)
+    raise PayloadError(f"a graph module without a forward function: {text[:80]!r}")
 
 
 def _placeholders(signature: str, body: str) -> tuple[list[Placeholder], str]:
@@ -88,17 +98,22 @@ def _placeholders(signature: str, body: str) -> tuple[list[Placeholder], str]:
         return [(name, (), "") for name in names], body[match.end() :]
     found: list[Placeholder] = []
     for text in _split_commas(_TRAILING_COMMENT.sub("", signature)):
-        parameter = _PARAMETER.fullmatch(text)
+        parameter = _PARAMETER.match(text)
         if parameter is None and text:
             raise PayloadError(f"a parameter of an unknown form: {text[:80]!r}")
         if parameter is not None and text != "self":
-            found.append((text[: parameter.end(1)], _read_specs(parameter[2] or ""), parameter[3] or ""))
+            _, quote, rest = text[parameter.end(2) :].partition('"') if parameter[2] == ":" else ("", "", "")
+            annotation, _, rest = rest.partition('"') if quote else ("", "", text[parameter.start(2) :])
+            found.append((parameter[1], _read_specs(annotation), rest.partition("=")[2].lstrip()))
     return found, body
 
 
-def _statements(body: str) -> Iterator[tuple[str, str, re.Match[str] | None]]:
+def _statements(  # noqa: C901 -- one for each kind of line
+    body: str,
+) -> Iterator[tuple[str, str, re.Match[str] | None]]:
     """Each statement with the comment line that it stands under, and what it assigns to."""
     comment = pending = ""
+    depth = read = 0  # of the brackets that are open in the first so many characters of `pending`
     assigns: re.Match[str] | None = None
     for line in body.split("\n"):
         text = line.strip()
@@ -109,17 +124,23 @@ def _statements(body: str) -> Iterator[tuple[str, str, re.Match[str] | None]]:
         elif text[0] == "#":
             if pending:
                 yield comment, pending, assigns
-            comment, pending = text, ""
+            comment, pending, depth, read = text, "", 0, 0
         elif pending[-1:] not in _OPEN and ((match := _ASSIGN.match(text)) or _OTHER.match(text)):
             if pending:
                 yield comment, pending, assigns
-            pending, assigns = text, match
-        elif pending and any(
-            depth > 0 for depth, *_ in deque(_marks(pending), maxlen=1)
-        ):  # a printed argument had a line break in it
-            pending += "\n" + text
+            pending, assigns, depth, read = text, match, 0, 0
+        elif pending:
+            depth += _left_open(pending[read:])
+            read = len(pending)
+            if depth > 0:  # a printed argument had a line break in it
+                pending += "\n" + text
     if pending:
         yield comment, pending, assigns
+
+
+def _left_open(text: str) -> int:
+    """The number of brackets that are opened in a text and not closed."""
+    return next((depth for depth, *_ in deque(_marks(text), maxlen=1)), 0)
 
 
 class _Body:
@@ -139,15 +160,16 @@ class _Body:
     def read(self, body: str) -> tuple[Node, ...]:
         """Return all nodes: placeholders first."""
         for comment, statement, assigns in _statements(body):
-            text = statement  # without the `;  x = y = None` that frees what is read for the last time
-            while text.endswith(" = None") and (cut := text.rfind(";  ")) > 0:
-                text = text[:cut]
+            end = len(statement)  # without the `;  x = y = None` that frees what is read for the last time
+            while statement.endswith(" = None", 0, end) and (cut := statement.rfind(";  ", 0, end)) > 0:
+                end = cut
+            text = statement[:end]
             if assigns:
                 self._assignment(comment, assigns[1], assigns[2], text[assigns.end() :])
             elif text.startswith("return"):
                 self._output(text)
-            elif match := _INPLACE.fullmatch(text):
-                self._inplace(comment, match)
+            else:
+                self._inplace(comment, text)
         inputs = [
             Node(self.names[raw], "placeholder", target, specs=specs, arguments=default)
             for raw, (target, specs, default) in self.placeholders.items()
@@ -167,22 +189,29 @@ class _Body:
                 value = _BOXED_ARGUMENT.sub(lambda m: self.boxed.get(m[0], m[0]), value)
             self._add(comment, name, annotation, _read_expression(value, self.known))
 
-    def _inplace(self, comment: str, match: re.Match[str]) -> None:
-        if match["name"] in self.known:
+    def _inplace(self, comment: str, text: str) -> None:
+        """`x += y;  add_ = x`, `x[0] = y;  setitem = x`."""
+        done, _, named = text.rpartition(";  ")
+        assigns = _ASSIGN.match(named)
+        if not done or assigns is None or assigns[1] in self.known:
             return
-        if match["op"]:
-            expression = ("call_function", _INPLACE_OPS.get(match["op"], match["op"]), f"{match['a']}, {match['b']}")
+        if operator_ := _INPLACE.search(done):
+            target = _INPLACE_OPS.get(operator_[1], operator_[1])
+            arguments = f"{done[: operator_.start()]}, {done[operator_.end() :]}"
         else:
-            expression = ("call_function", "operator.setitem", f"{match['c']}, {match['key']}, {match['value']}")
-        self._add(comment, match["name"], match["type"], expression)
+            container, _, rest = done.partition("[")
+            key, is_setting, value = rest.partition("] = ")
+            if not is_setting:
+                return
+            target, arguments = "operator.setitem", f"{container}, {key}, {value}"
+        self._add(comment, assigns[1], assigns[2], ("call_function", target, arguments))
 
     def _add(self, comment: str, name: str, annotation: str | None, expression: Expression) -> None:
         op, target, arguments = expression
         if (specs := self.specs.get(annotation)) is None:
             specs = self.specs[annotation] = _read_specs(annotation or "")
         if (source := self.sources.get(comment)) is None:
-            at = _SOURCE.search(comment)
-            source = self.sources[comment] = (SourceLine(at[1], int(at[2]), at[3], at[4]),) if at else ()
+            source = self.sources[comment] = _source(comment)
         inputs = _names_in(arguments, self.known)
         backward = "Backward of forward node" in comment  # torch 2.15 and later say so
         name, target = intern(name), intern(target)  # they come in each stage of a graph, and in what hooks saw of it
@@ -199,6 +228,13 @@ class _Body:
         text = text.removeprefix("pytree.tree_unflatten(").removesuffix(", self._out_spec)").replace("\n", " ")
         text = text.replace("( ", "(").replace("[ ", "[").replace(", ]", "]").replace(", )", ",)")
         self.nodes.append(Node(name, "output", "output", _names_in(text, self.known), arguments=text))
+
+
+def _source(comment: str) -> tuple[SourceLine, ...]:
+    """The place in `# File: model.py:41 in forward, code: return x + 1`."""
+    place, has_code, code = comment.partition("File: ")[2].partition(", code:")
+    at = _SOURCE.search(place) if has_code else None
+    return (SourceLine(place[: at.start()], int(at[1]), place[at.end() :], code.removeprefix(" ")),) if at else ()
 
 
 # -- the right-hand sides of printed nodes, and the types that stand beside their names
@@ -220,22 +256,23 @@ _INPLACE_OPS = {
 }  # fmt: skip
 
 _OPERATORS = r"==|!=|<=|>=|<<|>>|//|\*\*|[-+*/%&|^@<>]"
-_STRING = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _HEAD = re.compile(r"([A-Za-z_]\w*)((?:\.\w+)*)(\()?")
 _SIMPLE_BINARY = re.compile(rf"([\w.]+) ({_OPERATORS}) (.+)", re.DOTALL)
 _SIMPLE_ITEM = re.compile(r"(\w+)\[(.+)\]", re.DOTALL)
 _UNARY = re.compile(r"([-+~])([A-Za-z_]\w*)")
-_MARKS = re.compile(rf"{_STRING}|[(\[{{]|[)\]}}]| (?:{_OPERATORS}) |,", re.DOTALL)
+_MARKS = re.compile(rf"{STRING}|[(\[{{]|[)\]}}]| (?:{_OPERATORS}) |,", re.DOTALL)
 _GETATTR = re.compile(r"getattr\(([^\s(),]+), \"([^\"]*)\"\)")
 _SELF = re.compile(r"self\.([^(]+)(?:\((.*)\))?", re.DOTALL)
-_NAMES = re.compile(rf"{_STRING}|(?<![\w.])([A-Za-z_]\w*)(?!\w|\s?=[^=])", re.DOTALL)
-_SPEC = re.compile(r"(\w+)\[([^\]]*)\](?:\[([^\]]*)\])?([a-z][\w:]*)?")
+_NAMES = re.compile(rf"{STRING}|(?<![\w.])([A-Za-z_]\w*)(?!\w|\s?=[^=])", re.DOTALL)
+_SPEC = re.compile(r"(?<!\w)(\w+)\[([^\[\]]*)\](?:\[([^\[\]]*)\])?([a-z][\w:]*)?")
 
 # FX prints a function from outside torch as one name, `math_floor` (`CodeGen` add_global).
 _FLATTENED = {
     **{f"math_{name}": f"math.{name}" for name in dir(math)},
     **{f"_operator_{name}": f"operator.{name}" for name in dir(operator)},
 }
+
+_DEEPEST = 50  # attributes of attributes whose names are no identifiers
 
 Expression = tuple[str, str, str]  # op, target, arguments
 
@@ -269,9 +306,11 @@ def _call(root: str, path: str, arguments: str, known: Container[str]) -> Expres
 
 def _attribute_call(text: str, known: Container[str]) -> Expression:
     """`getattr(self.layers, "0")(x)`: how FX prints a path with a part that is no identifier (`_format_target`)."""
-    flat, count = text, 1
-    while count:
+    flat = text
+    for _ in range(_DEEPEST):
         flat, count = _GETATTR.subn(r"\1.\2", flat)
+        if not count:
+            break
     if match := _SELF.fullmatch(flat):
         path, arguments = match.groups()
         return ("get_attr", path, "") if arguments is None else ("call_module", path, arguments)

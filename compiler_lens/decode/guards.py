@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from compiler_lens.decode.stacks import read_comment, read_stack, read_traceback, split_comment
+from compiler_lens.decode.stacks import STRING, read_comment, read_stack, read_traceback, split_comment
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Guard, GuardFailure, Recompile, Symbol
@@ -50,17 +50,18 @@ def read_guards(event: Event, compile_id: CompileId, _files: Mapping[int, str]) 
 
 def _entries(text: str) -> Iterator[tuple[int, str]]:
     """Depth and text of every entry of the tree. An entry may have many lines: torch 2.11 prints what it guards."""
-    depth, entry = -1, ""
+    depth, entry = -1, [""]
     for line in text.partition(_FOOT)[0].split("\n"):
         found = _LINE.match(line)
         if found is None:
-            entry = f"{entry}\n{line}" if depth >= 0 and line else entry
+            if depth >= 0 and line:
+                entry.append(line)
             continue
         if depth >= 0:
-            yield depth, entry
-        depth, entry = len(found[1]) // 2, line[found.end() :]
+            yield depth, "\n".join(entry)
+        depth, entry = len(found[1]) // 2, [line[found.end() :]]
     if depth >= 0:
-        yield depth, entry
+        yield depth, "\n".join(entry)
 
 
 class _Symbol(Struct, frozen=True):
@@ -133,8 +134,12 @@ class GuardValues(Struct, frozen=True):
 
 
 _TENSOR = (
-    r"tensor '(?P<source>.*)' [\w ]+ mismatch[^.]*\. [Ee]xpected "
+    r"tensor '(?P<source>.*)' [\w ]+ mismatch[^.']*\. [Ee]xpected "
     r"(?:requires_grad=|device index to be )?(?P<old>.*?)(?:, actual (?P<new>.*))?\Z"
+)
+_BACKEND = (
+    r"(?P<source>BACKEND_MATCH) failure:(?:.*?Cached backend: (?P<old>(?:(?!Cached backend: ).)*?)\. "
+    r"New backend: (?P<new>(?:(?!(?:Cached|New) backend: ).)*?)\. If this)?"
 )
 # Sentences of torch/csrc/dynamo/guards.cpp and guards.py in torch/_dynamo; only these have the new value.
 _SENTENCES = tuple(
@@ -142,9 +147,9 @@ _SENTENCES = tuple(
     for pattern in (
         _TENSOR,
         # torch 2.11 and 2.13 have a stray quote before "but".
-        r"expected type of '(?P<source>.*)' to be (?P<old>.*?), '? ?but found (?P<new>.*)\Z",
+        r"expected type of '(?P<source>.*)' to be (?P<old>(?:(?!' to be ).)*?), '? ?but found (?P<new>.*)\Z",
         r"GLOBAL_STATE changed: (?P<source>.*)\Z",
-        r"(?P<source>BACKEND_MATCH) failure:(?:.*?Cached backend: (?P<old>.*?)\. New backend: (?P<new>.*?)\. If this)?",
+        _BACKEND,
         # CacheEntry invalidated by a weak reference of its guards: invalidate() in torch/_dynamo/guards.py.
         r"Cache line invalidated because (?P<source>.*) got deallocated\Z",
         r"Duplicate tensors found: \[(?P<source>.*)\]",
@@ -156,9 +161,9 @@ _SENTENCES = tuple(
     )
 )
 
-_STRING_OR_EQUALS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"| == ", re.DOTALL)
+_STRING_OR_EQUALS = re.compile(rf"{STRING}| == ", re.DOTALL)
 _RANGE = re.compile(r"(?:(?P<low>-?\d+) <= )?(?P<source>[^<>=]+?)(?: <= (?P<high>-?\d+))?\Z")
-_SIZE = re.compile(r"[\w.\[\]'\"]+\.(?:size|stride|storage_offset)\(\)(?:\[\d+\])?")
+_SIZE = re.compile(r"(?<![\w.\[\]'\"])[\w.\[\]'\"]+\.(?:size|stride|storage_offset)\(\)(?:\[\d+\])?")
 _IDENTITY = re.compile(r"(?P<source>\S+) is (?P<old>.+)\Z", re.DOTALL)
 # SEQUENCE_LENGTH() in torch/_dynamo/guards.py writes `not x` for `len(x) == 0`.
 _EMPTY = re.compile(r"not (?P<source>[\w.\[\]'\"]+)\Z")

@@ -23,10 +23,11 @@ from compiler_lens.recording.model import KernelConfig, KernelKind
 # -- what the decorator of a Triton kernel says of it: shape, device, configs, and what Inductor noted
 
 # The decorators are functions of torch/_inductor/runtime/triton_heuristics.py.
-_DECORATOR = re.compile(r"@triton_heuristics\.(\w+)\((.*?)\n\)\n@triton\.jit", re.DOTALL)
+_DECORATOR = re.compile(r"@triton_heuristics\.(\w+)\(")
+_DECORATED = "\n)\n@triton.jit"
 _DEVICE = re.compile(r"DeviceProperties\(type='(\w+)', index=(\w+)")
 # Literals of the decorator; what is worth keeping is flat: no brace within braces.
-_PAIR = re.compile(r"'(\w+)': ('[^']*'|\{[^{}]*\}|\[[^\]]*\]|\([^)]*\)|[^,{}\[\]]+)")
+_PAIR = re.compile(r"'(\w+)': ('[^']*'|\{[^{}]*\}|\[[^\[\]]*\]|\([^()]*\)|[^,{}\[\]]+)")
 _SETTING = re.compile(r"^ *(\w+)=(\{[^{}]*\}|[\w.]+)", re.MULTILINE)
 _KEPT = frozenset(
     (
@@ -36,16 +37,17 @@ _KEPT = frozenset(
         "persistent_reduction", "coordinate_descent_tuning", "mutated_arg_names", "autotune_hints", "tiling_scores",
     )
 )  # fmt: skip
-_USER_CONFIGS = re.compile(r"^\s*configs=\[(.*)\],$", re.MULTILINE)
+_USER_CONFIGS = re.compile(r"^[ \t]*configs=\[(.*)\],$", re.MULTILINE)
 _WORDS: Mapping[str, Any] = {"True": True, "False": False, "None": None, "set()": []}
 
 
 def _read_triton(text: KernelText) -> SourceFacts:
     """Read the decorator of a kernel that Inductor wrote, or of a template."""
     match = _DECORATOR.search(text.source)
-    if match is None:
+    end = text.source.find(_DECORATED, match.end()) if match else -1
+    if match is None or end < 0:
         return SourceFacts()
-    decorator, header = match.groups()
+    decorator, header = match[1], text.source[match.end() : end]
     meta = _header_values(header)
     shape = decorator
     if decorator == "fixed_config":  # it stands in for the word that says the shape

@@ -78,7 +78,7 @@ def launched_by_name(call: CallText, _kernels: Definitions) -> LaunchText:
 
 
 # get_kernel_metadata() in torch/_inductor/utils.py writes the comments, the same on 2.11, 2.13 and 2.15.
-_ORIGINS = re.compile(r"Source Nodes: \[(.*?)\], Original ATen: \[(.*)\]")
+_ORIGINS = re.compile(r"Source Nodes: \[((?:(?!Source Nodes: \[).)*?)\], Original ATen: \[(.*)\]")
 _FRAGMENT_NODE = re.compile(r"#   %(\w+) : .*?= call_\w+\[target=")
 _NODE_MAPPING = re.compile(r"#   (\w+) => (.+)")
 

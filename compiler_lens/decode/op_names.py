@@ -126,12 +126,12 @@ view_as_complex view_copy view_of xor_sum zeros_like
 """
 
 _COMPOUND = frozenset(_NAMES.split())
-_FUSED = re.compile(r"_fused_(.+)_[0-9a-f]+$")
+_FUSED = re.compile(r"(.+)_[0-9a-f]+$")
 
 
 def ops_in_kernel_name(name: str) -> tuple[str, ...]:
     """Return the ATen ops that a kernel such as `cpp_fused_add_native_layer_norm_view_1` is named after."""
-    fused = _FUSED.search(name)
+    fused = _FUSED.match(name.partition("_fused_")[2])
     text, at = (fused[1] if fused else ""), 0
     ops: list[str] = []
     while at < len(text):

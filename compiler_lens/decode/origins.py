@@ -29,7 +29,7 @@ _GRADIENT_SUM = "Gradient addition node due to multiple use"
 # rule, or `fn` in a wrapper of torch's own (torch/_dynamo/external_utils.py, `wrap_inline`).
 _ROOT = re.compile(r"[LG]\['(\w+)'\]\.?")
 _UNTOLD = frozenset({"self", "fn"})
-_ITEM = re.compile(r"\[['\"]?([^'\"\]]+)['\"]?\]")
+_ITEM = re.compile(r"\[['\"]?([^'\"\[\]]+)['\"]?\]")
 
 
 class NodeFact(Struct, frozen=True, gc=False):

@@ -20,7 +20,7 @@ from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, OutputCode, Trust, Unavailable
 
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
-_AOT_ID = re.compile(r"# AOT ID: \[(.*?)\]")
+_AOT_ID = re.compile(r"# AOT ID: \[([^\[\]\n]*)\]")
 _AOT_ID_WITHIN = 500
 _IN_CPP = "no kernel was found in the C++ that this graph was compiled to, which is kept as text"
 

@@ -15,18 +15,21 @@ UNKNOWN_FILE = "<unknown>"  # stands for one whose name was interned before anyb
 
 # augment_exc_message() in torch/_dynamo/exc.py puts a third blank before the first frame; the function is missing
 # where torch prints only a place.
-_FRAME = re.compile(r"^ {2,3}File \"(?P<file>.*)\", line (?P<line>\d+)(?:, in (?P<function>.*))?$")
+_FRAME = re.compile(r"^ {2,3}File \"(?P<file>.*)\", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?$")
 _REPEATED = re.compile(r"^ {2}\[Previous line repeated (\d{1,18}) more times?\]$")
 _DEEPEST = 1000  # frames, as for Python itself: a line of a stranger's file may name any number
 _MARKS = re.compile(r"^[\s~^]+$")
 
 # What a guard's text is scanned for: strings, and the comment that torch puts after it.
-_STRING_OR_COMMENT = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"| {2,}# ", re.DOTALL)
+# A quote after a backslash begins no string: of many such after an odd one, each would be looked for to the end.
+STRING = r"'(?<!\\')[^'\\]*(?:\\.[^'\\]*)*'|\"(?<!\\\")[^\"\\]*(?:\\.[^\"\\]*)*\""
+_STRING_OR_COMMENT = re.compile(rf"{STRING}|(?<! ) {{2,}}# ", re.DOTALL)
 # get_verbose_code_parts() in torch/_dynamo/guards.py.
 _HINT = " (HINT: "
 # format_frame() in torch/utils/_traceback.py: "x = y + 1  # app/train.py:12 in step". torch shortens the file's name.
 _PLACE = re.compile(
-    r"(?:(?P<code>.*?)  # )?(?P<file>[^\s#:(][^\n#:(]*):(?P<line>\d+) in (?P<function>[\w.<>]+)(?P<rest>.*)", re.DOTALL
+    r"(?:(?P<code>.*?)  # )?(?P<file>[^\s#:(][^\n#:(]*):(?P<line>\d{1,9}) in (?P<function>[\w.<>]+)(?P<rest>.*)",
+    re.DOTALL,
 )
 
 

@@ -46,7 +46,7 @@ TRACED: Mapping[Direction, GraphStage] = {
 }
 
 
-_COMPILE_ID = re.compile(r"(?:!(\d+)(?:/(?=\d))?)?(?:(\d+)/(\d+|None))?(?:@(\d+))?|-")
+_COMPILE_ID = re.compile(r"(?:!(\d{1,18})(?:/(?=\d))?)?(?:(\d{1,18})/(\d{1,18}|None))?(?:@(\d{1,18}))?|-")
 
 
 class CompileId(Struct, frozen=True, order=True):

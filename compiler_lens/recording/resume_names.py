@@ -10,7 +10,7 @@ import re
 from msgspec import Struct
 
 _PREFIX = "torch_dynamo_resume_in_"
-_NAME = re.compile(rf"{_PREFIX}(.+)_at_(\d+)$")
+_NAME = re.compile(r"(.+)_at_(\d{1,9})$")
 # An artifact with a function's bytecode: torch_dynamo_resume_in_forward_at_23_ORIGINAL_BYTECODE.
 _BYTECODE = "_ORIGINAL_BYTECODE"
 
@@ -24,7 +24,7 @@ class Resumed(Struct, frozen=True):
 
 def resumed(name: str) -> Resumed | None:
     """Return what a resume function's name says; None for the name of any other function."""
-    found = _NAME.search(name)
+    found = _NAME.match(name.partition(_PREFIX)[2])
     return Resumed(found[1], int(found[2])) if found else None
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from compiler_lens.recording.model import Recording
 
 _LONGEST = 2_000_000  # characters of a file that we look into
-_QUOTED = re.compile(r"""(['"])((?:(?!\1)[^\\\n]|\\.)+)\1""")
+_QUOTED = re.compile(r"""(['"])(?<!\\.)((?:(?!\1)[^\\\n]|\\.)+)\1""")
 
 Arms = frozenset[int]  # branches, loop bodies and handlers, by number
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.recording.model import BreakCause
 
+_LONGEST = 10_000  # characters of a cause that are looked at
 _FILE = Path(__file__).with_name("remedies.toml")
 
 
@@ -95,7 +96,8 @@ def remedy_for(cause: BreakCause, arm: Arm | None = None) -> Remedy | None:
 
     """
     table = remedy_table()
-    said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"
+    # Not more than torch ever says: some patterns look at each beginning for all that follows.
+    said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"[:_LONGEST]
     found = next((r for r in table.by_type.get(cause.gb_type, ()) if re.search(r.about, said)), None)
     if found is None or arm is None or found.name not in table.branches:
         return found

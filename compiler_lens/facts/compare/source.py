@@ -7,16 +7,16 @@ from collections.abc import Mapping
 
 from compiler_lens.recording.model import Kernel, KernelKind, Launch
 
-_PYTHON_COMMENT = re.compile(r"(?m)^\s*#.*$|[ \t]+#\s.*$")
+_PYTHON_COMMENT = re.compile(r"(?m)^[ \t]*#.*$|(?<![ \t])[ \t]+#\s.*$")
 _CPP_COMMENT = re.compile(r"(?m)(?:^|[ \t])//.*$")
-_BLANK = re.compile(r"\n\s*\n+")
+_BLANK = re.compile(r"\n\s*\n")
 _NUMBERED = re.compile(r"\b(buf|arg|primals_|tangents_|getitem_|constant|_frozen_param|tmp)\d+(?:_\d+)?\b")
 _INCLUDE = re.compile(r'#include\s+"[^"]*/([^"/]+)"')
 _CACHED_NAME = re.compile(r"\bc[a-z2-7]{50,52}\b")  # torch._inductor.codecache: "c" + base32 of a SHA-256
 _PATH = re.compile(r"""(['"])/[^'"\n]*\1""")
 _GRAPH = re.compile(r"\bgraph_\d+_")  # before a kernel's name, where C++ kernels report to the profiler
 _NUMBER = re.compile(r"\b\d+(?:\.\d*)?(?:e[-+]?\d+)?(?=L?\b)")
-_CONSTANT = re.compile(r"(?m)^\s*(\w+)\s*:\s*tl\.constexpr\s*=\s*(.+?)\s*$")
+_CONSTANT = re.compile(r"(?m)^[ \t]*(\w+)\s*:\s*tl\.constexpr\s*=[ \t]*(\S+(?:[ \t]+\S+)*)[ \t]*$")
 _CONSTANTS = re.compile(r"'constants': \{([^{}]*)\}")  # of a kernel of the user's, above its code
 _SETTING = re.compile(r"'(\w+)': ([^,]+)")
 _ABOVE = "@triton.jit"  # above it stand settings and notes, which are compared by themselves

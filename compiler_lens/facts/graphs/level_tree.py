@@ -23,7 +23,7 @@ from compiler_lens.recording.model import Kernel
 MOST = 60  # boxes that compute, in one level; inputs and outputs come on top
 _DEEPEST = 40  # modules in each other
 _COMPONENT = re.compile(r"[^.]+(?:\.\d+)*")  # "h.3" of "transformer.h.3.attn": brothers of one family
-_NUMBER = re.compile(r"\.?\d+(?:\.\d+)*$")
+_NUMBER = re.compile(r"(?<![\d.])\.?\d+(?:\.\d+)*$")
 
 _T = TypeVar("_T")
 

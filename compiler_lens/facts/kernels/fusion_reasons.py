@@ -115,7 +115,7 @@ SENTENCES: Mapping[str, Reason] = {
 }
 _CUTLASS = re.compile(
     r" has aliasing or mutation$| is not a ComputedBuffer$| is not a Pointwise op$| is a reduction which is not yet "
-    r"supported by EVT$| does not have a computed buffer name$|'s\s+size: .* differs from ",
+    r"supported by EVT$| does not have a computed buffer name$|'s\s+size: (?:(?!'s\s).)* differs from ",
     re.DOTALL,
 )
 

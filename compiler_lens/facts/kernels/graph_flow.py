@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from compiler_lens.recording.model import Graph, GraphStage, Node, Recording, SavedTensor
 from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
-_HELD = re.compile(r"_(?:parameters|buffers)_+(?:modules_+)?(\w+?)_*$")  # L_self_modules_up_parameters_weight_
+_HELD = re.compile(r"_(?:parameters|buffers)_+(?:modules_+)?(?=\w)")  # L_self_modules_up_parameters_weight_
 _POSITION = re.compile(r"args_(\d{1,4})")
 _WORD = re.compile(r"\w+")
 BACKWARDS = (GraphStage.AOT_BACKWARD, GraphStage.POST_GRAD_BACKWARD)
@@ -187,9 +187,8 @@ def _number(name: str) -> int | None:
 
 def _dynamo_input(node: Node, names: Sequence[str]) -> Value:
     """Return an input; `names` are the parameters of a function that torch calls with `*args` and `**kwargs`."""
-    held = _HELD.search(node.target)
-    if held:
-        return Value(node, Role.PARAMETER, held[1])
+    if held := _HELD.search(node.target):
+        return Value(node, Role.PARAMETER, node.target[held.end() :].rstrip("_"))
     plain = node.target.removeprefix("L_").rstrip("_") if node.target.startswith("L_") else node.name
     position = _POSITION.fullmatch(plain)
     if position and int(position[1]) < len(names):

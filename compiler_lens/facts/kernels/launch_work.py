@@ -221,7 +221,7 @@ class _Sizes(Struct, frozen=True):
         return None if width is None or len(known) < len(shape) else int(prod(known) * width)
 
 
-_VIEW = re.compile(r"reinterpret_tensor\((\w+), \(([^)]*)\)")
+_VIEW = re.compile(r"reinterpret_tensor\((\w+), \(([^()]*)\)")
 
 
 def launch_traffic(recording: Recording) -> dict[LaunchId, Traffic]:
@@ -270,8 +270,8 @@ _POINTERS: Mapping[str, str] = {
     "double": "f64", "float": "f32", "at::Half": "f16", "half": "f16", "at::BFloat16": "bf16", "bfloat16": "bf16",
     "int64_t": "i64", "int32_t": "i32", "int16_t": "i16", "int8_t": "i8", "uint8_t": "u8", "bool": "b8",
 }  # fmt: skip
-_CPP = re.compile(r'extern "C"[^(]*\bkernel\w*\(([^)]*)\)')
-_CPP_PARAMETER = re.compile(r"(?:const\s+)?([\w:]+)\s*\*\s*(?:__restrict__\s+)?(\w+)")
+_CPP = re.compile(r'extern "C"[^("]*\bkernel\w*\(([^()]*)\)')
+_CPP_PARAMETER = re.compile(r"(?<![\w:])([\w:]+)\s*\*\s*(?:__restrict__\s+)?(\w+)")
 
 
 def _generated(kernel: Kernel, launch: Launch, sizes: _Sizes) -> Traffic | None:

@@ -15,7 +15,7 @@ from compiler_lens.recording.model import AutotuneResult, CompileId, GraphId, Ke
 # Which of an op's inputs autotuning compares: a bias is as large as the result there, or is left out.
 _COMPARED: Mapping[str, slice] = {"addmm": slice(1, 3), "baddbmm": slice(1, 3), "convolution": slice(0, 2)}
 _EVERY = slice(None)
-_SIZES = re.compile(r"\[([^\]]*)\]")
+_SIZES = re.compile(r"\[([^\[\]]*)\]")
 
 _Sizes = tuple[str, ...]
 

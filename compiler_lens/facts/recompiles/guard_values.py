@@ -26,10 +26,10 @@ _OPTIMIZER = re.compile(r"(^|/)torch/optim/optimizer\.py$")
 
 # What torch writes, and the author: in this order.
 _IN_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"\bL\[(['\"])(.*?)\1\]"), r"\2"),
+    (re.compile(r"\bL\[(?:'([^'\n]*)'|\"([^\"\n]*)\")\]"), r"\1\2"),
     (re.compile(r"\bG\['__builtins_dict__\w*'\]\['(\w+)'\]"), r"\1"),
     (re.compile(r"\bG\['__import_(\w+?)'\]"), lambda m: m[1].replace("_dot_", ".")),
-    (re.compile(r"\bG\[(['\"])(.*?)\1\]"), r"\2"),
+    (re.compile(r"\bG\[(?:'([^'\n]*)'|\"([^\"\n]*)\")\]"), r"\1\2"),
     # Where nn.Module keeps its attributes: self._modules['attn'].act, self.__dict__['_modules']['attn'].act.
     (
         re.compile(
@@ -157,8 +157,8 @@ DTYPES: Mapping[str, str] = {
 
 # TENSOR_MATCH and TYPE_MATCH in torch/_dynamo/guards.py; a size that may vary is None.
 _TENSOR = re.compile(
-    r"check_tensor\(.*?, (?P<type>\w+), DispatchKeySet\((?P<keys>[^)]*)\), torch\.(?P<dtype>\w+), device=\w+, "
-    r"requires_grad=(?P<requires_grad>\w+), size=\[(?P<size>[^\]]*)\], stride=\[(?P<stride>[^\]]*)\]\)"
+    r"check_tensor\(.*?, (?P<type>\w+), DispatchKeySet\((?P<keys>[^()]*)\), torch\.(?P<dtype>\w+), device=\w+, "
+    r"requires_grad=(?P<requires_grad>\w+), size=\[(?P<size>[^\[\]]*)\], stride=\[(?P<stride>[^\[\]]*)\]\)"
 )
 _KIND = re.compile(
     r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=(?P<type>.*))?\Z", re.DOTALL

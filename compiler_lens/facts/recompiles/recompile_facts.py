@@ -19,7 +19,7 @@ from compiler_lens.recording.model import Compilation, CompileId, GuardFailure, 
 from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.source_text import Sources, sources
 
-_ENTRY = re.compile(r"(\d+)/(\d+)\Z")
+_ENTRY = re.compile(r"(\d{1,18})/(\d{1,18})\Z")
 _COMPARED = 16  # of the entries that did not fit, the newest so many are compared with each other
 _UNSEEN = EntryValues()
 

@@ -28,7 +28,7 @@ from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine
 
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
-_UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+)).*")
+_UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+))")
 _NO_WORD = re.compile(r"\W+")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 
@@ -223,7 +223,7 @@ def _worded(change: str, subject: str, function: FunctionName, changes: Sequence
     axis = "0"
     if found := _OF_TENSOR.match(subject):
         tensor, axis = found["tensor"], found["axis"]
-    if unnamed := _UNNAMED.fullmatch(subject):
+    if unnamed := _UNNAMED.match(subject):
         tensor = f"<{unnamed['what']}>"
         axis = next(iter(re.findall(r"\d+", subject)), axis)
     classes = list(dict.fromkeys(value for change in changes for value in (change.old, change.new) if value))

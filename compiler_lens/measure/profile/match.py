@@ -186,7 +186,7 @@ def _plan(code: OutputCode, kernels: Sequence[Kernel]) -> _Plan:
     return _Plan(code, launches, Counter(name for launch in launches for name in launch.anchors or (launch.op,)))
 
 
-_FUNCTION = re.compile(r"^\s*def (\w+)\(", re.MULTILINE)
+_FUNCTION = re.compile(r"^[ \t]*def (\w+)\(", re.MULTILINE)
 
 
 def _anchors(kernel: Kernel, known: Mapping[str, Kernel]) -> frozenset[str]:
@@ -265,7 +265,7 @@ def _between(items: Sequence[_Item], launches: Sequence[_Planned], found: _Found
 
 
 _PREPARES = re.compile(r"memset|^Memset", re.IGNORECASE)  # a library clears its workspace first
-_FINISHES = re.compile(r"split_?k.*reduce|reduce.*split_?k|convert_dq", re.IGNORECASE)  # and adds up its parts last
+_FINISHES = re.compile(r"\A(?=.*split_?k).*reduce|convert_dq", re.IGNORECASE)  # and adds up its parts last
 
 
 def _by_place(items: Sequence[_Item], launches: Sequence[_Planned], found: _Found) -> Sequence[_Item]:
