@@ -233,7 +233,7 @@ INDUCTOR_LANGUAGES: tuple[KernelLanguage, ...] = (
 )  # fmt: skip
 
 # What a C++ wrapper calls of torch: "aoti_torch_cpu_addmm_out"; of the products and convolutions the name begins so.
-_PRODUCT = re.compile(r"aoti_torch_[a-z]+_(?:\w*mm|\w*convolution\w*|mkldnn_\w+|mkl_\w+|\w*linear\w*)(?:_out)?")
+_PRODUCT = re.compile(r"aoti_torch_[a-z]+_(?=mkldnn_|mkl_|\w*convolution|\w*linear|\w*mm(?:_out)?\Z)\w+")
 
 
 def cpp_library(function: str) -> KernelLanguage:

@@ -34,7 +34,7 @@ _SELF = re.compile(r"self\b")
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
 # StorageOverlap in torch/_guards.py: which inputs share memory, where AOTAutograd had to know.
-_OVERLAP = re.compile(r"check_overlapping\(overlapping=\[(.*)\], non_overlapping=\[(.*)\]\)")
+_OVERLAP = re.compile(r"check_overlapping\(overlapping=\[((?:(?!\], non_).)*)\], non_overlapping=\[(.*)\]\)")
 _BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
 # Causes that ask what class a value is of.
 OF_CLASS = frozenset((_C.BOOL_OR_NONE, _C.OBJECT_TYPE, _C.TENSOR_TYPE))
