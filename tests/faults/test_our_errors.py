@@ -268,7 +268,7 @@ def test_a_torch_without_a_trace_function_is_recorded_by_its_hooks(monkeypatch: 
 
 
 def test_a_session_takes_word_of_a_problem_even_when_its_journal_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened = Session(None, strict=False, listener=None)
+    opened = Session(None, strict=False, overwrite=False, listener=None)
     monkeypatch.setattr(JournalWriter, "append", boom)
     opened.problem("here", "that")
 
