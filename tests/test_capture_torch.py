@@ -1,6 +1,7 @@
 """What capture asks of torch directly: modes, cache keys, the table of wanted events."""
 
 import json
+import time
 from inspect import signature
 from pathlib import Path
 from types import SimpleNamespace
@@ -221,3 +222,10 @@ def test_the_time_of_our_own_is_of_every_compilation() -> None:
             compiled(torch.ones(size))
             spent.append(lens.overhead_seconds)
     assert spent == sorted(set(spent))
+
+
+def test_waiting_is_no_time_of_our_own() -> None:
+    with compiler_lens.Lens(progress=False, strict=True) as lens:
+        before = lens.overhead_seconds
+        lens._tap.safely("a busy machine", lambda: time.sleep(0.5))
+        assert before < lens.overhead_seconds < before + 0.5

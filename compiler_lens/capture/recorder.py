@@ -115,7 +115,7 @@ class Recorder:
 
     @property
     def overhead_seconds(self) -> float:
-        """Seconds that our own code took inside of compilations, in this process, for all open lenses."""
+        """Seconds of processor time of our own code inside of compilations, in this process, for all open lenses."""
         return self._tap.seconds
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

@@ -43,7 +43,7 @@ class Tap(TraceHandler):
         self.attribution = Attribution()
         self.local = self.attribution.local
         self.cache_entries: dict[tuple[int | None, bool], Entry] = {}  # of a run's forward (or inference) and backward
-        self.seconds = 0.0  # spent in our own code while others compiled
+        self.seconds = 0.0  # of processor time, in our own code while others compiled
         self._is_done = False
         self._heard: set[str] = set()  # names of all records that ever came
         # What undoes each hook that is in, or why this torch has no such place.
@@ -118,11 +118,11 @@ class Tap(TraceHandler):
 
         This may import parts of torch that the compilation at hand is about to import: that time is not ours.
         """
-        start = time.perf_counter()
+        start = time.thread_time()
         missing = [hook for hook in hooks if hook.place not in self._hooked and not hook.place.is_being_imported]
         # All imports before the first hook: a module that takes a function by name must take torch's own.
         found = [(hook, _found(hook.place)) for hook in missing]
-        self.local.import_seconds += time.perf_counter() - start
+        self.local.import_seconds += time.thread_time() - start
         for hook, place in found:
             with self._lock:
                 if self._is_done or hook.place in self._hooked:  # closed, or another thread's meanwhile
@@ -198,7 +198,7 @@ class Tap(TraceHandler):
         """Run a step of ours inside the user's compilation: its errors become problems of the sessions."""
         local = self.local
         is_outermost = not local.is_ours
-        start, imports = time.perf_counter(), local.import_seconds
+        start, imports = time.thread_time(), local.import_seconds
         try:
             local.is_ours = True  # in here: an interrupt may come at any call
             step()
@@ -207,7 +207,7 @@ class Tap(TraceHandler):
         finally:
             if is_outermost:
                 local.is_ours = False
-                self.seconds += time.perf_counter() - start - (local.import_seconds - imports)
+                self.seconds += time.thread_time() - start - (local.import_seconds - imports)
 
     def _keep_error(self, where: str, error: Exception) -> None:
         if isinstance(error, _StrictError):
