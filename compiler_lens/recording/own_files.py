@@ -41,7 +41,8 @@ def program_root(recording: Recording) -> str:
 
     That is the folder of its script; without one, what the user's own files have in common.
     """
-    files = sorted({slashed(one.file) for one in recording.compilations if is_own(one.file) and one.file[:1] == "/"})
+    own = {slashed(one.file) for one in recording.compilations if is_own(one.file)}
+    files = sorted(file for file in own if file.startswith("/"))
     script = slashed(recording.environment.argv[0]) if recording.environment.argv else ""
     if script.startswith("/"):
         return script.rpartition("/")[0] + "/"

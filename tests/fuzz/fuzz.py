@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import re
 import resource
 import shutil
 import signal
@@ -45,6 +46,7 @@ from compiler_lens.render.results import Modes
 SECONDS = 5.0  # of processor time, for a case
 BYTES = 500_000_000
 _STOP = 2_000_000_000  # where the kernel says no
+_PEAK = re.compile(r"VmHWM:\s*(\d+) kB")
 _SHRINKING = 20.0  # seconds for making an input smaller
 _HANGS = 120.0  # seconds after which a case that no signal reaches ends the process, with its stack
 Steps = Iterator[doors.Step]
@@ -159,6 +161,7 @@ KINDS: Mapping[str, Kind] = {
 def watched(name: str) -> Iterator[None]:
     """Raise `Fault` for what takes too long or too much memory."""
     faulthandler.dump_traceback_later(_HANGS, exit=True)
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     before = _resident()
     signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
@@ -168,7 +171,8 @@ def watched(name: str) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         faulthandler.cancel_dump_traceback_later()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # Not ru_maxrss, which counts what the process that started this one held.
+    peak = int(_PEAK.findall(Path("/proc/self/status").read_text())[0]) * 1024
     if peak - before > BYTES:
         raise Fault(name, MemoryError(f"{peak - before:,} bytes"), "too large")
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from compiler_lens.recording.errors import LensError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import Environment, Recording, SourceFile
+from compiler_lens.recording.model import Environment, GuardFailure, Recompile, Recording, SourceFile
 
 HERE = Path(__file__).parent
 _TWO_LINES = SourceFile(samples.MODEL, "def step(x):\n    return x + 1\n")
@@ -41,6 +41,13 @@ FOUND: dict[str, Callable[[], Recording]] = {
     "the last second of the calendar": lambda: Recording(environment=Environment(started=253_402_300_799.0)),
     "escapes in the number of a break": lambda: _caused("\ud800\x1b[2J/../x"),
     "escapes in the title of a table": samples.hostile,
+    "a file that is the root": lambda: Recording(
+        compilations=(samples.compilation(0, file="/"), samples.compilation(1, file="/a/b.py"))
+    ),
+    "a size at no index": lambda: Recording(
+        compilations=(samples.compilation(0), samples.compilation(0, 1)),
+        recompiles=(Recompile(samples.compile_id(0, 1), (GuardFailure("0/0", "tensor 'x' size mismatch"),)),),
+    ),
 }
 
 

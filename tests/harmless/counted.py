@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from programs import kinds
+from counted_programs import kinds
 
 Counts = dict[str, dict[str, int]]
 _ADDRESS = re.compile(r" at 0x\w+")  # in a break's text

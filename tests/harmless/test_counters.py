@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 from counted import Counts, counted
+from counted_programs import kinds
 from observation import run
-from programs import kinds
 
 # By kind, the backends beside eager and AOTAutograd. "static" (`dynamic=False`) goes another way through Dynamo where
 # sizes are learned; Inductor's own hooks run below an active callback, too.

@@ -103,6 +103,8 @@ def _of_tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: Ent
         return Failed(_C.STRIDE, name, name, old, new)
     if what == "dispatch key set":
         return _keys(tensor, failure)
+    if what not in _OF_TENSOR:  # a size or a stride at no index: torch writes no such line
+        return None
     cause, attribute, key = _OF_TENSOR[what]
     return Failed(cause, f"{tensor}.{attribute}", f"{key} of {tensor}", old, new)
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.testing._internal.two_tensor import TwoTensor
 
-from programs import Compiled, Program, Step, net, ones
+from counted_programs import Compiled, Program, Step, net, ones
 
 
 def compiled_in_compiled(compiled: Compiled) -> Step:

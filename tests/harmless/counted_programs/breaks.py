@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from programs import Compiled, Program, Step, net, ones
+from counted_programs import Compiled, Program, Step, net, ones
 
 
 def prints(compiled: Compiled) -> Step:

@@ -28,7 +28,7 @@ def ones(*sizes: int) -> Tensor:
 
 def kinds() -> dict[str, dict[str, Program]]:
     """Return the programs by kind and name."""
-    from programs import backwards, breaks, operators, python, shapes
+    from counted_programs import backwards, breaks, operators, python, shapes
 
     modules = (backwards, operators, shapes, breaks, python)
     return {kind: {p.__name__: p for p in found} for module in modules for kind, found in module.KINDS.items()}

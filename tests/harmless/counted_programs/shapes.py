@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from programs import Compiled, Program, Step, net, ones
+from counted_programs import Compiled, Program, Step, net, ones
 
 
 def other_sizes(compiled: Compiled) -> Step:

@@ -10,7 +10,7 @@ from torch._higher_order_ops import map as map_over
 from torch._higher_order_ops import scan, while_loop
 from torch.nn.attention.flex_attention import flex_attention
 
-from programs import Compiled, Program, Step, net, ones
+from counted_programs import Compiled, Program, Step, net, ones
 
 
 def cond(compiled: Compiled) -> Step:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-from programs import Compiled, Program, Step, net, ones
+from counted_programs import Compiled, Program, Step, net, ones
 
 
 def backward_inside(compiled: Compiled) -> Step:
