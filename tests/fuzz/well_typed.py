@@ -180,7 +180,7 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:  # noqa: PLR0911 -- one for ea
         float: lambda: st.sampled_from(_FLOATS),
         bool: st.booleans,
         type(None): st.none,
-        Any: lambda: st.sampled_from((None, 0, -1, 1.5, "x", "", (), 10**12)),
+        Any: lambda: st.sampled_from((None, 0, -1, 1.5, "x", "", [], 10**12)),
     }
     if hint in simple:
         return simple[hint]()
