@@ -213,14 +213,17 @@ def logs(draw: Draw) -> bytes:
 
 def _changed_record(draw: Draw, record: bytes) -> bytes:
     parts = _PARTS.match(record)
-    if parts is None or not draw(_DEEPER):
+    values: Any = None
+    with suppress(ValueError):  # it may have been changed before
+        values = json.loads(parts[2]) if parts else None
+    if parts is None or values is None or not draw(_DEEPER):
         return changed_text(draw, record.decode("utf-8", "replace")).encode("utf-8", "surrogatepass")
-    head, values, payload = parts.groups()
+    head, written, payload = parts.groups()
     if len(payload) > 1 and draw(_DEEPER):
         text = changed(draw, payload[1:].replace(b"\n\t", b"\n").decode("utf-8", "replace"))
         body = str(text).encode("utf-8", "surrogatepass").replace(b"\n", b"\n\t")
-        return head + values + b"\n\t" + body + b"\n"
-    return head + json.dumps(changed(draw, json.loads(values))).encode() + payload
+        return head + written + b"\n\t" + body + b"\n"
+    return head + json.dumps(changed(draw, values)).encode() + payload
 
 
 # -- what stands beside a cache entry; what a comparison of modes was written as
