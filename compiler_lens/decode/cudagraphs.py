@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.decode.compilations import Figures
+from compiler_lens.decode.frames import Figures
 from compiler_lens.decode.kernels import CodeKey
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CodeId, CompileId, Direction, GraphStage, SourcePlace

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from compiler_lens.decode import (
     compilations,
     cudagraphs,
+    frames,
     fusion,
     graph_breaks,
     graph_text,
@@ -39,12 +40,12 @@ Joined = TypeVar("Joined")
 Reader = Callable[[Event, CompileId, Mapping[int, str]], Sequence[Any]]
 
 READERS: Mapping[str, Reader] = {
-    "dynamo_start": compilations.read_dynamo_start,
-    "lens.frame_start": compilations.read_frame_start,
-    "lens.frame_end": compilations.read_frame_end,
-    "lens.frame_skipped": compilations.read_skipped_frame,
-    "compilation_metrics": compilations.read_metrics,
-    "bwd_compilation_metrics": compilations.read_metrics,
+    "dynamo_start": frames.read_dynamo_start,
+    "lens.frame_start": frames.read_frame_start,
+    "lens.frame_end": frames.read_frame_end,
+    "lens.frame_skipped": frames.read_skipped_frame,
+    "compilation_metrics": frames.read_metrics,
+    "bwd_compilation_metrics": frames.read_metrics,
     "dynamo_error": graph_breaks.read_dynamo_error,
     "dynamo_graph_break_reason": graph_breaks.read_graph_break,
     "recompile_reasons": guards.read_recompiles,
@@ -116,10 +117,10 @@ def fold(
     # Taken out of the table: what stands in the recording anew is let go of.
     joined = join(graphs.join_graphs, of.pop(graph_text.GraphText, []), of.pop(origins.NodeFacts, []), passes)
     timed = join(whole.join_spans, of.pop(whole.TimedMark, []))
-    breaks, names, files = of[model.GraphBreak], of[compilations.ResumeName], of[model.SourceFile]
-    frames = [*chain.from_iterable(of[kind] for kind in compilations.FACTS)]
+    breaks, names, files = of[model.GraphBreak], of[frames.ResumeName], of[model.SourceFile]
+    seen_of_frames = [*chain.from_iterable(of[kind] for kind in frames.FACTS)]
     no_graphs = {problem.compile_id for problem in unread if problem.where in GRAPH_RECORDS}
-    compiled = join(compilations.join_compilations, frames, breaks, joined, timed, no_graphs)
+    compiled = join(compilations.join_compilations, seen_of_frames, breaks, joined, timed, no_graphs)
     compiled = join(compilations.name_definitions, compiled, files, otherwise=compiled)
     compiled += join(compilations.without_a_frame, joined, of[model.OutputCode])
     codes = join(kernels.number_output_codes, of[model.OutputCode], of[kernels.CodeKey])
@@ -130,7 +131,7 @@ def fold(
     # Where our hook saw nothing (a log of torch's own), what torch's metrics say.
     outcomes = of[model.CudagraphOutcome]
     seen = {outcome.compile_id for outcome in outcomes}
-    for each in of[compilations.Metrics]:
+    for each in of[frames.Metrics]:
         if each.compile_id not in seen:
             outcomes += cudagraphs.cudagraph_from_metrics(each.figures, each.compile_id)
     return model.Recording(
@@ -187,7 +188,7 @@ def _read_all(events: Iterable[Event], *, strict: bool) -> tuple[dict[type, list
             if event.name in _FILE_NAMES:
                 files.update(whole.read_file_names(event))
                 continue
-            reader = compilations.read_bytecode_name if is_bytecode(event.name) else readers.get(event.name)
+            reader = frames.read_bytecode_name if is_bytecode(event.name) else readers.get(event.name)
             for value in reader(event, compile_id, files) if reader else ():
                 found[type(value)].append(value)
         except Exception as error:

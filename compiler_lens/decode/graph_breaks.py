@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from compiler_lens.decode.compilations import Failure
+from compiler_lens.decode.frames import Failure
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event

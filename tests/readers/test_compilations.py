@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode import compilations
-from compiler_lens.decode.compilations import FrameEnd, FrameStart, Metrics, ResumeName
+from compiler_lens.decode import frames
 from compiler_lens.decode.fold import fold
+from compiler_lens.decode.frames import FrameEnd, FrameStart, Metrics, ResumeName
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, SourceLine
@@ -28,13 +28,13 @@ def load(version: str, name: str) -> tuple[Event, dict[int, str]]:
 
 def start(version: str, name: str) -> FrameStart:
     event, files = load(version, name)
-    (found,) = compilations.read_dynamo_start(event, ID, files)
+    (found,) = frames.read_dynamo_start(event, ID, files)
     return found
 
 
 def metrics(version: str, name: str) -> Metrics:
     event, files = load(version, name)
-    (found,) = compilations.read_metrics(event, ID, files)
+    (found,) = frames.read_metrics(event, ID, files)
     return found
 
 
@@ -57,7 +57,7 @@ def test_our_start_knows_what_the_frame_is_compiled_with() -> None:
         "function": "forward", "file": "m.py", "line": 3, "backend": "inductor", "mode": "max-autotune",
         "options": {"epilogue_fusion": True}, "dynamic": False, "module": "Block",
     }  # fmt: skip
-    (found,) = compilations.read_frame_start(Event("lens.frame_start", 7.5, attempt=1, meta=meta), ID, {})
+    (found,) = frames.read_frame_start(Event("lens.frame_start", 7.5, attempt=1, meta=meta), ID, {})
     options = {"epilogue_fusion": "True"}
     assert found == FrameStart(
         ID, 7.5, (), "forward", "m.py", 3, 1, "inductor", "max-autotune", options, dynamic=False, module="Block"
@@ -65,19 +65,17 @@ def test_our_start_knows_what_the_frame_is_compiled_with() -> None:
 
 
 def test_our_start_may_know_little() -> None:
-    (found,) = compilations.read_frame_start(
-        Event("lens.frame_start", 7.5, meta={"mode": None, "options": None}), ID, {}
-    )
+    (found,) = frames.read_frame_start(Event("lens.frame_start", 7.5, meta={"mode": None, "options": None}), ID, {})
     assert found == FrameStart(ID, 7.5)
 
 
 def test_our_end_tells_result_and_reason() -> None:
     meta = {"result": "none", "reason": "no ops"}
-    assert compilations.read_frame_end(Event("lens.frame_end", 9.0, meta=meta), ID, {}) == (
+    assert frames.read_frame_end(Event("lens.frame_end", 9.0, meta=meta), ID, {}) == (
         FrameEnd(ID, 9.0, "none", "no ops"),
     )
     with pytest.raises(PayloadError):
-        compilations.read_frame_end(Event("lens.frame_end", 9.0), ID, {})
+        frames.read_frame_end(Event("lens.frame_end", 9.0), ID, {})
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -126,10 +124,10 @@ def test_metrics_alone_name_the_function_and_no_line_is_line_zero() -> None:
 def test_bytecode_names_a_resume_function() -> None:
     name = "torch_dynamo_resume_in_forward_at_23"
     event = Event(f"{name}_ORIGINAL_BYTECODE", 1.0, text=" 23  0 RESUME")
-    assert compilations.read_bytecode_name(event, ID, {}) == (ResumeName(ID, name),)
-    assert compilations.read_bytecode_name(Event("forward_ORIGINAL_BYTECODE", 1.0), ID, {}) == ()
+    assert frames.read_bytecode_name(event, ID, {}) == (ResumeName(ID, name),)
+    assert frames.read_bytecode_name(Event("forward_ORIGINAL_BYTECODE", 1.0), ID, {}) == ()
 
 
 def test_a_start_without_a_stack_is_an_error() -> None:
     with pytest.raises(PayloadError):
-        compilations.read_dynamo_start(Event("dynamo_start", 1.0, meta={"stack": []}), ID, {})
+        frames.read_dynamo_start(Event("dynamo_start", 1.0, meta={"stack": []}), ID, {})

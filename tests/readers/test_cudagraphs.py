@@ -2,8 +2,8 @@
 
 import pytest
 
-from compiler_lens.decode.compilations import Figures
 from compiler_lens.decode.cudagraphs import cudagraph_from_metrics, read_cudagraph
+from compiler_lens.decode.frames import Figures
 from compiler_lens.decode.kernels import CodeKey
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from compiler_lens.decode.compilations import Failure
+from compiler_lens.decode.frames import Failure
 from compiler_lens.decode.graph_breaks import read_causes, read_dynamo_error, read_graph_break
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
