@@ -14,28 +14,8 @@ from compiler_lens.capture.torch_api.doors import Door
 from compiler_lens.capture.torch_api.places import Arguments, Function, Hook
 
 
-def _call(door: Door) -> Hook:
-    """A hook round a call that lasts as long as it compiles."""
-
-    def make(tap: Tap, _arguments: Arguments, original: Function) -> Function:
-        @functools.wraps(original)
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            record = _enter(tap, door)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                _leave(tap, record, error)
-                raise
-            _leave(tap, record, None)
-            return result
-
-        return hooked
-
-    return Hook(door.place, make)
-
-
-def _beginning(door: Door) -> Hook:
-    """A hook round the first call of several, which share an ExitStack: it is closed when all is compiled."""
+def _hook(door: Door) -> Hook:
+    """A hook round a call that compiles; one that is given an ExitStack goes on until that is closed."""
 
     def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
         @functools.wraps(original)
@@ -46,12 +26,12 @@ def _beginning(door: Door) -> Hook:
             except BaseException as error:
                 _leave(tap, record, error)
                 raise
-
-            def leave(_kind: object, error: BaseException | None, _trace: object) -> None:
-                _leave(tap, record, error)
-
-            if record is not None:
-                tap.safely("call", lambda: arguments.of(args, kwargs)[0].push(leave))
+            if not door.place.reads:
+                _leave(tap, record, None)
+            elif record is not None:
+                leave = functools.partial(_leave, tap, record)
+                stack = functools.partial(arguments.of, args, kwargs)
+                tap.safely("call", lambda: stack()[0].push(lambda _kind, error, _trace: leave(error)))
             return result
 
         return hooked
@@ -64,9 +44,7 @@ def _enter(tap: Tap, door: Door) -> FrameRecord | None:
 
     def enter() -> None:
         if tap.is_outside:  # else what is under way calls it: AOTAutograd traces by make_fx
-            called = doors.callers()
-            file = next((file for file in called if sources.is_kept(file)), "")
-            line, _ = called.get(file, (0, ""))
+            file, line = doors.caller(sources.is_kept)
             facts = {"door": door.name, "function": door.name, "file": file, "line": line, "backend": door.backend}
             record = tap.enter(facts, None)
             entered.append(record)
@@ -92,4 +70,4 @@ def _leave(tap: Tap, record: FrameRecord | None, error: BaseException | None) ->
     tap.attribution.out_of(record)
 
 
-DOOR_HOOKS = (*map(_call, doors.DOORS), _beginning(doors.AOT_AUTOGRAD))
+DOOR_HOOKS = tuple(map(_hook, doors.DOORS))

@@ -65,9 +65,8 @@ class Session:
 
     def _say_failure(self) -> None:
         """Say once that the file does not hold everything: whoever counts on it may never ask for the report."""
-        if (
-            self._has_failed or not self.journal.failure or self.journal.is_gone
-        ):  # a folder of tests goes, and is meant to
+        # Where the file is gone: a folder of tests goes, and is meant to.
+        if self._has_failed or not self.journal.failure or self.journal.is_gone:
             return
         self._has_failed = True
         # No warning of Python's, which a filter may raise. The stream may be closed, or anything else of the user's.

@@ -14,7 +14,6 @@ import hashlib
 import os
 import re
 import stat
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,26 +25,20 @@ from compiler_lens.recording.errors import CaptureError, LensError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter
 from compiler_lens.recording.journal_reader import parse_journal
+from compiler_lens.recording.output_files import put_in_place
 
 FOLDER = "fxgraph/compiler_lens"  # beside FxGraphCache's folders, whose names are two characters of a key
 _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")
 _LONGEST = 64_000_000  # bytes
+_PRIVATE = 0o600  # nobody else may read it
 _FOREIGN = "it came from a cache that was filled without compiler_lens"
 _NOT_OURS = "what is kept of it is no file of yours that only you can write, of at most 64 MB"
 _UNREADABLE = "what is kept of it cannot be read"
 _OTHER_GRAPH = "what is kept of it is of another graph"
 
 _ENTRY = "lens.cache_entry"  # first in a file: which entry the rest is of
-_KEPT = frozenset(
-    (
-        "lens.node_facts",
-        "lens.kernel_nodes",
-        "lens.fusion",
-        "lens.autotune",
-        "lens.triton_configs",
-        "triton_kernel_info",
-    )
-)
+_KEPT = frozenset(("lens.node_facts", "lens.kernel_nodes", "lens.fusion", "lens.autotune", "lens.triton_configs",
+                   "triton_kernel_info"))  # fmt: skip
 
 
 class Entry(Struct, frozen=True):
@@ -87,16 +80,8 @@ def keep(entry: Entry, events: Sequence[Event], *, is_more: bool = False) -> Non
     writer = JournalWriter(None)
     for event in (Event(_ENTRY, 0.0, meta={"key": entry.key, "code": entry.code}), *known, *events):
         writer.append(event)
-    path = entry.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent)  # which nobody else may read
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(writer.contents())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    entry.path.parent.mkdir(parents=True, exist_ok=True)
+    put_in_place(entry.path, writer.contents(), _PRIVATE)
 
 
 def _subject(event: Event) -> tuple[Any, ...]:

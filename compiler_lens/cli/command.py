@@ -7,12 +7,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
 from compiler_lens.recording.errors import RecordingFileError, UsageError, writing
 from compiler_lens.recording.output_files import Product, check_may_be_written
+
+if TYPE_CHECKING:
+    from compiler_lens.recording.model import Recording
 
 INTERRUPTED = 130  # 128 + SIGINT, as a shell reports it
 PIPE_CLOSED = 141  # 128 + SIGPIPE
@@ -81,9 +84,14 @@ MAX_SIZE = argument(
     help="how much text a recording may hold, unpacked; by default 1G",
 )
 REDACT = argument("--redact", action="store_true", help="without source text, and without the paths of files")
-
-
 FORCE = argument("--force", action="store_true", help="write over a file that is there and that we did not write")
+
+
+def opened(args: argparse.Namespace) -> Recording:
+    """Return the recording that a command was given, read as its options say. Raises what `load` raises."""
+    from compiler_lens.decode.recording_file import open_recording
+
+    return open_recording(args.recording, sources=args.sources, max_size=args.max_size)
 
 
 def printed(text: Callable[[argparse.Namespace], str], args: argparse.Namespace) -> int:

@@ -15,6 +15,7 @@ from compiler_lens.cli.command import (
     Command,
     argument,
     check_target,
+    opened,
     printed,
     user_path,
 )
@@ -85,11 +86,9 @@ def _report(args: argparse.Namespace) -> str:
             compared = diff(recording, after, sources=args.sources, max_size=args.max_size)
             compared.html(target, user_paths=own, redact=args.redact, overwrite=args.force)
         else:
-            from compiler_lens.decode.recording_file import open_recording
             from compiler_lens.render.page.page import write_page
 
-            opened = open_recording(recording, sources=args.sources, max_size=args.max_size)
-            write_page(opened, target, user_paths=own, name=recording, redact=args.redact, overwrite=args.force)
+            write_page(opened(args), target, user_paths=own, name=recording, redact=args.redact, overwrite=args.force)
     written = f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
     if args.open:
         import webbrowser
@@ -101,7 +100,6 @@ def _report(args: argparse.Namespace) -> str:
 
 def _graph(args: argparse.Namespace) -> str:
     """Write one picture, and return where it is."""
-    from compiler_lens.decode.recording_file import open_recording
     from compiler_lens.render.picture.drawing import FORMATS, draw
     from compiler_lens.views import words
     from compiler_lens.views.text import one_line
@@ -110,7 +108,7 @@ def _graph(args: argparse.Namespace) -> str:
         raise UsageError(f"-o {args.output}: the name of a picture ends in {', '.join(FORMATS)}")
     if args.output:
         check_target(Path(args.output), Product.PICTURE, args.recording, overwrite=args.force)
-    recording = open_recording(args.recording, sources=args.sources, max_size=args.max_size)
+    recording = opened(args)
     drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
     target = drawing.save(args.output or f"{drawing.name}.svg", overwrite=args.force)
     unfinished = words.unfinished(recording.unfinished)
@@ -119,15 +117,14 @@ def _graph(args: argparse.Namespace) -> str:
 
 def _redact(args: argparse.Namespace) -> str:
     """Write the redacted recording, and return where it is."""
-    from compiler_lens.decode.recording_file import load, save
+    from compiler_lens.decode.recording_file import save
     from compiler_lens.facts.program.ownership import Ownership
     from compiler_lens.recording.redact import redacted
     from compiler_lens.views.text import nbytes
 
     target = Path(args.out)
     check_target(target, Product.RECORDING, args.recording, overwrite=args.force)
-    recording = load(args.recording, sources=args.sources, max_size=args.max_size)
-    save(redacted(recording, Ownership.of(tuple(args.user_path)).owns), target, overwrite=args.force)
+    save(redacted(opened(args), Ownership.of(tuple(args.user_path)).owns), target, overwrite=args.force)
     return f"{visible(str(target))}  {nbytes(target.stat().st_size)}\n"
 
 

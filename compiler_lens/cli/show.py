@@ -20,6 +20,7 @@ from compiler_lens.cli.command import (
     argument,
     check_width,
     look,
+    opened,
     printed,
     user_path,
 )
@@ -110,9 +111,7 @@ def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
 
 
 def _view(asks: Asks, args: argparse.Namespace) -> str:
-    from compiler_lens.decode.recording_file import open_recording
-
-    recording, name = open_recording(args.recording, sources=args.sources, max_size=args.max_size), args.recording
+    recording, name = opened(args), args.recording
     if args.redact:
         from compiler_lens.facts.program.ownership import Ownership
         from compiler_lens.recording.redact import redacted

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from compiler_lens.decode.graph_text import split_commas
 from compiler_lens.decode.kernel_language import KernelText
 
 # CppWrapperCpu.write_wrapper_decl() and generate_end() in torch/_inductor/codegen/cpp_wrapper_cpu.py.
@@ -86,14 +87,7 @@ def read_calls(lines: Sequence[str], kernels: Mapping[str, KernelText]) -> Itera
 
 def _arguments(text: str) -> tuple[str, ...]:
     """What a call is given, without the casts of memory to pointers, and without what every launch is given."""
-    found, depth, start = [], 0, 0
-    for at, letter in enumerate(text):
-        depth += (letter in "([{") - (letter in ")]}")
-        if letter == "," and not depth:
-            found.append(text[start:at].strip())
-            start = at + 1
-    found.append(text[start:].strip())
-    given = [_CAST.sub(r"\1", argument) for argument in found]
+    given = [_CAST.sub(r"\1", argument) for argument in split_commas(text)]
     # Of Triton kernels the device's number and the stream come last, of AOTInductor's also where their binaries are.
     for number, argument in enumerate(given):
         if argument == "this->device_idx_" or _STREAM.fullmatch(given[min(number + 1, len(given) - 1)]):

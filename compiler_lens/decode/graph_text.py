@@ -97,7 +97,7 @@ def _placeholders(signature: str, body: str) -> tuple[list[Placeholder], str]:
         names = _BOXED_INPUT.findall(body[: match.start()])
         return [(name, (), "") for name in names], body[match.end() :]
     found: list[Placeholder] = []
-    for text in _split_commas(_TRAILING_COMMENT.sub("", signature)):
+    for text in split_commas(_TRAILING_COMMENT.sub("", signature)):
         parameter = _PARAMETER.match(text)
         if parameter is None and text:
             raise PayloadError(f"a parameter of an unknown form: {text[:80]!r}")
@@ -108,9 +108,7 @@ def _placeholders(signature: str, body: str) -> tuple[list[Placeholder], str]:
     return found, body
 
 
-def _statements(  # noqa: C901 -- one for each kind of line
-    body: str,
-) -> Iterator[tuple[str, str, re.Match[str] | None]]:
+def _statements(body: str) -> Iterator[tuple[str, str, re.Match[str] | None]]:  # noqa: C901 -- for each kind of line
     """Each statement with the comment line that it stands under, and what it assigns to."""
     comment = pending = ""
     depth = read = 0  # of the brackets that are open in the first so many characters of `pending`
@@ -149,9 +147,7 @@ class _Body:
     def __init__(self, placeholders: list[Placeholder]) -> None:
         self.placeholders = {target.lstrip("*"): (target, specs, default) for target, specs, default in placeholders}
         self.names = {raw: raw for raw in self.placeholders}  # of placeholder nodes, by their name in the signature
-        self.known = dict(
-            zip(self.placeholders, self.placeholders, strict=True)
-        )  # each name once, for all that read it
+        self.known = {name: name for name in self.placeholders}  # each name once, for all that read it
         self.nodes: list[Node] = []
         self.boxed: dict[str, str] = {}
         self.specs: dict[str | None, tuple[TensorSpec, ...]] = {None: ()}
@@ -346,7 +342,7 @@ def _marks(text: str) -> Iterator[tuple[int, str, int, int]]:
             yield depth, mark, match.start(), match.end()
 
 
-def _split_commas(text: str) -> list[str]:
+def split_commas(text: str) -> list[str]:
     """Return the parts between the commas that are inside no bracket and no string."""
     parts, begin = [], 0
     for depth, mark, start, end in _marks(text):
@@ -367,14 +363,13 @@ def _read_specs(annotation: str) -> tuple[TensorSpec, ...]:
     if match is None or annotation.startswith("Sym("):
         return ()
     dtype, shape, stride, device = match.groups()
-    return (
-        TensorSpec(intern(dtype), _sizes(shape), None if stride is None else _sizes(stride), device and intern(device)),
-    )
+    strides = None if stride is None else _sizes(stride)
+    return (TensorSpec(intern(dtype), _sizes(shape), strides, device and intern(device)),)
 
 
 _SIZE = re.compile(r"[0-9]{1,18}")
 
 
 def _sizes(text: str) -> tuple[int | str, ...]:
-    parts = _split_commas(text) if "(" in text else text.split(", ")
+    parts = split_commas(text) if "(" in text else text.split(", ")
     return tuple(int(part) if _SIZE.fullmatch(part) else part for part in parts if part)

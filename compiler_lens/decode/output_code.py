@@ -192,10 +192,8 @@ def _definition(name: str, call: ast.Call, comments: Sequence[str], installed: I
     variables = [node.id for argument in others for node in ast.walk(argument) if isinstance(node, ast.Name)]
     text = KernelText(name, wrapper.dotted(call.func), source, tuple(variables))
     kernel = _define(text, comments, installed)
-    if kernel is not None and strings[0] not in (
-        name,
-        source,
-    ):  # without unique names: what triton and its tuning call it
+    if kernel is not None and strings[0] not in (name, source):
+        # Without unique names: what triton and its tuning call it.
         facts = replace(kernel.facts, meta={**kernel.facts.meta, "compiled_as": strings[0]})
         return replace(kernel, facts=facts)
     return kernel

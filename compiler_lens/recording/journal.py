@@ -34,6 +34,7 @@ FORMAT_VERSION = 2
 MAGIC = "compiler_lens"
 REFERENCE = "@"  # the key of a line that holds a text, and of a value that refers to one
 _CLOSED = "lens.closed"
+_CLOSING = f'{{"e":"{_CLOSED}"'.encode()  # how the last line begins
 PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
 INLINE_LIMIT = 200  # characters; shorter texts are cheaper to repeat than to refer to
 
@@ -282,4 +283,4 @@ def _closing_line() -> bytes:
 
 def is_closing(line: bytes) -> bool:
     """Return whether a line is the last one of a journal that was closed."""
-    return line.startswith(f'{{"e":"{_CLOSED}"'.encode())
+    return line.startswith(_CLOSING)

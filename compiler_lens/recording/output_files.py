@@ -87,7 +87,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes, product: Product, 
         target.write_bytes(content)
         return target
     try:
-        _replace(Path(os.path.realpath(target)), content)  # a link goes on leading there
+        put_in_place(Path(os.path.realpath(target)), content)  # a link goes on leading there
     except OSError as error:
         if error.errno not in _IN_PLACE or not target.exists():
             raise
@@ -95,12 +95,16 @@ def write_whole(path: str | os.PathLike[str], content: bytes, product: Product, 
     return target
 
 
-def _replace(target: Path, content: bytes) -> None:
+def put_in_place(target: Path, content: bytes, mode: int | None = None) -> None:
+    """Write a file beside its name, and put it there when it is whole, with the mode of the one that was there.
+
+    Raises OSError.
+    """
     beside = target.with_name(f".compiler_lens-{secrets.token_hex(8)}.tmp")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666 if mode is None else mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            if target.exists():
+            if mode is None and target.exists():
                 os.fchmod(descriptor, stat.S_IMODE(target.stat().st_mode))
             file.write(content)
         beside.replace(target)

@@ -108,6 +108,18 @@ def _changed_inside(draw: Draw, value: Any) -> Any:
     return made
 
 
+def _rearrange(draw: Draw, items: list[bytes], at: int, how: int) -> None:
+    """Leave one item out (0), repeat it (1), or let it change places with another (2)."""
+    match how:
+        case 0:
+            del items[at]
+        case 1:
+            items[at:at] = [items[at]] * draw(_SPAN)
+        case 2:
+            other = draw(_NUMBER) % len(items)
+            items[at], items[other] = items[other], items[at]
+
+
 # -- a journal
 
 
@@ -120,13 +132,8 @@ def journals(draw: Draw) -> bytes:
         name = one_of(draw, sorted(seed.events))
         at = one_of(draw, seed.events[name]) % len(lines)
         match draw(_NUMBER) % 9:
-            case 0:
-                del lines[at]
-            case 1:
-                lines[at:at] = [lines[at]] * draw(_SPAN)
-            case 2:
-                other = draw(_NUMBER) % len(lines)
-                lines[at], lines[other] = lines[other], lines[at]
+            case 0 | 1 | 2 as how:
+                _rearrange(draw, lines, at, how)
             case 3:
                 lines.append(lines[at])
             case _:
@@ -198,13 +205,8 @@ def logs(draw: Draw) -> bytes:
     for _ in range(draw(_COUNT)):
         at = draw(_NUMBER) % len(records)
         match draw(_NUMBER) % 7:
-            case 0:
-                del records[at]
-            case 1:
-                records[at:at] = [records[at]] * draw(_SPAN)
-            case 2:
-                other = draw(_NUMBER) % len(records)
-                records[at], records[other] = records[other], records[at]
+            case 0 | 1 | 2 as how:
+                _rearrange(draw, records, at, how)
             case _:
                 records[at] = _changed_record(draw, records[at])
         records = records or [b""]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
 from msgspec import Struct
@@ -34,21 +34,19 @@ DOORS = (
     Door(Place("torch.export._trace", "_export", _FACT), "torch.export", ""),
     # make_fx() returns a function, which calls this.
     Door(Place("torch.fx.experimental.proxy_tensor", "_MakefxTracer.trace", _FACT), "make_fx", ""),
-)
-# aot_function(), aot_module() and aot_module_simplified() begin with it, and close the stack once all is compiled.
-AOT_AUTOGRAD = Door(
-    Place("torch._functorch.aot_autograd", "create_aot_state", _FACT, ("stack",)), "AOTAutograd", "aot_autograd"
+    # aot_function(), aot_module() and aot_module_simplified() begin with it, and close the stack once all is compiled.
+    Door(Place("torch._functorch.aot_autograd", "create_aot_state", _FACT, ("stack",)), "AOTAutograd", "aot_autograd"),
 )
 
 
-def callers() -> Mapping[str, tuple[int, str]]:
-    """Return the files that the calls under way on this thread go through, innermost first: line and function of each.
-
-    Of a file that several calls are in, the innermost.
-    """
-    found: dict[str, tuple[int, str]] = {}
+def caller(is_wanted: Callable[[str], bool]) -> tuple[str, int]:
+    """Return file and line of the innermost call under way on this thread whose file is wanted; nothing if none is."""
+    seen: set[str] = set()
     frame: Any = sys._getframe(1)  # a stack of torch's or of traceback's would read every line of source
     while frame is not None:
-        found.setdefault(frame.f_code.co_filename, (frame.f_lineno, frame.f_code.co_name))
+        file = frame.f_code.co_filename
+        if file not in seen and is_wanted(file):
+            return file, frame.f_lineno
+        seen.add(file)
         frame = frame.f_back
-    return found
+    return "", 0

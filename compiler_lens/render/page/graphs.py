@@ -221,7 +221,8 @@ def gallery(context: PageContext, graphs: Sequence[dict[str, Any]]) -> list[dict
 
     def rank(function: Function) -> tuple[bool, bool, int]:
         size = sum(len(known[each].nodes) for each in function.compile_ids if each in known)
-        return function.treatment in {Treatment.WHOLE, Treatment.TRACED, Treatment.EMPTY}, not function.own, -size
+        is_plain = function.treatment is Treatment.WHOLE or function.treatment.is_idle
+        return is_plain, not function.own, -size
 
     ranked = sorted(context.summary.coverage.functions, key=rank)[:_FUNCTIONS]
     return [card for each in ranked if (card := _card(context, each, drawn))]

@@ -36,7 +36,7 @@ _BOTH = "the same on both sides"
 def graphs(asked: Asked) -> tuple[Block, ...]:
     """Return the ops that were added, went, moved or changed, for each graph."""
     changes = asked.diff.graphs
-    counted = f"{plural(len(changes), 'graph differs', 'graphs differ')}" if changes else "no graph differs"
+    counted = plural(len(changes), "graph differs", "graphs differ") if changes else "no graph differs"
     if asked.halves:
         return (Section("Graphs", tuple(_graphs_and_code(asked)), counted),)
     blocks: list[Block] = []
