@@ -1,0 +1,30 @@
+"""Programs in the shape of real issues: the right fix is right, and the table of what we say of them stays true."""
+
+import ast
+
+import pytest
+
+from tests.truth.case import case, every_case
+from tests.truth.table import PAGE, row
+from tests.truth.trial import compiled, eager, equal
+from tests.truth.verdict import verdict
+
+NAMES = [one.name for one in every_case()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_fix_is_right_and_the_table_true(name):
+    one = case(name)
+    assert one.truth.issue in ast.get_docstring(ast.parse(one.source))
+    reference, before, after = eager(name, one.source), compiled(name, one.source), compiled(name, one.fixed)
+    assert before.events or one.truth.kind == "eager"
+    assert not after.error
+    assert equal(before.results, reference)
+    assert equal(eager(name, one.fixed), reference)
+    assert equal(after.results, reference)
+    assert after.graphs
+    assert [f"{b.gb_type} {b.location}" for b in after.recording.graph_breaks] == []
+    assert len(after.recording.recompiles) <= one.truth.recompiles
+    assert [finding.evidence for finding in after.explained.findings if not finding.benign] == []
+    found = row(verdict(one, before, reference))
+    assert found in PAGE.read_text(), "run `python -m tests.truth`, and look at what changed"
