@@ -107,6 +107,15 @@ def test_what_others_may_have_written_is_not_read_and_never_waited_for(entry: En
         recall(entry)
 
 
+def test_what_an_older_compiler_lens_kept_is_said_to_be_there_and_not_read(entry: Entry) -> None:
+    entry.older_path.parent.mkdir(parents=True)
+    entry.older_path.write_text("anything")
+    with pytest.raises(CaptureError, match="filled with an older compiler_lens, whose notes this one does not read"):
+        recall(entry)
+    keep(entry, FACTS)
+    assert recall(entry) == FACTS
+
+
 def test_facts_of_another_output_code_are_not_this_graphs(entry: Entry) -> None:
     other = Entry(entry.key, "0" * 32)
     keep(other, FACTS)

@@ -44,12 +44,13 @@ def _enter(tap: Tap, door: Door) -> FrameRecord | None:
 
     def enter() -> None:
         if tap.is_outside:  # else what is under way calls it: AOTAutograd traces by make_fx
-            file, line = doors.caller(sources.is_kept)
-            facts = {"door": door.name, "function": door.name, "file": file, "line": line, "backend": door.backend}
+            caller = doors.caller(sources.is_kept)
+            name, backend = (caller.door or door).name, (caller.door or door).backend
+            facts = {"door": name, "function": name, "file": caller.file, "line": caller.line, "backend": backend}
             record = tap.enter(facts, None)
             entered.append(record)
             tap.begin(record)
-            if door.backend == "inductor":
+            if backend == "inductor":
                 tap.install(INDUCTOR_HOOKS)
 
     tap.safely("call", enter)

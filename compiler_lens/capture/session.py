@@ -24,7 +24,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from compiler_lens.capture.sources import source_event
-from compiler_lens.capture.torch_api import dynamo, settings
+from compiler_lens.capture.torch_api import dynamo, graphs, settings
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.journal import JournalWriter
@@ -195,6 +195,7 @@ class Attribution:
         self._latest: dict[str, tuple[TorchId, FrameRecord]] = {}
         # By CompileContext; a call's without one by its TracingContext, which torch keeps for the backward, too.
         self._records: weakref.WeakKeyDictionary[Any, FrameRecord] = weakref.WeakKeyDictionary()
+        self._calls: dict[int | None, FrameRecord] = {}  # where there is none of these: by AOTAutograd's number of the graph
 
     def enter(self, sessions: Sessions, facts: Mapping[str, Any]) -> FrameRecord:
         """Open the record of a frame that enters the compiler on this thread."""
@@ -214,8 +215,16 @@ class Attribution:
             return record
         if tracing in self._records:  # a backward that is compiled later
             return self._records[tracing]
+        if self._calls and (later := self._calls.get(graphs.number_in_progress())):
+            return later
         self.local.outside.sessions = sessions
         return self.local.outside
+
+    def remember(self, number: int) -> None:
+        """Note that AOTAutograd makes a graph in a call on this thread which leaves nothing else to know it by."""
+        frames = self.local.frames
+        if frames and frames[-1].is_call and dynamo.tracing_context() is None:
+            self._calls[number] = frames[-1]
 
     def of(self, context: Any, sessions: Sessions) -> tuple[FrameRecord, bool]:
         """Return the record of a compilation, and whether it begins with this.
@@ -250,5 +259,6 @@ class Attribution:
         """Let go of a session that was closed: compiled code lives on, and its records with it."""
         # Copies, each made in one step: other threads may be compiling.
         records = [*self._records.copy().values(), *(record for _, record in list(self._latest.values()))]
+        records += list(self._calls.values())
         for record in (*records, *self.local.frames):
             record.sessions = tuple(s for s in record.sessions if s is not session)

@@ -32,6 +32,7 @@ _KEY = re.compile(r"[A-Za-z0-9_-]{8,128}")
 _LONGEST = 64_000_000  # bytes
 _PRIVATE = 0o600  # nobody else may read it
 _FOREIGN = "it came from a cache that was filled without compiler_lens"
+_OLDER = "it came from a cache that was filled with an older compiler_lens, whose notes this one does not read"
 _NOT_OURS = "what is kept of it is no file of yours that only you can write, of at most 64 MB"
 _UNREADABLE = "what is kept of it cannot be read"
 _OTHER_GRAPH = "what is kept of it is of another graph"
@@ -51,6 +52,11 @@ class Entry(Struct, frozen=True):
     def path(self) -> Path:
         """Where its facts are kept."""
         return Path(inductor.cache_folder()) / FOLDER / f"{self.key}-{self.code}.jsonl"
+
+    @property
+    def older_path(self) -> Path:
+        """Where they were until the hash became part of the name: such a file is not read, as any code may be its."""
+        return Path(inductor.cache_folder()) / "compiler_lens" / f"{self.key}.jsonl"
 
 
 def cache_entry(compiled: Any) -> Entry | None:
@@ -103,7 +109,7 @@ def recall(entry: Entry | None) -> tuple[Event, ...]:
     try:
         data = _own_bytes(entry.path)
     except FileNotFoundError:
-        raise CaptureError(_FOREIGN) from None
+        raise CaptureError(_OLDER if os.path.lexists(entry.older_path) else _FOREIGN) from None
     except OSError as error:
         raise CaptureError(f"{_UNREADABLE}: {error.strerror or error}") from error
     try:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from compiler_lens.cli.command import (
     A_RECORDING,
@@ -128,9 +128,19 @@ def _view(asks: Asks, args: argparse.Namespace) -> str:
     color = args.color
     if color is None and not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
         color = False  # what rich would say, too, after a while: importing its console takes a tenth of the time
+    shown: dict[str, Any] = {"width": args.width, "color": color, "path": name}
+    if not args.redact:
+        shown["options"] = _read_with(args)
     if args.view == REPORT:
-        return console.report(recording, width=args.width, color=color, path=name, user_paths=selection.user_paths)
-    return console.view(recording, args.view, page_for(recording, width=args.width, color=color, path=name), selection)
+        return console.report(recording, **shown, user_paths=selection.user_paths)
+    return console.view(recording, args.view, page_for(recording, **shown), selection)
+
+
+def _read_with(args: argparse.Namespace) -> list[str]:
+    """The options that say how to read the recording: without them another command would read another one."""
+    given = [("--sources", each) for each in args.sources] + [("--user-path", each) for each in args.user_path]
+    given += [("--max-size", str(args.max_size))] if args.max_size else []
+    return [word for pair in given for word in pair]
 
 
 def _selection(recording: Recording, args: argparse.Namespace, asks: Asks) -> Selection:

@@ -1,4 +1,4 @@
-"""C++ that Inductor writes to run a graph, of AOTInductor or with `cpp_wrapper`: its kernels and the calls of them."""
+"""C++ that Inductor writes to run a graph, of AOTInductor or with `cpp_wrapper`: kernels, calls of them, buffers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.decode.graph_text import split_commas
 from compiler_lens.decode.kernel_language import KernelText
+from compiler_lens.decode.wrapper import DTYPES
+from compiler_lens.recording.model import Buffer, TensorSpec
+from compiler_lens.recording.shape import MOST
 
 # CppWrapperCpu.write_wrapper_decl() and generate_end() in torch/_inductor/codegen/cpp_wrapper_cpu.py.
 _ENTRY = re.compile(r"(?:void |std::\S+ )?(?:AOTInductorModel::_?(?:const_)?run_impl|inductor_entry_impl)\(")
@@ -62,15 +66,23 @@ def _next(lines: Sequence[str], start: int, fits: Callable[[str], bool]) -> int:
     return next((number for number in range(start, len(lines)) if fits(lines[number])), len(lines))
 
 
+def _running(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the lines of the functions that run the graph, with their numbers."""
+    inside = False
+    for number, line in enumerate(lines, 1):
+        if inside:
+            inside = not line.startswith("}")
+        if inside:
+            yield number, line
+        elif not line.startswith("}"):
+            inside = _ENTRY.match(line) is not None
+
+
 def read_calls(lines: Sequence[str], kernels: Mapping[str, KernelText]) -> Iterator[CppCall]:
     """Yield the calls of kernels and of torch's libraries, in the order in which they run."""
-    inside, comment = False, ""
-    for number, line in enumerate(lines, 1):
-        if not inside:
-            inside = _ENTRY.match(line) is not None
-        elif line.startswith("}"):
-            inside = False
-        elif match := _COMMENT.match(line):
+    comment = ""
+    for number, line in _running(lines):
+        if match := _COMMENT.match(line):
             comment = f"# {match[1]}"
         elif match := _CALL.match(line):
             function, device = match[1], ""
@@ -93,3 +105,61 @@ def _arguments(text: str) -> tuple[str, ...]:
         if argument == "this->device_idx_" or _STREAM.fullmatch(given[min(number + 1, len(given) - 1)]):
             return tuple(given[:number])
     return tuple(given)
+
+
+# -- memory: make_allocation(), codegen_alloc_from_pool() and codegen_reinterpret_view() in codegen/cpp_wrapper_cpu.py
+
+_SIZES = re.compile(r"\s*(?:static )?const(?:expr)? int64_t (\w+)\[\] = \{([^}]*)\};$")
+_MADE = re.compile(r"\s*AOTI_TORCH_ERROR_CODE_CHECK\(aoti_torch_(\w+)\((.*)\)\);$")
+_OWNED = re.compile(r"\s*(?:RAIIAtenTensorHandle (\w+)\(|auto (\w+) = RAIIAtenTensorHandle\()(\w+)\);")
+_MOVED = re.compile(r"\s*auto (\w+) = std::move\((\w+)\);")
+_VIEWED = re.compile(r"\s*auto (\w+) = \w+\(reinterpret_tensor_wrapper\((\w+), \d+L?, (\w+), (\w+), ")
+_CHECKED = re.compile(r"\bassert_size_stride\((\w+), \{([^{}]*)\}, \{([^{}]*)\}")
+
+
+def read_buffers(lines: Sequence[str]) -> tuple[Buffer, ...]:
+    """Return every buffer, in the order of allocation; of what a library allocates the dtype is not known."""
+    buffers: dict[str, Buffer] = {}
+    sizes: dict[str, tuple[int | str, ...]] = {}
+    made: dict[str, Buffer] = {}  # by handle, until something owns it
+    for _, line in _running(lines):
+        if match := _SIZES.match(line):
+            sizes[match[1]] = _sizes(match[2])
+        elif match := _MADE.match(line):
+            made |= _made(match[1], split_commas(match[2]), sizes)
+        elif (match := _OWNED.match(line)) and match[3] in made:
+            name = match[1] or match[2]
+            buffers[name] = replace(made[match[3]], name=name)
+        elif (match := _MOVED.match(line)) and match[2] in buffers:
+            buffers[match[1]] = Buffer(match[1], buffers[match[2]].spec, reuses=match[2])
+        elif (match := _VIEWED.match(line)) and match[2] in buffers:
+            spec = buffers[match[2]].spec or TensorSpec("", ())
+            spec = replace(spec, shape=sizes.get(match[3], ()), stride=sizes.get(match[4], ()))
+            buffers[match[1]] = Buffer(match[1], spec, reuses=match[2])
+        elif (match := _CHECKED.search(line)) and match[1] in buffers and buffers[match[1]].spec is None:
+            spec = TensorSpec("", _sizes(match[2]), _sizes(match[3]))
+            buffers[match[1]] = replace(buffers[match[1]], spec=spec)
+    return tuple(buffers.values())
+
+
+def _made(function: str, given: Sequence[str], sizes: Mapping[str, tuple[int | str, ...]]) -> dict[str, Buffer]:
+    """What a call of torch's C functions allocates, by the handles that it is given for it."""
+    handles = [argument.removeprefix("&") for argument in given if argument.startswith("&")]
+    if function.startswith("empty_strided"):
+        shape, stride, dtype, device = (argument.rpartition("_type_")[2] or argument for argument in given[1:5])
+        spec = TensorSpec(_dtype(dtype), sizes.get(shape, ()), sizes.get(stride, ()), device)
+        return dict.fromkeys(handles, Buffer("", spec))
+    if function == "_alloc_from_pool":  # pool, offset, dtype, dimensions, shape, stride
+        spec = TensorSpec(_dtype(given[2]), sizes.get(given[4], ()), sizes.get(given[5], ()))
+        return dict.fromkeys(handles, Buffer("", spec, reuses=given[0]))
+    return dict.fromkeys(handles, Buffer("", None))
+
+
+def _dtype(name: str) -> str:
+    name = name.removeprefix("cached_torch_dtype_")
+    return DTYPES.get(name, name)
+
+
+def _sizes(text: str) -> tuple[int | str, ...]:
+    numbers = [number.strip().removesuffix("L") for number in text.split(",")]
+    return tuple(int(n) if n.isdecimal() and len(n) < len(str(MOST)) else n for n in numbers if n)

@@ -122,6 +122,7 @@ def fold(
     no_graphs = {problem.compile_id for problem in unread if problem.where in GRAPH_RECORDS}
     compiled = join(compilations.join_compilations, seen_of_frames, breaks, joined, timed, no_graphs)
     compiled = join(compilations.name_definitions, compiled, files, otherwise=compiled)
+    timed = join(whole.with_calls, timed, compiled, otherwise=timed)
     compiled += join(compilations.without_a_frame, joined, of[model.OutputCode])
     codes = join(kernels.number_output_codes, of[model.OutputCode], of[kernels.CodeKey])
     made, nodes = tuple(of[model.Kernel]), of[kernels.KernelNodes]
@@ -179,7 +180,8 @@ def _read_all(events: Iterable[Event], *, strict: bool) -> tuple[dict[type, list
     ids = _CompileIds()
     files: dict[int, str] = {}
     installed = InstalledLanguages()
-    read_output_code: Reader = partial(output_code.read_output_code, installed=installed)
+    read_graphs = found[graph_text.GraphText]
+    read_output_code: Reader = partial(output_code.read_output_code, installed=installed, graphs=read_graphs)
     readers = {**READERS, OUTPUT_CODE_RECORD: read_output_code}
     for event in events:
         compile_id = None

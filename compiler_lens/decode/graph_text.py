@@ -21,6 +21,7 @@ from compiler_lens.decode.stacks import STRING
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Node, SourceLine, Subgraph, TensorSpec
+from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
 _CLASS = re.compile(r"^( *)class (.+)\(torch\.nn\.Module\):$", re.MULTILINE)
 _DEF = re.compile(r"^ *def \w+\(", re.MULTILINE)
@@ -52,6 +53,11 @@ class GraphText(Struct, frozen=True):
     nodes: tuple[Node, ...]
     subgraphs: tuple[Subgraph, ...] = ()
     attempt: int = 0
+
+    @property
+    def takes_gradients(self) -> bool:
+        """Whether it is a backward's, by the names of its inputs."""
+        return any(node.op == "placeholder" and node.name.startswith(GRADIENT_PREFIX) for node in self.nodes)
 
 
 Placeholder = tuple[str, tuple[TensorSpec, ...], str]  # target, specs, default

@@ -11,7 +11,7 @@ from compiler_lens.decode.origins import TRAINING, Facts, NodeFacts, Nodes
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import POST_GRADS, CompileId, Direction, GraphStage
 from compiler_lens.recording.model import Decomposition, Graph, SavedTensor, Trust
-from compiler_lens.recording.torch_names import GRADIENT_PREFIX, GRAPH_RECORDS, record_stage
+from compiler_lens.recording.torch_names import GRAPH_RECORDS, record_stage
 
 # Facts are of a graph if they know at least this part of its ops. The names in a text are those of the live nodes,
 # but for the rare one that collides with a function's; torch removes part of a joint graph's ops before splitting it.
@@ -69,10 +69,7 @@ def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> list[Gra
     stages = [GRAPH_RECORDS[text.name] for text in texts]
     of_graph = iter(passes if len(passes) == stages.count(GraphStage.POST_GRAD) else ())
     for i, text in enumerate(texts):
-        if stages[i] is GraphStage.POST_GRAD and (
-            next(of_graph, None) is Direction.BACKWARD
-            or any(node.op == "placeholder" and node.name.startswith(GRADIENT_PREFIX) for node in text.nodes)
-        ):
+        if stages[i] is GraphStage.POST_GRAD and (next(of_graph, None) is Direction.BACKWARD or text.takes_gradients):
             stages[i] = GraphStage.POST_GRAD_BACKWARD
     return stages
 

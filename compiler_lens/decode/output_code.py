@@ -13,6 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.decode import cpp_wrapper, kernel_language, wrapper
+from compiler_lens.decode.graph_text import GraphText
 from compiler_lens.decode.inductor_languages import ANY_ASYNC_COMPILE, INDUCTOR_LANGUAGES, cpp_library
 from compiler_lens.decode.kernel_language import Installed, KernelDefinition, KernelLanguage, KernelText, LaunchText
 from compiler_lens.recording.errors import PayloadError
@@ -32,14 +33,19 @@ def aot_id(code: str) -> str:
 
 
 def read_output_code(
-    event: Event, compile_id: CompileId, _files: Mapping[int, str], installed: Installed = tuple
+    event: Event,
+    compile_id: CompileId,
+    _files: Mapping[int, str],
+    installed: Installed = tuple,
+    graphs: Sequence[GraphText] = (),
 ) -> tuple[OutputCode | Kernel | Unavailable, ...]:
-    """Return the output code with its buffers, then its kernels; of C++ wrappers without buffers.
+    """Return the output code with its buffers, then its kernels.
 
-    `installed` gives the kernel languages that other packages add.
+    `installed` gives the kernel languages that other packages add; `graphs` are those read before it.
     """
     text = event.text or ""
-    direction = next((one for one in Direction if one.value in aot_id(text)), Direction.INFERENCE)
+    before = graphs[-1] if graphs and graphs[-1].compile_id == compile_id else None
+    direction = _direction(aot_id(text), before)
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
     try:
         tree: ast.Module | None = ast.parse(_kernels_and_calls(text))
@@ -58,6 +64,12 @@ def read_output_code(
     buffers = wrapper.read_buffers(steps, lines, {call.launch.line for call in calls})
     kernels = _kernels(partial(Kernel, compile_id, direction), defined, calls, aot_id(text))
     return (OutputCode(compile_id, direction, text, path, buffers), *kernels)
+
+
+def _direction(aot: str, graph: GraphText | None) -> Direction:
+    """By AOTAutograd's name; of an Inductor that was called without it, by the graph that torch sends just before."""
+    unsaid = Direction.BACKWARD if graph and graph.takes_gradients else Direction.INFERENCE
+    return next((one for one in Direction if one.value in aot), Direction.INFERENCE if aot else unsaid)
 
 
 class AotiText(Struct, frozen=True):
@@ -105,6 +117,7 @@ def _read_cpp(code: OutputCode) -> tuple[OutputCode | Kernel | Unavailable, ...]
         launch = Launch(call.line, call.arguments, of.nodes, "", of.source_nodes, of.aten)
         calls.append(_Call(call.function, language, launch, call.device))
     made = tuple(_kernels(partial(Kernel, code.compile_id, code.direction), defined, calls, aot_id(code.code)))
+    code = replace(code, buffers=cpp_wrapper.read_buffers(lines))
     return (code, *made) if made else (code, Unavailable("kernels", _IN_CPP, code.compile_id))
 
 

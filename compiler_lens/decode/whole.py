@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -153,6 +153,25 @@ def join_spans(marks: Iterable[TimedMark]) -> tuple[model.Span, ...]:
             owner, own = start.compile_id or mark.compile_id, max(seconds - opened.children, 0.0)
             spans.append(model.Span(owner, start.name, start.at, seconds, start.thread, len(stack), own))
     return tuple(sorted(spans, key=lambda span: (span.start, span.depth)))
+
+
+def with_calls(
+    spans: Sequence[model.Span], compilations: Iterable[model.Compilation]
+) -> tuple[model.Span, ...]:
+    """Return the spans, and one for each call without a frame: torch times the layers below it, and not the call."""
+    timed: Counter[CompileId | None] = Counter()
+    threads: dict[CompileId | None, int] = {}
+    for span in spans:
+        if threads.setdefault(span.compile_id, span.thread) == span.thread:
+            timed[span.compile_id] += span.self_seconds
+    calls = []
+    for each in compilations:
+        if each.door and each.seconds is not None:
+            rest = each.seconds + (each.backward_seconds or 0.0) - timed[each.compile_id]
+            thread = threads.get(each.compile_id, 0)
+            if rest > 0:
+                calls.append(model.Span(each.compile_id, each.door, each.started, each.seconds, thread, 0, rest))
+    return tuple(sorted((*spans, *calls), key=lambda span: (span.start, span.depth)))
 
 
 # -- kernel times that we measured

@@ -125,7 +125,7 @@ def comments_above(lines: Sequence[str], line: int) -> Sequence[str]:
 _BUFFER = re.compile(r"(\w+_)?buf\d+$")  # a subgraph's are called true_graph_0_buf0
 
 # torch.fx's short names, dtype_abbrs in torch/utils/_dtype_abbrs.py
-_DTYPES: Mapping[str, str] = {
+DTYPES: Mapping[str, str] = {
     "float64": "f64", "float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
     "int16": "i16", "int8": "i8", "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "bool": "b8",
     "complex32": "c32", "complex64": "c64", "complex128": "c128", "float8_e4m3fn": "f8e4m3fn",
@@ -202,7 +202,7 @@ def _spec(base: TensorSpec | None, shape_and_stride: Sequence[ast.expr], place: 
 
 def _dtype(node: ast.expr) -> str:
     name = dotted(node).removeprefix("torch.")
-    return _DTYPES.get(name, name)
+    return DTYPES.get(name, name)
 
 
 def _note_checked_spec(call: ast.Call, place: _Place) -> None:

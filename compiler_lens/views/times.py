@@ -58,7 +58,9 @@ def document(recording: Recording, selection: Selection) -> Document:
     if phases.timed:
         blocks.append(compile_time(phases, table))
     blocks += [_by_compilation(compilations)] if compilations else []
-    blocks += [_events(spans, selection.for_page)] if spans else []
+    calls = {compilation.door for compilation in compilations}  # whose time is in the phases, and torch times none
+    events = [span for span in spans if span.name not in calls]
+    blocks += [_events(events, selection.for_page)] if events else []
     return Document(tuple(blocks), data)
 
 

@@ -382,6 +382,18 @@ def test_a_backend_has_the_name_that_its_user_gave(old, new, series):
 
 
 @pytest.mark.parametrize(
+    ("text", "cause", "series"),
+    [
+        ("'NoneType' object has no attribute 'size'", CauseClass.BOOL_OR_NONE, "with .size -> None"),
+        ("AttributeError: 'list' object has no attribute 'keys'", CauseClass.OBJECT_TYPE, "with .keys -> list"),
+    ],
+)
+def test_a_check_that_raised_is_about_a_value_and_not_about_its_message(text, cause, series):
+    (found,) = causes(by_hand(text, ""))
+    assert (found.subject, found.cause, values(found)) == ("a value that torch does not name", cause, series)
+
+
+@pytest.mark.parametrize(
     ("names", "cause", "subject"),
     [
         ("", CauseClass.OTHER_GLOBAL_STATE, "a global setting"),

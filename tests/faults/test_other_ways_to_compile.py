@@ -13,11 +13,22 @@ from functorch.compile import aot_function, aot_module, nop
 from torch import Tensor, nn
 from torch._dynamo import compiled_autograd
 from torch._dynamo.backends.debugging import aot_eager
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from compiler_lens import Lens
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import Compilation, CompileId, KernelKind, Outcome, Recording, Trust
+from compiler_lens.recording.model import (
+    Compilation,
+    CompileId,
+    Direction,
+    GraphStage,
+    KernelKind,
+    Outcome,
+    Recording,
+    Trust,
+)
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]
@@ -130,6 +141,37 @@ def test_aot_autograd_without_dynamo() -> None:
     stages = [(str(g.compile_id), g.stage.value) for g in recording.graphs]
     assert stages == [(i, stage) for i in ("@1", "@2") for stage in ("joint", "forward", "backward")]
     assert "Both calls compiled." in lens.report(color=False, width=200)
+
+
+def test_compile_fx_is_known_by_its_own_name() -> None:
+    x = X.clone().requires_grad_()
+    with Lens(strict=True) as lens:  # its name was there before the lens
+        compile_fx(torch.fx.symbolic_trace(lambda x: (x.cos() * 3,)), [x])(x)[0].sum().backward()
+    recording = lens.recording
+    (compiled,) = recording.compilations
+    assert (compiled.door, compiled.function, compiled.backend) == ("compile_fx", "compile_fx", "inductor")
+    assert compiled.line == _line(test_compile_fx_is_known_by_its_own_name, "compile_fx(torch")
+    assert _doors(recording) == [("compile_fx", "compiled", 2, 2)]
+    assert all(kernel.trust is Trust.EXACT for kernel in recording.kernels)
+    assert "1 of 1 call compiled." in lens.report(color=False, width=200)
+
+
+def test_a_backward_that_aot_function_has_inductor_compile_later_is_its_own() -> None:
+    x = X.clone().requires_grad_()
+    inductor = {"fw_compiler": compile_fx_inner, "decompositions": select_decomp_table()}
+    with Lens(strict=True) as lens:
+        first, second = (aot_function(f, **inductor)(x) for f in (lambda x: x.sin() * 5, lambda x: x.cos() * 7))
+        second.sum().backward()
+        first.sum().backward()
+    recording = lens.recording
+    assert _doors(recording) == [("AOTAutograd", "compiled", 2, 2)] * 2
+    for each in recording.compilations:
+        codes = [code for code in recording.output_codes if code.compile_id == each.compile_id]
+        assert [code.direction for code in codes] == [Direction.INFERENCE, Direction.BACKWARD]
+        ops = {node.target for g in recording.graphs if g.id == codes[1].id.graph for node in g.nodes}
+        assert ("aten.cos" in str(ops)) == (each is recording.compilations[0])  # the gradient of its sine
+    assert len({code.id for code in recording.output_codes}) == len(recording.output_codes)
+    assert {g.stage for g in recording.graphs if g.compile_id.or_none is None} == set[GraphStage]()
 
 
 def test_a_compiler_that_fails_without_dynamo_is_a_failure() -> None:

@@ -6,11 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens.decode.cpp_wrapper import read_calls, read_kernels
+from compiler_lens.decode.cpp_wrapper import read_buffers, read_calls, read_kernels
 from compiler_lens.decode.fold import fold
 from compiler_lens.decode.output_code import read_output_code
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, Direction, Kernel, KernelKind, OutputCode, Recording, Unavailable
+from compiler_lens.recording.model import (
+    Buffer,
+    CompileId,
+    Direction,
+    Kernel,
+    KernelKind,
+    OutputCode,
+    Recording,
+    Unavailable,
+)
 
 PAYLOADS = Path(__file__).parents[1] / "payloads"
 
@@ -87,6 +96,52 @@ def test_each_wrapper_has_the_kernels_that_come_after_it() -> None:
     assert ["cpp_prefix.h" in code.code for code in codes] == [True, False]
 
 
+def _spec(buffer: Buffer) -> str:
+    spec = buffer.spec
+    return f"{spec.dtype}{list(spec.shape)}{list(spec.stride or ())}{spec.device or ''}" if spec else ""
+
+
+def test_buffers_of_cpp_are_those_that_its_lines_allocate() -> None:
+    (code,) = fold(aoti("2.13", "wrapper")).output_codes
+    assert [(b.name, _spec(b), b.spec and b.spec.bytes, b.reuses) for b in code.buffers] == [
+        ("buf0", "f32[8][1]cpu", 32, ""),
+        ("buf6", "f32[4, 1][1, 4]cpu", 16, ""),
+        ("buf8", "f32[4, 1][1, 4]cpu", 16, ""),
+        ("buf9", "f32[4, 8][8, 1]cpu", 128, ""),
+        ("buf1", "f32[4, 8][8, 1]cpu", 128, ""),
+        ("buf2", "f32[4, 8][8, 1]cpu", 128, "buf1"),
+        ("buf3", "f32[8][1]cpu", 32, ""),
+        ("buf5", "[8][1]", None, ""),  # a library's result, whose dtype no line says
+    ]
+    (code,) = fold(aoti("2.11", "wrapper")).output_codes
+    assert [b.name for b in code.buffers if b.spec is None] == ["buf1", "buf2"]  # the two results of topk
+
+
+# As codegen_alloc_from_pool(), codegen_reinterpret_view() and make_allocation() of torch 2.13 write them.
+_POOL = """void inductor_entry_impl(
+    const int64_t int_array_0[] = {s77, 64L};
+    static constexpr int64_t int_array_1[] = {64L, 1L};
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(1, int_array_2, int_array_3, cached_torch_dtype_uint8, cached_torch_device_type_cuda, 0, &pool1_handle));
+    RAIIAtenTensorHandle pool1(pool1_handle);
+    AtenTensorHandle tmp_tensor_handle_0;
+    AOTI_TORCH_ERROR_CODE_CHECK(aoti_torch__alloc_from_pool(pool1, 0, cached_torch_dtype_bfloat16, 2, int_array_0, int_array_1, &tmp_tensor_handle_0));
+    auto buf0 = RAIIAtenTensorHandle(tmp_tensor_handle_0);
+    auto buf1 = wrap_with_raii_handle_if_needed(reinterpret_tensor_wrapper(buf0, 2, int_array_1, int_array_1, 0L));  // reuse
+    RAIIAtenTensorHandle buf2(buf9_handle);
+    auto arg0_1 = std::move(inputs[0]);
+}
+    auto buf3 = std::move(buf1);
+"""
+
+
+def test_buffers_of_cpp_in_a_pool_and_as_views() -> None:
+    assert [(b.name, _spec(b), b.reuses) for b in read_buffers(_POOL.split("\n"))] == [
+        ("pool1", "u8[][]cuda", ""),
+        ("buf0", "bf16['s77', 64][64, 1]", "pool1"),
+        ("buf1", "bf16[64, 1][64, 1]", "buf0"),
+    ]
+
+
 def test_a_cpp_wrapper_of_a_compiled_function() -> None:
     text = (PAYLOADS / "2.15/output_code/cpp_wrapper.txt").read_text()
     code, *kernels = read_output_code(Event("inductor_output_code", 0.0, text=text), CompileId(0, 0), {})
@@ -120,6 +175,7 @@ def test_python_after_what_was_tuned_at_compile_time_is_read_as_python() -> None
 def test_what_is_cut_off_is_no_error(text: str) -> None:
     lines = text.split("\n")
     assert list(read_calls(lines, read_kernels(lines))) == []
+    assert read_buffers(lines) == ()
 
 
 def test_what_is_not_aot_inductors_is_left_out() -> None:

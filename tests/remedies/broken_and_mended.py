@@ -657,6 +657,16 @@ class global_setting_2(Case):
         return x + 1
 
 
+class math_of_tensor(Case):
+    parts = torch.tensor(3)
+
+    def broken(x):
+        return x * math.ceil(math_of_tensor.parts)
+
+    def mended(x):
+        return x * torch.ceil(math_of_tensor.parts)
+
+
 class machine_state(Case):
     threads = torch.get_num_threads()
 

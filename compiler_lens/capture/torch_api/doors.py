@@ -39,14 +39,29 @@ DOORS = (
 )
 
 
-def caller(is_wanted: Callable[[str], bool]) -> tuple[str, int]:
-    """Return file and line of the innermost call under way on this thread whose file is wanted; nothing if none is."""
+# No hook goes round it: importing its module takes a second, and many a caller has its name before a lens opens.
+_COMPILE_FX = Door(Place("torch._inductor.compile_fx", "compile_fx", _FACT), "compile_fx", "inductor")
+
+
+class Caller(Struct, frozen=True):
+    """Who called a door."""
+
+    file: str = ""
+    line: int = 0
+    door: Door | None = None  # that it came through on its way to the one which has the hook
+
+
+def caller(is_wanted: Callable[[str], bool]) -> Caller:
+    """Return the innermost call under way on this thread whose file is wanted; one without a file if none is."""
     seen: set[str] = set()
+    through: Door | None = None
     frame: Any = sys._getframe(1)  # a stack of torch's or of traceback's would read every line of source
     while frame is not None:
-        file = frame.f_code.co_filename
+        file, name = frame.f_code.co_filename, _COMPILE_FX.place.name
+        if frame.f_code.co_name == name and frame.f_globals.get("__name__") == _COMPILE_FX.place.module:
+            through = _COMPILE_FX
         if file not in seen and is_wanted(file):
-            return file, frame.f_lineno
+            return Caller(file, frame.f_lineno, through)
         seen.add(file)
         frame = frame.f_back
-    return "", 0
+    return Caller(door=through)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,6 +16,7 @@ from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
 NO_INDEX = -1
 _AOT = "torch._functorch._aot_autograd.graph_compile"
+_LOGGING = "torch._functorch._aot_autograd.logging_utils"
 _BOTH = ("fw_module", "bw_module", "aot_config")
 
 AOT_JOINT = Place(_AOT, "_log_joint_graph", "origins of nodes of the joint graph", ("fx_g", "aot_config"))
@@ -25,6 +27,14 @@ AOT_INFERENCE = Place(_AOT, "_log_inference_graph", "origins of inference nodes"
 def sends_records(aot_config: Any) -> bool:
     """Return whether AOTAutograd sends its graphs to the trace: not those of a higher-order op compiled apart."""
     return bool(aot_config.enable_log)
+
+
+def number_in_progress() -> int | None:
+    """Return AOTAutograd's number of the graph being compiled, unique in the process; None if there is none."""
+    logging_utils = sys.modules.get(_LOGGING)
+    compiling = logging_utils.get_aot_compilation_context()[0] if logging_utils else ()
+    number = compiling[0].partition("_")[0] if compiling else ""  # "3_backward"
+    return int(number) if number.isdecimal() else None
 
 
 def node_facts(graph_module: Any, *, with_stacks: bool) -> str:

@@ -34,6 +34,7 @@ _SELF = re.compile(r"self\b")
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
 # StorageOverlap in torch/_guards.py: which inputs share memory, where AOTAutograd had to know.
+_RAISED = re.compile(r"(?:AttributeError: )?'(\w+)' object has no attribute '(\w+)'\Z")
 _OVERLAP = re.compile(r"check_overlapping\(overlapping=\[((?:(?!\], non_).)*)\], non_overlapping=\[(.*)\]\)")
 _BACKENDS = frozenset(("CPU", "CUDA", "Meta", "MPS", "XPU", "HPU", "XLA", "PrivateUse1", "IPU", "VE", "MTIA"))
 # Causes that ask what class a value is of.
@@ -174,6 +175,10 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
     for start, cause, what in (*gone, ("getattr failed on source ", _attribute(name, text), "attribute")):
         if text.startswith(start):
             return Failed(cause, name, f"{what} {name}", "present", "missing")
+    if found := _RAISED.match(text):
+        # A guard in Python that raises, in torch/csrc/dynamo/guards.cpp: all that torch keeps is the message.
+        cause = _C.BOOL_OR_NONE if found[1] == "NoneType" else _C.OBJECT_TYPE
+        return Failed(cause, "a value that torch does not name", text, f"with .{found[2]}", found[1].replace("NoneType", "None"))
     if "Accessor: " in text:
         function = name.removesuffix(".__code__")
         return Failed(_C.OBJECT_IDENTITY, function, f"identity of {function}", "a function" if function != name else "")

@@ -50,7 +50,7 @@ def _block(block: doc.Block, page: Page) -> list[Text]:  # noqa: C901, PLR0911, 
             return _quoted(block, page)
         case doc.Command():
             typed = block.arguments if isinstance(block.arguments, str) else text_of(block.arguments, page).plain
-            command = f"compiler-lens {page.verb} {page.target} {typed}".rstrip()
+            command = " ".join(filter(None, ("compiler-lens", page.verb, page.target, typed, page.options)))
             made = line((block.label, DIM), (command, PLACE), indent=block.indent)
             made.overflow = "ignore"  # never cut, however long the recording's path is
             return [made]

@@ -51,16 +51,29 @@ class Page(Struct, frozen=True):
     width: int
     target: str = "REC"  # what to type after `compiler-lens VERB`
     verb: str = "show"
+    options: str = ""  # and at the end
     color: bool = False
     names: FileNames = field(default_factory=FileNames)
 
 
-def page_for(recording: Recording, *, width: int | None = None, color: bool | None = None, path: str = "REC") -> Page:
-    """Return the page that a recording is shown on; what is not given is asked of standard output."""
-    return page_of(FileNames.of(recording), width=width, color=color, path=path)
+def page_for(
+    recording: Recording,
+    *,
+    width: int | None = None,
+    color: bool | None = None,
+    path: str = "REC",
+    options: Iterable[str] = (),
+) -> Page:
+    """Return the page that a recording is shown on; what is not given is asked of standard output.
+
+    `options` are those that it was read with: commands that the page suggests repeat them.
+    """
+    return page_of(FileNames.of(recording), width=width, color=color, path=path, options=options)
 
 
-def page_of(names: FileNames, *, width: int | None, color: bool | None, path: str = "REC") -> Page:
+def page_of(
+    names: FileNames, *, width: int | None, color: bool | None, path: str = "REC", options: Iterable[str] = ()
+) -> Page:
     """Return a page on which files have these names; what is not given is asked of standard output.
 
     Its width is that of the terminal, or `COLUMNS`, or 80 where there is no terminal. It has colours if standard output
@@ -73,7 +86,8 @@ def page_of(names: FileNames, *, width: int | None, color: bool | None, path: st
 
         asked = Console(force_jupyter=False)  # rich knows the customs
         color = asked.is_terminal and not asked.no_color and not asked.is_dumb_terminal
-    return Page(max(width, MIN_WIDTH), path if path in {"", "REC"} else quote(path), color=color, names=names)
+    target = path if path in {"", "REC"} else quote(path)
+    return Page(max(width, MIN_WIDTH), target, options=" ".join(map(quote, options)), color=color, names=names)
 
 
 def line(*parts: Part, indent: int = 0) -> Text:
