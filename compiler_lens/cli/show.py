@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from compiler_lens.cli.command import (
     A_RECORDING,
@@ -128,12 +128,11 @@ def _view(asks: Asks, args: argparse.Namespace) -> str:
     color = args.color
     if color is None and not sys.stdout.isatty() and not {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys():
         color = False  # what rich would say, too, after a while: importing its console takes a tenth of the time
-    shown: dict[str, Any] = {"width": args.width, "color": color, "path": name}
-    if not args.redact:
-        shown["options"] = _read_with(args)
+    options = [] if args.redact else _read_with(args)
+    page = page_for(recording, width=args.width, color=color, path=name, options=options)
     if args.view == REPORT:
-        return console.report(recording, **shown, user_paths=selection.user_paths)
-    return console.view(recording, args.view, page_for(recording, **shown), selection)
+        return console.report_on(page, recording, selection.user_paths)
+    return console.view(recording, args.view, page, selection)
 
 
 def _read_with(args: argparse.Namespace) -> list[str]:

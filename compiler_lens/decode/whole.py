@@ -155,9 +155,7 @@ def join_spans(marks: Iterable[TimedMark]) -> tuple[model.Span, ...]:
     return tuple(sorted(spans, key=lambda span: (span.start, span.depth)))
 
 
-def with_calls(
-    spans: Sequence[model.Span], compilations: Iterable[model.Compilation]
-) -> tuple[model.Span, ...]:
+def with_calls(spans: Sequence[model.Span], compilations: Iterable[model.Compilation]) -> tuple[model.Span, ...]:
     """Return the spans, and one for each call without a frame: torch times the layers below it, and not the call."""
     timed: Counter[CompileId | None] = Counter()
     threads: dict[CompileId | None, int] = {}

@@ -178,7 +178,8 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
     if found := _RAISED.match(text):
         # A guard in Python that raises, in torch/csrc/dynamo/guards.cpp: all that torch keeps is the message.
         cause = _C.BOOL_OR_NONE if found[1] == "NoneType" else _C.OBJECT_TYPE
-        return Failed(cause, "a value that torch does not name", text, f"with .{found[2]}", found[1].replace("NoneType", "None"))
+        now = found[1].replace("NoneType", "None")
+        return Failed(cause, "a value that torch does not name", text, f"with .{found[2]}", now)
     if "Accessor: " in text:
         function = name.removesuffix(".__code__")
         return Failed(_C.OBJECT_IDENTITY, function, f"identity of {function}", "a function" if function != name else "")

@@ -34,15 +34,18 @@ def report(
     width: int | None = None,
     color: bool | None = None,
     path: str = "REC",
-    options: Iterable[str] = (),
     user_paths: UserPaths = (),
 ) -> str:
     """Return one screen that says what was compiled, what was not, and what to do next.
 
     `width` and `color` default to what standard output can show; `path` is the recording's file, for the commands
-    that the report suggests, and `options` are what to add to them; `user_paths` are the user's own besides what is not installed.
+    that the report suggests; `user_paths` are the user's own besides what is not installed.
     """
-    page = page_for(recording, width=width, color=color, path=path, options=options)
+    return report_on(page_for(recording, width=width, color=color, path=path), recording, user_paths)
+
+
+def report_on(page: Page, recording: Recording, user_paths: UserPaths = ()) -> str:
+    """Return the same on a page of the caller's."""
     return render(_first_screen(recording, page, user_paths), page)
 
 
