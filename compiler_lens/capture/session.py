@@ -195,9 +195,7 @@ class Attribution:
         self._latest: dict[str, tuple[TorchId, FrameRecord]] = {}
         # By CompileContext; a call's without one by its TracingContext, which torch keeps for the backward, too.
         self._records: weakref.WeakKeyDictionary[Any, FrameRecord] = weakref.WeakKeyDictionary()
-        self._calls: dict[
-            int | None, FrameRecord
-        ] = {}  # where there is none of these: by AOTAutograd's number of the graph
+        self._calls: dict[int | None, FrameRecord] = {}  # and without either by AOTAutograd's number of the graph
 
     def enter(self, sessions: Sessions, facts: Mapping[str, Any]) -> FrameRecord:
         """Open the record of a frame that enters the compiler on this thread."""

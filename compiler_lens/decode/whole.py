@@ -157,7 +157,7 @@ def join_spans(marks: Iterable[TimedMark]) -> tuple[model.Span, ...]:
 
 def with_calls(spans: Sequence[model.Span], compilations: Iterable[model.Compilation]) -> tuple[model.Span, ...]:
     """Return the spans, and one for each call without a frame: torch times the layers below it, and not the call."""
-    timed: Counter[CompileId | None] = Counter()
+    timed: defaultdict[CompileId | None, float] = defaultdict(float)
     threads: dict[CompileId | None, int] = {}
     for span in spans:
         if threads.setdefault(span.compile_id, span.thread) == span.thread:

@@ -15,10 +15,11 @@ from compiler_lens.render.console.reports import (  # noqa: E402
     modes_report,
     profile_report,
     report,
+    report_on,
     view,
     what_if_report,
 )
 
 __all__ = [
-    "diff_report", "html_fragment", "modes_report", "page_for", "profile_report", "report", "view", "what_if_report"
+    "diff_report", "html_fragment", "modes_report", "page_for", "profile_report", "report", "report_on", "view", "what_if_report"
 ]  # fmt: skip
