@@ -21,5 +21,6 @@ from compiler_lens.render.console.reports import (  # noqa: E402
 )
 
 __all__ = [
-    "diff_report", "html_fragment", "modes_report", "page_for", "profile_report", "report", "report_on", "view", "what_if_report"
+    "diff_report", "html_fragment", "modes_report", "page_for", "profile_report", "report", "report_on", "view",
+    "what_if_report",
 ]  # fmt: skip
