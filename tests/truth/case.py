@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from pathlib import Path
 
 from msgspec import Struct, toml
@@ -20,12 +22,12 @@ class Fix(Struct, frozen=True, forbid_unknown_fields=True):
 class Truth(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What stands in the TOML file beside a program."""
 
-    issue: str  # owner/repo#number
-    kind: str  # "break", "recompile", "eager": nothing compiled, or eager in silence
+    kind: str  # "break", "recompile", "eager": nothing compiled, or eager in silence; "fine": there is nothing to do
     cause: str  # a regular expression: what a right explanation says
     change: str  # a regular expression: what right advice says where it is no rewrite that can be applied
     never: str = ""  # a regular expression: what no advice may say
-    recompiles: int = 0  # that are meant, and left by the fix: a size of 1, one for each mode
+    breaks: int = 0  # by design, and left by the fix
+    recompiles: int = 0  # that are meant, and left by the fix: a size that varies, one for each mode
     fix: tuple[Fix, ...]
 
 
@@ -35,6 +37,14 @@ class Case(Struct, frozen=True):
     name: str
     source: str
     truth: Truth
+
+    @property
+    def issue(self) -> str:
+        """Return the issue whose shape it has, as owner/repo#number."""
+        found = re.search(r"[\w.-]+/[\w.-]+#\d+", ast.get_docstring(ast.parse(self.source)) or "")
+        if found is None:
+            raise ValueError(f"{self.name}.py: its docstring names no issue")
+        return found[0]
 
     @property
     def root(self) -> int:

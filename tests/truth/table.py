@@ -17,7 +17,7 @@ def row(verdict: Verdict) -> str:
     case = verdict.case
     cells = [
         f"[{case.name}](../tests/truth/programs/{case.name}.py)",
-        case.truth.issue,
+        case.issue,
         case.truth.kind,
         _yes(verdict.line),
         _yes(verdict.cause),

@@ -1,7 +1,5 @@
 """Programs in the shape of real issues: the right fix is right, and the table of what we say of them stays true."""
 
-import ast
-
 import pytest
 
 from tests.truth.case import case, every_case
@@ -15,7 +13,6 @@ NAMES = [one.name for one in every_case()]
 @pytest.mark.parametrize("name", NAMES)
 def test_the_fix_is_right_and_the_table_true(name):
     one = case(name)
-    assert one.truth.issue in ast.get_docstring(ast.parse(one.source))
     reference, before, after = eager(name, one.source), compiled(name, one.source), compiled(name, one.fixed)
     assert before.events or one.truth.kind == "eager"
     assert not after.error
@@ -23,8 +20,9 @@ def test_the_fix_is_right_and_the_table_true(name):
     assert equal(eager(name, one.fixed), reference)
     assert equal(after.results, reference)
     assert after.graphs
-    assert [f"{b.gb_type} {b.location}" for b in after.recording.graph_breaks] == []
+    assert len(after.recording.graph_breaks) == one.truth.breaks
     assert len(after.recording.recompiles) <= one.truth.recompiles
-    assert [finding.evidence for finding in after.explained.findings if not finding.benign] == []
+    left = [finding.evidence for finding in after.explained.findings if not finding.benign]
+    assert left == [] or one.truth.kind == "fine"
     found = row(verdict(one, before, reference))
     assert found in PAGE.read_text(), "run `python -m tests.truth`, and look at what changed"

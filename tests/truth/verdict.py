@@ -35,8 +35,9 @@ class Verdict(Struct, frozen=True):
 def verdict(case: Case, before: Trial, reference: Any) -> Verdict:
     """Read what we say first of a run, and try what we offer: the results should be those of the reference."""
     first = next((finding for finding in before.explained.findings if not finding.benign), None)
-    if first is None:
-        return Verdict(case, line=False, cause=False, offered="", works=False)
+    if first is None or case.truth.kind == "fine":  # a false all-clear, or the right one
+        right = first is None and case.truth.kind == "fine"
+        return Verdict(case, line=right, cause=right, offered="nothing" if right else "", works=right)
     words = said(first)
     cause = re.search(case.truth.cause, words, re.IGNORECASE) is not None
     right = re.search(case.truth.change, words, re.IGNORECASE) is not None
