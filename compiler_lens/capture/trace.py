@@ -109,18 +109,19 @@ class Subscription:
 
     def __init__(self, handler: TraceHandler) -> None:
         self._handler = handler
+        self._logger = structured_trace.trace_logger()
         self._before: dict[str, Any] = {}
 
     @property
     def is_whole(self) -> bool:
         """Whether records arrive: nobody has cleared the logger or changed its settings since."""
-        logger = structured_trace.trace_logger()
+        logger = self._logger
         is_there = isinstance(logger.handlers, WantedOnly) and self._handler in logger.handlers
         return is_there and all(getattr(logger, k) == v for k, v in _SETTINGS.items())
 
     def take(self) -> None:
         """Have records arrive. May be called again at any time."""
-        logger = structured_trace.trace_logger()
+        logger = self._logger
         for name, value in _SETTINGS.items():
             if getattr(logger, name) != value:
                 self._before[name] = getattr(logger, name)
@@ -138,14 +139,14 @@ class Subscription:
 
         dataclasses.asdict and logging are frames, which Dynamo would compile and count.
         """
-        handlers = structured_trace.trace_logger().handlers
+        handlers = self._logger.handlers
         seen = Sees.ALL if isinstance(handlers, WantedOnly) and handlers.others_listen else Sees.NOTHING
         have_dynamo_see(seen, [structured_trace.trace_structured_code()])
 
     def give_back(self) -> None:
         """Leave the logger as it was found, but for what others have changed since."""
         have_dynamo_see(Sees.ALL, [structured_trace.trace_structured_code()])
-        logger = structured_trace.trace_logger()
+        logger = self._logger
         logger.handlers = [handler for handler in logger.handlers if handler is not self._handler]
         if vars(logger).get("isEnabledFor") == self._is_enabled_for:
             del logger.isEnabledFor
@@ -154,6 +155,6 @@ class Subscription:
                 setattr(logger, name, value)
         self._before.clear()
 
-    @staticmethod
-    def _is_enabled_for(level: int) -> bool:
-        return level >= structured_trace.trace_logger().level
+    def _is_enabled_for(self, level: int) -> bool:
+        # Where others listen, too, Dynamo sees and counts the frame of logging's own answer.
+        return logging.Logger.isEnabledFor(self._logger, level) or level >= self._logger.level
