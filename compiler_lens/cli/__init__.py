@@ -25,6 +25,7 @@ start here:
   compiler-lens graph run.clens               a graph as a picture
   compiler-lens diff old.clens new.clens      what the compiler did differently
   compiler-lens redact run.clens out.clens    the same for other eyes: no source text, no paths
+  compiler-lens fix train.py                  try its advice on copies of your files, and show the diff
   compiler-lens what-if model.py:make         which setting of torch.compile would help
   compiler-lens modes model.py:make           which mode of torch.compile is fastest
   compiler-lens profile model.py:make         how long each kernel takes, and its possible saving
@@ -42,6 +43,7 @@ _WHERE: Mapping[str, str] = {
     "graph": "export",
     "diff": "diff",
     "redact": "export",
+    "fix": "fix",
     "what-if": "measure",
     "profile": "measure",
     "modes": "measure",

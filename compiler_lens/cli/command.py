@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -85,6 +86,13 @@ MAX_SIZE = argument(
 )
 REDACT = argument("--redact", action="store_true", help="without source text, and without the paths of files")
 FORCE = argument("--force", action="store_true", help="write over a file that is there and that we did not write")
+
+
+def interpreter() -> list[str]:
+    """Return what starts an interpreter like the present one, with its flags."""
+    # multiprocessing uses the same function.
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
+    return [sys.executable, *flags]
 
 
 def opened(args: argparse.Namespace) -> Recording:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
 import compiler_lens
-from compiler_lens.cli.command import FORCE, Command, argument
+from compiler_lens.cli.command import FORCE, Command, argument, interpreter
 from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import JournalWriter
 from compiler_lens.recording.journal_reader import is_journal
@@ -55,10 +54,8 @@ def run(args: argparse.Namespace) -> int:
     journal.close()
     if journal.failure:
         sys.stderr.write(f"compiler-lens: {visible(journal.failure)}: there will be a report, but no recording\n")
-    # multiprocessing uses the same function to start interpreters like the present one.
-    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     unbuffered = ["-u"] if getattr(sys.stdout, "write_through", False) else []
-    python = [sys.executable, *flags, *unbuffered, *(["-m"] if args.module else []), script, *arguments]
+    python = [*interpreter(), *unbuffered, *(["-m"] if args.module else []), script, *arguments]
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from urllib.parse import quote
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
-from compiler_lens.facts.breaks.remedies import Setting, remedy_for
+from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function, FunctionName
@@ -63,7 +61,7 @@ def _reason(text: str) -> str:
 
 def _card(card: BreakCard) -> Advice:
     """What to do about a graph break: the rewrite of this very line if there is one, else the remedy, else torch's."""
-    hint, setting = next(iter(specific_hints(card.cause)), ""), setting_of(card)
+    hint, setting = next(iter(specific_hints(card.cause)), ""), card.setting
     return Advice(
         (At(card.place, Tone.STRONG) if card.place else strong("an unknown place"),),
         one_line(card.place.code, 120) if card.place else "",
@@ -72,19 +70,6 @@ def _card(card: BreakCard) -> Advice:
         card.rewrite.after if card.rewrite else (),
         f"{setting.name} = {setting.value}" if setting else "",
     )
-
-
-_BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
-_LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)\(")
-
-
-def setting_of(card: BreakCard) -> Setting | None:
-    """The configuration that would do for this very line; None where none does."""
-    setting, code = card.remedy.setting if card.remedy else None, card.place.code if card.place else ""
-    if setting is None or (setting.name.endswith("capture_scalar_outputs") and _BRANCH.match(code)):
-        return None  # the number would be captured, and the branch on it break the graph instead
-    logged = _LOGGED.search(code) if setting.name.endswith("ignore_logging_functions") else None
-    return replace(setting, value=setting.value.replace("info", logged[1])) if logged else setting
 
 
 def why(card: BreakCard) -> str:

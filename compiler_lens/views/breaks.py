@@ -15,7 +15,7 @@ from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, G
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Excerpt
 from compiler_lens.views import document as doc
-from compiler_lens.views.advice import effect, link, sentence, setting_of, why
+from compiler_lens.views.advice import effect, link, sentence, why
 from compiler_lens.views.document import Block, Document, Field, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Span, Tone, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
@@ -127,7 +127,7 @@ def _remedy(card: BreakCard) -> list[Field]:
     elif remedy:
         example = doc.Change(tuple(remedy.before.splitlines()), tuple(remedy.after.splitlines()))
         told.append(Field("", (line(quiet("as in"), indent=_FROM), example), is_action=True))
-    if setting := setting_of(card):
+    if setting := card.setting:
         typed = paragraph(code(f"{setting.name} = {setting.value}"), indent=_FROM)
         told.append(Field("or set", (typed, paragraph(setting.price, indent=_FROM, tone=Tone.QUIET))))
     if remedy and remedy.leave:

@@ -141,6 +141,7 @@ def checked_view(name: str) -> View:
 # What other commands print as JSON: where the type of its facts stands.
 _OTHERS = {
     "diff": "compiler_lens.views.diff.data",
+    "fix": "compiler_lens.views.measured.fix",
     "modes": "compiler_lens.views.measured.modes",
     "what_if": "compiler_lens.views.measured.what_if",
 }

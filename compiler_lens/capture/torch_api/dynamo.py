@@ -20,6 +20,9 @@ FRAME = Place(
 DYNAMO_GRAPH = Place(
     "torch._dynamo.output_graph", "OutputGraph.call_user_compiler", "modules and stacks of Dynamo nodes", ("gm",)
 )
+# What torch.compile gives for a function; of a module the function that its forward then is.
+COMPILED = Place("torch._dynamo.eval_frame", "OptimizeContext.__call__", "calls of compiled functions", ("self", "fn"))
+BACKWARD = Place("torch.autograd", "backward", "gradients after each backward")
 
 # They warn of breaks, recompile limits and failures.
 LOGGERS = ("torch._dynamo", "torch._subclasses", "torch.fx")
@@ -183,6 +186,12 @@ def as_written(model: Any) -> tuple[Any, bool | None]:
     closure = dict(zip(model.__code__.co_freevars, model.__closure__ or (), strict=True))
     context = closure["self"].cell_contents if "self" in closure else None
     return model._torchdynamo_orig_callable, getattr(context, "_dynamic", None)
+
+
+def in_place_of(wrapper: Any, compiled: Any) -> Any:
+    """Return a function that goes round one that torch.compile made, so that torch takes it for that."""
+    vars(wrapper).update(vars(compiled), _torchdynamo_wrapper_id=id(wrapper))
+    return wrapper
 
 
 def is_compiled(value: Any) -> bool:

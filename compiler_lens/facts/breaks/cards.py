@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, remedy_for
+from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
 from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, coverage, is_disabling
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.groups import grouped
@@ -26,6 +28,8 @@ _GENERIC_HINTS = (
     "This graph break may have been caused by an earlier graph break.",
     "Please report an issue to PyTorch",
 )
+_BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
+_LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)\(")
 _SEVERITY = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST, BreakOutcome.SPLIT)
 
 
@@ -50,6 +54,15 @@ class BreakCard(Struct, frozen=True):
     def gb_type(self) -> str:
         """The root's type in torch's registry."""
         return self.cause.gb_type
+
+    @property
+    def setting(self) -> Setting | None:
+        """The configuration that would do for this very line; None where none does."""
+        setting, code = self.remedy.setting if self.remedy else None, self.place.code if self.place else ""
+        if setting is None or (setting.name.endswith("capture_scalar_outputs") and _BRANCH.match(code)):
+            return None  # the number would be captured, and the branch on it break the graph instead
+        logged = _LOGGED.search(code) if setting.name.endswith("ignore_logging_functions") else None
+        return replace(setting, value=setting.value.replace("info", logged[1])) if logged else setting
 
     @property
     def disabled(self) -> bool:

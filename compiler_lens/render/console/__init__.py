@@ -11,6 +11,7 @@ random.setstate(_before)
 from compiler_lens.render.console.page import page_for  # noqa: E402
 from compiler_lens.render.console.reports import (  # noqa: E402
     diff_report,
+    fix_report,
     html_fragment,
     modes_report,
     profile_report,
@@ -21,6 +22,6 @@ from compiler_lens.render.console.reports import (  # noqa: E402
 )
 
 __all__ = [
-    "diff_report", "html_fragment", "modes_report", "page_for", "profile_report", "report", "report_on", "view",
-    "what_if_report",
+    "diff_report", "fix_report", "html_fragment", "modes_report", "page_for", "profile_report", "report", "report_on",
+    "view", "what_if_report",
 ]  # fmt: skip

@@ -19,6 +19,7 @@ from compiler_lens.views.registry import checked_view
 from compiler_lens.views.text import short_paths
 
 if TYPE_CHECKING:
+    from compiler_lens.facts.measured.fix import Fix
     from compiler_lens.facts.measured.modes import Comparison
     from compiler_lens.facts.measured.what_if import WhatIf
     from compiler_lens.facts.program.ownership import UserPaths
@@ -114,6 +115,16 @@ def what_if_report(result: WhatIf, *, width: int | None = None, color: bool | No
 
     places = [left.line for trial in result.trials for left in trial.left]
     return _measured(what_if.blocks(result), [*places, *(trial.error_line for trial in result.trials)], width, color)
+
+
+def fix_report(result: Fix, *, width: int | None = None, color: bool | None = None) -> str:
+    """Return what was tried as text; `width` in columns and `color` default to what standard output can show."""
+    from compiler_lens.views.measured import fix
+
+    offers = [offer for trial in result.tried for offer in trial.offers]
+    targets = [one.at for one in (*(left.target for left in result.not_tried), *(offer.target for offer in offers))]
+    errors = [seen.error_line for seen in (result.first, *(trial.observed for trial in result.tried))]
+    return _measured(fix.blocks(result), [*targets, *errors], width, color)
 
 
 def _measured(

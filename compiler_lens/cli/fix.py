@@ -1,0 +1,187 @@
+"""`compiler-lens fix`: try what a recording of a program advises, on copies of its files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+import compiler_lens
+from compiler_lens.cli.command import Command, argument, check_width, interpreter, look, printed, user_path
+from compiler_lens.cli.factory import CONTRACT, target
+from compiler_lens.facts.measured.fix import Fix, Results
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.measure.fix.plan import Program
+from compiler_lens.measure.fix.process import Processes
+from compiler_lens.measure.fix.trials import Asked, tried
+from compiler_lens.recording.errors import RecordingFileError, UsageError, visible, writing
+from compiler_lens.recording.output_files import put_in_place
+from compiler_lens.views.text import one_line
+
+_DESCRIPTION = """\
+Run a Python script, or with -m a module, and try what would make more of it compile: each change in a fresh process,
+on a copy of your file (the file itself is not touched), as far as Dynamo goes (nothing is generated), with fixed seeds.
+It counts graph breaks, recompiles and functions that run eagerly, and compares the results of every call of what
+torch.compile made, and gradients, with those of a run without the change. Then what helps is tried together. It shows
+what was tried, and the diff of the best. Everything after the script's name is the script's."""
+
+_EPILOG = (
+    """The script runs many times, in the current folder: what it writes is written each time. --steps N ends it early.
+
+  compiler-lens fix train.py --epochs 1
+  compiler-lens fix --steps 3 --patch fix.patch train.py
+  compiler-lens fix --apply -m package.train
+  compiler-lens fix model.py:make
+
+In place of a script, FILE:FACTORY: """
+    + CONTRACT
+)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Try, print, and write what was asked for."""
+    check_width(args.width)
+    program = _program(args)
+    for name, value in (("--steps", args.steps), ("--timeout", args.timeout)):
+        if value is not None and not value > 0:
+            raise UsageError(f"{name} {value:g}: one or more")
+    if args.patch:
+        _check_new(Path(args.patch))
+    return printed(partial(_fixed, program), args)
+
+
+def _program(args: argparse.Namespace) -> Program:
+    name, *rest = args.command
+    if args.module:
+        return Program(name, tuple(rest), is_module=True)
+    if not Path(name).exists() and ":" in name:
+        wanted = target(name, "fix")
+        if rest:
+            raise UsageError(f"too much: {' '.join(rest)} (a factory takes no arguments)")
+        return Program(str(wanted.file), factory=wanted.name, training=args.training)
+    if not Path(name).is_file():
+        raise UsageError(f"no such script: {name}")
+    return Program(name, tuple(rest))
+
+
+def _check_new(patch: Path) -> None:
+    if patch.is_dir() or not patch.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {patch}: {'it is a folder' if patch.is_dir() else 'no such folder'}")
+    if patch.exists():
+        raise UsageError(f"{patch} is there: name another file")
+
+
+def _fixed(program: Program, args: argparse.Namespace) -> str:
+    asked = Asked(program, Ownership.of(tuple(args.user_path)), args.steps or 0)
+    environment = {"PYTHONHASHSEED": "0", **os.environ}  # sets in one order, in each run
+    home = str(Path(compiler_lens.__file__).parent.parent)
+    with Processes(interpreter(), home, environment, args.timeout) as processes:
+        fix = tried(asked, processes, _tell)
+    text = _shown(fix, args)
+    if args.patch and fix.best:
+        with writing(args.patch), Path(args.patch).open("x", encoding="utf-8", newline="") as file:
+            file.write(fix.patch)
+        _say(f"patch written; make it with: patch -p0 -d {fix.folder} < {args.patch}")
+    if args.apply:
+        _apply(fix)
+    return text
+
+
+def _shown(fix: Fix, args: argparse.Namespace) -> str:
+    if args.json:
+        from compiler_lens.render.json import document_json
+        from compiler_lens.views.measured.fix import data
+
+        return document_json("fix", data(fix)) + "\n"
+    from compiler_lens.render.console import fix_report
+
+    return fix_report(fix, width=args.width, color=args.color)
+
+
+def _tell(text: str) -> None:
+    """One line before each run: it may take minutes."""
+    _say(f"running {one_line(text, 100)}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{visible(text)}\n")
+    sys.stderr.flush()
+
+
+# -- writing
+
+
+def _apply(fix: Fix) -> None:
+    """Write the files, whole or none of them, and first the patch that undoes it."""
+    if fix.best is None:
+        _say("nothing was applied: nothing helped")
+        return
+    if fix.best.observed.results is not Results.EQUAL:
+        raise UsageError("nothing was applied: the results could not be compared. Look at it with --patch FILE")
+    for file in fix.changed:
+        if Path(file).read_bytes() != fix.texts[file].encode():
+            raise UsageError(f"nothing was applied: {file} has changed since it was tried. Run it again")
+        if not os.access(file, os.W_OK):
+            raise RecordingFileError(f"nothing was applied: cannot write {file}")
+    patch = _written_anew(Path(fix.changed[0]).stem, fix.patch)
+    done: list[str] = []
+    try:
+        for file in fix.changed:
+            with writing(file):
+                put_in_place(Path(os.path.realpath(file)), fix.best.texts[file].encode())
+            done.append(file)
+    except RecordingFileError:
+        for file in done:
+            put_in_place(Path(os.path.realpath(file)), fix.texts[file].encode())
+        raise
+    _say(f"changed {', '.join(fix.changed)}; undo it with: patch -R -p0 -d {fix.folder} < {patch}")
+
+
+def _written_anew(stem: str, text: str) -> Path:
+    """Write a patch into the current folder, under a name that is free."""
+    number = 1
+    while True:
+        path = Path(f"{stem}.fix.patch" if number == 1 else f"{stem}.fix-{number}.patch").absolute()
+        try:
+            with writing(path), path.open("x", encoding="utf-8", newline="") as file:
+                file.write(text)
+        except RecordingFileError as error:
+            if not isinstance(error.__cause__, FileExistsError):
+                raise
+            number += 1
+        else:
+            return path
+
+
+COMMANDS = {
+    "fix": Command(
+        run=run,
+        help="try changes of your code on copies of it, and show the best as a diff",
+        usage="[--steps N] [--timeout SECONDS] [--patch FILE] [--apply] [--user-path P] [--training] [--json]\n"
+        "         [--width N] [--no-color] (script | -m module | FILE:FACTORY) [args ...]",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        arguments=(
+            argument("-m", "--module", action="store_true", help="run a module by its name, as python -m does"),
+            argument(
+                "--steps", metavar="N", type=int, help="end each run after N calls of what torch.compile made"
+            ),
+            argument(
+                "--timeout", metavar="SECONDS", type=float, default=300.0, help="for each run; by default 300"
+            ),
+            argument("--patch", metavar="FILE", help="write the best as a patch, for patch -p0"),
+            argument(
+                "--apply", action="store_true",
+                help="change your files, if the results are the same; patch -R undoes it",
+            ),
+            argument("--training", action="store_true", help="of a factory's model: run a backward after each call"),
+            user_path(),
+            *look(),
+            # PARSER is "one, then all that follows, options and -- included".
+            argument("command", nargs=argparse.PARSER, metavar="script", help="the script, and its own arguments"),
+        ),
+        allows_abbreviations=False,  # argparse looks for abbreviations in the script's arguments, too
+    )
+}  # fmt: skip

@@ -1,0 +1,53 @@
+"""What the process of a trial is to run, and what it says of that: the messages between it and ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from compiler_lens.facts.measured.fix import Difference, Results
+from compiler_lens.recording.model import SourceLine
+
+RECORDING, RESULTS, OUTCOME, OUTPUT = "run.clens", "results.pt", "outcome.json", "output.txt"  # in a trial's folder
+
+FORKS = "forks"  # what a process says that has torch, and forks for each run
+
+
+class Program(Struct, frozen=True):
+    """A program as it is typed."""
+
+    target: str  # a script's path, a module's name, or a file of Python with a factory in it
+    args: tuple[str, ...] = ()
+    is_module: bool = False
+    factory: str = ""  # the function of the file that makes the model and its inputs
+    training: bool = False  # of a factory's model: run a backward after each call
+
+
+class Plan(Struct, frozen=True):
+    """One run of a program."""
+
+    program: Program
+    folder: str  # where to leave what is asked for
+    texts: Mapping[str, str] = field(default_factory=dict)  # of files, by absolute path, in place of what is on disk
+    steps: int = 0  # end after so many outermost calls of compiled functions; 0: run to the end
+    reference: str = ""  # results to compare with
+    is_eager: bool = False  # without torch.compile
+
+    @property
+    def at(self) -> Path:
+        """The folder."""
+        return Path(self.folder)
+
+
+class Outcome(Struct, frozen=True):
+    """How it went."""
+
+    script: str = ""  # the file that the program begins with
+    calls: int = 0
+    results: Results = Results.UNKNOWN
+    difference: Difference | None = None
+    is_whole: bool = True  # all results were kept; False: only as many as memory is meant for
+    error: str = ""
+    error_line: SourceLine | None = None

@@ -1,0 +1,107 @@
+"""What a program computes, kept and compared: results of compiled calls, gradients, parameters at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from msgspec import Struct
+
+from compiler_lens.facts.measured.fix import Difference, Results
+
+_MOST = 256 << 20  # bytes that are kept of a run
+_LARGEST = 1 << 20  # elements of a tensor that is kept whole
+_SAMPLE = 1 << 16  # elements that are kept of a larger one, besides its mean
+
+_PLAIN = (bool, int, float, complex, str, type(None))
+
+
+class Kept(Struct, frozen=True):
+    """One value."""
+
+    kind: str  # as in `Difference`
+    call: int
+    index: int
+    value: Any  # a tensor on the CPU, or a plain value; of anything else its type's name
+
+
+class Keeper:
+    """Keeps values of a run, in the order in which they come, up to a size."""
+
+    def __init__(self) -> None:
+        self.kept: list[Kept] = []
+        self._bytes = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything was kept."""
+        return self._bytes <= _MOST
+
+    def keep(self, kind: str, call: int, values: Iterable[Any]) -> None:
+        """Keep values of one kind."""
+        for index, value in enumerate(values):
+            if self.is_whole:
+                self.kept += [Kept(kind, call, index, part) for part in self._parts(value)]
+
+    def _parts(self, value: Any) -> list[Any]:
+        if not isinstance(value, torch.Tensor):
+            return [value if isinstance(value, _PLAIN) else type(value).__qualname__]
+        parts = _parts(value.detach())
+        self._bytes += sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))
+        return parts
+
+
+def _parts(tensor: torch.Tensor) -> list[Any]:
+    if type(tensor) is not torch.Tensor or tensor.layout is not torch.strided or tensor.is_meta or tensor.is_nested:
+        return [type(tensor).__qualname__, str(tensor.dtype), "" if tensor.is_nested else str(tuple(tensor.shape))]
+    if tensor.numel() <= _LARGEST:
+        return [tensor.to("cpu", copy=True)]
+    flat = tensor.reshape(-1)
+    mean = flat.abs().mean() if tensor.is_complex() else flat.to(torch.float32).mean()
+    return [str(tuple(tensor.shape)), flat[:: len(flat) // _SAMPLE].to("cpu", copy=True), mean.cpu()]
+
+
+def save(kept: Sequence[Kept], path: Path) -> None:
+    """Write what a run computed, for `load`."""
+    torch.save([[one.kind, one.call, one.index, one.value] for one in kept], path)
+
+
+def load(path: Path) -> list[Kept]:
+    """Return what another process of ours wrote: tensors and plain values, nothing else is unpickled."""
+    return [Kept(*entry) for entry in torch.load(path, weights_only=True)]
+
+
+def compared(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[Results, Difference | None]:
+    """Return whether two runs computed the same, up to the rounding that torch.testing allows for a dtype."""
+    for one, other in zip(kept, reference, strict=False):
+        if (one.kind, one.call, one.index) != (other.kind, other.call, other.index):
+            break
+        if not _is_close(one.value, other.value):
+            return Results.DIFFER, Difference(one.kind, one.call, one.index, _largest(one.value, other.value))
+    else:
+        if len(kept) == len(reference):
+            return Results.EQUAL, None
+    return Results.DIFFER, Difference("count", min(kept[-1:] or reference[-1:], key=lambda k: k.call).call, 0)
+
+
+def _is_close(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, (torch.Tensor, float, complex)):
+        try:
+            torch.testing.assert_close(one, other, equal_nan=True)
+        except (AssertionError, RuntimeError, ValueError):
+            return False
+        return True
+    return bool(one == other)
+
+
+def _largest(one: Any, other: Any) -> float | None:
+    try:
+        if isinstance(one, torch.Tensor):
+            return float((one.to(torch.float64) - other.to(torch.float64)).abs().max())
+        return abs(float(one) - float(other))
+    except (RuntimeError, TypeError, ValueError, AttributeError):
+        return None

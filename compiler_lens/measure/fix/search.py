@@ -1,0 +1,112 @@
+"""Which offers to try, and on top of which: each by itself, then what helped together, then what that brought up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from msgspec import Struct
+
+from compiler_lens.facts.measured.edits import Edit, Texts, edited
+from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Results, Trial
+
+_MOST = 40  # trials
+
+Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
+
+
+class _State(Struct, frozen=True):
+    """The program with some offers made."""
+
+    observed: Observed
+    texts: Texts
+    offers: tuple[Offer, ...] = ()
+
+
+class Search:
+    """The trials of one program, in the making.
+
+    Args:
+        first: the program as it is.
+        texts: its files.
+        script: the file that it begins with.
+        attempt: runs the program with other texts, for the last of some offers.
+    """
+
+    def __init__(self, first: Observed, texts: Texts, script: str, attempt: Attempt) -> None:
+        self._first = _State(first, texts)
+        self._script, self._attempt = script, attempt
+        self._tried: list[Trial] = []
+        self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
+        self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
+
+    def result(self) -> Fix:
+        """Try until nothing improves."""
+        state = self._first
+        while (better := self._round(state)) is not None:
+            state = better
+        helping = [trial for trial in self._tried if trial.observed.cost < self._first.observed.cost and trial.helps]
+        best = min(helping, key=lambda trial: (trial.observed.cost, len(trial.offers)), default=None)
+        last = best.observed if best else self._first.observed
+        left = {one: None for one in (*last.not_tried, *self._not_tried) if one.target.key in last.broken}
+        return Fix(self._first.observed, tuple(self._tried), best, tuple(left), self._first.texts)
+
+    def _round(self, base: _State) -> _State | None:
+        """Try each offer of a state on top of it, then together those that help; None where none does."""
+        helping: list[_State] = []
+        for offer in base.observed.offers:
+            found = self._try(base, (offer,))
+            if found is not None and self._is_better(found, base):
+                helping.append(found)
+        if not helping:
+            return None
+        best = min(helping, key=lambda state: state.observed.cost)
+        together = _one_for_each_target(helping)
+        if len(together) > 1:
+            found = self._try(base, together)
+            if found is not None and found.observed.cost <= best.observed.cost and self._is_better(found, base):
+                return found
+        return best
+
+    def _try(self, base: _State, offers: tuple[Offer, ...]) -> _State | None:
+        """Make offers on top of a state; None where that cannot be done, or was."""
+        every = (*base.offers, *offers)
+        if self._failed.intersection(offer.edit for offer in offers) or any(t.offers == every for t in self._tried):
+            return None
+        texts = base.texts
+        for offer in offers:
+            new = edited(offer.edit, texts, self._script)
+            if new is None:
+                if len(offers) == 1:
+                    self._not_tried[NotTried(offer.target, "", NotTriedBecause.NOT_THERE)] = None
+                return None
+            texts = new
+        if len(self._tried) >= _MOST:
+            self._not_tried.update((NotTried(o.target, "", NotTriedBecause.LIMIT), None) for o in offers)
+            return None
+        found = _State(self._attempt(texts, every), texts, every)
+        helps = self._is_better(found, base)
+        self._tried.append(Trial(every, texts, self._first.observed.figures, found.observed, helps))
+        if len(offers) == 1 and (found.observed.error or found.observed.results is Results.DIFFER):
+            self._failed.add(offers[0].edit)
+        return found
+
+    @staticmethod
+    def _is_better(found: _State, base: _State) -> bool:
+        """Whether more is compiled, or the program came past what an offer was for, and it computes the same."""
+        now, before = found.observed, base.observed
+        if now.results is Results.DIFFER or (now.error and not before.error):
+            return False
+        if now.cost != before.cost:
+            return now.cost < before.cost
+        added = found.offers[len(base.offers) :]
+        return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
+
+
+def _one_for_each_target(states: Iterable[_State]) -> tuple[Offer, ...]:
+    """Return the last offer of each state; of several for one thing that of the best."""
+    found: dict[tuple[str, str, str], Offer] = {}
+    for state in sorted(states, key=lambda one: one.observed.cost):
+        offer = state.offers[-1]
+        found.setdefault(offer.target.key, offer)
+    edits: Mapping[Edit, Offer] = {offer.edit: offer for offer in found.values()}
+    return tuple(edits.values())

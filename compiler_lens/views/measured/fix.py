@@ -1,0 +1,248 @@
+"""Changes tried on a program: what each did, what could not be tried, and the best of them as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from msgspec import Struct
+
+from compiler_lens.facts.measured.edits import Edit, Lines
+from compiler_lens.facts.measured.fix import (
+    Difference,
+    Figures,
+    Fix,
+    NotTriedBecause,
+    Observed,
+    Offer,
+    Results,
+    Target,
+    Trial,
+)
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.views.document import Block, Column, Gap, Line, Listing, Section, Table, line, paragraph
+from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, quiet, strong
+from compiler_lens.views.text import UNKNOWN, number, one_line, plural
+
+_SHOWN = 8  # of what was not tried
+
+_COLUMNS = (
+    Column(tone=Tone.GOOD),
+    Column("change", flexible=True),
+    Column("eager", Kind.COUNT, missing=UNKNOWN),
+    Column("breaks", Kind.COUNT, missing=UNKNOWN),
+    Column("recompiles", Kind.COUNT, missing=UNKNOWN),
+    Column("results"),
+)
+_FIGURES: Mapping[str, str] = {
+    "eager_functions": "functions that run eagerly",
+    "graph_breaks": "graph breaks",
+    "recompiles": "recompiles",
+}
+_REASONS: Mapping[NotTriedBecause, str] = {
+    NotTriedBecause.NO_EDIT: "no edit can be made of it",
+    NotTriedBecause.SKETCH: "a part of it is left to you",
+    NotTriedBecause.NOT_OWN: "the line is not yours",
+    NotTriedBecause.NOT_THERE: "the line cannot be changed as the file is",
+    NotTriedBecause.LIMIT: "enough was tried",
+}
+_TONES = {Results.EQUAL: Tone.GOOD, Results.DIFFER: Tone.BAD, Results.UNKNOWN: Tone.WARN}
+_KINDS = {
+    "result": "result {index} of call {call}",
+    "argument": "argument {index} that call {call} changes in place",
+    "gradient": "gradient {index} after call {call}",
+    "state": "parameter or buffer {index} at the end",
+    "count": "how many results there are, from call {call} on",
+}
+
+
+class TriedFacts(Struct, frozen=True):
+    """Changes that were made together, and what that did."""
+
+    offer: str  # the code to write; of several with " + "
+    place: SourceLine | None  # of the break, or what recompiles, that the last of them is about
+    price: str  # what it takes for granted, or costs
+    before: Figures | None  # of the program as it is; None: it raises
+    after: Figures | None  # None: it raised
+    results: Results
+    difference: str  # the first result that differs
+    error: str
+    error_place: SourceLine | None
+    helps: bool
+
+
+class NotTriedFacts(Struct, frozen=True):
+    """What was not tried, and why."""
+
+    place: SourceLine | None
+    kind: str  # torch's type of the graph break, or what recompiles
+    change: str
+    reason: NotTriedBecause
+
+
+class BestFacts(Struct, frozen=True):
+    """What helped most."""
+
+    offers: tuple[str, ...]
+    before: Figures | None
+    after: Figures | None
+    results: Results
+    files: tuple[str, ...]  # that it changes
+    patch: str  # a unified diff, for patch -p0
+
+
+class Data(Struct, frozen=True):
+    """What the offers of a recording do with the program: each tried in a process of its own, on copies of files."""
+
+    calls: int  # outermost calls of compiled functions in each run
+    deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
+    tried: tuple[TriedFacts, ...]
+    not_tried: tuple[NotTriedFacts, ...]
+    best: BestFacts | None
+
+
+def data(fix: Fix) -> Data:
+    """Return the facts for programs."""
+    best = None
+    if found := fix.best:
+        codes, after = tuple(map(code_of, found.offers)), found.observed
+        best = BestFacts(codes, found.before, after.figures, after.results, fix.changed, fix.patch)
+    left = tuple(NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason) for one in fix.not_tried)
+    return Data(fix.first.calls, fix.is_deterministic, tuple(map(_tried, fix.tried)), left, best)
+
+
+def _tried(trial: Trial) -> TriedFacts:
+    seen, last = trial.observed, trial.offers[-1]
+    return TriedFacts(
+        " + ".join(map(code_of, trial.offers)),
+        last.target.at,
+        "; ".join(filter(None, (offer.price for offer in trial.offers))),
+        trial.before,
+        seen.figures,
+        seen.results,
+        _difference(seen.difference),
+        seen.error,
+        seen.error_line,
+        trial.helps,
+    )
+
+
+def code_of(offer: Offer) -> str:
+    """Return what an offer has the user write."""
+    return "\n".join(offer.edit.after) if isinstance(offer.edit, Lines) else offer.edit.code
+
+
+def _difference(found: Difference | None) -> str:
+    if found is None:
+        return ""
+    said = _KINDS[found.kind].format(index=found.index + 1, call=found.call + (found.kind in {"result", "argument"}))
+    return f"{said} differs by {found.largest:.3g}" if found.largest else f"{said} differs"
+
+
+# -- on a console
+
+
+def blocks(fix: Fix) -> tuple[Block, ...]:
+    """Return the trials as a table, what was not tried, and the diff of the best with how to get it."""
+    if not fix.tried:
+        return *_nothing(fix), *_not_tried(fix)
+    numbers: dict[Edit, int] = {}
+    for trial in fix.tried:
+        for offer in trial.offers:
+            numbers.setdefault(offer.edit, len(numbers) + 1)
+    rows: list[tuple[Cell, ...]] = [(None, "as it is", *_figures(fix.first), None)]
+    beneath = [_errors(fix.first)]
+    for trial in fix.tried:
+        results = trial.observed.results
+        is_best = trial is fix.best
+        said = Span(results.value, _TONES[results])
+        rows.append(("*" if is_best else None, _name(trial, numbers, is_best=is_best), *_figures(trial.observed), said))
+        beneath.append(_errors(trial.observed))
+    summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
+    table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
+    return Section("Tried", (table,), summary), *_remarks(fix), Gap(), *_not_tried(fix), *_best(fix)
+
+
+def _name(trial: Trial, numbers: Mapping[Edit, int], *, is_best: bool) -> Cell:
+    label = " + ".join(str(numbers[offer.edit]) for offer in trial.offers)
+    tone = Tone.STRONG if is_best else Tone.PLAIN
+    last = trial.offers[-1]
+    if len(trial.offers) > 1 and any(offer.edit is not last.edit for offer in trial.offers[:-1]):
+        return Span(label, tone)
+    at: tuple[Part, ...] = (At(last.target.at, tone), " ") if last.target.at else ()
+    return (Span(f"{label} ", tone), *at, Span(_title(last), tone))
+
+
+def _title(offer: Offer) -> str:
+    lines = [text.strip() for text in code_of(offer).splitlines()]
+    return one_line(lines[0] + (" …" if len(lines) > 1 else ""), 100)
+
+
+def _figures(seen: Observed) -> tuple[int | None, ...]:
+    return tuple(getattr(seen.figures, name, None) for name in _FIGURES)
+
+
+def _errors(seen: Observed) -> tuple[Block, ...]:
+    if seen.error:
+        at = (At(seen.error_line), ": ") if seen.error_line else ()
+        return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=2),)
+    said = _difference(seen.difference)
+    return (paragraph(said, indent=6, tone=Tone.BAD, limit=1),) if said else ()
+
+
+def _nothing(fix: Fix) -> Iterator[Block]:
+    first = fix.first
+    if not first.calls:
+        yield paragraph("Nothing that torch.compile made was called: there is nothing to fix.")
+    elif not first.broken:
+        yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, and no recompiles but those that must be.")
+    else:
+        yield paragraph("Nothing could be tried.", tone=Tone.WARN)
+        yield from _errors(first)
+
+
+def _remarks(fix: Fix) -> Iterator[Block]:
+    if not fix.is_deterministic:
+        said = "Two runs of the program as it is differ, with the same seeds: it is not deterministic, and results"
+        yield paragraph(f"{said} cannot be compared.", tone=Tone.WARN)
+    if fix.reference_is_eager:
+        yield paragraph("The program as it is raises: results are compared with those without torch.compile.")
+
+
+def _not_tried(fix: Fix) -> Iterator[Block]:
+    if not fix.not_tried:
+        return
+    yield line(quiet("Not tried:"))
+    for one in fix.not_tried[:_SHOWN]:
+        at = At(one.target.at, Tone.STRONG) if one.target.at else strong("an unknown place")
+        yield line(at, f"  {_kind(one.target)}: {_REASONS[one.reason]}", indent=2)
+        if one.change:
+            yield paragraph(one.change, indent=6, tone=Tone.QUIET, limit=3)
+    if len(fix.not_tried) > _SHOWN:
+        yield line(quiet(f"… {plural(len(fix.not_tried) - _SHOWN, 'more place')}"), indent=2)
+    yield Gap()
+
+
+def _kind(target: Target) -> str:
+    return one_line(target.kind, 80)
+
+
+def _best(fix: Fix) -> Iterator[Block]:
+    best = fix.best
+    if best is None:
+        yield paragraph("Nothing that was tried helps without a change of the results.")
+        return
+    yield Listing(fix.patch, "diff")
+    yield Gap()
+    for price in dict.fromkeys(offer.price for offer in best.offers if offer.price):
+        yield paragraph(f"Given that: {price}", tone=Tone.QUIET)
+    before, after = best.before, best.observed.figures
+    gain = "it compiles"
+    if before and after:
+        figures = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items()]
+        gain = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
+    same = {
+        Results.EQUAL: "the same results",
+        Results.UNKNOWN: "results that could not be compared",
+    }[best.observed.results]
+    yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with {same}.", tone=Tone.GOOD)
+    yield Line((quiet("Again with --patch FILE for a patch, or with --apply to have it written."),), whole=True)

@@ -1,0 +1,184 @@
+"""`compiler-lens fix` on real programs: torch.compile in processes of its own, as a user has it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from compiler_lens.cli import main
+from compiler_lens.render.json import view_schema
+from compiler_lens.views.registry import documented
+
+
+def written(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        file = folder / name
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(dedent(text).lstrip())
+
+
+def fixed(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[Any, str]:
+    """What it says as JSON, and beside it."""
+    assert main(["fix", "--json", *args]) == 0
+    said, beside = capsys.readouterr()
+    document = json.loads(said)
+    Draft202012Validator(view_schema(*documented("fix")[0])).validate(document)
+    return document, beside
+
+
+MODEL = """
+    import functools
+
+    import torch
+    from torch import nn
+
+    from .parts import bounded
+
+
+    def logged(method):
+        @functools.wraps(method)
+        def wrapper(*args, **kwargs):
+            return method(*args, **kwargs)
+
+        return wrapper
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        @logged
+        def forward(self, x):
+            y = self.linear(x)
+            print("linear")
+            return bounded(y).sum()
+"""
+PARTS = """
+    def bounded(x):
+        if x.sum() > 0:
+            x = x * 2
+        else:
+            x = x - 1
+        return x
+"""
+TRAIN = """
+    import argparse
+
+    import torch
+
+    from .model import Net
+
+    if __name__ == "__main__":
+        parser = argparse.ArgumentParser()
+        parser.add_argument("--steps", type=int)
+        net = torch.compile(Net())
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+        for _ in range(parser.parse_args().steps):
+            optimizer.zero_grad()
+            net(torch.randn(4, 8)).backward()
+            optimizer.step()
+"""
+
+
+@pytest.mark.skipif(not shutil.which("patch"), reason="needs patch")
+def test_a_package_is_trained_with_its_breaks_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Several files, relative imports, a decorated method, arguments, gradients; applied, and undone by the patch."""
+    written(tmp_path, {"pkg/model.py": MODEL, "pkg/parts.py": PARTS, "pkg/train.py": TRAIN})
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*.py")}
+    monkeypatch.chdir(tmp_path)
+    found, beside = fixed(capsys, "--apply", "-m", "pkg.train", "--steps", "2")
+    assert (found["calls"], found["deterministic"]) == (2, True)
+    assert found["best"]["before"]["graph_breaks"] >= 3
+    assert found["best"]["after"] == {"graph_breaks": 0, "recompiles": 0, "eager_functions": 0}
+    assert found["best"]["results"] == "equal"
+    assert found["best"]["files"] == [str(tmp_path / "pkg" / "model.py"), str(tmp_path / "pkg" / "parts.py")]
+    assert "x = torch.where(x.sum() > 0, x * 2, x - 1)" in (tmp_path / "pkg" / "parts.py").read_text()
+    assert (tmp_path / "pkg" / "parts.py").read_text().startswith("import torch\n")
+    undo = beside.rpartition("undo it with: ")[2]
+    assert subprocess.run(undo, shell=True, check=False, stdout=subprocess.DEVNULL).returncode == 0
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*.py")} == before
+
+
+def test_a_program_that_raises_is_compared_with_itself_in_eager(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = """
+        import torch
+
+        @torch.compile
+        def step(x):
+            with torch._dynamo.error_on_graph_break(True):
+                if x.sum() > 0:
+                    x = x + 1
+            return x
+
+        for _ in range(1000):
+            step(torch.ones(3))
+    """
+    written(tmp_path, {"step.py": script})
+    monkeypatch.chdir(tmp_path)
+    found, _ = fixed(capsys, "--steps", "2", "--patch", "step.patch", "step.py")
+    assert found["calls"] == 2
+    assert found["tried"][0]["before"] is None
+    assert found["best"]["results"] == "equal"
+    assert found["best"]["after"]["graph_breaks"] == 0
+    assert (tmp_path / "step.patch").read_text() == found["best"]["patch"]
+    assert (tmp_path / "step.py").read_text() == dedent(script).lstrip()
+
+
+def test_a_program_that_is_not_deterministic_is_said_to_be_so_and_is_not_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = """
+        import os
+
+        import torch
+
+        @torch.compile
+        def step(x):
+            print("step")
+            return x + 1
+
+        step(torch.full((3,), float(os.getpid())))
+    """
+    written(tmp_path, {"step.py": script})
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "--apply", "step.py"]) == 2
+    said = capsys.readouterr().err
+    assert "nothing was applied: the results could not be compared" in said
+    assert (tmp_path / "step.py").read_text() == dedent(script).lstrip()
+
+
+SLEEPS = ("import time\ntime.sleep(60)", "15", "not done after 15 s")
+RAISES = ("import torch\nraise ValueError('no data')", "300", "fails without torch.compile, too: ValueError: no data")
+
+
+@pytest.mark.parametrize("case", [SLEEPS, RAISES], ids=("sleeps", "raises"))
+def test_a_program_that_cannot_be_tried_is_one_line_and_a_status(
+    case: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, timeout, said = case
+    (tmp_path / "step.py").write_text(script)
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "--timeout", timeout, "step.py"]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_script_that_compiles_nothing_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "step.py").write_text("open('runs', 'a').write('x')\nimport sys\nsys.exit(0)\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "step.py"]) == 0
+    assert "Nothing that torch.compile made was called" in capsys.readouterr().out
+    assert (tmp_path / "runs").read_text() == "x"

@@ -1,0 +1,93 @@
+"""What two runs computed, compared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from compiler_lens.facts.measured.fix import Difference, Results
+from compiler_lens.measure.fix import results
+from compiler_lens.measure.fix.results import Keeper, compared, load, save
+
+
+def kept(*values: object, kind: str = "result") -> list[results.Kept]:
+    keeper = Keeper()
+    keeper.keep(kind, 0, values)
+    return keeper.kept
+
+
+X = torch.randn(8, 4)
+
+
+@pytest.mark.parametrize(
+    ("value", "other"),
+    [
+        (X, X * (1 + 1e-7)),
+        (torch.tensor([float("nan"), 1.0]), torch.tensor([float("nan"), 1.0])),
+        (X.bfloat16(), X.bfloat16() * (1 + 1e-3)),
+        (1.0, 1.0 + 1e-9),
+        ("a", "a"),
+        (None, None),
+        (X.to_sparse(), X.to_sparse()),
+        (torch.empty(0), torch.empty(0)),
+        (torch.empty(3, device="meta"), torch.empty(3, device="meta")),
+    ],
+)
+def test_what_is_equal_but_for_rounding(value: object, other: object, tmp_path: Path) -> None:
+    save(kept(value), tmp_path / "results.pt")
+    assert compared(kept(other), load(tmp_path / "results.pt")) == (Results.EQUAL, None)
+
+
+@pytest.mark.parametrize(
+    ("value", "other", "largest"),
+    [
+        (X, X + 1, 1.0),
+        (X, X.double(), 0.0),
+        (X, X[:4], None),
+        (X, None, None),
+        (1, 2, 1.0),
+        (True, 1, 0.0),
+        (torch.tensor([1, 2]), torch.tensor([1, 3]), 1.0),
+        (torch.empty(3, device="meta"), torch.empty(4, device="meta"), None),
+    ],
+)
+def test_what_differs(value: object, other: object, largest: float | None) -> None:
+    found, difference = compared(kept(0, value), kept(0, other))
+    assert found is Results.DIFFER
+    assert difference is not None
+    assert (difference.kind, difference.call, difference.index) == ("result", 0, 1)
+    assert difference.largest == pytest.approx(largest)
+
+
+def test_a_gradient_that_is_gone_and_results_that_are_missing_differ() -> None:
+    assert compared(kept(None, kind="gradient"), kept(X, kind="gradient"))[0] is Results.DIFFER
+    assert compared(kept(X), kept(X, X)) == (Results.DIFFER, Difference("count", 0, 0))
+    assert compared([], kept(X)) == (Results.DIFFER, Difference("count", 0, 0))
+
+
+def test_of_a_large_tensor_a_sample_and_its_mean_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_LARGEST", 1000)
+    monkeypatch.setattr(results, "_SAMPLE", 100)
+    large = torch.randn(100, 100)
+    assert sum(part.value.numel() for part in kept(large) if isinstance(part.value, torch.Tensor)) < 200
+    assert compared(kept(large), kept(large.clone()))[0] is Results.EQUAL
+    shifted = large.clone()
+    shifted[1::2] += 1  # also where no element is in the sample
+    assert compared(kept(shifted), kept(large))[0] is Results.DIFFER
+
+
+def test_no_more_is_kept_than_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "_MOST", 1000)
+    keeper = Keeper()
+    for call in range(100):
+        keeper.keep("result", call, [X])
+    assert not keeper.is_whole
+    assert len(keeper.kept) < 20
+
+
+def test_nothing_but_values_is_unpickled(tmp_path: Path) -> None:
+    torch.save([["result", 0, 0, Path("x")]], tmp_path / "results.pt")
+    with pytest.raises(Exception, match="Weights only load failed"):
+        load(tmp_path / "results.pt")

@@ -1,0 +1,113 @@
+"""Which changes are tried, and on top of which: with a program that is a table of what would come of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from compiler_lens.facts.measured.edits import Lines, Setting, Texts
+from compiler_lens.facts.measured.fix import Figures, Fix, NotTriedBecause, Observed, Offer, Results, Target
+from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.measure.fix.search import Search
+from compiler_lens.recording.model import SourceLine
+
+TEXT = "import torch\na = 1\nb = 1\nc = 1\n"
+
+
+def offer(name: str, new: str = "2") -> Offer:
+    """Change the line of a name."""
+    line = SourceLine("train.py", TEXT.splitlines().index(f"{name} = 1") + 1, "f", f"{name} = 1")
+    return Offer(Target(line, "break"), Lines("train.py", line.line, (f"{name} = 1",), (f"{name} = {new}",)))
+
+
+def seen(breaks: int, *offers: Offer, eager: int = 0, results: Results = Results.EQUAL, error: str = "") -> Observed:
+    counts = Counts(1, breaks, eager, 1, 0, 0.0)
+    figures = None if error else Figures(breaks, 0, eager)
+    broken = frozenset(one.target.key for one in offers)
+    return Observed(figures, counts, offers, (), broken, results, error=error, calls=1)
+
+
+class Program:
+    """What comes of each text: its lines without the first."""
+
+    def __init__(self, outcomes: Mapping[str, Observed]) -> None:
+        self.outcomes = outcomes
+        self.runs: list[str] = []
+
+    def __call__(self, texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        values = "".join(line[-1] for line in texts["train.py"].splitlines()[-3:])
+        self.runs.append(values)
+        return self.outcomes[values]
+
+    def searched(self, first: Observed) -> Fix:
+        return Search(first, {"train.py": TEXT}, "train.py", self).result()
+
+
+A, B, C = map(offer, "abc")
+
+
+def test_what_helps_by_itself_is_tried_together() -> None:
+    program = Program({"211": seen(2, B, C), "121": seen(2, A, C), "112": seen(3, A, B, C), "221": seen(1, C)})
+    program.outcomes = {**program.outcomes, "222": seen(1, C)}
+    found = program.searched(seen(3, A, B, C))
+    assert program.runs == ["211", "121", "112", "221", "222"]
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+    assert [trial.helps for trial in found.tried] == [True, True, False, True, False]
+
+
+def test_what_changes_results_or_raises_is_not_the_best_and_not_built_upon() -> None:
+    outcomes = {
+        "211": seen(0, results=Results.DIFFER),
+        "121": seen(0, error="RuntimeError: no"),
+        "112": seen(1, A, B),
+    }
+    program = Program(outcomes)
+    found = program.searched(seen(2, A, B, C))
+    assert program.runs == ["211", "121", "112"]
+    assert found.best is not None
+    assert found.best.offers == (C,)
+
+
+def test_a_break_behind_another_is_found() -> None:
+    """The function ran eagerly from its first break on: with that mended it breaks at the next, no better counted."""
+    program = Program({"211": seen(1, B, eager=1), "221": seen(0)})
+    found = program.searched(seen(1, A, eager=1))
+    assert program.runs == ["211", "221"]
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+
+
+def test_a_change_that_only_leads_to_another_break_is_no_help() -> None:
+    program = Program({"211": seen(1, B), "221": seen(1, B)})
+    found = program.searched(seen(1, A))
+    assert found.best is None
+
+
+def test_of_two_changes_for_one_line_only_one_is_in_a_combination() -> None:
+    other = offer("a", "3")
+    program = Program({"211": seen(1, B), "311": seen(1, B), "121": seen(1, A, other), "221": seen(0)})
+    found = program.searched(seen(2, A, other, B))
+    assert program.runs == ["211", "311", "121", "221"]
+    assert found.best is not None
+    assert found.best.offers == (A, B)
+
+
+def test_a_program_that_raises_is_mended_by_what_ends_that() -> None:
+    program = Program({"211": seen(0)})
+    found = program.searched(seen(1, A, error="Unsupported: no", results=Results.UNKNOWN))
+    assert found.best is not None
+
+
+def test_a_setting_helps_where_it_is_not_made_yet() -> None:
+    code = "torch._dynamo.config.allow_rnn = True"
+    made = Offer(A.target, Setting(code))
+    program = Program({"111": seen(0)})
+    found = program.searched(seen(1, made))
+    assert found.best is not None
+    assert found.best.texts["train.py"] == TEXT.replace("import torch\n", f"import torch\n{code}\n")
+
+
+def test_what_cannot_be_edited_is_said_to_be_so() -> None:
+    gone = Offer(A.target, Lines("train.py", 2, ("z = 1",), ("z = 2",)))
+    found = Program({}).searched(seen(1, gone))
+    assert [(one.target, one.reason) for one in found.not_tried] == [(A.target, NotTriedBecause.NOT_THERE)]
