@@ -16,8 +16,8 @@ from typing import Any
 from compiler_lens.capture import fusion, sidecar, sources
 from compiler_lens.capture.session import FrameRecord, owner_of
 from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import dynamo, graphs, inductor, scheduler, settings
-from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
+from compiler_lens.capture.torch_api import dynamo, graphs, inductor, scheduler, settings, structured_trace
+from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place, without_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import WRAPPER_FILE, Event
 from compiler_lens.recording.ids import GraphStage
@@ -148,6 +148,23 @@ def _receiver_name(frame: Any) -> str:
         if theirs is not None and theirs.co_varnames[: min(theirs.co_argcount, 1)] == (name,):
             return str(name)
     return ""
+
+
+def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:
+    """Leave our frames out of a stack, before torch leaves out a number of its own."""
+
+    @functools.wraps(original)
+    def hooked(tb: Any, *args: Any, **kwargs: Any) -> Any:
+        shown = tb
+
+        def leave_out() -> None:
+            nonlocal shown
+            shown = without_our_frames(tb)
+
+        tap.safely("stack", leave_out)
+        return original(shown, *args, **kwargs)
+
+    return hooked
 
 
 # -- graphs
@@ -359,6 +376,7 @@ def _recall(tap: Tap, entry: sidecar.Entry | None, known: set[tuple[str, Any]]) 
 # -- which go in together
 
 DYNAMO_HOOKS = (
+    Hook(structured_trace.STACK, _stack),
     Hook(dynamo.FRAME, _frame),
     _before(dynamo.DYNAMO_GRAPH, "Dynamo graph", _dynamo_graph),
     _aot_graphs(graphs.AOT_JOINT, "AOT joint graph", GraphStage.AOT_JOINT),

@@ -111,6 +111,14 @@ class Hook(Struct, frozen=True):
     make: Callable[[Any, Arguments, Function], Function]  # from the tap, how to read arguments, and torch's function
 
 
+_OURS = " (compiler_lens)"  # how the names of our frames end
+
+
+def without_our_frames(stack: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return a stack as torch symbolizes it, without the frames of hooks."""
+    return [frame for frame in stack if not frame["name"].endswith(_OURS)]
+
+
 def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) -> Callable[[], None]:
     """Replace one function of torch, and return what puts the original back.
 
@@ -121,11 +129,11 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     function = original.__func__ if is_static else original
     wrapper = make(function)
     # It takes the place of what it wraps, for those who read the stack. torch cuts a user's stack at the frame of
-    # torch/_dynamo/convert_frame.py, known by its file's name (filter_stack() in torch/_dynamo/exc.py,
-    # log_dynamo_start() there): a frame of ours before it would be taken for the user's.
+    # torch/_dynamo/convert_frame.py, known by its file's name (filter_stack() in torch/_dynamo/exc.py): a frame of
+    # ours before it would be taken for the user's.
     if code := getattr(function, "__code__", None):
         wrapper.__code__ = wrapper.__code__.replace(
-            co_filename=code.co_filename, co_name=code.co_name, co_firstlineno=code.co_firstlineno
+            co_filename=code.co_filename, co_name=code.co_name + _OURS, co_firstlineno=code.co_firstlineno
         )
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function

@@ -10,6 +10,14 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from compiler_lens.capture.torch_api.places import Place
+
+# Every stack that torch takes for its trace becomes text here; log_dynamo_start() in torch/_dynamo/convert_frame.py
+# counts off frames of torch's, of which ours is one more.
+STACK = Place(
+    "torch.utils._traceback", "_extract_symbolized_tb", "stacks in torch's trace as they are without a lens", ("tb",)
+)
+
 # What is missing where one never comes.
 EXPECTED: Mapping[str, str] = {
     "dynamo_start": "where compiled functions were called",
