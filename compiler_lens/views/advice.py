@@ -192,6 +192,16 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
 
 def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
     match evidence:
+        case kinds.FailureSuppressed(frame, reason):
+            what = f"runs entirely in eager: compiling it failed, and `suppress_errors` hides that: {_reason(reason)}."
+            change = (
+                "Take away `torch._dynamo.config.suppress_errors = True`, and torch raises the error with its place."
+            )
+            return Advice(_function(frame.name), what=what, change=change)
+        case kinds.HoldsNothing(function, wrapper):
+            what = f"holds nothing that is compiled: `{wrapper}` breaks the graph, and what it wraps runs eagerly."
+            change = "Compile before you wrap: `model = torch.compile(model)` first, then DDP or `fully_shard` of that."
+            return Advice(_function(function.name), what=what, change=change)
         case kinds.CudagraphsSkipped(outcomes):
             stack = outcomes[0].user_stack
             what = f"{plural(len(outcomes), 'graph')} without CUDA graphs: {_reason(outcomes[0].reason)}."

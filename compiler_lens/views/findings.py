@@ -132,6 +132,10 @@ def _evidence(evidence: seen.Evidence) -> EvidenceFacts:  # noqa: PLR0911 -- one
             return EagerFunction(name, evidence.treatment, evidence.reason)
         case seen.FrameFailed(frame, card):
             return FailedFrame(frame.name, frame.reason, card_facts(card) if card else None)
+        case seen.FailureSuppressed(frame, reason):
+            return FailedFrame(frame.name, reason, None)
+        case seen.HoldsNothing(function):
+            return EagerFunction(function.name, function.treatment, function.reason)
         case seen.Unfinished(frame):
             return UnfinishedFrame(frame.name)
         case seen.TinyGraphs(function, graphs):

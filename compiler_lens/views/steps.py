@@ -42,6 +42,8 @@ ABOUT: Mapping[type, About] = {
     BreakCard: About("graph-break", "graph break", "breaks"),
     RecompileReport: About("recompiles", "recompiles", "recompiles"),
     seen.FrameFailed: About("frame-failed", "", "frames"),
+    seen.FailureSuppressed: About("failure-suppressed", "", "frames"),
+    seen.HoldsNothing: About("wrapper-holds-nothing", "", "frames"),
     Function: About("function-eager", "", "frames"),
     seen.CudagraphsSkipped: About("cudagraphs-skipped", "CUDA graphs", "cudagraphs"),
     seen.CacheBypassed: About("cache-bypassed", "caches", "caches"),

@@ -657,6 +657,27 @@ class global_setting_2(Case):
         return x + 1
 
 
+@torch.library.custom_op("remedies::twice", mutates_args=())
+def _twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+@torch.library.custom_op("remedies::twice_known", mutates_args=())
+def _twice_known(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+
+_twice_known.register_fake(torch.empty_like)
+
+
+class fake_kernel(Case):
+    def broken(x):
+        return _twice(x) + 1
+
+    def mended(x):
+        return _twice_known(x) + 1
+
+
 class math_of_tensor(Case):
     parts = torch.tensor(3)
 

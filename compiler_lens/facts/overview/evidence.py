@@ -25,6 +25,20 @@ class FrameFailed(Struct, frozen=True):
     card: BreakCard | None = None  # where the same thing also broke graphs
 
 
+class FailureSuppressed(Struct, frozen=True):
+    """Compiling a frame failed, and it runs eagerly without a word, as `suppress_errors` wants it."""
+
+    frame: Frame
+    reason: str
+
+
+class HoldsNothing(Struct, frozen=True):
+    """A module that wraps others, such as DDP's, was compiled, and no graph holds anything of it."""
+
+    function: Function
+    wrapper: str  # its class
+
+
 class CudagraphsSkipped(Struct, frozen=True):
     """CUDA graphs were asked for, and some compiled graphs run without."""
 
@@ -73,7 +87,7 @@ class Unfinished(Struct, frozen=True):
 
 
 Evidence = (
-    NothingSeen | FrameFailed | BreakCard | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs
+    NothingSeen | FrameFailed | FailureSuppressed | HoldsNothing | BreakCard | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs
     | PhaseDominates | DeviceIdle | DisabledOnPurpose | Unfinished
 )  # fmt: skip
 
@@ -81,6 +95,8 @@ Evidence = (
 _OF_TYPE: Mapping[type, str] = {
     NothingSeen: "nothing-compiled",
     FrameFailed: "frame-failed",
+    FailureSuppressed: "failure-suppressed",
+    HoldsNothing: "wrapper-holds-nothing",
     BreakCard: "graph-break",  # where torch gives the break no number
     RecompileReport: "recompile-limit",  # else by its first cause
     Function: "function-eager",
@@ -131,9 +147,9 @@ def place_of(evidence: Evidence) -> SourceLine | None:
             place = evidence.causes[0].line or evidence.function
         case FrameFailed():
             place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
-        case TinyGraphs():
+        case TinyGraphs() | HoldsNothing():
             place = evidence.function.name
-        case Unfinished():
+        case Unfinished() | FailureSuppressed():
             place = evidence.frame.name
         case CudagraphsSkipped():
             place = next(reversed(evidence.outcomes[0].user_stack), None)

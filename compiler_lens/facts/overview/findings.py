@@ -76,6 +76,7 @@ def findings(
     ]
     found = [
         *(Finding(Severity.HIGH, failure) for failure in failed),
+        *_hidden(covered),
         *(_card(card) for card in cards if all(card is not failure.card for failure in failed)),
         *(_report(report) for report in reports),
         *_functions(covered, reports),
@@ -86,6 +87,26 @@ def findings(
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+
+
+# Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.
+_WRAPPERS = frozenset(("DistributedDataParallel", "FullyShardedDataParallel", "DataParallel", "Sequential"))
+
+
+def _hidden(covered: Coverage) -> Iterator[Finding]:
+    """What went wrong and nobody was told: failures that are suppressed, wrappers that hide what they wrap."""
+    for frame in covered.frames:
+        if failed := frame.suppressed:
+            yield Finding(Severity.HIGH, seen.FailureSuppressed(frame, failed.reason))
+    compiled = [c for f in covered.frames for c in f.compilations if c.outcome is Outcome.COMPILED]
+    below = {(at.file, at.function) for c in compiled for at in c.stack[:-1]}
+    for function in covered.treated(Treatment.EMPTY):
+        if (function.name.file, function.name.name.rpartition(".")[2]) in below:
+            continue  # what it runs was compiled all the same
+        module = function.frames[0].compilations[0].module or function.name.name.partition(".")[0]
+        kind = module.removeprefix("FSDP")  # FSDP2 makes a class of its own of each
+        if (kind in _WRAPPERS or kind != module) and any(frame.breaks for frame in function.frames):
+            yield Finding(Severity.HIGH, seen.HoldsNothing(function, module))
 
 
 def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> seen.FrameFailed:
@@ -116,7 +137,7 @@ def _functions(covered: Coverage, reports: tuple[RecompileReport, ...]) -> Itera
     if not any(report.limit for report in reports):
         yield from (Finding(Severity.HIGH, function) for function in covered.treated(Treatment.LIMIT))
     for function in covered.treated(Treatment.EAGER):
-        if not any(frame.breaks for frame in function.frames):
+        if not any(frame.breaks or frame.suppressed for frame in function.frames):
             is_heavy = function.own and not function.generator
             yield Finding(Severity.HIGH if is_heavy else Severity.LOW, function)
     for function in covered.treated(Treatment.UNFINISHED):

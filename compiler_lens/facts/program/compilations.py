@@ -7,9 +7,11 @@ from collections import Counter, defaultdict
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.program.coverage import FunctionName, function_name, resumed_line
+from compiler_lens.facts.program.coverage import GIVEN_UP, FunctionName, function_name, resumed_line
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, GraphStage, Outcome, Recording
+
+_NOT_RUN = (Outcome.TRACED, *GIVEN_UP)
 
 
 class CompilationRow(Struct, frozen=True):
@@ -49,8 +51,8 @@ def compilation_rows(recording: Recording) -> tuple[CompilationRow, ...]:
             resumes_at=resumed_line(one),
             outcome=one.outcome,
             compile_ids=(one.compile_id,),
-            # What is only traced is no graph that was compiled.
-            graphs=0 if one.outcome is Outcome.TRACED else have[GraphStage.DYNAMO] or int(any(have.values())),
+            # What is only traced is no graph that was compiled, and what was given up none that runs.
+            graphs=0 if one.outcome in _NOT_RUN else have[GraphStage.DYNAMO] or int(any(have.values())),
             dynamo_ops=counts[GraphStage.DYNAMO] if have[GraphStage.DYNAMO] else one.op_count,
             forward_ops=sum(counts[stage] for stage in forward) if forward else None,
             backward_ops=counts[GraphStage.AOT_BACKWARD] if have[GraphStage.AOT_BACKWARD] else None,

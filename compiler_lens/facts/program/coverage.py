@@ -42,6 +42,11 @@ _OUTCOME_ORDER = (
 
 
 _WITHOUT_GRAPHS = (Outcome.UNFINISHED, Outcome.TRACED)
+# What was made of them up to there, nothing runs.
+GIVEN_UP = (Outcome.SKIPPED, Outcome.FAILED)
+
+
+SUPPRESS_ERRORS = "_dynamo.config.suppress_errors"
 
 
 class Treatment(Enum):
@@ -92,6 +97,12 @@ class Frame(Struct, frozen=True):
     def compile_ids(self) -> tuple[CompileId, ...]:
         """All its compilations."""
         return tuple(c.compile_id for c in self.compilations)
+
+    @property
+    def suppressed(self) -> Compilation | None:
+        """The compilation that failed without an error for the user, as `suppress_errors` wants it: it runs eagerly."""
+        skipped = (c for c in self.compilations if c.outcome is Outcome.SKIPPED and "fail_type" in c.metrics)
+        return next((c for c in skipped if (c.config or {}).get(SUPPRESS_ERRORS) == "True"), None)
 
     @property
     def reason(self) -> str:
@@ -195,7 +206,9 @@ def coverage(recording: Recording, own: Ownership | None = None) -> Coverage:
         recording.compilations, lambda c: c.torch_function if c.door else (c.compile_id.of_frame, c.module)
     )
     broken = grouped(recording.graph_breaks, lambda event: event.compile_id)
-    graphs = Counter(graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO)
+    given_up = {c.compile_id for c in recording.compilations if c.outcome in GIVEN_UP}
+    made = (g.compile_id for g in recording.graphs if g.stage is GraphStage.DYNAMO)
+    graphs = Counter(i for i in made if i not in given_up)
     looked_at: list[Frame] = []
     library: list[Frame] = []
     for group in groups.values():

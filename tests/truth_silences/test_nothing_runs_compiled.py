@@ -1,0 +1,117 @@
+"""What runs eagerly while nothing says so: a failure that is suppressed, a wrapper whose graph holds nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+import torch.distributed
+from torch import Tensor, nn
+from torch._dynamo.backends.debugging import aot_eager
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+
+from compiler_lens import Lens, explain
+
+
+def screen(lens: Lens) -> str:
+    """The first screen without line breaks."""
+    return " ".join(lens.report(color=False, width=120).split())
+
+
+def rules(lens: Lens) -> list[str]:
+    return [finding.rule for finding in explain(lens.recording).findings if not finding.benign]
+
+
+class Head(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sin() + 1
+
+
+class Tower(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = Head()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x) * 2
+
+
+def fails(_gm: object, _inputs: object) -> object:
+    raise NotImplementedError("no kernel for this today")
+
+
+@pytest.mark.parametrize("suppressed", [True, False])
+def test_a_suppressed_failure_is_no_compiled_function(suppressed: bool) -> None:
+    with Lens(strict=True) as lens, torch._dynamo.config.patch(suppress_errors=suppressed):
+        model = torch.compile(Tower(), backend=fails if suppressed else aot_eager)
+        for _ in range(2):
+            model(torch.ones(4))
+    shown = screen(lens)
+    assert ("Nothing to fix" in shown) == (not suppressed)
+    if suppressed:
+        assert rules(lens) == ["failure-suppressed"] * 2  # torch tries what the first one calls
+        assert "Nothing was compiled; 2 run eagerly: Tower.forward (test_nothing_runs_compiled.py:" in shown
+        assert "0 graphs" in shown
+        assert "`suppress_errors` hides that: " in shown
+        assert "no kernel for this today" in shown
+        assert "Take away `torch._dynamo.config.suppress_errors = True`" in shown
+
+
+@pytest.fixture
+def one_process_group() -> Iterator[None]:
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+def layers() -> nn.Sequential:
+    return nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 8))
+
+
+def sharded(model: nn.Module) -> nn.Module:
+    return fully_shard(model, mesh=init_device_mesh("cpu", (1,)))  # type: ignore[no-any-return, call-overload]
+
+
+WRAPPERS: dict[str, Callable[[nn.Module], nn.Module]] = {
+    "DistributedDataParallel": nn.parallel.DistributedDataParallel, "FSDPSequential": sharded
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.usefixtures("one_process_group")
+def test_a_wrapper_whose_graph_holds_nothing_says_so_and_what_helps_helps(name: str) -> None:
+    with Lens(strict=True) as lens:
+        torch.compile(WRAPPERS[name](layers()), backend="aot_eager")(torch.ones(2, 8)).sum().backward()
+    shown = screen(lens)
+    assert rules(lens)[0] == "wrapper-holds-nothing"
+    assert f"`{name}` breaks the graph, and what it wraps runs eagerly" in shown
+    assert "Compile before you wrap: `model = torch.compile(model)` first" in shown
+
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        WRAPPERS[name](torch.compile(layers(), backend="aot_eager"))(torch.ones(2, 8)).sum().backward()
+    assert "wrapper-holds-nothing" not in rules(lens)
+    assert len([graph for graph in lens.recording.graphs if graph.stage.value == "dynamo"]) == 1
+
+
+def test_an_op_without_a_fake_kernel_is_told_to_register_one() -> None:
+    @torch.library.custom_op("silences::twice", mutates_args=())
+    def twice(x: Tensor) -> Tensor:
+        return x * 2
+
+    class Twice(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return twice(x) + 1
+
+    with Lens(strict=True) as lens, pytest.raises(torch._dynamo.exc.TorchRuntimeError):
+        torch.compile(Twice(), backend="eager")(torch.ones(4))
+    assert "Register a fake kernel" in screen(lens)
+    assert "report it to PyTorch" not in screen(lens)
+
+    twice.register_fake(torch.empty_like)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(Twice(), backend="eager")(torch.ones(4))
+    assert "Nothing to fix" in screen(lens)
