@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, computed_at, specific_hints
 from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
@@ -74,7 +74,12 @@ def _card(card: BreakCard) -> Advice:
 
 def why(card: BreakCard) -> str:
     """One sentence on why the compiler cannot go on there; torch's own words where we have none."""
-    return card.remedy.why if card.remedy else sentence(one_line(card.cause.explanation, 600) or card.gb_type)
+    if card.remedy is None:
+        return sentence(one_line(card.cause.explanation, 600) or card.gb_type)
+    if (at := computed_at(card)) is None:
+        return card.remedy.why
+    elsewhere = "" if card.place and at.file == card.place.file else f" of {at.file.rpartition('/')[2]}"
+    return f"{card.remedy.why} It comes from line {at.line}{elsewhere}: `{one_line(at.code, 80)}`."
 
 
 def effect(card: BreakCard) -> str:

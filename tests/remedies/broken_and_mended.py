@@ -32,6 +32,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 from torch.utils.checkpoint import checkpoint
+from tqdm import tqdm
 
 ALL = ("2.11", "2.13", "2.15")
 
@@ -70,8 +71,6 @@ class branch_on_tensor(Case):
 
 
 class assert_on_tensor(Case):
-    versions = ("2.13", "2.15")  # 2.11 does not quote the line
-
     def broken(x):
         assert x.sum() < 100, f"bad sum {x.sum()}"
         return x + 1
@@ -82,8 +81,6 @@ class assert_on_tensor(Case):
 
 
 class while_on_tensor(Case):
-    versions = ("2.13", "2.15")
-
     def broken(x):
         while x.sum() < 10:
             x = x + 1
@@ -93,6 +90,93 @@ class while_on_tensor(Case):
         for _ in range(5):
             x = torch.where(x.sum() < 10, x + 1, x)
         return x
+
+
+class branch_on_random(Case):
+    def inputs():
+        random.seed(3)
+        return (torch.ones(3),)
+
+    def broken(x):
+        return x + 1 if random.randint(0, 9) > 4 else x - 1
+
+    def mended_inputs():
+        random.seed(3)
+        return torch.ones(3), torch.tensor(random.randint(0, 9))
+
+    def mended(x, drawn):
+        return torch.where(drawn > 4, x + 1, x - 1)
+
+
+class check_that_stops(Case):
+    def broken(x):
+        for _ in range(5):
+            x = torch.where(x < 10, x * 2, x)
+            if (x >= 10).all():
+                break
+        return x
+
+    def mended(x):
+        for _ in range(5):
+            x = torch.where(x < 10, x * 2, x)
+        return x
+
+
+class truth_of_tensors(Case):
+    versions = ("2.13", "2.15")  # 2.11 does not say where in the line
+
+    def broken(x):
+        inside = (x > -9).all() and (x < 9).all()
+        return torch.where(inside, x, x + 1)
+
+    def mended(x):
+        return torch.where((x > -9).all() & (x < 9).all(), x, x + 1)
+
+
+class member_of_tensor(Case):
+    versions = ("2.13", "2.15")
+
+    def broken(x):
+        y = x * 2
+        return y if 0.0 in y else y + 1
+
+    def mended(x):
+        y = x * 2
+        return torch.where((y == 0.0).any(), y, y + 1)
+
+
+class bounds_of_slice(Case):
+    versions = ("2.13", "2.15")
+
+    def broken(x):
+        return x[:, : (x > 9).sum() + 1].sum(1)
+
+    def mended(x):
+        return torch.where(torch.arange(x.shape[1]) < (x > 9).sum() + 1, x, 0).sum(1)
+
+
+class sizes_from_tensor(Case):
+    versions = ("2.13", "2.15")
+
+    def broken(x):
+        counts = torch.stack([(x > 9).sum(), x.shape[0] - (x > 9).sum()])
+        first, second = torch.split(x, counts.tolist())
+        return torch.cat([first + 1, second * 2])
+
+    def mended(x):
+        mine = (torch.arange(x.shape[0]) < (x > 9).sum()).unsqueeze(-1)
+        return torch.where(mine, x + 1, x * 2)
+
+
+class number_in_text(Case):
+    versions = ("2.13", "2.15")
+
+    def broken(x):
+        scales = {"t0": 1.0, "t1": 2.0}
+        return x * scales[f"t{(x > 9).any().long().item()}"]
+
+    def mended(x):
+        return x * torch.tensor([1.0, 2.0])[(x > 9).any().long()[None]]
 
 
 class branch_on_number(Case):
@@ -1131,6 +1215,18 @@ class iterator_3(iterator):
 
     def mended(x, numbers):
         return x + numbers[0]
+
+
+class progress_bar(Case):
+    def broken(x):
+        for _ in tqdm(range(3), disable=True):
+            x = x + 1
+        return x
+
+    def mended(x):
+        for _ in range(3):
+            x = x + 1
+        return x
 
 
 class data_loader(Case):

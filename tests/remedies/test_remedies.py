@@ -16,9 +16,10 @@ import torch
 from compiler_lens import Lens
 from compiler_lens.decode.graph_breaks import read_causes
 from compiler_lens.facts.breaks import remedies
-from compiler_lens.facts.breaks.remedies import Arm, remedy_for, remedy_table
-from compiler_lens.facts.breaks.rewrites import arm_at
+from compiler_lens.facts.breaks.remedies import Shown, remedy_for, remedy_table
+from compiler_lens.facts.breaks.rewrites import shown_at
 from compiler_lens.facts.data_file import read_data
+from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, Outcome, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -31,7 +32,7 @@ TORCH = ".".join(torch.__version__.split(".")[:2])
 GB_TYPES = json.loads((HERE / "gb_types.json").read_text())
 BY_NAME = remedy_table().remedies
 REMEDIES = list(BY_NAME.values())
-OF_ARMS = {remedy.name for remedy in remedy_table().of_arms.values()}  # chosen by the code, not by torch's words
+BY_SYNTAX = {remedy.name for remedy in REMEDIES if remedy.shown}  # chosen by the code, not by torch's words alone
 
 
 def remedy_name(case):
@@ -102,8 +103,11 @@ def _nobody_is_there(monkeypatch):
 
 @pytest.mark.parametrize("case", HERE_AND_NOW, ids=named)
 def test_the_broken_code_breaks_for_the_reason_that_the_remedy_is_about(case):
-    *_, causes = compiled(case, case.broken, case.inputs)
-    assert remedy_name(case) in names(causes)
+    _, recording, causes = compiled(case, case.broken, case.inputs)
+    if remedy_name(case) in BY_SYNTAX:
+        assert remedy_name(case) in {card.remedy.name for card in explain(recording).cards}
+    else:
+        assert remedy_name(case) in names(causes)
 
 
 @pytest.mark.parametrize("case", CASES, ids=named)
@@ -128,13 +132,11 @@ def test_under_its_setting_the_broken_code_does_not_break_this_way(case):
 
 
 def test_every_remedy_has_a_case_and_every_case_a_remedy():
-    assert {remedy_name(case) for case in CASES} == set(BY_NAME) - OF_ARMS
+    assert {remedy_name(case) for case in CASES} == set(BY_NAME) - {"check_that_saves_work", "check_that_raises"}
 
 
-def test_what_a_branch_is_there_for_and_the_branches_are_remedies_of_the_table():
-    table = remedy_table()
-    assert set(table.of_arms) == {Arm.SAVES_WORK, Arm.RAISES}
-    assert set(table.branches) <= set(BY_NAME) - OF_ARMS
+def test_whatever_a_line_shows_has_advice_of_its_own_but_for_a_branch_that_may_be_for_anything():
+    assert {remedy.shown for remedy in REMEDIES} - {None} == set(Shown) - {Shown.BRANCH}
 
 
 def test_every_list_of_types_and_every_setting_of_the_file_is_used():
@@ -185,22 +187,48 @@ def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
 
 
 @pytest.mark.parametrize(
-    ("code", "name", "may_be_left"),
+    ("code", "name"),
     [
-        ("if x.sum() == 0:\n            continue", "check_that_saves_work", True),
-        ("if not x.any():\n            continue", "check_that_saves_work", True),
-        ("if x.sum() > 9:\n            continue", "branch_on_tensor", False),
-        ("if x.isnan().any():\n            raise ValueError", "check_that_raises", True),
-        ("if x.isnan().any():\n            return None", "branch_on_tensor", True),
-        ("if x.sum() > 9:\n            x = x / 2", "branch_on_tensor", False),
+        ("if x.sum() == 0:\n            continue", "check_that_saves_work"),
+        ("if not x.any():\n            continue", "check_that_saves_work"),
+        ("if x.sum() > 9:\n            continue", "branch_on_tensor"),
+        ("if x.isnan().any():\n            raise ValueError", "check_that_raises"),
+        ("if x.isnan().any():\n            return None", "branch_on_tensor"),
+        ("if x.sum() > 9:\n            x = x / 2", "branch_on_tensor"),
+        ("if bool((x > 9).all()):\n            break", "check_that_stops"),
+        ("while x.sum() > 9:\n            x = x / 2", "while_on_tensor"),
+        ('assert x.sum() > 9, f"{x}"', "assert_on_tensor"),
+        ('assert x.sum() > 9, "small"', "branch_on_tensor"),
     ],
 )
-def test_advice_on_a_branch_is_on_what_it_is_there_for(code, name, may_be_left):
+def test_advice_on_a_branch_is_on_what_it_is_there_for(code, name):
     text = f"def f(xs):\n    for x in xs:\n        {code}\n        g(x)\n"
     line = SourceLine("/app/model.py", 3, "f", code.split("\n", maxsplit=1)[0])
-    arm = arm_at(Sources({"/app/model.py": text}), line)
-    remedy = remedy_for(BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()"), arm)
-    assert (remedy.name, bool(remedy.leave)) == (name, may_be_left)
+    shown = shown_at(Sources({"/app/model.py": text}), line)
+    cause = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
+    assert remedy_for(cause, shown).name == name
+
+
+@pytest.mark.parametrize(
+    ("code", "broke", "shown"),
+    [
+        ("y = x if 3 in x else -x", "3 in x", Shown.IN),
+        ("y = x if x.item() in (3, 4) else -x", "x.item()", None),
+        ("y = x.any() or x.all()", "x.any()", Shown.LOGICAL),
+        ("y = x[1 : lengths.max()].item()", "1 :", Shown.SLICE),
+        ("y = x[1:3].sum().item()", "x[", None),
+        ("y = x.view(sizes.tolist())", "sizes", Shown.SIZES),
+        ('y = table[f"{x.item()}"]', "x.item", Shown.TEXT),
+        ("if flag: y = x.item()", "x.item", None),
+        ("if x.item() > 3: y = x", "x.item", Shown.BRANCH),
+    ],
+)
+def test_what_asks_for_a_value_is_seen_where_torch_says_what_broke(code, broke, shown):
+    text = f"def f(x, lengths, sizes, table, flag):\n    {code}\n    return y\n"
+    assert (
+        shown_at(Sources({"/app/model.py": text}), SourceLine("/app/model.py", 2, "f", code), code.index(broke))
+        is shown
+    )
 
 
 def test_a_check_that_only_saves_work_may_be_deleted():
@@ -222,7 +250,5 @@ def test_no_example_compiles_the_model_that_breaks():
 
 def test_no_remedy_is_hidden_by_another():
     """Two without words of their own for one type: the second would never be seen."""
-    plain = [
-        gb_type for remedy in REMEDIES if not remedy.about and remedy.name not in OF_ARMS for gb_type in remedy.gb_types
-    ]
-    assert sorted(plain) == sorted(set(plain))
+    plain = [(gb_type, remedy.shown) for remedy in REMEDIES if not remedy.about for gb_type in remedy.gb_types]
+    assert len(plain) == len(set(plain))

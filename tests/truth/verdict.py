@@ -60,8 +60,7 @@ def said(finding: Finding) -> str:
     words = [spelled(told.subject), told.what, told.change, *told.instead, told.setting]
     match finding.evidence:
         case BreakCard() as card:
-            words += specific_hints(card.cause)
-            words += [card.remedy.leave] if card.remedy else []
+            words += [card.remedy.leave] if card.remedy else specific_hints(card.cause)
         case RecompileReport() as report:
             top = report.causes[0]
             words += [top.cause.value, top.subject, top.fix.why, top.fix.change]

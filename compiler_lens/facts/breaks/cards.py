@@ -15,7 +15,7 @@ from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
-from compiler_lens.recording.own_files import is_machinery
+from compiler_lens.recording.own_files import is_machinery, is_own
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
 # torch/_dynamo/graph_break_hints.py, the same eight texts in 2.11, 2.13 and 2.15: true of any break, so no advice.
@@ -126,7 +126,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     known: Sources,
     homes: Mapping[CompileId, Function],
 ) -> BreakCard:
-    from compiler_lens.facts.breaks.rewrites import arm_at, rewrite
+    from compiler_lens.facts.breaks.rewrites import rewrite, shown_at
 
     cause = root_cause(direct[0])
     inside = Counter(inner for event in direct if (inner := _innermost(event)) is not None)
@@ -150,7 +150,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         parts=sum(function.parts for function in broken[BreakOutcome.SPLIT].values()),
         functions={outcome: len(functions) for outcome, functions in broken.items()},
         excerpt=known.excerpt(place.file, place.line) if place else None,
-        remedy=remedy_for(cause, arm_at(known, place) if place else None),
+        remedy=remedy_for(cause, shown_at(known, place, _column(direct[0], place)) if place else None),
         rewrite=rewrite(cause, known, place) if place else None,
     )
 
@@ -158,6 +158,28 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
 def root_cause(event: GraphBreak) -> BreakCause:
     """Return what came first; a break whose words nobody could read still is a break."""
     return event.causes[0] if event.causes else BreakCause("Graph break of unknown cause")
+
+
+def _column(event: GraphBreak, at: SourceLine) -> int | None:
+    """Return where in a line, without its indent, the expression begins that torch underlined; None if it did not.
+
+    torch's frames have no end of the expression, so Python underlines all that follows.
+    """
+    traced = rf'^  File "{re.escape(at.file)}", line {at.line}, in .*\n    .*\n    ( *)[~^]+$'
+    found = re.findall(traced, event.text, re.MULTILINE)
+    return len(found[-1]) if found else None
+
+
+# What a condition was computed from, in the explanation of "Data-dependent branching".
+_COMPUTED = re.compile(r'^ *# File "(.+)", line (\d{1,9}), in (\S+), code: (.*)$', re.MULTILINE)
+
+
+def computed_at(card: BreakCard) -> SourceLine | None:
+    """Return the line, another than the card's, where the value comes from that a branch asks for, as torch says."""
+    for file, line, function, code in _COMPUTED.findall(card.cause.explanation):
+        if is_own(file) and card.place and (file, int(line)) != (card.place.file, card.place.line):
+            return SourceLine(file, int(line), function, code)
+    return None
 
 
 def specific_hints(cause: BreakCause) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from enum import Enum
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from compiler_lens.facts.data_file import read_data
 from compiler_lens.recording.model import BreakCause
@@ -18,13 +17,20 @@ _LONGEST = 10_000  # characters of a cause that are looked at
 _FILE = Path(__file__).with_name("remedies.toml")
 
 
-class Arm(Enum):
-    """What happens where the test of an `if` is true, as far as its own lines show."""
+class Shown(Enum):
+    """What the line that broke shows by its own syntax."""
 
-    RAISES = "raises"  # an error, and nothing else
-    ENDS = "ends"  # a `return`, a `break`
-    SAVES_WORK = "saves work"  # on to the next round of a loop, since there is nothing to compute with
-    OTHER = "other"
+    RAISES = "raises"  # an `if`: an error, and nothing else
+    STOPS = "stops"  # an `if`: a `break`
+    SAVES_WORK = "saves work"  # an `if`: on to the next round of a loop, since there is nothing to compute with
+    BRANCH = "branch"  # any other `if`
+    WHILE = "while"
+    MESSAGE = "message"  # an `assert` whose message is put together
+    IN = "in"
+    LOGICAL = "logical"  # `and`, `or`, outside of a test
+    SLICE = "slice"  # the bounds of a slice
+    SIZES = "sizes"  # `.tolist()` where sizes are wanted
+    TEXT = "text"  # an f-string
 
 
 class Setting(Struct, frozen=True):
@@ -41,6 +47,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     name: str  # ours, stable: "branch_on_tensor"
     gb_types: tuple[str, ...]  # as the registry of any supported torch has them
     about: str = ""  # a regular expression that the cause's type, operator, context or explanation holds; empty: any
+    shown: Shown | None = None  # only where the line shows this
     why: str
     change: str
     before: str
@@ -62,9 +69,7 @@ class RemedyTable(Struct, frozen=True):
     """What remedies.toml says."""
 
     remedies: Mapping[str, Remedy]  # by name, in the file's order
-    branches: tuple[str, ...]  # the remedies for a branch on a value
-    of_arms: Mapping[Arm, Remedy]  # instead of these, where the branch is there for that
-    by_type: Mapping[str, tuple[Remedy, ...]]  # all others by registry type: those that ask for certain words first
+    by_type: Mapping[str, tuple[Remedy, ...]]  # by registry type: those that ask for most first
 
 
 @functools.cache
@@ -78,27 +83,24 @@ def remedy_table() -> RemedyTable:
         for gb_type in entry.pop("gb_types"):
             gb_types += data["groups"][gb_type[1:]] if gb_type.startswith("@") else [gb_type]
         setting = settings[entry.pop("setting")] if "setting" in entry else None
-        remedies[name] = Remedy(name=name, gb_types=tuple(gb_types), setting=setting, **entry)
-    of_arms = {Arm(arm): remedies[name] for arm, name in data["branches_that"].items()}
+        shown = Shown(entry.pop("shown")) if "shown" in entry else None
+        remedies[name] = Remedy(name=name, gb_types=tuple(gb_types), setting=setting, shown=shown, **entry)
     by_type: dict[str, tuple[Remedy, ...]] = {}
-    for remedy in sorted(remedies.values(), key=lambda remedy: not remedy.about):
-        for gb_type in remedy.gb_types if remedy not in of_arms.values() else ():
+    for remedy in sorted(remedies.values(), key=lambda remedy: (not remedy.shown, not remedy.about)):
+        for gb_type in remedy.gb_types:
             by_type[gb_type] = (*by_type.get(gb_type, ()), remedy)
-    return RemedyTable(remedies, tuple(data["branches"]), of_arms, by_type)
+    return RemedyTable(remedies, by_type)
 
 
-def remedy_for(cause: BreakCause, arm: Arm | None = None) -> Remedy | None:
+def remedy_for(cause: BreakCause, shown: Shown | None = None) -> Remedy | None:
     """Return the most specific advice on a cause; None where we have none.
 
     Args:
         cause: what torch says about the break.
-        arm: what happens where the test of the branch at its line is true, if there is one.
+        shown: what the expression that broke shows.
 
     """
-    table = remedy_table()
     # Not more than torch ever says: some patterns look at each beginning for all that follows.
     said = f"{cause.gb_type}\n{cause.higher_order_op}\n{cause.context}\n{cause.explanation}"[:_LONGEST]
-    found = next((r for r in table.by_type.get(cause.gb_type, ()) if re.search(r.about, said)), None)
-    if found is None or arm is None or found.name not in table.branches:
-        return found
-    return table.of_arms.get(arm) or (replace(found, leave="") if arm is Arm.OTHER else found)
+    fit = (r for r in remedy_table().by_type.get(cause.gb_type, ()) if r.shown in {None, shown})
+    return next((remedy for remedy in fit if re.search(remedy.about, said)), None)

@@ -22,10 +22,10 @@ class ResidualQuantizer(nn.Module):
         self.draws = random.Random(seed)
 
     def forward(self, x):
-        used = self.draws.randrange(1, len(self.stages) + 1)  # root
+        used = self.draws.randrange(1, len(self.stages) + 1)
         total = torch.zeros_like(x)
         for number, stage in enumerate(self.stages):
-            total = total + (stage(x - total) if number < used else 0.0)
+            total = total + (stage(x - total) if number < used else 0.0)  # root
         return total
 
 

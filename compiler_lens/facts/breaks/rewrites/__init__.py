@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
-from compiler_lens.facts.breaks.remedies import Arm, Rewrite
+from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching
 from compiler_lens.facts.breaks.rewrites.masks import masked
+from compiler_lens.facts.breaks.rewrites.shown import shown_at
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
-__all__ = ["Arm", "Rewrite", "arm_at", "rewrite"]
+__all__ = ["Rewrite", "rewrite", "shown_at"]
 
 _HANDLING = tuple(kind for name in ("Try", "TryStar") if (kind := getattr(ast, name, None)) is not None)
 _Rule = Callable[[Site, BreakCause], Rewrite | None]
@@ -59,27 +60,3 @@ def rewrite(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | No
         return next((found for rule in rules if (found := rule(site, cause)) is not None), None)
     except RecursionError:  # an expression nested deeper than Python's stack
         return None
-
-
-def arm_at(sources: Sources, at: SourceLine) -> Arm | None:
-    """Return what the `if` at a line is there for; None where there is none, or its text is not known."""
-    try:
-        site = site_at(sources, at)
-    except RecursionError:  # an expression nested deeper than Python's stack
-        return None
-    match site.statement if site else None:
-        case ast.If(body=[ast.Raise(), *_], orelse=[]):
-            return Arm.RAISES
-        case ast.If(body=[*_, ast.Raise() | ast.Return() | ast.Break()]):
-            return Arm.ENDS
-        case ast.If(  # `mask.sum() == 0`, `mask.sum() < 1`, `not mask.any()`
-            test=ast.UnaryOp(op=ast.Not())
-            | ast.Compare(ops=[ast.Eq() | ast.LtE()], comparators=[ast.Constant(value=0)])
-            | ast.Compare(ops=[ast.Lt()], comparators=[ast.Constant(value=1)]),
-            body=[ast.Continue(), *_],
-            orelse=[],
-        ):
-            return Arm.SAVES_WORK
-        case ast.If():
-            return Arm.OTHER
-    return None

@@ -46,7 +46,7 @@ def branching(site: Site, cause: BreakCause) -> Rewrite | None:
         else:
             found = _branch(site, statement, test)
     elif isinstance(statement, SIMPLE):
-        found = _conditional_expression(site)
+        found = _conditional_expression(site) or _truth(site)
     if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
         return found
     return replace(found, needs=_joined(found.needs, RANDOM_NEEDS))
@@ -191,6 +191,16 @@ def _conditional_expression(site: Site) -> Rewrite | None:
         return None
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
     return site.edit([(node, new)], _joined(_SAME_SHAPE, assigned.zero_divisor(node.test, both)))
+
+
+def _truth(site: Site) -> Rewrite | None:
+    """Write `a & b` for `a and b` of bool tensors, outside of a test."""
+    found = [n for n in ast.walk(site.statement) if isinstance(n, ast.BoolOp)]
+    test = _condition(site, found[0]) if len(found) == 1 and all(map(is_boolean, found[0].values)) else None
+    if test is None:
+        return None
+    new = test if site.parents().get(found[0]) is site.statement else f"({test})"
+    return site.edit([(found[0], new)], "all of them are tensors without dimensions, and are computed every time")
 
 
 # -- loops
