@@ -8,7 +8,6 @@ from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.recording.model import BreakCause, GraphStage, Outcome, Recording
 from compiler_lens.render.console import report, view
 from compiler_lens.render.console.page import page_for
-from compiler_lens.views.advice import setting_of
 
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
 LOGGER = BreakCause("logging.Logger method not supported for non-export cases", context="Logger.warning")
@@ -17,7 +16,7 @@ LOGGER = BreakCause("logging.Logger method not supported for non-export cases", 
 def setting(cause, code):
     """The configuration that the card of one break offers."""
     (card,) = break_cards(Recording(graph_breaks=(samples.graph_break(0, cause, 7, code),)))
-    return setting_of(card)
+    return card.setting
 
 
 @pytest.mark.parametrize("code", ["if loss.item() > 1.0:", "while x.item():", "assert x.item() < 3"])

@@ -12,7 +12,7 @@ from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.views.advice import advice, setting_of, spelled
+from compiler_lens.views.advice import advice, spelled
 from tests.truth.case import Case
 from tests.truth.trial import Trial, compiled, equal
 
@@ -46,7 +46,7 @@ def verdict(case: Case, before: Trial, reference: Any) -> Verdict:
     if card and card.rewrite and card.rewrite.is_complete:
         after = compiled(case.name, applied(case, card.rewrite))
         return Verdict(case, _names(first, case), cause, "rewrite", _works(before, after, reference) and not harms)
-    if card and (setting := setting_of(card)) and not right:
+    if card and (setting := card.setting) and not right:
         config = {setting.name.removeprefix("torch._dynamo.config."): _value(setting.value)}
         works = _works(before, compiled(case.name, case.source, config), reference)
         return Verdict(case, _names(first, case), cause, "setting", works and not harms)

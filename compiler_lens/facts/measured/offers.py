@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from compiler_lens.facts.breaks.cards import break_cards, specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
-from compiler_lens.facts.breaks.rewrites import arm_at, rewrite
+from compiler_lens.facts.breaks.rewrites import rewrite, shown_at
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.fix import Figures, NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.what_if import count
@@ -49,7 +49,7 @@ def _offered(recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]
     for compilation in recording.compilations:
         at, cause = compilation.failure_line, compilation.failure
         if compilation.outcome is Outcome.FAILED and at and cause:
-            remedy, is_own = remedy_for(cause, arm_at(known, at)), own.owns(at.file)
+            remedy, is_own = remedy_for(cause, shown_at(known, at)), own.owns(at.file)
             found = rewrite(cause, known, at) if is_own else None
             setting = remedy.setting if remedy else None
             yield from _of_break(Target(at, cause.gb_type), cause, remedy, setting, found, is_own=is_own)
