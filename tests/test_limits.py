@@ -14,6 +14,7 @@ import pytest
 
 from compiler_lens import LensError, load
 from compiler_lens.cli import main
+from compiler_lens.decode.recording_file import save
 from compiler_lens.recording.journal_reader import is_journal, read_journal
 from compiler_lens.recording.torch_log import is_torch_log
 
@@ -127,7 +128,6 @@ def test_a_log_has_the_same_limits(file) -> None:
 # -- a bad line
 
 BAD = {
-    "deep": b'{"e":"chromium_event","at":1,"m":{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}}",
     "digits": b'{"e":"chromium_event","at":' + b"9" * 6000 + b"}",
     "digits within": b'{"e":"chromium_event","at":1,"m":{"ts":' + b"9" * 6000 + b"}}",
     "endless": b'{"e":"chromium_event","at":1e999}',
@@ -159,6 +159,44 @@ def test_a_bad_line_costs_itself_alone(file, line: bytes) -> None:
     assert f"is damaged at line 3: {len(line) + 1:,} bytes could not be read" in problem.message
     assert recording.unfinished == "", "its end is there"
     assert "in 2 lines from line 2 on" in load(file(HEADER + (line + b"\n" + SOURCE) * 2)).problems[0].message
+
+
+def nested(depth: int, inner: str = "[]") -> bytes:
+    """A line with arrays, or objects, in each other."""
+    begin, end = (inner[0], inner[1]) if inner == "[]" else ('{"a":', "}")
+    deep = begin * (depth - 2) + inner + end * (depth - 2)
+    return f'{{"e":"compilation_metrics","at":1,"run":0,"id":[0,0,null],"m":{{"a":{deep}}}}}\n'.encode()
+
+
+@pytest.mark.parametrize("inner", ["[]", "{}"])
+def test_a_line_that_is_nested_too_deeply_costs_itself_and_says_so(file, inner: str) -> None:
+    deep = nested(201, inner)
+    assert not load(file(HEADER + nested(200, inner) + SOURCE)).problems
+    for line in (deep, nested(100_000, inner)):
+        recording = load(file(HEADER + SOURCE + line + SOURCE))
+        assert len(recording.sources) == 2
+        (problem,) = recording.problems
+        assert "is nested more than 200 deep" in problem.message
+        assert f"at line 3: {len(line):,} bytes could not be read" in problem.message
+    assert not load(file(HEADER + deep), max_nesting=201).problems
+    assert main(["show", str(file(HEADER + deep)), "--max-nesting", "300"]) == 0
+
+
+def test_what_may_be_nested_can_be_written_and_read_again(file, tmp_path: Path) -> None:
+    frame = b'{"e":"lens.frame_start","at":1,"run":0,"id":[0,0,null],"m":{"function":"f"}}\n'
+    recording = load(file(HEADER + frame + nested(400)), max_nesting=400)
+    assert recording.compilations[0].metrics
+    save(recording, tmp_path / "again.clens")
+    assert load(tmp_path / "again.clens").compilations == recording.compilations
+    with pytest.raises(LensError, match="from 1 to 400"):
+        load(tmp_path / "again.clens", max_nesting=401)
+
+
+def test_a_text_counts_each_time_that_an_event_refers_to_it(file) -> None:
+    text = b'{"@":1,"is":"' + b"x" * 100_000 + b'"}\n'
+    named = b'{"e":"lens.source","at":1,"m":{"file":"a.py"},"x":{"@":1}}\n'
+    assert load(file(HEADER + text + named * 10), max_size=1 << 20).sources
+    assert "holds more than 1,048,576 bytes of text" in refused(file(HEADER + text + named * 11), max_size=1 << 20)
 
 
 def test_what_python_writes_and_json_has_not_is_read(file) -> None:

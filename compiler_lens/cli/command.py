@@ -78,11 +78,19 @@ SOURCES = argument(
     "--sources", metavar="DIR", action="append", default=[],
     help="for a TORCH_TRACE log, which has no source text: take it from the .py files below DIR; may be repeated",
 )  # fmt: skip
-MAX_SIZE = argument(
-    "--max-size",
-    metavar="SIZE",
-    type=size,
-    help="how much text a recording may hold, unpacked; by default 1G",
+LIMITS = (
+    argument(
+        "--max-size",
+        metavar="SIZE",
+        type=size,
+        help="how much text a recording may hold, unpacked; by default 1G",
+    ),
+    argument(
+        "--max-nesting",
+        metavar="N",
+        type=int,
+        help="how deep arrays and objects may stand in each other in a line of it; by default 200",
+    ),
 )
 REDACT = argument("--redact", action="store_true", help="without source text, and without the paths of files")
 FORCE = argument("--force", action="store_true", help="write over a file that is there and that we did not write")
@@ -99,7 +107,7 @@ def opened(args: argparse.Namespace) -> Recording:
     """Return the recording that a command was given, read as its options say. Raises what `load` raises."""
     from compiler_lens.decode.recording_file import open_recording
 
-    return open_recording(args.recording, sources=args.sources, max_size=args.max_size)
+    return open_recording(args.recording, sources=args.sources, max_size=args.max_size, max_nesting=args.max_nesting)
 
 
 def printed(text: Callable[[argparse.Namespace], str], args: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from compiler_lens.cli.command import MAX_SIZE, SOURCES, Command, argument, check_width, look, printed
+from compiler_lens.cli.command import LIMITS, SOURCES, Command, argument, check_width, look, printed
 from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.views.diff.views import SUMMARY, VIEWS, diff_view
 
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         if not Path(path).exists():
             raise UsageError(f"no such file: {path}")
     try:
-        made = diff(args.before, args.after, sources=args.sources, max_size=args.max_size)
+        made = diff(args.before, args.after, sources=args.sources, max_size=args.max_size, max_nesting=args.max_nesting)
     except RecordingFileError as error:
         raise UsageError(str(error)) from error
     status = printed(partial(_text, made), args)
@@ -67,7 +67,7 @@ COMMANDS = {
         run=run,
         help="what the compiler did differently in two recordings",
         usage="BEFORE AFTER [VIEW] [NAME] [--code] [--exit-code] [--sources DIR]"
-        " [--max-size SIZE] [--json] [--width N] [--no-color]",
+        " [--max-size SIZE] [--max-nesting N] [--json] [--width N] [--no-color]",
         description="Compare two recordings: kernels by what they compute, graphs, breaks, recompiles, tuning, time.",
         epilog=_EPILOG,
         arguments=(
@@ -82,7 +82,7 @@ COMMANDS = {
                 "--exit-code", action="store_true", help="exit status 1 if anything differs, as git diff has it"
             ),
             SOURCES,
-            MAX_SIZE,
+            *LIMITS,
             *look(json="everything as JSON"),
         ),
     )

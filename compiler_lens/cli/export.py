@@ -9,7 +9,7 @@ from pathlib import Path
 from compiler_lens.cli.command import (
     A_RECORDING,
     FORCE,
-    MAX_SIZE,
+    LIMITS,
     REDACT,
     SOURCES,
     Command,
@@ -83,8 +83,8 @@ def _report(args: argparse.Namespace) -> str:
 
             if after.endswith((".html", ".htm")) and not Path(after).exists():
                 raise UsageError(f"{after} is not a recording. To write it: -o {after}")
-            compared = diff(recording, after, sources=args.sources, max_size=args.max_size)
-            compared.html(target, user_paths=own, redact=args.redact, overwrite=args.force)
+            read = diff(recording, after, sources=args.sources, max_size=args.max_size, max_nesting=args.max_nesting)
+            read.html(target, user_paths=own, redact=args.redact, overwrite=args.force)
         else:
             from compiler_lens.render.page.page import write_page
 
@@ -133,7 +133,7 @@ COMMANDS = {
         run=partial(printed, _report),
         help="a recording, or what differs between two, as one HTML file",
         usage="REC [AFTER] [-o FILE.html] [--force] [--open] [--redact] [--sources DIR] [--user-path P]"
-        " [--max-size SIZE]",
+        " [--max-size SIZE] [--max-nesting N]",
         description=_REPORT_DESCRIPTION,
         epilog=_REPORT_EPILOG,
         arguments=(
@@ -147,14 +147,14 @@ COMMANDS = {
             REDACT,
             SOURCES,
             user_path(),
-            MAX_SIZE,
+            *LIMITS,
         ),
     ),
     "graph": Command(
         run=partial(printed, _graph),
         help="draw a graph: SVG, DOT or PNG",
         usage="REC [ID] [--stage STAGE] [--module PATH] [--depth N] [--part N] [--sources DIR]"
-        " [--max-size SIZE] [-o FILE] [--force]",
+        " [--max-size SIZE] [--max-nesting N] [-o FILE] [--force]",
         description="Draw a graph, by modules, repeats folded: a picture that can be read at any size.",
         epilog=_GRAPH_EPILOG,
         arguments=(
@@ -181,13 +181,13 @@ COMMANDS = {
                 "-o", "--output", metavar="FILE", help="FILE.svg, FILE.dot or FILE.png; by default a name that fits"
             ),
             FORCE,
-            MAX_SIZE,
+            *LIMITS,
         ),
     ),
     "redact": Command(
         run=partial(printed, _redact),
         help="a recording without source text and paths, as a recording",
-        usage="REC OUT [--force] [--sources DIR] [--user-path P] [--max-size SIZE]",
+        usage="REC OUT [--force] [--sources DIR] [--user-path P] [--max-size SIZE] [--max-nesting N]",
         description=_REDACT_DESCRIPTION,
         epilog=_REDACT_EPILOG,
         arguments=(
@@ -196,7 +196,7 @@ COMMANDS = {
             FORCE,
             SOURCES,
             user_path(),
-            MAX_SIZE,
+            *LIMITS,
         ),
     ),
 }  # fmt: skip

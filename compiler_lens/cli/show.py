@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from compiler_lens.cli.command import (
     A_RECORDING,
-    MAX_SIZE,
+    LIMITS,
     REDACT,
     SOURCES,
     Command,
@@ -178,7 +178,7 @@ COMMANDS = {
         run=show,
         help="show a recording, or a TORCH_TRACE log",
         usage="REC [VIEW] [ID] [STAGE] [--sources DIR] [--user-path P] [--redact]"
-        " [--max-size SIZE] [--json] [--width N] [--no-color]",
+        " [--max-size SIZE] [--max-nesting N] [--json] [--width N] [--no-color]",
         description="Show a recording: without a view, one screen that ends with what to do next.",
         epilog=_SHOW_EPILOG,
         arguments=(
@@ -190,14 +190,15 @@ COMMANDS = {
             SOURCES,
             user_path(", where breaks are placed; may be repeated"),
             REDACT,
-            MAX_SIZE,
+            *LIMITS,
             *look(),
         ),
     ),
     "source": Command(
         run=show,
         help="your file line by line: compiled, broken, eager",
-        usage="REC [FILE[:LINE]] [--sources DIR] [--user-path P] [--max-size SIZE] [--json] [--width N] [--no-color]",
+        usage="REC [FILE[:LINE]] [--sources DIR] [--user-path P] [--max-size SIZE] [--max-nesting N]"
+        " [--json] [--width N] [--no-color]",
         description="Show a file of yours with what became of each of its lines; the same as show REC source.",
         epilog=_SOURCE_EPILOG,
         arguments=(
@@ -205,7 +206,7 @@ COMMANDS = {
             argument("what", metavar="FILE[:LINE]", nargs="*", help="the file; with a line, what is around it"),
             SOURCES,
             user_path(""),
-            MAX_SIZE,
+            *LIMITS,
             *look(),
         ),
         defaults={"view": "source", "id": None, "redact": False},

@@ -10,18 +10,24 @@ from pathlib import Path
 from compiler_lens.decode.disk_sources import Folders, with_disk_sources
 from compiler_lens.decode.fold import collector_paused, fold
 from compiler_lens.recording.codec import packed
-from compiler_lens.recording.errors import RecordingFileError, writing
+from compiler_lens.recording.errors import RecordingFileError, UsageError, writing
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter, whole
-from compiler_lens.recording.journal_reader import is_journal, journal_events
+from compiler_lens.recording.journal_reader import begins_journal, is_journal, journal_events
 from compiler_lens.recording.model import CaptureProblem, Recording
-from compiler_lens.recording.opening import MAX_SIZE, Limits
+from compiler_lens.recording.opening import MAX_SIZE, Limits, begun
 from compiler_lens.recording.output_files import Product, write_whole
-from compiler_lens.recording.torch_log import is_torch_log, torch_log_events, torch_log_files
+from compiler_lens.recording.shape import DEEPEST, MAX_NESTING
+from compiler_lens.recording.torch_log import begins_torch_log, torch_log_events, torch_log_files
 
 
 def load(
-    path: str | os.PathLike[str], *, strict: bool = False, sources: Folders = (), max_size: int | None = None
+    path: str | os.PathLike[str],
+    *,
+    strict: bool = False,
+    sources: Folders = (),
+    max_size: int | None = None,
+    max_nesting: int | None = None,
 ) -> Recording:
     """Return the recording in a file: a journal of ours, or a TORCH_TRACE log, or a folder with one of them.
 
@@ -32,25 +38,33 @@ def load(
         strict: whether an event that cannot be read is an error.
         sources: one or several folders of yours, for a log, which holds no source text: it is read from their .py
             files, where they say what the log quotes. Nothing else of the disk is read, whatever the log names.
-        max_size: how many bytes of text a file may hold, unpacked; by default 1 GiB. No line may take more than a
-            quarter of them, and no more events may be there than one for each 256 bytes.
+        max_size: how many bytes of text a file may hold, unpacked, and a text counted each time that an event refers to
+            it; by default 1 GiB. No line may take more than a quarter of them, and no more events may be there than
+            one for each 256 bytes.
+        max_nesting: how deep arrays and objects may stand in each other in a line, by default 200; a line where they
+            are deeper is not read.
 
     Raises:
         RecordingFileError: no such file, neither kind, written by a newer compiler_lens, more than *max_size*, or a
             folder with several.
         CaptureError: in strict mode, for an event that no reader can read.
-        UsageError: no such folder of sources.
+        UsageError: no such folder of sources, or *max_nesting* is over 400.
     """
     target = Path(path)
+    if max_nesting is not None and not 0 < max_nesting <= DEEPEST:
+        raise UsageError(f"--max-nesting, or max_nesting, is a number from 1 to {DEEPEST}")
     with collector_paused():
         try:
             if target.is_dir():
                 target = _only_recording(target)
             problems: list[CaptureProblem] = []
-            limits = Limits(str(target), MAX_SIZE if max_size is None else max_size)
-            if not is_journal(target) and is_torch_log(target):
-                return with_disk_sources(fold(torch_log_events(limits, problems), problems, strict=strict), sources)
-            return fold(journal_events(limits, problems), problems, strict=strict)
+            size, nesting = (MAX_SIZE if max_size is None else max_size), max_nesting or MAX_NESTING
+            limits = Limits(str(target), size, nesting)
+            start, parts = begun(limits, problems)
+            if not begins_journal(start) and begins_torch_log(start):
+                log = fold(torch_log_events(start, parts, limits, problems), problems, strict=strict)
+                return with_disk_sources(log, sources)
+            return fold(journal_events(start, parts, limits, problems), problems, strict=strict)
         except OSError as error:
             raise RecordingFileError(f"cannot open {target}: {error.strerror or error}") from error
 

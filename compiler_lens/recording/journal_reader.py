@@ -4,101 +4,68 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct, ValidationError, convert, field
+from msgspec import Raw, Struct, ValidationError, convert, field
 from msgspec.json import Decoder
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import NO_ID, Event
 from compiler_lens.recording.journal import FORMAT_VERSION, MAGIC, PROMISE, REFERENCE, is_closing
 from compiler_lens.recording.model import THE_END, CaptureProblem
-from compiler_lens.recording.opening import Limits, blocks, head, lines
-from compiler_lens.recording.shape import Count, Time
+from compiler_lens.recording.opening import Limits, begun, head, lines
+from compiler_lens.recording.shape import Count, Time, nests_deeper
 
 _NO_END = "it is still being written, or the process ended early"
 
 
+def begins_journal(start: bytes) -> bool:
+    """Return whether this is how a journal begins."""
+    return start.startswith(f'{{"{MAGIC}"'.encode())
+
+
 def is_journal(path: Path) -> bool:
     """Return whether the file, gzipped or not, begins as a journal does. Raises what `opened` raises."""
-    return head(path).startswith(f'{{"{MAGIC}"'.encode())
+    return begins_journal(head(path))
 
 
-def journal_events(limits: Limits, problems: list[CaptureProblem]) -> Iterator[Event]:
-    """Yield the events of a journal file, gzipped or not, as it is read; what is wrong with it goes to *problems*.
+def journal_events(
+    start: bytes, parts: Iterable[bytes], limits: Limits, problems: list[CaptureProblem], *, goes_on: bool = False
+) -> Iterator[Event]:
+    """Return the events of a journal, as it is read; what is wrong with it goes to *problems* at its end.
 
     A line that cannot be read is passed over. Raises `RecordingFileError` for a file that is none of ours, is of a
     newer format, or passes the limits.
+
+    Args:
+        start: how it begins.
+        parts: all of it.
+        limits: how much of it is read.
+        problems: where what is wrong is noted.
+        goes_on: whether it may end without its last line.
     """
-    try:
-        first, _, _ = head(Path(limits.name)).partition(b"\n")
-        _check_header(first, limits.name)
-        yield from _events(lines(blocks(limits, problems, "journal"), limits), limits, problems)
-    except OSError as error:
-        raise RecordingFileError(f"cannot open {limits.name}: {error.strerror or error}") from error
+    header, _, _ = start.partition(b"\n")
+    is_closed = _check_header(header, limits.name) or goes_on
+    return _Reader(limits, is_closed).events(lines(parts, limits), problems)
 
 
 def read_journal(path: Path) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
     """Return the events of a journal file, and what is wrong with it. Raises what `journal_events` raises."""
     problems: list[CaptureProblem] = []
-    return tuple(journal_events(Limits(str(path)), problems)), tuple(problems)
+    limits = Limits(str(path))
+    try:
+        return tuple(journal_events(*begun(limits, problems), limits, problems)), tuple(problems)
+    except OSError as error:
+        raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
 
 
 def parse_journal(data: bytes, name: str) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
     """Return the events of a journal that may go on, but for lines that cannot be read, and a problem that says so."""
     problems: list[CaptureProblem] = []
-    limits = Limits(name)
-    events = tuple(_events(lines([data], limits), limits, problems, goes_on=True))
+    events = tuple(journal_events(data, (data,), Limits(name), problems, goes_on=True))
     return events, tuple(problems)
-
-
-class _Lost(Struct):
-    """Lines that could not be read."""
-
-    count: int = 0
-    size: int = 0  # bytes
-    first: int = 0  # its number
-    last: int = 0
-
-    def add(self, number: int, line: bytes) -> None:
-        self.first = self.first or number
-        self.count, self.size, self.last = self.count + 1, self.size + len(line), number
-
-
-def _events(
-    journal: Iterator[bytes], limits: Limits, problems: list[CaptureProblem], *, goes_on: bool = False
-) -> Iterator[Event]:
-    line = next(journal, b"")
-    is_closed = _check_header(line, limits.name) or goes_on
-    texts: dict[int, str] = {}
-    lost, number = _Lost(), 1
-    for number, line in enumerate(journal, start=2):
-        limits.check_events(number)
-        if is_closing(line):
-            is_closed = True
-        elif line != b"\n":
-            try:
-                event = _event(line, texts)
-            except (ValueError, KeyError, TypeError, RecursionError):
-                lost.add(number, line)
-                continue
-            if event is not None:
-                yield event
-    if not line.endswith(b"\n"):
-        end = "is cut off at its end"
-        if lost.last == number:
-            lost.count -= 1
-            lost.size -= len(line)
-            end = f"is damaged at line {number}: the {len(line):,} bytes from there on could not be read"
-        problems.append(CaptureProblem(THE_END, f"{limits.name} {end}"))
-    elif not is_closed:
-        problems.append(CaptureProblem(THE_END, _NO_END))
-    if lost.count:
-        where = f"at line {lost.first}" if lost.count == 1 else f"in {lost.count:,} lines from line {lost.first} on"
-        message = f"{limits.name} is damaged {where}: {lost.size:,} bytes could not be read"
-        problems.append(CaptureProblem("journal", message))
 
 
 def _check_header(line: bytes, name: str) -> bool:
@@ -138,35 +105,128 @@ class _JournalLine(Struct):
     text: str | None = field(default=None, name="is")
 
 
+class _SavedLine(Struct):
+    """A whole recording, each part of which is read by itself: as plain values it would take several times as much."""
+
+    at: Time
+    m: dict[str, Raw]
+
+
 _decode = Decoder(_JournalLine).decode
+_decode_saved = Decoder(_SavedLine).decode
+_SAVED = "lens.recording"
+_SAVED_LINE = f'{{"e":"{_SAVED}"'.encode()
 
 
-def _event(data: bytes, texts: dict[int, str]) -> Event | None:
-    """The event in a line, or None for a text, which is kept. Raises all kinds of errors for what is neither."""
-    try:
-        line = _decode(data)
-    except ValidationError:
-        raise
-    except ValueError:
-        # msgspec knows neither NaN nor half characters, which Python writes.
-        line = convert(json.loads(data.decode("utf-8", "surrogatepass")), _JournalLine)
-    if line.number is not None and line.text is not None:
-        texts[line.number] = line.text
+class _Lost(Struct):
+    """Lines that could not be read, for one reason."""
+
+    what: str  # "r.clens is damaged"
+    count: int = 0
+    size: int = 0  # bytes
+    first: int = 0  # its number
+    last: int = 0
+
+    def add(self, number: int, line: bytes) -> None:
+        self.first = self.first or number
+        self.count, self.size, self.last = self.count + 1, self.size + len(line), number
+
+    def problem(self) -> CaptureProblem:
+        where = f"at line {self.first}" if self.count == 1 else f"in {self.count:,} lines from line {self.first} on"
+        return CaptureProblem("journal", f"{self.what} {where}: {self.size:,} bytes could not be read")
+
+
+class _Reader:
+    """Turns the lines of one journal into events."""
+
+    def __init__(self, limits: Limits, is_closed: bool) -> None:
+        self._limits = limits
+        self._is_closed = is_closed
+        self._texts: dict[int, str] = {}
+        self._told = 0  # characters of texts that events referred to, each time that one did
+        self._damaged = _Lost(f"{limits.name} is damaged")
+        self._deep = _Lost(f"{limits.name} is {limits.too_deep}")
+
+    def events(self, journal: Iterator[bytes], problems: list[CaptureProblem]) -> Iterator[Event]:
+        """Yield the events in all lines but the first. Keeps neither a line nor an event while others read it."""
+        number, size, end = 1, 0, next(journal, b"")[-1:]
+        for line in journal:
+            number, size, end = number + 1, len(line), line[-1:]
+            self._limits.check_events(number)
+            event = self._read(number, line)
+            del line
+            if event is not None:
+                yield event
+                del event
+        if end != b"\n":
+            problems.append(CaptureProblem(THE_END, f"{self._limits.name} {self._how_it_ends(number, size)}"))
+        elif not self._is_closed:
+            problems.append(CaptureProblem(THE_END, _NO_END))
+        problems += [lost.problem() for lost in (self._damaged, self._deep) if lost.count]
+
+    def _how_it_ends(self, number: int, size: int) -> str:
+        """The same as that of a file that was cut off; its last line is no damage besides."""
+        if self._damaged.last != number:
+            return "is cut off at its end"
+        self._damaged.count -= 1
+        self._damaged.size -= size
+        return f"is damaged at line {number}: the {size:,} bytes from there on could not be read"
+
+    def _read(self, number: int, line: bytes) -> Event | None:
+        """The event in a line; None for a text, which is kept, for the last line, and for what cannot be read."""
+        if line == b"\n":
+            return None
+        if is_closing(line):
+            self._is_closed = True
+            return None
+        try:
+            return self._saved(line) if line.startswith(_SAVED_LINE) else self._event(line)
+        except RecursionError:
+            self._deep.add(number, line)
+        except (ValueError, KeyError, TypeError):
+            self._damaged.add(number, line)
         return None
-    if not line.e:
-        raise ValueError("neither an event nor a text")
-    return Event(
-        name=sys.intern(line.e),
-        at=line.at,
-        run=line.run,
-        torch_id=line.id,
-        attempt=line.n,
-        meta={key: texts[v[REFERENCE]] if _refers(v) else v for key, v in line.m.items()},
-        text=texts[line.x.number] if isinstance(line.x, _Reference) else line.x,
-        thread=line.th,
-        cached=bool(line.c),
-    )
 
+    def _saved(self, data: bytes) -> Event | None:
+        try:
+            line = _decode_saved(data)
+        except ValueError:
+            return self._event(data)
+        return Event(_SAVED, line.at, meta=line.m)
 
-def _refers(value: Any) -> bool:
-    return type(value) is dict and len(value) == 1 and REFERENCE in value
+    def _event(self, data: bytes) -> Event | None:
+        try:
+            line = _decode(data)
+        except ValidationError:
+            raise
+        except ValueError:
+            # msgspec knows neither NaN nor half characters, which Python writes.
+            line = convert(json.loads(data.decode("utf-8", "surrogatepass")), _JournalLine)
+        if line.number is not None and line.text is not None:
+            self._texts[line.number] = line.text
+            return None
+        if not line.e:
+            raise ValueError("neither an event nor a text")
+        meta = line.m
+        if nests_deeper(meta, self._limits.nesting):
+            raise RecursionError
+        for key, value in meta.items():
+            if type(value) is dict and len(value) == 1 and REFERENCE in value:
+                meta[key] = self._text(value[REFERENCE])
+        return Event(
+            name=sys.intern(line.e),
+            at=line.at,
+            run=line.run,
+            torch_id=line.id,
+            attempt=line.n,
+            meta=meta,
+            text=self._text(line.x.number) if isinstance(line.x, _Reference) else line.x,
+            thread=line.th,
+            cached=bool(line.c),
+        )
+
+    def _text(self, number: int) -> str:
+        text = self._texts[number]
+        self._told += len(text)
+        self._limits.check_size(self._told)
+        return text

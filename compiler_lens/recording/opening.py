@@ -1,6 +1,6 @@
 """What comes out of a file that somebody gave us: only a regular file, unpacked while it is read, up to a limit.
 
-Whoever reads one asks for its `head` first: 4 KiB say whether it is what it should be.
+A file is opened once. Its first 4 KiB come by themselves: they say whether it is what it should be.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,8 +21,10 @@ from msgspec import Struct
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.model import CaptureProblem
+from compiler_lens.recording.shape import MAX_NESTING
 
 MAX_SIZE = 1 << 30  # bytes of text: the events of 10,000 large compilations or so
+_WHERE = "journal"
 _GZIP = b"\x1f\x8b"
 _NOT_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
 _HEAD = 4096
@@ -38,7 +41,8 @@ class Limits(Struct, frozen=True):
     """How much of a file is read: a small one may unpack to, or stand for, more than the machine can hold."""
 
     name: str  # the file's path
-    size: int = sys.maxsize  # bytes, unpacked
+    size: int = sys.maxsize  # bytes, unpacked, and of texts that events refer to each time that one does
+    nesting: int = MAX_NESTING  # of a line
 
     def check_size(self, size: int) -> None:
         """Raise `RecordingFileError` for more bytes than are read of a file."""
@@ -55,6 +59,12 @@ class Limits(Struct, frozen=True):
         if count > self.size // _BYTES_OF_AN_EVENT:
             raise self._passed(f"has more than {count - 1:,} events", 2 * self.size)
 
+    @property
+    def too_deep(self) -> str:
+        """What is said of a line that is not read, as arrays and objects are too deep in each other."""
+        more = "--max-nesting, or max_nesting of compiler_lens.load, allows more"
+        return f"nested more than {self.nesting} deep ({more})"
+
     def _passed(self, what: str, needed: int) -> RecordingFileError:
         megabytes = -(-max(needed, 2 * self.size) >> 20)
         return RecordingFileError(
@@ -63,14 +73,20 @@ class Limits(Struct, frozen=True):
         )
 
 
-def opened(path: Path) -> BinaryIO:
+def opened(path: Path | str, *, below: int | None = None, follow: bool = True) -> BinaryIO:
     """Open a regular file, and wait for nothing.
+
+    Args:
+        path: the file.
+        below: the descriptor of a folder that the path begins at.
+        follow: whether the path may end in a link.
 
     Raises:
         RecordingFileError: it is something else, which may never end.
         OSError: it cannot be opened.
     """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
+    descriptor = os.open(path, flags, dir_fd=below)
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
         os.close(descriptor)
@@ -80,43 +96,54 @@ def opened(path: Path) -> BinaryIO:
 
 def head(path: Path) -> bytes:
     """Return the first 4 KiB of a file, unpacked if it is gzipped. Raises what `opened` raises."""
-    with opened(path) as file:
-        data = file.read(_HEAD)
-        if not data.startswith(_GZIP):
-            return data
-        file.seek(0)
-        data = b""
-        with gzip.open(file) as unpacked, suppress(*_NOT_GZIP):
-            while more := unpacked.read1(_HEAD - len(data)):
-                data += more
-    return data
+    with closing(blocks(Limits(str(path)), [])) as parts:
+        return next(parts)
 
 
-def blocks(limits: Limits, problems: list[CaptureProblem], where: str) -> Iterator[bytes]:
-    """Yield a file's bytes, unpacked if it is gzipped. What cannot be unpacked ends it, and is a problem.
+def begun(limits: Limits, problems: list[CaptureProblem]) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first 4 KiB of a file, and all its blocks, these among them. Raises what `blocks` raises."""
+    parts = blocks(limits, problems)
+    start = next(parts)
+    return start, chain((start,), parts)
 
-    Raises what `opened` raises, and `RecordingFileError` for more bytes than *limits* allow.
+
+def blocks(limits: Limits, problems: list[CaptureProblem]) -> Generator[bytes]:
+    """Yield a file's first 4 KiB, or less if it is shorter, and then the rest of its bytes; unpacked if it is gzipped.
+
+    What cannot be unpacked ends it, and is a problem. Raises what `opened` raises, and `RecordingFileError` for more
+    bytes than *limits* allow.
     """
-    size = 0
     with opened(Path(limits.name)) as file:
-        is_gzipped = file.read(len(_GZIP)) == _GZIP
-        file.seek(0)
-        if not is_gzipped:
+        start = file.read(_HEAD)
+        if not start.startswith(_GZIP):
+            yield start
             limits.check_size(os.fstat(file.fileno()).st_size)
-        with gzip.open(file) if is_gzipped else file as unpacked:
-            # Unlike read, read1 of a gzipped file keeps nothing back when the next one fails.
-            read = unpacked.read1 if isinstance(unpacked, gzip.GzipFile) else unpacked.read
+            yield from _counted(file.read, len(start), limits)
+            return
+        file.seek(0)
+        start = b""
+        with gzip.open(file) as unpacked:
             try:
-                while block := read(_BLOCK):
-                    size += len(block)
-                    limits.check_size(size)
-                    yield block
+                # Unlike read, read1 of a gzipped file keeps nothing back when the next one fails.
+                while more := unpacked.read1(_HEAD - len(start)):
+                    start += more
+                yield start
+                start = b""
+                yield from _counted(unpacked.read1, _HEAD, limits)
             except _NOT_GZIP as error:
-                problems.append(CaptureProblem(where, f"{limits.name} cannot be unpacked to its end: {error}"))
+                yield start
+                problems.append(CaptureProblem(_WHERE, f"{limits.name} cannot be unpacked to its end: {error}"))
+
+
+def _counted(read: Callable[[int], bytes], size: int, limits: Limits) -> Iterator[bytes]:
+    while block := read(_BLOCK):
+        size += len(block)
+        limits.check_size(size)
+        yield block
 
 
 def lines(parts: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
-    """Yield the lines of a file with their ends. Raises `RecordingFileError` for one that is too long."""
+    """Yield the lines of a file with their ends; keeps none. Raises `RecordingFileError` for one that is too long."""
     begun: list[bytes] = []
     size = 0
     for part in parts:
@@ -129,7 +156,7 @@ def lines(parts: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
             size += len(line)
             limits.check_line(size)
             if is_whole:
-                yield b"".join(begun)
-                begun, size = [], 0
+                begun[:], size = [b"".join(begun)], 0
+                yield begun.pop()
     if begun:
         yield b"".join(begun)

@@ -23,7 +23,8 @@ from msgspec import Struct, field
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import RECORD_CONTEXT, Event, TorchId
 from compiler_lens.recording.model import CaptureProblem, CompileId
-from compiler_lens.recording.opening import Limits, blocks, head
+from compiler_lens.recording.opening import Limits, begun, head
+from compiler_lens.recording.shape import nests_deeper
 
 _HEADER = re.compile(
     rb"^(?:\[rank\d+\]:)?[VIWEC](?P<month>0[1-9]|1[0-2])(?P<day>\d\d) "
@@ -41,10 +42,15 @@ _OTHER_FILE = "{} is not a TORCH_TRACE log: run the program with TORCH_TRACE=fol
 _LEADING = 8 << 20  # bytes that may come before the first timed event
 
 
+def begins_torch_log(start: bytes) -> bool:
+    """Return whether this begins with records of torch's structured trace."""
+    return _HEADER.search(start) is not None
+
+
 def is_torch_log(path: Path) -> bool:
-    """Return whether the file begins with records of torch's structured trace. False for what cannot be read."""
+    """Return whether the file begins as a log does. False for what cannot be read."""
     try:
-        return _HEADER.search(head(path)) is not None
+        return begins_torch_log(head(path))
     except (OSError, RecordingFileError):
         return False
 
@@ -64,34 +70,43 @@ def read_torch_log(
 ) -> tuple[tuple[Event, ...], tuple[CaptureProblem, ...]]:
     """Return the events of a log, and what is wrong with it. Raises what `torch_log_events` raises."""
     problems: list[CaptureProblem] = []
-    return tuple(torch_log_events(Limits(str(path)), problems, wanted)), tuple(problems)
+    limits = Limits(str(path))
+    try:
+        return tuple(torch_log_events(*begun(limits, problems), limits, problems, wanted)), tuple(problems)
+    except OSError as error:
+        raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
 
 
 def torch_log_events(
-    limits: Limits, problems: list[CaptureProblem], wanted: frozenset[str] | None = None
+    start: bytes,
+    parts: Iterable[bytes],
+    limits: Limits,
+    problems: list[CaptureProblem],
+    wanted: frozenset[str] | None = None,
 ) -> Iterator[Event]:
-    """Yield the events of a `TORCH_TRACE` log, gzipped or not, as it is read; what is wrong with it goes to *problems*.
+    """Yield the events of a `TORCH_TRACE` log as it is read; what is wrong with it goes to *problems*.
 
-    *wanted* names the events whose payload is asked for; the others come without. A log knows no threads: `thread`
-    is 0, or the process id where a forked child wrote to its parent's log. A damaged payload is kept, with a problem.
-    Raises `RecordingFileError` where nothing can be read: no file, a folder, no log, more than the limits allow.
+    A log knows no threads: `thread` is 0, or the process id where a forked child wrote to its parent's log. A damaged
+    payload is kept, with a problem. Raises `RecordingFileError` for no log, or more than the limits allow, and OSError.
+
+    Args:
+        start: how it begins.
+        parts: all of it.
+        limits: how much of it is read.
+        problems: where what is wrong is noted.
+        wanted: the events whose payload is asked for; the others come without.
     """
-    path = Path(limits.name)
-    try:
-        start = head(path)
-        first = _HEADER.search(start)
-        if first is None:
-            raise RecordingFileError((_OTHER_FILE if path.stat().st_size else _EMPTY).format(path))
-        chunks = _chunks(blocks(limits, problems, "torch_log"), limits)
-        leading, span = _up_to_a_span(chunks)
-        reader = _Reader(wanted, _clock(first, span, path.stat().st_mtime), first["pid"])
-        for count, chunk in enumerate(chain(leading, chunks), start=1):
-            limits.check_events(count)
-            event = reader.take(chunk, problems)
-            if event is not None:
-                yield event
-    except OSError as error:
-        raise RecordingFileError(f"cannot open {path}: {error.strerror or error}") from error
+    first, status = _HEADER.search(start), Path(limits.name).stat()
+    if first is None:
+        raise RecordingFileError((_OTHER_FILE if status.st_size else _EMPTY).format(limits.name))
+    chunks = _chunks(parts, limits)
+    leading, span = _up_to_a_span(chunks)
+    reader = _Reader(limits, wanted, _clock(first, span, status.st_mtime), first["pid"])
+    for count, chunk in enumerate(chain(leading, chunks), start=1):
+        limits.check_events(count)
+        event = reader.take(chunk, problems)
+        if event is not None:
+            yield event
     if reader.last_is_damaged:  # at the very end: the process was stopped while it wrote
         last = problems.pop()
         problems.append(CaptureProblem("torch_log", "the log is cut off in its last record", last.compile_id))
@@ -174,8 +189,13 @@ class _Reader:
     """Turns chunks of a log into events. Knows which compilation each torch id stands for at the moment."""
 
     def __init__(
-        self, wanted: frozenset[str] | None, clock: Callable[[re.Match[bytes]], float], main_pid: bytes
+        self,
+        limits: Limits,
+        wanted: frozenset[str] | None,
+        clock: Callable[[re.Match[bytes]], float],
+        main_pid: bytes,
     ) -> None:
+        self._limits = limits
         self._wanted = wanted
         self._clock = clock
         self._main_pid = main_pid
@@ -194,9 +214,11 @@ class _Reader:
             with suppress(ValueError, RecursionError):
                 record = json.loads(match["record"])
         self.last_is_damaged = True
-        if match is None or not isinstance(record, dict):
+        is_deep = isinstance(record, dict) and nests_deeper(record, self._limits.nesting)
+        if match is None or not isinstance(record, dict) or is_deep:
             start = header[:60].decode("utf-8", "replace")
-            message = f"{len(chunk):,} bytes of the log are not a record of torch's: {start!r}"
+            what = self._limits.too_deep if is_deep else "not a record of torch's"
+            message = f"{len(chunk):,} bytes of the log are {what}: {start!r}"
             problems.append(CaptureProblem("torch_log", message))
             return None
         numbers = (record.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt"))

@@ -95,7 +95,14 @@ class Diff(Struct, frozen=True):
         return self.report().rstrip("\n")
 
 
-def diff(before: Source, after: Source, *, sources: Folders = (), max_size: int | None = None) -> Diff:
+def diff(
+    before: Source,
+    after: Source,
+    *,
+    sources: Folders = (),
+    max_size: int | None = None,
+    max_nesting: int | None = None,
+) -> Diff:
     """What the compiler did differently: kernels by what they compute, graphs, breaks, recompiles, tuning, time.
 
         print(compiler_lens.diff("monday.clens", "today.clens"))
@@ -108,11 +115,12 @@ def diff(before: Source, after: Source, *, sources: Folders = (), max_size: int 
         after: the same.
         sources: for logs, the folders of which source text may be taken, as for `load`.
         max_size: how many bytes of text a file may hold, as for `load`.
+        max_nesting: how deep arrays and objects may stand in each other in a line, as for `load`.
 
     Raises:
         RecordingFileError: no such file, or no recording.
     """
-    read = partial(load, sources=sources, max_size=max_size)
+    read = partial(load, sources=sources, max_size=max_size, max_nesting=max_nesting)
     left, right = _recording(before, "before", read), _recording(after, "after", read)
     names = [os.fspath(one) if isinstance(one, (str, os.PathLike)) else "" for one in (before, after)]
     return Diff(left, right, diff_recordings(left, right), (names[0] or "BEFORE", names[1] or "AFTER"))
