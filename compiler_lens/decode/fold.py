@@ -114,9 +114,10 @@ def fold(
     passes: dict[CompileId, list[Any]] = defaultdict(list)  # the post-grad graphs come in the order of output codes
     for code in of[model.OutputCode]:
         passes[code.compile_id].append(code.direction)
-    # Taken out of the table: what stands in the recording anew is let go of.
-    joined = join(graphs.join_graphs, of.pop(graph_text.GraphText, []), of.pop(origins.NodeFacts, []), passes)
-    timed = join(whole.join_spans, of.pop(whole.TimedMark, []))
+    # By iterators, out of the table: what stands in the recording anew is let go of.
+    texts, facts = iter(of.pop(graph_text.GraphText, ())), iter(of.pop(origins.NodeFacts, ()))
+    joined = join(graphs.join_graphs, texts, facts, passes)
+    timed = join(whole.join_spans, iter(of.pop(whole.TimedMark, ())))
     breaks, names, files = of[model.GraphBreak], of[frames.ResumeName], of[model.SourceFile]
     seen_of_frames = [*chain.from_iterable(of[kind] for kind in frames.FACTS)]
     no_graphs = {problem.compile_id for problem in unread if problem.where in GRAPH_RECORDS}
@@ -182,22 +183,27 @@ def _read_all(events: Iterable[Event], *, strict: bool) -> tuple[dict[type, list
     installed = InstalledLanguages()
     read_graphs = found[graph_text.GraphText]
     read_output_code: Reader = partial(output_code.read_output_code, installed=installed, graphs=read_graphs)
-    readers = {**READERS, OUTPUT_CODE_RECORD: read_output_code}
-    for event in events:
+    read_node_facts: Reader = partial(origins.read_node_facts, known={})
+    readers = {**READERS, OUTPUT_CODE_RECORD: read_output_code, "lens.node_facts": read_node_facts}
+
+    def read(event: Event) -> Sequence[Any]:
         compile_id = None
         try:
             compile_id = ids.of(event)
             if event.name in _FILE_NAMES:
                 files.update(whole.read_file_names(event))
-                continue
+                return ()
             reader = frames.read_bytecode_name if is_bytecode(event.name) else readers.get(event.name)
-            for value in reader(event, compile_id, files) if reader else ():
-                found[type(value)].append(value)
+            return reader(event, compile_id, files) if reader else ()
         except Exception as error:
             if strict:
                 raise CaptureError(f"{event.name} of [{compile_id}]: {error!r}") from error
             message = str(error) if isinstance(error, PayloadError) else repr(error)
             problems.append(model.CaptureProblem(event.name, message, compile_id))
+            return ()
+
+    for value in chain.from_iterable(map(read, events)):  # no event is kept while the next one is read
+        found[type(value)].append(value)
     if strict and installed.problems:
         raise CaptureError(f"{installed.problems[0].where}: {installed.problems[0].message}")
     return found, problems + installed.problems

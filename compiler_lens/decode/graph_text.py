@@ -17,7 +17,7 @@ from sys import intern
 
 from msgspec import Struct
 
-from compiler_lens.decode.stacks import STRING
+from compiler_lens.decode.stacks import STRING, source_line
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Node, SourceLine, Subgraph, TensorSpec
@@ -236,7 +236,7 @@ def _source(comment: str) -> tuple[SourceLine, ...]:
     """The place in `# File: model.py:41 in forward, code: return x + 1`."""
     place, has_code, code = comment.partition("File: ")[2].partition(", code:")
     at = _SOURCE.search(place) if has_code else None
-    return (SourceLine(place[: at.start()], int(at[1]), place[at.end() :], code.removeprefix(" ")),) if at else ()
+    return (source_line(place[: at.start()], int(at[1]), place[at.end() :], code.removeprefix(" ")),) if at else ()
 
 
 # -- the right-hand sides of printed nodes, and the types that stand beside their names

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from compiler_lens.decode import origins
 from compiler_lens.decode.graph_text import GraphText
@@ -22,47 +23,51 @@ Staged = tuple[GraphStage, GraphText, Facts | None]
 
 
 def join_graphs(
-    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Mapping[CompileId, Sequence[Direction]]
+    texts: Iterable[GraphText], facts: Iterable[NodeFacts], passes: Mapping[CompileId, Sequence[Direction]]
 ) -> tuple[Graph, ...]:
     """Return the graphs of all compilations, in the order of `texts`.
 
     `passes` are those of each compilation's output codes, in order: torch sends a post-grad graph before its
-    output code, and does not say of which pass it is.
+    output code, and does not say of which pass it is. Of what only these iterables hold, each text is let go of when
+    it is joined.
     """
+    texts_of = grouped(enumerate(texts), lambda item: item[1].compile_id)
     facts_of = grouped(facts, lambda each: each.compile_id)
     joined: dict[int, Graph] = {}
-    for compile_id, positions in grouped(range(len(texts)), lambda n: texts[n].compile_id).items():
-        own = [texts[position] for position in positions]
-        for index, graph in _join_compilation(own, facts_of.get(compile_id, ()), passes.get(compile_id, ())):
+    for compile_id in tuple(texts_of):
+        positions, own = zip(*texts_of.pop(compile_id), strict=True)
+        stages = _stages(own, passes.get(compile_id, ()))
+        staged = _with_joint_facts(_match_facts(own, stages, facts_of.pop(compile_id, ())))
+        del own
+        for index, graph in _join_compilation(staged):
             joined[positions[index]] = graph
     return tuple(graph for _, graph in sorted(joined.items(), key=lambda item: item[0]))
 
 
-def _join_compilation(
-    texts: Sequence[GraphText], facts: Sequence[NodeFacts], passes: Sequence[Direction]
-) -> Iterator[tuple[int, Graph]]:
-    staged = _with_joint_facts(_match_facts(texts, _stages(texts, passes), facts))
+def _join_compilation(staged: dict[int, Staged]) -> Iterator[tuple[int, Graph]]:
+    """Takes each graph out of the table to join it."""
+    of_stage = grouped([(stage, text.nodes) for stage, text, _ in staged.values()], lambda item: item[0])
     dynamo = {
         i: origins.join_dynamo(text, known) for i, (stage, text, known) in staged.items() if stage is GraphStage.DYNAMO
     }
-    of_stage: dict[GraphStage, list[GraphText]] = defaultdict(list)
-    for stage, text, _ in staged.values():
-        of_stage[stage].append(text)
-    joints, backwards = of_stage[GraphStage.AOT_JOINT], of_stage[GraphStage.AOT_BACKWARD]
+    joints = [nodes for _, nodes in of_stage.get(GraphStage.AOT_JOINT, ())]
     program = origins.program_of(
         [(nodes, subgraphs) for _, nodes, subgraphs in dynamo.values()],
         [known for stage, _, known in staged.values() if stage in TRAINING and known],
-        tuple(node for text in joints for node in text.nodes),
-        [text.nodes for text in joints or of_stage[GraphStage.AOT_INFERENCE]],
+        tuple(chain.from_iterable(joints)),
+        joints or [nodes for _, nodes in of_stage.get(GraphStage.AOT_INFERENCE, ())],
     )
+    both = zip(of_stage.get(GraphStage.AOT_FORWARD, ()), of_stage.get(GraphStage.AOT_BACKWARD, ()), strict=False)
+    saved = [_saved(forward, backward) for (_, forward), (_, backward) in both]
+    del of_stage, joints
     ordinals: Counter[GraphStage] = Counter()
-    for i, (stage, text, known) in staged.items():
+    for i in tuple(staged):
+        stage, text, known = staged.pop(i)
         ordinal = ordinals[stage]
         ordinals[stage] += 1
         trust, nodes, subgraphs = dynamo.get(i) or origins.join_lowered(stage, text, known, program)
-        has_backward = stage is GraphStage.AOT_FORWARD and ordinal < len(backwards)
-        saved = _saved(text.nodes, backwards[ordinal].nodes) if has_backward else ()
-        yield i, Graph(text.compile_id, stage, text.code, nodes, ordinal, trust, saved, subgraphs)
+        kept = saved[ordinal] if stage is GraphStage.AOT_FORWARD and ordinal < len(saved) else ()
+        yield i, Graph(text.compile_id, stage, text.code, nodes, ordinal, trust, kept, subgraphs)
 
 
 def _stages(texts: Sequence[GraphText], passes: Sequence[Direction]) -> list[GraphStage]:

@@ -69,12 +69,22 @@ class _Head(Struct, frozen=True):
     receiver: str | None = None
 
 
-def read_node_facts(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[NodeFacts, ...]:
-    """Read modules, stacks and origins of all nodes of one graph, as `capture/torch_api/graphs.py` wrote them."""
+def read_node_facts(
+    event: Event,
+    compile_id: CompileId,
+    _files: Mapping[int, str],
+    known: dict[str, tuple[SourceLine, ...]] | None = None,
+) -> tuple[NodeFacts, ...]:
+    """Read modules, stacks and origins of all nodes of one graph, as `capture/torch_api/graphs.py` wrote them.
+
+    `known` has the stacks that were read before: those of one graph come with each stage of it.
+    """
     head, table = shaped(_Head, event.meta), read_json(_Table, event.text)
     own = _UNTOLD if head.receiver is None else frozenset({head.receiver or "self"})
     modules = [(module_path(path, own), kind) for path, kind in table.modules]
-    stacks = [read_traceback(text) for text in table.stacks]
+    known = {} if known is None else known
+    known |= {text: read_traceback(text) for text in table.stacks if text not in known}
+    stacks = [known[text] for text in table.stacks]
     sums = {number for number, text in enumerate(table.stacks) if _GRADIENT_SUM in text}
     modules.append(("", ""))  # what the index -1 finds
     stacks.append(())

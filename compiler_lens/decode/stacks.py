@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from sys import intern
 from typing import Any
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ UNKNOWN_FILE = "<unknown>"  # stands for one whose name was interned before anyb
 # where torch prints only a place.
 _FRAME = re.compile(r"^ {2,3}File \"(?P<file>.*)\", line (?P<line>\d{1,9})(?:, in (?P<function>.*))?$")
 _REPEATED = re.compile(r"^ {2}\[Previous line repeated (\d{1,18}) more times?\]$")
-_DEEPEST = 1000  # frames, as for Python itself: a line of a stranger's file may name any number
+_DEEPEST = 1000  # frames, as for Python itself, and one for each character: a stranger's line may name any number
 _MARKS = re.compile(r"^[\s~^]+$")
 
 # What a guard's text is scanned for: strings, and the comment that torch puts after it.
@@ -44,13 +45,18 @@ class _Frame(Struct, frozen=True):
     loc: str | None = None
 
 
+def source_line(file: str, line: int, function: str, code: str) -> SourceLine:
+    """Return a line whose texts are there once: a recording names few lines, and each of them often."""
+    return SourceLine(intern(file), line, intern(function), intern(code))
+
+
 def read_stack(stack: Any, files: Mapping[int, str]) -> tuple[SourceLine, ...]:
     """Read a structured stack, outermost first. `files` has the names that torch sent as numbers."""
     lines = []
     for frame in shaped(_Stack, {"stack": stack or ()}).stack:
         file = frame.filename
         name = file if isinstance(file, str) else files.get(-1 if file is None else file, UNKNOWN_FILE)
-        lines.append(SourceLine(name, frame.line or 0, frame.name or "", (frame.loc or "").strip()))
+        lines.append(source_line(name, frame.line or 0, frame.name or "", (frame.loc or "").strip()))
     return tuple(lines)
 
 
@@ -61,16 +67,19 @@ def read_traceback(text: str) -> tuple[SourceLine, ...]:
         if found := _FRAME.match(line):
             frames.append((found, []))
         elif repeated := _REPEATED.match(line):
-            frames += frames[-1:] * min(int(repeated[1]), _DEEPEST - len(frames))
+            frames += frames[-1:] * min(int(repeated[1]), min(_DEEPEST, len(text)) - len(frames))
         elif frames and line.startswith("    ") and not _MARKS.match(line):
             frames[-1][1].append(line.strip())
-    lines = []
-    for found, parts in frames:
+    lines: list[SourceLine] = []
+    for (found, parts), before in zip(frames, [None, *frames], strict=False):
+        if before is not None and found is before[0]:
+            lines.append(lines[-1])
+            continue
         code = ""
         for part in parts:
             is_inside = not code or code[-1] in "([{" or part[0] in ")]}"
             code += part if is_inside else f" {part}"
-        lines.append(SourceLine(found["file"], int(found["line"]), found["function"] or "", code))
+        lines.append(source_line(found["file"], int(found["line"]), found["function"] or "", code))
     return tuple(lines)
 
 
@@ -90,5 +99,5 @@ def read_comment(comment: str) -> tuple[SourceLine | None, str]:
     found = _PLACE.match(comment)
     if found is None:
         return None, comment
-    line = SourceLine(found["file"], int(found["line"]), found["function"], (found["code"] or "").strip())
+    line = source_line(found["file"], int(found["line"]), found["function"], (found["code"] or "").strip())
     return line, found["rest"].strip()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from msgspec import Struct
@@ -124,7 +125,7 @@ def read_timed_event(event: Event, compile_id: CompileId, _files: Mapping[int, s
     told = shaped(_Timed, event.meta) if "ph" in event.meta else read_json(_Timed, event.text)
     if told.ph not in ("B", "E"):
         return ()
-    return (TimedMark(compile_id.or_none, told.name, told.ph, told.ts / 1e6, event.thread),)
+    return (TimedMark(compile_id.or_none, intern(told.name), intern(told.ph), told.ts / 1e6, event.thread),)
 
 
 def join_spans(marks: Iterable[TimedMark]) -> tuple[model.Span, ...]:
