@@ -217,7 +217,7 @@ class _Body:
         inputs = _names_in(arguments, self.known)
         backward = "Backward of forward node" in comment  # torch 2.15 and later say so
         name, target = intern(name), intern(target)  # they come in each stage of a graph, and in what hooks saw of it
-        self.nodes.append(Node(name, op, target, inputs, specs, source, arguments=arguments, backward=backward))
+        self.nodes.append(Node(name, op, target, inputs, specs, source, arguments=intern(arguments), backward=backward))
         self.known[name] = name
 
     def _output(self, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from sys import intern
 from typing import Any
 
 from msgspec import Struct, field
@@ -94,11 +95,11 @@ def origins_in_comments(comments: Sequence[str], _name: str) -> KernelOrigins:
     meta: dict[str, Any] = {}
     for comment in comments:
         if node := _FRAGMENT_NODE.match(comment):
-            nodes[node[1]] = None
+            nodes[intern(node[1])] = None
         elif origin := _NODE_MAPPING.match(comment):
-            mapping[origin[1]] = origin[2].split(", ")
+            mapping[intern(origin[1])] = [*map(intern, origin[2].split(", "))]
         elif listed := _ORIGINS.search(comment):
-            source_nodes, aten = (tuple(text.split(", ")) if text else () for text in listed.groups())
+            source_nodes, aten = (tuple(map(intern, text.split(", "))) if text else () for text in listed.groups())
         elif comment.startswith("# Original path: "):  # of a user's Triton kernel
             meta["path"] = comment.removeprefix("# Original path: ")
     return KernelOrigins(aten, source_nodes, tuple(nodes), {"source_nodes": mapping} | meta if mapping else meta)

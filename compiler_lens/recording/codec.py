@@ -15,6 +15,7 @@ from enum import Enum
 from functools import cache, partial
 from math import isfinite
 from reprlib import repr as short
+from sys import intern
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -54,39 +55,55 @@ def plain(value: Any, substitutes: Substitutes = MappingProxyType({})) -> Any:
         value: what to write.
         substitutes: what to write instead of the values of some types.
     """
-    return _plain(value, asdict, substitutes)
+    return _plain(value, partial(_fields, asdict, substitutes))
+
+
+def plain_fields(value: Struct, substitutes: Substitutes) -> Any:
+    """Return a `Struct` as `plain` does, but each `Struct` in it as it is: an encoder asks for one after the other."""
+
+    def kept(inner: Any) -> Any:
+        if type(inner) in substitutes:
+            return kept(substitutes[type(inner)].make(inner))
+        return str(inner) if hasattr(type(inner), "parse") else inner
+
+    value = kept(value)
+    return {name: _plain(item, kept) for name, item in asdict(value).items()}
 
 
 def packed(value: Any) -> Any:
     """Return *value* as `plain` does, without the fields that have their default: what `unpacked` reads back."""
-    return _plain(value, _telling_fields, {})
+    return _plain(value, partial(_fields, _telling_fields, {}))
 
 
-def _plain(  # noqa: C901, PLR0911 -- one for each kind
-    value: Any, chosen: Callable[[Any], Mapping[str, Any]], substitutes: Substitutes
-) -> Any:
+def _plain(value: Any, of_struct: Callable[[Any], Any]) -> Any:  # noqa: PLR0911 -- one for each kind
     kind = type(value)
     if kind is str or value is None or kind is int or kind is bool:
         return value
     if kind is float:
         return value if isfinite(value) else None
     if kind is tuple or kind is list:
-        return [_plain(item, chosen, substitutes) for item in value]
+        return [_plain(item, of_struct) for item in value]
     if isinstance(value, Enum):
         return value.value
     if hasattr(kind, "__struct_fields__"):
-        if kind in substitutes:
-            return _plain(substitutes[kind].make(value), chosen, substitutes)
-        if hasattr(kind, "parse"):
-            return str(value)
-        return {name: _plain(item, chosen, substitutes) for name, item in chosen(value).items()}
+        return of_struct(value)
     if isinstance(value, Mapping):
-        return {str(_plain(key, chosen, substitutes)): _plain(item, chosen, substitutes) for key, item in value.items()}
+        return {str(_plain(key, str)): _plain(item, of_struct) for key, item in value.items()}
     if isinstance(value, AbstractSet):
-        return sorted((_plain(item, chosen, substitutes) for item in value), key=repr)
+        return sorted((_plain(item, of_struct) for item in value), key=repr)
     if isinstance(value, (str, int)):  # of a class of its own
         return value
-    return [_plain(item, chosen, substitutes) for item in value] if isinstance(value, Sequence) else str(value)
+    return [_plain(item, of_struct) for item in value] if isinstance(value, Sequence) else str(value)
+
+
+def _fields(chosen: Callable[[Any], Mapping[str, Any]], substitutes: Substitutes, value: Any) -> Any:
+    kind = type(value)
+    of_struct = partial(_fields, chosen, substitutes)
+    if kind in substitutes:
+        return _plain(substitutes[kind].make(value), of_struct)
+    if hasattr(kind, "parse"):
+        return str(value)
+    return {name: _plain(item, of_struct) for name, item in chosen(value).items()}
 
 
 def _telling_fields(value: Any) -> Mapping[str, Any]:
@@ -126,6 +143,8 @@ def _reader(hint: Any) -> Reader:  # noqa: C901, PLR0911 -- one for each kind of
         return partial(_number, arguments[0], bounds) if bounds else _reader(arguments[0])
     if hint is Any or hint is object:
         return lambda data: data
+    if hint is str:
+        return _text
     if hint is None or hint in _SCALARS:
         return partial(_scalar, hint or NoneType)
     if origin is Literal:
@@ -155,6 +174,11 @@ def _number(kind: Callable[[Any], Any], bounds: Meta, data: Any) -> Any:
     if not bounds.ge <= data <= bounds.le:
         raise PayloadError(f"a number is not between {bounds.ge} and {bounds.le}")
     return kind(data)
+
+
+def _text(data: Any) -> str:
+    # Names are there once, whatever refers to them: a recording is written with each in full.
+    return intern(_scalar(str, data))
 
 
 def _scalar(kind: type, data: Any) -> Any:

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
 from compiler_lens.facts.program.coverage import FunctionName
 from compiler_lens.facts.program.select import EVERYTHING, Selection
-from compiler_lens.recording.codec import DIALECT, Instead, Schema, Substitutes, plain, schema_of
+from compiler_lens.recording.codec import DIALECT, Instead, Schema, Substitutes, plain_fields, schema_of
 from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.recording.own_files import program_root
 from compiler_lens.views.registry import FORMAT, REPORT, checked_view
+
+_AT_ONCE = 10_000
 
 
 class Place(Struct, frozen=True):
@@ -47,8 +51,11 @@ def document_json(view: str, data: Any, recording: Recording | None = None) -> s
         recording: whose program's folder paths are relative to; None leaves paths as they are.
     """
     root = program_root(recording) if recording else ""
-    document = {"format": FORMAT, "view": view} | plain(data, _substitutes(root))
-    return json.dumps(document, indent=1, allow_nan=False)
+    each = partial(plain_fields, substitutes=_substitutes(root))
+    # By parts, put together a few thousand at a time: a document is several times as large as plain values.
+    encoder = json.JSONEncoder(indent=1, allow_nan=False, check_circular=False, default=each)
+    parts = encoder.iterencode({"format": FORMAT, "view": view} | each(data))
+    return "".join(iter(lambda: "".join(islice(parts, _AT_ONCE)), ""))
 
 
 def view_schema(view: str, kind: Any) -> Schema:
