@@ -61,7 +61,7 @@ DAMAGE: list[tuple[Path, str, Sequence[Any], Any, str, str]] = [
     (GPT, "lens.node_facts", (TEXT, "nodes", 0, 2), 10**6, "IndexError", "graphs decompositions"),
     (GPT, "lens.node_facts", (TEXT, "nodes", 0, 2), -2, ">= -1", "graphs decompositions"),
     (GPT, "lens.node_facts", ("stage",), {}, "at `$.stage`", "graphs decompositions"),
-    (GPT, "lens.node_facts", TEXT, "[" * 100_000, "no JSON that can be read", "graphs decompositions"),
+    (GPT, "lens.node_facts", TEXT, "{" + "[" * 100_000, "no JSON that can be read", "graphs decompositions"),
     (GPT, "inductor_output_code", TEXT, "\0", "", "output_codes kernels unfused graphs decompositions"),
     (GPT, "lens.kernel_nodes", ("kernels", 0, 1), "abc", "at `$.kernels[0][1]`", "kernels unfused"),
     (GPT, "lens.kernel_nodes", ("part",), "up", "Invalid enum value 'up'", "kernels unfused"),

@@ -1,10 +1,12 @@
-"""Every regular expression that sees input takes time in proportion to it, whatever it is; and so do the readers.
+"""Every regular expression takes time in proportion to its input, whatever it is, also while the user's program compiles.
 
-The texts to try are made of each expression's own parts: what it repeats, over and over, after what leads there.
+The texts to try are made of each expression's own parts: what it repeats, over and over, after what leads there. An
+expression that is put together while the program runs is tried where it is used, on texts written for it.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -13,11 +15,26 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import compiler_lens
+from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
+from compiler_lens.facts.recompiles.dimensions import dimensions
+from compiler_lens.facts.recompiles.reports import _writes
+from compiler_lens.recording.model import (
+    BreakCause,
+    CompileId,
+    Direction,
+    Guard,
+    Kernel,
+    KernelKind,
+    OutputCode,
+    Recording,
+    Symbol,
+)  # fmt: skip
+from compiler_lens.recording.redact import redacted
 
 kinds: Any = importlib.import_module("re._constants" if sys.version_info >= (3, 11) else "sre_constants")
 parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
@@ -40,11 +57,46 @@ def compiled(value: object, depth: int = 0) -> Iterator[re.Pattern[Any]]:
             yield from compiled(item, depth + 1)
 
 
+class Call(NamedTuple):
+    """A call of a function of `re`, where it stands in the package."""
+
+    where: str  # "compiler_lens.recording.redact", and the function after a dot
+    way: str  # "sub"
+    line: int
+    written: ast.expr  # the expression
+
+    @property
+    def literal(self) -> str | bytes | None:
+        return self.written.value if isinstance(self.written, ast.Constant) else None
+
+
+def calls_in(node: ast.AST, where: str) -> Iterator[Call]:
+    for child in ast.iter_child_nodes(node):
+        inner = f"{where}.{child.name}" if isinstance(child, (ast.FunctionDef, ast.ClassDef)) else where
+        match child:
+            case ast.Call(func=ast.Attribute(value=ast.Name("re"), attr=way), args=[written, *_]) if way != "escape":
+                yield Call(where, way, child.lineno, written)
+            case ast.ImportFrom(module="re") | ast.Import(names=[ast.alias(name="re", asname=str())]):
+                raise AssertionError(f"{where} calls re by another name, which is not looked for here")
+        yield from calls_in(child, inner)
+
+
+def calls() -> Iterator[Call]:
+    root = Path(compiler_lens.__path__[0])
+    for path in sorted(root.rglob("*.py")):
+        name = ".".join(path.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__")
+        yield from calls_in(ast.parse(path.read_text()), name)
+
+
 def expressions() -> dict[str, tuple[re.Pattern[Any], frozenset[str]]]:
-    """All that the package's modules hold, with the methods that are called on them."""
-    found = {}
+    """All that the package's modules hold, with the methods that are called on them, and all in their functions."""
+    found = {
+        f"{call.where}.{call.line}": (re.compile(call.literal), frozenset((call.way,)))
+        for call in calls()
+        if call.literal is not None and call.way != "compile"
+    }
     for info in pkgutil.walk_packages(compiler_lens.__path__, "compiler_lens."):
-        if "startup" in info.name or "capture" in info.name or info.name.endswith("__main__"):
+        if "startup" in info.name or info.name.endswith("__main__"):
             continue
         module = importlib.import_module(info.name)
         source = Path(module.__file__ or "").read_text()
@@ -113,7 +165,9 @@ def texts(pattern: re.Pattern[Any]) -> list[partial[str]]:
     parts = {each for each in parts_of(parser.parse(written, pattern.flags & ~re.UNICODE)) if each[1]}
     pumped = sorted(parts | {(before, c) for before, _ in parts for c in " \n['\\"})
     made = [partial(repeated, before, unit, end) for before, unit in pumped for end in ("", "!\n")]
-    return made + [partial(repeated, "", unit, "a" * SIZE) for _, unit in sorted(parts)]
+    units = sorted({unit for _, unit in parts})
+    made += [partial(repeated, "a", unit, "a") for unit in units]  # what is looked for at the end is not, and not at 0
+    return made + [partial(repeated, "", unit, "a" * SIZE) for unit in units]
 
 
 def repeated(before: str, unit: str, end: str, size: int) -> str:
@@ -153,7 +207,7 @@ def test_an_expression_takes_time_in_proportion_to_its_text(name: str) -> None:
             assert not grows_too_fast(lambda n, t=text, w=way: use(pattern, w, t(n))), (way, text(60))  # type: ignore[misc]
 
 
-@pytest.mark.parametrize("written", [r"\n+from user code", r"(\w+)\s*:\s*\"", r"\[(.*?)\], x: \["])
+@pytest.mark.parametrize("written", [r"\n+from user code", r"\A\W+|\W+\Z", r"(\w+)\s*:\s*\"", r"\[(.*?)\], x: \["])
 def test_what_is_quadratic_is_found(written: str) -> None:
     pattern = re.compile(written)
     assert any(grows_too_fast(partial(_searched, pattern, text)) for text in texts(pattern))
@@ -161,3 +215,66 @@ def test_what_is_quadratic_is_found(written: str) -> None:
 
 def _searched(pattern: re.Pattern[Any], text: Callable[[int], str], size: int) -> Callable[[], object]:
     return use(pattern, "search", text(size))
+
+
+# -- expressions that are put together while the program runs
+
+ID = CompileId(0, 0)
+
+
+def a_break(size: int) -> Callable[[], object]:
+    """A cause that is longer than what is looked at, once for each type that there is advice on."""
+    types = remedy_table().by_type
+    return lambda: [
+        remedy_for(BreakCause(kind, "x", context="a\n" * size, explanation=" .f(" * size)) for kind in types
+    ]
+
+
+def a_size_in_guards(size: int) -> Callable[[], object]:
+    symbols = (Symbol(ID, "s0", "L['x'].size()[0]", "8", "[2, 9]"),)
+    guards = tuple(Guard(ID, "LAMBDA_GUARD", text * size) for text in ("L['x'].", ".size()[0]", "(L['x'].size()["))
+    return partial(dimensions, Recording(symbols=symbols, guards=guards))
+
+
+def a_line_that_writes(size: int) -> Callable[[], object]:
+    lines = (".calls = " * size, ".calls" + "]" * size, ".calls \n=" * size, "'calls'] << " * size, " " * size)
+    return lambda: [_writes(line, "self.calls") for line in lines]
+
+
+RUN_TIME: dict[str, Callable[[int], Callable[[], object]]] = {
+    "compiler_lens.facts.breaks.remedies.remedy_for": a_break,
+    "compiler_lens.facts.recompiles.dimensions._dimension": a_size_in_guards,
+    "compiler_lens.facts.recompiles.reports._writes": a_line_that_writes,
+}
+
+
+@pytest.mark.parametrize("name", RUN_TIME)
+def test_what_is_put_together_takes_time_in_proportion_too(name: str) -> None:
+    assert not grows_too_fast(RUN_TIME[name])
+
+
+def test_every_call_of_re_is_tried_here() -> None:
+    """By what it is made of, where that is known before the program runs; else by texts of its own."""
+    known = {pattern.pattern for pattern, _ in ALL.values()}
+    assert {call.where for call in calls() if not is_known(call, known)} == set(RUN_TIME)
+
+
+def is_known(call: Call, known: set[str | bytes]) -> bool:
+    if call.literal is not None:
+        return call.literal in known
+    try:
+        return eval(ast.unparse(call.written), dict(vars(importlib.import_module(call.where)))) in known
+    except ImportError:  # in a function
+        return False
+    except NameError:  # one of several that make a value of the module, which is among ALL
+        return True
+
+
+@pytest.mark.parametrize("kernels", ["k", "of"])
+def test_a_kernel_that_is_left_out_is_looked_for_once(kernels: str) -> None:
+    def redacting(size: int) -> Callable[[], object]:
+        code = OutputCode(ID, Direction.FORWARD, "\nk = async_compile.triton('k', '''" * (size // 8))
+        own = Kernel(ID, Direction.FORWARD, kernels, KernelKind.USER, source="x")
+        return partial(redacted, Recording(output_codes=(code,), kernels=(own,)))
+
+    assert not grows_too_fast(redacting)

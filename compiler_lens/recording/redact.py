@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from enum import Enum
 from itertools import count
 from pathlib import PurePosixPath
@@ -55,7 +56,8 @@ _Value = TypeVar("_Value")
 _SHORTEST = 8  # characters of a line of source: less is in every program
 _OWN = "..."  # instead of a kernel that the user wrote
 # As `define_user_defined_triton_kernel` of torch/_inductor/codegen/wrapper.py writes it.
-_WRITTEN = r"(?ms)(^%s = async_compile\.\w+\('[^']*', ''').*?(''', device_str=)"
+_WRITTEN = re.compile(r"^(\w+) = async_compile\.\w+\('[^']*', '''", re.MULTILINE)
+_WRITTEN_TO = "''', device_str="
 
 
 def redacted(recording: Recording, owns: Callable[[str], bool] = is_own) -> Recording:
@@ -140,8 +142,7 @@ class _Black(Struct, frozen=True):
             return replace(value, source=_OWN if own else _COMMENT.sub("", value.source))
         code = _COMMENT.sub("", value.code)
         if isinstance(value, model.OutputCode):
-            for name in self.kernels.get(value.id, ()):
-                code = re.sub(_WRITTEN % re.escape(name), rf"\1\n{_OWN}\n\2", code)
+            code = _without_sources(code, frozenset(self.kernels.get(value.id, ())))
         return replace(value, code=code)
 
     def text(self, text: str) -> str:
@@ -309,6 +310,19 @@ class Wording(Struct, frozen=True):
                     if text.startswith(needle[0], begin):
                         return needle
         return None
+
+
+def _without_sources(code: str, kernels: AbstractSet[str]) -> str:
+    """Output code without the sources of these kernels."""
+    parts, told = [], 0
+    for begun in _WRITTEN.finditer(code):
+        end = code.find(_WRITTEN_TO, begun.end()) if begun[1] in kernels and begun.start() >= told else told
+        if end < 0:
+            break
+        if end > told:
+            parts += [code[told : begun.end()], f"\n{_OWN}\n"]
+            told = end
+    return "".join([*parts, code[told:]])
 
 
 def _by_head(needles: Iterable[_Needle]) -> Mapping[str, tuple[_Needle, ...]]:

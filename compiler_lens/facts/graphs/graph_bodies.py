@@ -16,6 +16,7 @@ _HIGHER_ORDER = "torch.ops.higher_order."
 _DEEPEST = 8  # calls in each other
 _MOST = 20_000  # steps inside of calls: a body that is called often stands at each of its calls
 _WORD = re.compile(r"\w+")
+_NAME = re.compile(r"\b\w+\b(?!')")  # no text of one word
 
 # What an op calls the graphs that it runs, in the order of its arguments (torch/_higher_order_ops).
 _NAMES: Mapping[str, tuple[str, ...]] = {
@@ -147,7 +148,7 @@ class _Opening(Struct):
         node, call = step.node, f"{scope.prefix}{step.node.name}"
         held = {body.held for body in found if body.held}
         self.held.update(f"{scope.prefix}{name}" for name in held)
-        last = [m.end() for name in held for m in re.finditer(rf"\b{re.escape(name)}\b(?!')", node.arguments)]
+        last = [word.end() for word in _NAME.finditer(node.arguments) if word[0] in held]
         rest = node.arguments[max(last, default=0) :]
         operands = [word for word in _WORD.findall(rest) if word in node.inputs and word not in held]
         taken: set[str] = set()
