@@ -52,6 +52,7 @@ _LONG = re.compile(
 )
 # In torch's own printing, comments hold the user's lines and folders.
 _COMMENT = re.compile(r"(?<![ \t])[ \t]*#[^\n]*|^[ \t]*//[^\n]*", re.MULTILINE)
+_WITHIN = re.compile(r"\w(?:.*\w)?", re.DOTALL)  # from its first word to its last
 _Value = TypeVar("_Value")
 _SHORTEST = 8  # characters of a line of source: less is in every program
 _OWN = "..."  # instead of a kernel that the user wrote
@@ -328,7 +329,8 @@ def _without_sources(code: str, kernels: AbstractSet[str]) -> str:
 def _by_head(needles: Iterable[_Needle]) -> Mapping[str, tuple[_Needle, ...]]:
     found: dict[str, list[_Needle]] = {}
     for text, told in sorted(dict.fromkeys(needles), key=lambda each: (-len(each[0]), each)):
-        plain = re.sub(r"\A\W+|\W+\Z", "", text)
+        within = _WITHIN.search(text)
+        plain = within[0] if within else ""
         tokens = _TOKEN.findall(plain)[: _HEADS[0]]
         if len(tokens) >= _HEADS[-1]:
             found.setdefault("".join(tokens), []).append((plain, told))
