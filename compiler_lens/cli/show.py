@@ -139,6 +139,7 @@ def _read_with(args: argparse.Namespace) -> list[str]:
     """The options that say how to read the recording: without them another command would read another one."""
     given = [("--sources", each) for each in args.sources] + [("--user-path", each) for each in args.user_path]
     given += [("--max-size", str(args.max_size))] if args.max_size else []
+    given += [("--max-nesting", str(args.max_nesting))] if args.max_nesting else []
     return [word for pair in given for word in pair]
 
 
