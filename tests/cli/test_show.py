@@ -45,11 +45,25 @@ def test_without_a_view_it_is_the_report_for_this_file(capsys):
 
 @pytest.mark.parametrize("view", [[], ["findings"]])
 def test_commands_that_are_suggested_read_the_recording_in_the_same_way(view, capsys):
-    options = ["--sources", "a b", "--sources", "src", "--user-path", "lib", "--max-size", "500M", "--max-nesting", "300"]
+    options = [
+        "--sources",
+        "a b",
+        "--sources",
+        "src",
+        "--user-path",
+        "lib",
+        "--max-size",
+        "500M",
+        "--max-nesting",
+        "300",
+    ]
     out = said(capsys, "run.clens", *view, *options)[1]
     commands = [line for line in out.splitlines() if "compiler-lens show" in line]
     assert commands
-    assert all(c.endswith(" --sources 'a b' --sources src --user-path lib --max-size 524288000 --max-nesting 300") for c in commands)
+    assert all(
+        c.endswith(" --sources 'a b' --sources src --user-path lib --max-size 524288000 --max-nesting 300")
+        for c in commands
+    )
     assert "--sources" not in said(capsys, "run.clens", *view, *options, "--redact")[1]
 
 
