@@ -11,12 +11,15 @@ from pathlib import Path
 import compiler_lens
 from compiler_lens.cli.command import Command, argument, check_width, interpreter, look, printed, user_path
 from compiler_lens.cli.factory import CONTRACT, target
-from compiler_lens.facts.measured.fix import Fix, Results
+from compiler_lens.decode.recording_file import save_tried
+from compiler_lens.facts.measured.fix import Fix
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import Program
 from compiler_lens.measure.fix.process import Processes
 from compiler_lens.measure.fix.trials import Asked, tried
 from compiler_lens.recording.errors import RecordingFileError, UsageError, visible, writing
+from compiler_lens.recording.journal_reader import is_journal
+from compiler_lens.recording.model import Results
 from compiler_lens.recording.output_files import put_in_place
 from compiler_lens.views.text import one_line
 
@@ -49,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{name} {value:g}: one or more")
     if args.patch:
         _check_new(Path(args.patch))
+    if args.beside and not (Path(args.beside).is_file() and is_journal(Path(args.beside))):
+        raise UsageError(f"{args.beside} is no recording: --beside takes what compiler-lens run -o REC wrote")
     return printed(partial(_fixed, program), args)
 
 
@@ -84,6 +89,8 @@ def _fixed(program: Program, args: argparse.Namespace) -> str:
         with writing(args.patch), Path(args.patch).open("x", encoding="utf-8", newline="") as file:
             file.write(fix.patch)
         _say(f"patch written; make it with: patch -p0 -d {fix.folder} < {args.patch}")
+    if args.beside:
+        _say(f"kept for show and report in {save_tried(fix.by_themselves, Path(args.beside))}")
     if args.apply:
         _apply(fix)
     return text
@@ -159,8 +166,8 @@ COMMANDS = {
     "fix": Command(
         run=run,
         help="try changes of your code on copies of it, and show the best as a diff",
-        usage="[--steps N] [--timeout SECONDS] [--patch FILE] [--apply] [--user-path P] [--training] [--json]\n"
-        "         [--width N] [--no-color] (script | -m module | FILE:FACTORY) [args ...]",
+        usage="[--steps N] [--timeout SECONDS] [--patch FILE] [--apply] [--beside REC] [--user-path P]\n"
+        "         [--training] [--json] [--width N] [--no-color] (script | -m module | FILE:FACTORY) [args ...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         arguments=(
@@ -175,6 +182,10 @@ COMMANDS = {
             argument(
                 "--apply", action="store_true",
                 help="change your files, if the results are the same; patch -R undoes it",
+            ),
+            argument(
+                "--beside", metavar="REC",
+                help="keep what each change did beside a recording of the program: show and report have it then",
             ),
             argument("--training", action="store_true", help="of a factory's model: run a backward after each call"),
             user_path(),

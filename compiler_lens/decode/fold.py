@@ -69,6 +69,7 @@ READERS: Mapping[str, Reader] = {
     "torch_version": whole.read_torch_version,
     **{f"lens.{name}": whole.read_own_event for name in whole.OWN_EVENTS},
     "lens.profile": whole.read_profile,
+    "lens.tried": whole.read_tried,
     "lens.recording": saved.read_recording,
 }
 _FILE_NAMES = ("str", "lens.files")
@@ -107,7 +108,8 @@ def fold(
         lost = of[model.CaptureProblem]
         if strict and lost:
             raise CaptureError(f"{lost[0].where}: {lost[0].message}")
-        return replace(recording, problems=(*recording.problems, *lost, *unread))
+        tried = (*recording.tried, *of[model.Tried])
+        return replace(recording, tried=tried, problems=(*recording.problems, *lost, *unread))
     join = partial(_joined, strict, unread)
     for value in join(output_code.read_aoti, of.pop(output_code.AotiText, [])):
         of[type(value)].append(value)
@@ -154,6 +156,7 @@ def fold(
         caches=tuple(of[model.CacheOutcome]),
         spans=timed,
         sources=tuple(files),
+        tried=tuple(of[model.Tried]),
         problems=(*unread, *of[model.CaptureProblem]),
         unavailable=tuple(of[model.Unavailable]),
     )

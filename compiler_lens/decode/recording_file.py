@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from compiler_lens.decode.disk_sources import Folders, with_disk_sources
 from compiler_lens.decode.fold import collector_paused, fold
@@ -14,7 +18,7 @@ from compiler_lens.recording.errors import RecordingFileError, UsageError, writi
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter, whole
 from compiler_lens.recording.journal_reader import begins_journal, is_journal, journal_events
-from compiler_lens.recording.model import CaptureProblem, Recording
+from compiler_lens.recording.model import CaptureProblem, Recording, Tried
 from compiler_lens.recording.opening import MAX_SIZE, Limits, begun
 from compiler_lens.recording.output_files import Product, write_whole
 from compiler_lens.recording.shape import DEEPEST, MAX_NESTING
@@ -64,9 +68,39 @@ def load(
             if not begins_journal(start) and begins_torch_log(start):
                 log = fold(torch_log_events(start, parts, limits, problems), problems, strict=strict)
                 return with_disk_sources(log, sources)
-            return fold(journal_events(start, parts, limits, problems), problems, strict=strict)
+            events = chain(journal_events(start, parts, limits, problems), _beside(target, limits, problems))
+            return fold(events, problems, strict=strict)
         except OSError as error:
             raise RecordingFileError(f"cannot open {target}: {error.strerror or error}") from error
+
+
+def beside(path: Path) -> Path:
+    """Return the file where what was tried on a recorded program is kept, beside its recording."""
+    return path.with_name(f"{path.name.removesuffix('.gz').removesuffix('.clens')}.fix.json")
+
+
+def _beside(path: Path, limits: Limits, problems: list[CaptureProblem]) -> Iterator[Event]:
+    """Yield the events that are kept beside a recording. One that cannot be read is no reason not to open it."""
+    file = beside(path)
+    if file.is_file():
+        own = replace(limits, name=str(file))
+        try:
+            start, parts = begun(own, problems)
+            yield from (event for event in journal_events(start, parts, own, problems) if event.name == "lens.tried")
+        except (RecordingFileError, OSError) as error:
+            problems.append(CaptureProblem("what was tried", str(error)))
+
+
+def save_tried(tried: Iterable[Tried], recording: Path) -> Path:
+    """Write what was tried on a program beside its recording, for `load`, and return the file.
+
+    Raises `RecordingFileError` where it cannot be written, and `UsageError` for a file that is not ours.
+    """
+    journal = JournalWriter(None)
+    for one in tried:
+        journal.append(Event("lens.tried", 0.0, meta=packed(one)))
+    with writing(beside(recording)):
+        return write_whole(beside(recording), whole(journal.contents()), Product.RECORDING)
 
 
 def save(recording: Recording, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:

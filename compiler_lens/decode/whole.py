@@ -203,3 +203,8 @@ def _from_tables(meta: Mapping[str, Any]) -> dict[str, Any]:
         row = [model.Remark.WORDS.value, note, None, None] if isinstance(note, str) else note
         notes.append(dict(zip(_NOTE, row, strict=True)))
     return {**meta, "launches": launches, "others": others, "notes": notes}
+
+
+def read_tried(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[model.Tried, ...]:
+    """Return the offer that was tried."""
+    return (unpacked(model.Tried, event.meta),)

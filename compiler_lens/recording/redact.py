@@ -78,7 +78,9 @@ def redacted_diff(
 
 
 def _blank(recording: Recording, ink: _Black) -> Recording:
-    blank = replace(recording, sources=(), environment=replace(recording.environment, argv=(), platform="", pid=None))
+    blank = replace(
+        recording, sources=(), tried=(), environment=replace(recording.environment, argv=(), platform="", pid=None)
+    )
     return ink.value(blank)  # type: ignore[no-any-return]  # what goes in comes out
 
 

@@ -6,14 +6,14 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard, computed_at, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, Rank, computed_at, specific_hints
 from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport
-from compiler_lens.recording.model import BreakOutcome
+from compiler_lens.recording.model import BreakOutcome, Results, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.parts import At, Parts, Span, Tone, strong
@@ -32,6 +32,7 @@ class Advice(Struct, frozen=True):
     change: str = ""
     instead: tuple[str, ...] = ()  # lines of code to write instead
     setting: str = ""  # the configuration that would do
+    rank: str = ""  # how much is known of it: tried, sure by rule, general
 
 
 def advice(finding: Finding) -> Advice:
@@ -69,7 +70,37 @@ def _card(card: BreakCard) -> Advice:
         card.remedy.change if card.remedy else one_line(hint, 600),
         card.rewrite.after if card.rewrite else (),
         f"{setting.name} = {setting.value}" if setting else "",
+        ranked(card),
     )
+
+
+_RANKS = {Rank.SURE: "Not tried, but sure by its rule.", Rank.GENERAL: "General advice, not tried here."}
+_FIGURES = {"eager_functions": "eager functions", "graph_breaks": "graph breaks", "recompiles": "recompiles"}
+_RESULTS = {
+    Results.EQUAL: "the same results",
+    Results.DIFFER: "other results",
+    Results.UNKNOWN: "results that could not be compared",
+}
+
+
+def ranked(card: BreakCard) -> str:
+    """One sentence on how much is known of a card's first offer; empty where it has none."""
+    if not (card.rewrite or card.remedy or card.tried):
+        return ""
+    trial = card.trial_of(card.rewrite) if card.rewrite else next(iter(card.tried), None)
+    if trial is None and card.rewrite and card.rank is Rank.GENERAL:
+        return "Not tried; it takes more for granted than the recording shows."
+    return tried_sentence(trial) if trial else _RANKS[card.rank]
+
+
+def tried_sentence(trial: Tried) -> str:
+    """`Tried: graph breaks 3 → 1, with the same results.`"""
+    if trial.after is None:
+        return f"Tried: it raises {one_line(trial.error, 200)}"
+    before, after = trial.before, trial.after
+    pairs = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items() if before]
+    gain = ", ".join(f"{words} {was:,} → {now:,}" for words, was, now in pairs if was != now)
+    return f"Tried: {gain or ('no gain' if before else 'it compiles')}, with {_RESULTS[trial.results]}."
 
 
 def why(card: BreakCard) -> str:

@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, Rank, specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite
 from compiler_lens.facts.overview.shared import cards_of
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
+from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Excerpt
 from compiler_lens.views import document as doc
-from compiler_lens.views.advice import effect, link, sentence, why
+from compiler_lens.views.advice import effect, link, ranked, sentence, tried_sentence, why
 from compiler_lens.views.document import Block, Document, Field, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Span, Tone, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
@@ -47,6 +47,8 @@ class CardFacts(Struct, frozen=True):
     remedy: Remedy | None
     rewrite: Rewrite | None
     link: str
+    rank: Rank
+    tried: tuple[Tried, ...]
 
 
 class CardWithEvents(CardFacts, frozen=True):
@@ -80,7 +82,8 @@ def card_facts(card: BreakCard) -> CardFacts:
     return CardFacts(
         card.place, card.own, card.gb_type, card.cause, specific_hints(card.cause), len(card.events), card.direct,
         card.frames, card.parts, dict(card.outcomes), card.compile_ids, card.chain, card.inside, card.excerpt,
-        why(card), effect(card), card.remedy, card.rewrite, link(card),
+        why(card), effect(card), card.remedy, card.rewrite, link(card), card.rank,
+        card.tried,
     )  # fmt: skip
 
 
@@ -127,9 +130,13 @@ def _remedy(card: BreakCard) -> list[Field]:
     elif remedy:
         example = doc.Change(tuple(remedy.before.splitlines()), tuple(remedy.after.splitlines()))
         told.append(Field("", (line(quiet("as in"), indent=_FROM), example), is_action=True))
+    if rank := ranked(card):
+        told.append(_field("rank", rank, Tone.QUIET))
     if setting := card.setting:
         typed = paragraph(code(f"{setting.name} = {setting.value}"), indent=_FROM)
-        told.append(Field("or set", (typed, paragraph(setting.price, indent=_FROM, tone=Tone.QUIET))))
+        trial = card.trial_of(setting) if card.rewrite else None
+        price = f"{setting.price} {tried_sentence(trial) if trial else ''}".rstrip()
+        told.append(Field("or set", (typed, paragraph(price, indent=_FROM, tone=Tone.QUIET))))
     if remedy and remedy.leave:
         told.append(_field("leave it", remedy.leave))
     return told

@@ -32,6 +32,7 @@ class AdviceFacts(Struct, frozen=True):
     change: str
     instead: tuple[str, ...]
     setting: str
+    rank: str
 
 
 class EagerFunction(Struct, frozen=True):
@@ -111,7 +112,9 @@ def finding_facts(found: Iterable[Finding]) -> tuple[FindingFacts, ...]:
     facts = []
     for finding in found:
         told = advice(finding)
-        spelt = AdviceFacts(spelled(told.subject), told.code, told.what, told.change, told.instead, told.setting)
+        spelt = AdviceFacts(
+            spelled(told.subject), told.code, told.what, told.change, told.instead, told.setting, told.rank
+        )
         kind = ABOUT[type(finding.evidence)].kind
         facts.append(
             FindingFacts(

@@ -89,6 +89,8 @@ def body(told: Advice, indent: int, *, change: bool = True) -> list[doc.Block]:
         blocks.append(line(quiet("…"), indent=indent + 2))
     if told.setting:
         blocks.append(line(quiet("or set "), code(told.setting), indent=indent))
+    if told.rank:
+        blocks.append(paragraph(told.rank, indent=indent, tone=Tone.QUIET, limit=2))
     return blocks
 
 
@@ -103,7 +105,7 @@ def next_steps(recording: Recording, summary: Summary, hints: int) -> doc.Sectio
     for i, finding in enumerate(worth[:_MOST], 1):
         told = beside(advice(finding), settings)
         if told.change in given:  # said once, it need not be said for each line
-            told = replace(told, change="", setting="")
+            told = replace(told, change="", setting="", rank="" if not told.instead else told.rank)
         steps.append(doc.Step(tuple(body(told, 5, change=i <= hints)), _TONES[finding.severity]))
         given.add(told.change)
     hidden = len(worth) - _MOST
@@ -176,6 +178,8 @@ def _to_do(finding: Finding, told: Advice, more: ToView, *, is_again: bool) -> d
         blocks.append(doc.Listing("\n".join(before)))
     if told.setting:
         blocks.append(paragraph("or set ", code(told.setting), tone=Tone.QUIET))
+    if told.rank:
+        blocks.append(paragraph(told.rank, tone=Tone.QUIET))
     if told.what:
         blocks.append(paragraph(f"{told.what} ", more, tone=Tone.QUIET))
     return doc.Step(tuple(blocks), _TONES[finding.severity])

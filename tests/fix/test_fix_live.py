@@ -76,7 +76,7 @@ TRAIN = """
 
     from .model import Net
 
-    if __name__ == "__main__":
+    def main():
         parser = argparse.ArgumentParser()
         parser.add_argument("--steps", type=int)
         net = torch.compile(Net())
@@ -85,6 +85,9 @@ TRAIN = """
             optimizer.zero_grad()
             net(torch.randn(4, 8)).backward()
             optimizer.step()
+
+    if __name__ == "__main__":
+        main()  # whose model is gone when the program ends
 """
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from compiler_lens.facts.measured.fix import Difference, Results
+from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.measure.fix import results
 from compiler_lens.measure.fix.results import Keeper, compared, load, save
+from compiler_lens.recording.model import Results
 
 
 def kept(*values: object, kind: str = "result") -> list[results.Kept]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from compiler_lens.facts.measured.edits import Lines, Setting, Texts
-from compiler_lens.facts.measured.fix import Figures, Fix, NotTriedBecause, Observed, Offer, Results, Target
+from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.measure.fix.search import Search
-from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.model import Figures, Results, SourceLine
 
 TEXT = "import torch\na = 1\nb = 1\nc = 1\n"
 

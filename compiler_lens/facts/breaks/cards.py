@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from compiler_lens.facts.program.coverage import Coverage, Function, FunctionNam
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import SourcePlace
-from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
+from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine, Tried
 from compiler_lens.recording.own_files import is_machinery, is_own
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
@@ -33,6 +34,14 @@ _LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)\(")
 _SEVERITY = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST, BreakOutcome.SPLIT)
 
 
+class Rank(Enum):
+    """How much is known of an offer."""
+
+    TRIED = "tried"  # in a copy of this program
+    SURE = "sure_by_rule"  # all that the rule takes for granted is so here, and tests have tried the rule
+    GENERAL = "general"  # it usually helps with this kind
+
+
 class BreakCard(Struct, frozen=True):
     """What a user would fix in one go: all breaks of one kind at one line, and those that only follow from them."""
 
@@ -49,6 +58,7 @@ class BreakCard(Struct, frozen=True):
     excerpt: Excerpt | None = None  # the lines around the place, where the source is known
     remedy: Remedy | None = None  # our advice on this kind of break
     rewrite: Rewrite | None = None  # what to write instead of this very line, where that is sure
+    tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
 
     @property
     def gb_type(self) -> str:
@@ -63,6 +73,19 @@ class BreakCard(Struct, frozen=True):
             return None  # the number would be captured, and the branch on it break the graph instead
         logged = _LOGGED.search(code) if setting.name.endswith("ignore_logging_functions") else None
         return replace(setting, value=setting.value.replace("info", logged[1])) if logged else setting
+
+    @property
+    def rank(self) -> Rank:
+        """How much is known of the first offer: the rewrite, else the change in words."""
+        if self.trial_of(self.rewrite) if self.rewrite else self.tried:
+            return Rank.TRIED
+        is_sure = self.rewrite is not None and self.rewrite.is_complete and not self.rewrite.needs
+        return Rank.SURE if is_sure else Rank.GENERAL
+
+    def trial_of(self, offer: Rewrite | Setting) -> Tried | None:
+        """Return what an offer did where it was tried."""
+        code = "\n".join(offer.after) if isinstance(offer, Rewrite) else f"{offer.name} = {offer.value}"
+        return next((one for one in self.tried if one.code == code), None)
 
     @property
     def disabled(self) -> bool:
@@ -113,7 +136,7 @@ def break_cards(
     for key, numbers in groups.items():
         direct = [events[number] for number in numbers if keys[number] == key]
         place = places[next(number for number in numbers if keys[number] == key)]
-        cards.append(_card(place, direct, tuple(events[number] for number in numbers), own, known, homes))
+        cards.append(_card(place, direct, tuple(events[n] for n in numbers), own, known, homes, recording.tried))
     skips = BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST
     return tuple(sorted(cards, key=lambda c: (*map(c.frames_that, skips), len(c.events)), reverse=True))
 
@@ -125,6 +148,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     own: Ownership,
     known: Sources,
     homes: Mapping[CompileId, Function],
+    tried: Sequence[Tried],
 ) -> BreakCard:
     from compiler_lens.facts.breaks.rewrites import rewrite, shown_at
 
@@ -152,6 +176,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         excerpt=known.excerpt(place.file, place.line) if place else None,
         remedy=remedy_for(cause, shown_at(known, place, _column(direct[0], place)) if place else None),
         rewrite=rewrite(cause, known, place) if place else None,
+        tried=tuple(one for one in tried if one.is_for(place, cause.gb_type)),
     )
 
 

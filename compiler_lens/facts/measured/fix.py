@@ -6,9 +6,9 @@ from enum import Enum
 
 from msgspec import Struct
 
-from compiler_lens.facts.measured.edits import Edit, Texts, patch
+from compiler_lens.facts.measured.edits import Edit, Lines, Texts, patch
 from compiler_lens.facts.measured.what_if import Counts
-from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.model import Figures, Results, SourceLine, Tried
 
 
 class Target(Struct, frozen=True):
@@ -30,6 +30,11 @@ class Offer(Struct, frozen=True):
     edit: Edit
     price: str = ""  # what it takes for granted, or costs
 
+    @property
+    def code(self) -> str:
+        """What it has the user write."""
+        return "\n".join(self.edit.after) if isinstance(self.edit, Lines) else self.edit.code
+
 
 class NotTriedBecause(Enum):
     """Why an offer was not tried."""
@@ -49,14 +54,6 @@ class NotTried(Struct, frozen=True):
     reason: NotTriedBecause
 
 
-class Results(Enum):
-    """Whether a program computes the same as without a change."""
-
-    EQUAL = "equal"
-    DIFFER = "differ"
-    UNKNOWN = "unknown"  # it raised, or two runs of the program as it is differ
-
-
 class Difference(Struct, frozen=True):
     """The first result that is not what it is without a change."""
 
@@ -66,14 +63,6 @@ class Difference(Struct, frozen=True):
     call: int  # outermost calls of compiled functions before it
     index: int  # among the values of its kind
     largest: float | None = None  # the largest difference of two elements; None where the shapes or types differ
-
-
-class Figures(Struct, frozen=True):
-    """How much of a program was compiled."""
-
-    graph_breaks: int
-    recompiles: int
-    eager_functions: int  # functions that run eagerly, from some line on or after too many recompiles, or failed
 
 
 class Observed(Struct, frozen=True):
@@ -119,6 +108,19 @@ class Fix(Struct, frozen=True):
     folder: str = ""  # where the patch is made
     is_deterministic: bool = True  # two runs of the program as it is computed the same
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
+
+    @property
+    def by_themselves(self) -> tuple[Tried, ...]:
+        """What each offer did by itself, for whoever reads the recording."""
+        return tuple(
+            Tried(
+                offer.target.at, offer.target.kind, offer.code, trial.before, trial.observed.figures,
+                trial.observed.results, trial.observed.error,
+            )
+            for trial in self.tried
+            for offer in trial.offers
+            if len(trial.offers) == 1
+        )  # fmt: skip
 
     @property
     def changed(self) -> tuple[str, ...]:

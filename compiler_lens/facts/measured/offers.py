@@ -9,12 +9,12 @@ from compiler_lens.facts.breaks.cards import break_cards, specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
 from compiler_lens.facts.breaks.rewrites import rewrite, shown_at
 from compiler_lens.facts.measured import edits
-from compiler_lens.facts.measured.fix import Figures, NotTried, NotTriedBecause, Observed, Offer, Target
+from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.program.coverage import Treatment, coverage
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.reports import RecompileCause, recompile_reports
-from compiler_lens.recording.model import BreakCause, Outcome, Recording, SourceLine
+from compiler_lens.recording.model import BreakCause, Figures, Outcome, Recording, SourceLine
 from compiler_lens.recording.source_text import sources
 
 _NOT_COMPILED = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.FAILED)

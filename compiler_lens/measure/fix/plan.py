@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from compiler_lens.facts.measured.fix import Difference, Results
-from compiler_lens.recording.model import SourceLine
+from compiler_lens.facts.measured.fix import Difference
+from compiler_lens.recording.model import Results, SourceLine
 
 RECORDING, RESULTS, OUTCOME, OUTPUT = "run.clens", "results.pt", "outcome.json", "output.txt"  # in a trial's folder
 

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from msgspec import Struct
 
-from compiler_lens.facts.measured.fix import Difference, Results
+from compiler_lens.facts.measured.fix import Difference
+from compiler_lens.recording.model import Results
 
 _MOST = 256 << 20  # bytes that are kept of a run
 _LARGEST = 1 << 20  # elements of a tensor that is kept whole
@@ -46,7 +47,7 @@ class Keeper:
                 self.kept += [Kept(kind, call, index, part) for part in self._parts(value)]
 
     def _parts(self, value: Any) -> list[Any]:
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, torch.Tensor) or torch.nn.parameter.is_lazy(value):
             return [value if isinstance(value, _PLAIN) else type(value).__qualname__]
         parts = _parts(value.detach())
         self._bytes += sum(part.nbytes for part in parts if isinstance(part, torch.Tensor))

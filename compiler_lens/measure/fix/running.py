@@ -16,12 +16,12 @@ import msgspec
 import torch
 
 from compiler_lens.capture.recorder import recorded
-from compiler_lens.facts.measured.fix import Results
 from compiler_lens.measure.fix import results, serving
 from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, described
 from compiler_lens.measure.what_if import captured
+from compiler_lens.recording.model import Results
 
 _SEED = 0
 

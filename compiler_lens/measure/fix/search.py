@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from msgspec import Struct
 
 from compiler_lens.facts.measured.edits import Edit, Texts, edited
-from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Results, Trial
+from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
 

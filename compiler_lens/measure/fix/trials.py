@@ -12,13 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Texts
-from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Results
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer
 from compiler_lens.facts.measured.offers import observed
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Results
 
 _SHOWN = 3  # lines of what a program printed last
 

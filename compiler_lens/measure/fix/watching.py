@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -37,8 +36,10 @@ class Watch:
         self.calls = 0
         self._steps, self._enough = steps, enough
         self._here = _Thread()
-        # Parameters and buffers, in the order of their making, by id: another tensor may have that of one that is gone.
-        self._state: dict[int, weakref.ref[torch.Tensor]] = {}
+        # Parameters and buffers, in the order of their making. They are kept alive: when a program's are collected
+        # depends on how it is compiled.
+        self._state: dict[int, torch.Tensor] = {}
+        self._given: list[torch.Tensor] = []  # leaves that need a gradient, of the last call
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -58,7 +59,7 @@ class Watch:
     def keep_state(self) -> None:
         """Keep gradients, parameters and buffers as they are in the end."""
         self._keep_gradients()
-        self.keeper.keep("state", self.calls, self._living())
+        self.keeper.keep("state", self.calls, self._state.values())
 
     # -- calls
 
@@ -93,21 +94,14 @@ class Watch:
         changed = [tensor for tensor, version in zip(given, before, strict=True) if _version(tensor) != version]
         self.keeper.keep("result", self.calls, leaves(result))
         self.keeper.keep("argument", self.calls, changed)
-        for tensor in given:
-            if tensor.is_leaf and tensor.requires_grad:
-                self._register(None, "", tensor)
+        self._given = [tensor for tensor in given if tensor.is_leaf and tensor.requires_grad]
         self.calls += 1
 
     # -- gradients
 
     def _register(self, _module: Any, _name: str, tensor: Any) -> None:
-        known = self._state.get(id(tensor))
-        if isinstance(tensor, torch.Tensor) and (known is None or known() is not tensor):
-            self._state.pop(id(tensor), None)
-            self._state[id(tensor)] = weakref.ref(tensor)
-
-    def _living(self) -> list[torch.Tensor]:
-        return [tensor for reference in self._state.values() if (tensor := reference()) is not None]
+        if isinstance(tensor, torch.Tensor):
+            self._state.setdefault(id(tensor), tensor)
 
     def _backward(self, original: Function) -> Function:
         @functools.wraps(original)
@@ -121,7 +115,7 @@ class Watch:
 
     def _keep_gradients(self) -> None:
         # One for each: what has none in one run and has one in another differs.
-        self.keeper.keep("gradient", self.calls, [tensor.grad for tensor in self._living() if tensor.is_leaf])
+        self.keeper.keep("gradient", self.calls, [t.grad for t in (*self._state.values(), *self._given) if t.is_leaf])
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -17,6 +17,7 @@ from compiler_lens.recording.model.profile import Ceilings, LaunchTime, OtherTim
 from compiler_lens.recording.model.program import (
     BreakCause, BreakOutcome, Compilation, GraphBreak, Guard, GuardFailure, Outcome, Recompile, Symbol,
 )
+from compiler_lens.recording.model.tried import Figures, Results, Tried
 from compiler_lens.recording.model.whole import (
     CacheLayer, CacheOutcome, CacheResult, CaptureProblem, Environment, Recording, Span, THE_END, Unavailable,
 )
@@ -24,9 +25,10 @@ from compiler_lens.recording.model.whole import (
 __all__ = [
     "AutotuneChoice", "AutotuneResult", "BreakCause", "BreakOutcome", "Buffer", "BufferAccess", "CacheLayer",
     "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "CodeId", "Compilation", "CompileId",
-    "CudagraphOutcome", "CudagraphState", "DTYPE_BYTES", "Decomposition", "Direction", "Environment", "Graph",
-    "GraphBreak", "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel", "KernelConfig", "KernelId",
+    "CudagraphOutcome", "CudagraphState", "DTYPE_BYTES", "Decomposition", "Direction", "Environment", "Figures",
+    "Graph", "GraphBreak", "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel", "KernelConfig", "KernelId",
     "KernelKind", "Launch", "LaunchId", "LaunchTime", "Node", "OtherTime", "Outcome", "OutputCode", "Profile",
-    "ProfileNote", "Recompile", "Recording", "Remark", "SavedTensor", "SourceFile", "SourceLine", "SourcePlace",
-    "Span", "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Trust", "Unavailable", "UnfusedPair",
+    "ProfileNote", "Recompile", "Recording", "Remark", "Results", "SavedTensor", "SourceFile", "SourceLine",
+    "SourcePlace", "Span", "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Tried", "Trust",
+    "Unavailable", "UnfusedPair",
 ]

@@ -13,6 +13,7 @@ from compiler_lens.recording.model.kernels import AutotuneResult, CudagraphOutco
 from compiler_lens.recording.model.lines import SourceFile
 from compiler_lens.recording.model.profile import Profile
 from compiler_lens.recording.model.program import Compilation, GraphBreak, Guard, Recompile, Symbol
+from compiler_lens.recording.model.tried import Tried
 from compiler_lens.recording.shape import Count, Figure, Time
 
 
@@ -111,6 +112,7 @@ class Recording(Struct, frozen=True):
     caches: tuple[CacheOutcome, ...] = ()
     spans: tuple[Span, ...] = ()
     sources: tuple[SourceFile, ...] = ()  # the files that frames, graphs and breaks point to
+    tried: tuple[Tried, ...] = ()  # offers, from beside the recording
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
 

@@ -6,19 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from compiler_lens.facts.measured.edits import Edit, Lines
-from compiler_lens.facts.measured.fix import (
-    Difference,
-    Figures,
-    Fix,
-    NotTriedBecause,
-    Observed,
-    Offer,
-    Results,
-    Target,
-    Trial,
-)
-from compiler_lens.recording.model import SourceLine
+from compiler_lens.facts.measured.edits import Edit
+from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
+from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.views.document import Block, Column, Gap, Line, Listing, Section, Table, line, paragraph
 from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
@@ -104,16 +94,16 @@ def data(fix: Fix) -> Data:
     """Return the facts for programs."""
     best = None
     if found := fix.best:
-        codes, after = tuple(map(code_of, found.offers)), found.observed
+        codes, after = tuple(offer.code for offer in found.offers), found.observed
         best = BestFacts(codes, found.before, after.figures, after.results, fix.changed, fix.patch)
     left = tuple(NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason) for one in fix.not_tried)
-    return Data(fix.first.calls, fix.is_deterministic, tuple(map(_tried, fix.tried)), left, best)
+    return Data(fix.first.calls, fix.is_deterministic, tuple(_tried(trial, fix) for trial in fix.tried), left, best)
 
 
-def _tried(trial: Trial) -> TriedFacts:
+def _tried(trial: Trial, fix: Fix) -> TriedFacts:
     seen, last = trial.observed, trial.offers[-1]
     return TriedFacts(
-        " + ".join(map(code_of, trial.offers)),
+        " + ".join(offer.code for offer in trial.offers),
         last.target.at,
         "; ".join(filter(None, (offer.price for offer in trial.offers))),
         trial.before,
@@ -122,13 +112,8 @@ def _tried(trial: Trial) -> TriedFacts:
         _difference(seen.difference),
         seen.error,
         seen.error_line,
-        trial.helps,
+        trial.helps and seen.cost < fix.first.cost,
     )
-
-
-def code_of(offer: Offer) -> str:
-    """Return what an offer has the user write."""
-    return "\n".join(offer.edit.after) if isinstance(offer.edit, Lines) else offer.edit.code
 
 
 def _difference(found: Difference | None) -> str:
@@ -173,7 +158,7 @@ def _name(trial: Trial, numbers: Mapping[Edit, int], *, is_best: bool) -> Cell:
 
 
 def _title(offer: Offer) -> str:
-    lines = [text.strip() for text in code_of(offer).splitlines()]
+    lines = [text.strip() for text in offer.code.splitlines()]
     return one_line(lines[0] + (" …" if len(lines) > 1 else ""), 100)
 
 

@@ -1,0 +1,122 @@
+"""What was tried on a program, kept beside its recording and shown with it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+import compiler_lens
+from compiler_lens.cli import main
+from compiler_lens.decode.recording_file import beside, save, save_tried
+from compiler_lens.facts.breaks.cards import Rank
+from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.model import Figures, Results, Tried
+
+RECORDED = Path(__file__).parent.parent / "pictures" / "data" / "broken.clens.gz"
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    return Path(shutil.copy(RECORDED, tmp_path / "breaks.clens.gz"))
+
+
+def tried(recording: Path, after: Figures | None = None) -> Tried:
+    """The rewrite of the first card that has one, tried."""
+    card = next(card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.rewrite)
+    assert card.rewrite is not None
+    code = "\n".join(card.rewrite.after)
+    return Tried(card.place, card.gb_type, code, Figures(3, 1, 0), after, Results.EQUAL, "" if after else "No: \x1b")
+
+
+def test_an_offer_that_was_tried_says_so_wherever_it_is_shown(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = tried(recording, Figures(1, 1, 0))
+    assert save_tried([one], recording) == recording.with_name("breaks.fix.json")
+    card = next(card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.tried)
+    assert (card.rank, card.tried) == (Rank.TRIED, (one,))
+    said = "Tried: graph breaks 3 → 1, with the same results."
+    for view in ("breaks", "findings"):
+        assert main(["show", str(recording), view]) == 0
+        assert said in " ".join(capsys.readouterr().out.split())
+    assert main(["show", str(recording), "breaks", "--json"]) == 0
+    shown = next(card for card in json.loads(capsys.readouterr().out)["cards"] if card["tried"])
+    assert shown["rank"] == "tried"
+    assert shown["tried"][0]["after"] == {"graph_breaks": 1, "recompiles": 1, "eager_functions": 0}
+    page = recording.with_name("page.html")
+    assert main(["report", str(recording), "-o", str(page)]) == 0
+    assert said in page.read_text()
+
+
+def test_one_that_raised_is_shown_without_what_acts_on_a_terminal(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save_tried([tried(recording)], recording)
+    assert main(["show", str(recording), "breaks"]) == 0
+    shown = capsys.readouterr().out
+    assert "Tried: it raises No:" in shown
+    assert "\x1b" not in shown
+
+
+def test_what_was_not_tried_is_sure_or_general(recording: Path) -> None:
+    cards = compiler_lens.explain(compiler_lens.load(recording)).cards
+    assert all(card.rank is not Rank.TRIED for card in cards)
+    for card in cards:
+        is_sure = card.rewrite is not None and card.rewrite.is_complete and not card.rewrite.needs
+        assert (card.rank is Rank.SURE) == is_sure
+
+
+def test_a_script_known_by_its_name_alone_is_found_and_another_line_is_not(recording: Path) -> None:
+    one = tried(recording, Figures(1, 1, 0))
+    assert one.place is not None
+    (name, line, function, code) = (Path(one.place.file).name, one.place.line + 5, "f", one.place.code)
+    assert one.is_for(type(one.place)(name, line, function, f"  {code}"), one.kind)
+    assert not one.is_for(type(one.place)(name, line, function, "return x"), one.kind)
+    assert not one.is_for(one.place, "another")
+    assert not one.is_for(None, one.kind)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"compiler_lens": 99}\n', b"\xff" * 100])
+def test_a_recording_opens_whatever_lies_beside_it(recording: Path, content: bytes) -> None:
+    whole = compiler_lens.load(recording)
+    beside(recording).write_bytes(content)
+    found = compiler_lens.load(recording)
+    assert found.graph_breaks == whole.graph_breaks
+    assert not found.tried
+    assert any(problem.where in {"what was tried", "journal"} for problem in found.problems)
+
+
+@pytest.mark.parametrize(("field", "value"), [("after", 7), ("results", "fine"), ("place", []), ("code", None)])
+def test_a_damaged_offer_costs_itself_alone(recording: Path, field: str, value: object) -> None:
+    one = tried(recording, Figures(1, 1, 0))
+    file = save_tried([one, one], recording)
+    header, first, *rest = file.read_text().splitlines()
+    damaged = json.loads(first)
+    damaged["m"][field] = value
+    file.write_text("\n".join([header, json.dumps(damaged), *rest, ""]))
+    found = compiler_lens.load(recording)
+    assert found.tried == (one,)
+    assert [problem.where for problem in found.problems] == ["lens.tried"]
+
+
+def test_a_file_that_is_not_ours_stays(recording: Path) -> None:
+    beside(recording).write_text("mine")
+    with pytest.raises(UsageError, match="is not a recording of compiler_lens"):
+        save_tried([], recording)
+    assert beside(recording).read_text() == "mine"
+
+
+def test_a_saved_recording_keeps_it_and_a_redacted_one_does_not(
+    recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one = tried(recording, Figures(1, 1, 0))
+    save_tried([one], recording)
+    copy = recording.with_name("copy.clens")
+    save(compiler_lens.load(recording), copy)
+    assert compiler_lens.load(copy).tried == (one,)
+    other = recording.with_name("redacted.clens")
+    assert main(["redact", str(recording), str(other)]) == 0
+    assert not compiler_lens.load(other).tried
