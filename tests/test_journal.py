@@ -128,13 +128,31 @@ def test_a_newer_format_is_one_clear_line(tmp_path: Path) -> None:
         read_journal(tmp_path / "r.clens")
 
 
-@pytest.mark.parametrize("data", [b"", b"\x00\x01", b"{}\n", b"hello\n", b"[1]\n"])
+@pytest.mark.parametrize("data", [b"\x00\x01", b"{}\n", b"hello\n", b"[1]\n"])
 def test_a_file_of_somebody_else_is_one_clear_line(tmp_path: Path, data: bytes) -> None:
     (tmp_path / "r").write_bytes(data)
 
     assert not is_journal(tmp_path / "r")
     with pytest.raises(RecordingFileError, match="not a recording"):
         read_journal(tmp_path / "r")
+
+
+def test_however_far_it_is_written_it_is_neither_damaged_nor_something_else(tmp_path: Path) -> None:
+    path = tmp_path / "r.clens"
+    written(path).close()
+    data = path.read_bytes()
+    header = data.index(b"\n") + 1
+    for size in range(header - 1):
+        path.write_bytes(data[:size])
+        with pytest.raises(RecordingFileError, match="holds nothing yet"):
+            read_journal(path)
+    for size in range(header - 1, len(data)):
+        path.write_bytes(data[:size])
+        events, problems = read_journal(path)
+        assert events == EVENTS[: len(events)]
+        assert [problem.where for problem in problems] in ([THE_END], [])
+        assert all(problem.message.startswith("it is still being written") for problem in problems)
+        assert problems or events == EVENTS
 
 
 def test_a_missing_file_is_one_clear_line(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import compiler_lens
+from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.reports import _writes
@@ -35,6 +36,7 @@ from compiler_lens.recording.model import (
     Symbol,
 )  # fmt: skip
 from compiler_lens.recording.redact import redacted
+from compiler_lens.views.text import short_paths
 
 kinds: Any = importlib.import_module("re._constants" if sys.version_info >= (3, 11) else "sre_constants")
 parser: Any = importlib.import_module("re._parser" if sys.version_info >= (3, 11) else "sre_parse")
@@ -278,3 +280,18 @@ def test_a_kernel_that_is_left_out_is_looked_for_once(kernels: str) -> None:
         return partial(redacted, Recording(output_codes=(code,), kernels=(own,)))
 
     assert not grows_too_fast(redacting)
+
+
+@pytest.mark.parametrize("unit", ["x", "_", "x_", "add_", "native_"])
+def test_the_ops_of_a_kernels_name_are_found_in_time_in_proportion_to_it(unit: str) -> None:
+    def split(size: int) -> Callable[[], object]:
+        return partial(ops_in_kernel_name, f"cpp_fused_{unit * (size // len(unit))}_0")
+
+    assert not grows_too_fast(lambda size: split(4 * size))
+
+
+def test_short_paths_are_found_in_time_in_proportion_to_what_they_share() -> None:
+    def shorten(size: int) -> Callable[[], object]:
+        return partial(short_paths, [f"/{number}/{'a/' * size}model.py" for number in range(4)])
+
+    assert not grows_too_fast(shorten)

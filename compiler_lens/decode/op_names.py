@@ -126,6 +126,7 @@ view_as_complex view_copy view_of xor_sum zeros_like
 """
 
 _COMPOUND = frozenset(_NAMES.split())
+_LONGEST = max(map(len, _COMPOUND))
 _FUSED = re.compile(r"(.+)_[0-9a-f]+$")
 
 
@@ -147,5 +148,6 @@ def ops_in_kernel_name(name: str) -> tuple[str, ...]:
 
 def _end(text: str, at: int) -> int:
     """Return where the op that begins at a place ends: the longest of those above, or else one word."""
-    ends = [end for end in range(at, len(text) + 1) if text[end : end + 1] in {"_", ""}]
-    return next((end for end in reversed(ends) if text[at:end] in _COMPOUND), ends[0])
+    longest = min(at + _LONGEST, len(text))
+    ends = (end for end in range(longest, at, -1) if text[end : end + 1] in {"_", ""} and text[at:end] in _COMPOUND)
+    return next(ends, len(text) if (word := text.find("_", at)) < 0 else word)

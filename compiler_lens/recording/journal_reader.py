@@ -19,11 +19,12 @@ from compiler_lens.recording.opening import Limits, begun, head, lines
 from compiler_lens.recording.shape import Count, Time, nests_deeper
 
 _NO_END = "it is still being written, or the process ended early"
+_HEADER = f'{{"{MAGIC}"'.encode()  # how the first line begins
 
 
 def begins_journal(start: bytes) -> bool:
     """Return whether this is how a journal begins."""
-    return start.startswith(f'{{"{MAGIC}"'.encode())
+    return start.startswith(_HEADER)
 
 
 def is_journal(path: Path) -> bool:
@@ -46,8 +47,7 @@ def journal_events(
         problems: where what is wrong is noted.
         goes_on: whether it may end without its last line.
     """
-    header, _, _ = start.partition(b"\n")
-    is_closed = _check_header(header, limits.name) or goes_on
+    is_closed = _check_header(next(lines([start], limits), b""), limits.name) or goes_on
     return _Reader(limits, is_closed).events(lines(parts, limits), problems)
 
 
@@ -75,6 +75,8 @@ def _check_header(line: bytes, name: str) -> bool:
         version = header[MAGIC]
     except (ValueError, KeyError, TypeError, RecursionError):
         version = None
+    if version is None and not line.endswith(b"\n") and (_HEADER.startswith(line) or line.startswith(_HEADER)):
+        raise RecordingFileError(f"{name} holds nothing yet: whatever records to it has just begun, or ended at once")
     if type(version) is not int or version < 1:
         raise RecordingFileError(f"{name} is not a recording: neither a journal of compiler_lens nor a TORCH_TRACE log")
     if version > FORMAT_VERSION:
@@ -159,18 +161,18 @@ class _Reader:
                 yield event
                 del event
         if end != b"\n":
-            problems.append(CaptureProblem(THE_END, f"{self._limits.name} {self._how_it_ends(number, size)}"))
+            problems.append(CaptureProblem(THE_END, _NO_END + self._begun(number, size)))
         elif not self._is_closed:
             problems.append(CaptureProblem(THE_END, _NO_END))
         problems += [lost.problem() for lost in (self._damaged, self._deep) if lost.count]
 
-    def _how_it_ends(self, number: int, size: int) -> str:
-        """The same as that of a file that was cut off; its last line is no damage besides."""
+    def _begun(self, number: int, size: int) -> str:
+        """What is said of a last line without an end: it is there as far as it was written, and no damage."""
         if self._damaged.last != number:
-            return "is cut off at its end"
+            return ""
         self._damaged.count -= 1
         self._damaged.size -= size
-        return f"is damaged at line {number}: the {size:,} bytes from there on could not be read"
+        return f"; the last {size:,} bytes could not be read: they are no whole line"
 
     def _read(self, number: int, line: bytes) -> Event | None:
         """The event in a line; None for a text, which is kept, for the last line, and for what cannot be read."""

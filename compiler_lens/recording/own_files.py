@@ -9,26 +9,26 @@ from compiler_lens.recording.model import Recording
 
 # Files that nobody who uses torch.compile wrote: installed packages, the standard library, a source checkout of torch,
 # code that torch generated, code without a file. `<stdin>` and `<ipython-input-3-…>` are the user's.
+# Each begins with a slash, one is put before the path: a search runs from slash to slash, however long the names are.
 _NOT_OWN = re.compile(
-    r"(^|/)(site-packages|dist-packages)/"
-    r"|/lib(64)?/python3(\.\d+)?t?/"
-    r"|^<(frozen |string>|eval_with_key>|eval with|__array_function__|unknown)"
-    r"|/torchinductor_[^/]*/"
-    r"|(^|/)compiler_lens/(capture/|cli/|measure/|lens\.py)"  # our own hooks stand in torch's stacks
-    r"|(^|/)torch/(_dynamo|_inductor|_functorch|_higher_order_ops|_ops|_tensor|_library|nn/modules|nn/functional|nn/parallel"
-    r"|fx|optim|autograd|distributed|utils/_)(/|\.|_)",
+    r"/(?:(site-packages|dist-packages)/"
+    r"|(?<=[\s\S]/)(lib(64)?/python3(\.\d+)?t?|torchinductor_[^/]*)/"
+    r"|compiler_lens/(capture/|cli/|measure/|lens\.py)"  # our own hooks stand in torch's stacks
+    r"|torch/(_dynamo|_inductor|_functorch|_higher_order_ops|_ops|_tensor|_library|nn/modules|nn/functional|nn/parallel"
+    r"|fx|optim|autograd|distributed|utils/_)(/|\.|_))",
 )
-_MACHINERY = re.compile(r"(^|/)((site-packages|dist-packages)/torch|compiler_lens/(capture|measure))/")
+_NO_FILE = ("<frozen ", "<string>", "<eval_with_key>", "<eval with", "<__array_function__", "<unknown")
+_MACHINERY = re.compile(r"/((site-packages|dist-packages)/torch|compiler_lens/(capture|measure))/")
 
 
 def is_own(file: str) -> bool:
     """Return whether a file is the user's: not torch's, not an installed package's, not the standard library's."""
-    return bool(file) and _NOT_OWN.search(slashed(file)) is None
+    return bool(file) and not file.startswith(_NO_FILE) and _NOT_OWN.search("/" + slashed(file)) is None
 
 
 def is_machinery(file: str) -> bool:
     """Return whether a file is torch's or ours: its lines in a stack say nothing to a user."""
-    return _MACHINERY.search(slashed(file)) is not None
+    return _MACHINERY.search("/" + slashed(file)) is not None
 
 
 def slashed(path: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, takewhile
+from operator import eq
 
 # Complete terminal escape sequences; an unfinished one loses its ESC only, so that it hides nothing behind it.
 _ESCAPES = re.compile(
@@ -18,6 +20,9 @@ _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _SURROGATES = re.compile("[\ud800-\udfff]")  # half characters: JSON may carry them, no encoding can write them
+
+_LONGEST_WORD = 400  # characters: whole guards are shorter
+_LONG_WORD = re.compile(rf"(?<!\S)(\S{{{_LONGEST_WORD}}})\S+")
 
 UNKNOWN = "-"
 _TIMES = "\N{MULTIPLICATION SIGN}"
@@ -42,9 +47,15 @@ def clean(text: str) -> str:
     return _SURROGATES.sub("\ufffd", text).expandtabs(4)
 
 
+def readable(text: str) -> str:
+    """Return cleaned text for a reader, whom the rest of a name of 20,000 characters would not help."""
+    text = clean(text)
+    return text if len(text) <= _LONGEST_WORD else _LONG_WORD.sub(r"\1…", text)
+
+
 def one_line(text: str, limit: int = 400) -> str:
     """Cleaned text on one line, white space folded, cut to `limit` characters."""
-    text = " ".join(clean(text[: 4 * limit]).split())
+    text = " ".join(readable(text[: 4 * limit]).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -152,17 +163,11 @@ def percent(part: float, whole: float) -> str:
 
 def short_paths(files: Iterable[str]) -> Mapping[str, str]:
     """For each file the shortest ending of its path that no other file here shares: `model.py`, `a/model.py`."""
-    parts = {file: file.replace("\\", "/").strip("/").split("/") for file in set(files)}
+    paths = {file: file.replace("\\", "/").strip("/").split("/")[::-1] for file in set(files)}
+    ordered = sorted(paths, key=paths.__getitem__)  # what shares the most stands side by side
+    shared = [0, *(sum(takewhile(bool, map(eq, paths[one], paths[two]))) for one, two in pairwise(ordered)), 0]
     short: dict[str, str] = {}
-    depth = 1
-    while parts:
-        endings: dict[str, list[str]] = {}
-        for file, path in parts.items():
-            endings.setdefault("/".join(path[-depth:]), []).append(file)
-        for ending, members in endings.items():
-            if len(members) == 1:
-                short[members[0]] = ending
-        short.update({file: file for file, path in parts.items() if depth > len(path)})
-        parts = {file: path for file, path in parts.items() if file not in short}
-        depth += 1
+    for file, both in zip(ordered, pairwise(shared), strict=False):
+        path, depth = paths[file], max(both) + 1
+        short[file] = "/".join(reversed(path[:depth])) if depth <= len(path) else file
     return short

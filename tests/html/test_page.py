@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pages
 import pytest
+from msgspec.structs import replace
 
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.errors import UsageError
@@ -265,3 +266,12 @@ def test_the_search_finds_files_kernels_and_functions_by_their_names() -> None:
         one[0] for one in found if one[1].startswith("kernel [")
     }
     assert {"function"} <= {kind for _, kind, _, _ in found}
+
+
+def test_long_names_make_no_long_page() -> None:
+    recording = pages.recording("broken")
+    name = "n" * 20_000
+    named = tuple(replace(one, function=name, definition=None) for one in recording.compilations)
+    made = report_page(replace(recording, compilations=named))
+    assert "n" * 400 + "…" in made
+    assert len(made) < len(pages.page("broken")) + 20_000

@@ -32,6 +32,13 @@ def test_one_line_is_one_line_and_bounded():
     assert text.one_line("x" * 500, 10) == "x" * 9 + "…"
 
 
+def test_of_a_word_that_is_too_long_the_beginning_is_shown():
+    name = "x" * 20_000
+    assert text.readable(f"{name} and {name}.f") == f"{'x' * 400}… and {'x' * 400}…"
+    assert text.readable("y" * 400 + " z" * 400) == "y" * 400 + " z" * 400
+    assert text.one_line(name, 4_000) == "x" * 400 + "…"
+
+
 def test_cleaning_ends_for_unfinished_escapes():
     """A quadratic pattern would take hours here."""
     assert "\x1b" not in text.clean("\x1b]" * 500_000)

@@ -16,7 +16,7 @@ from compiler_lens.views import document as doc
 from compiler_lens.views import parts
 from compiler_lens.views.document import Document
 from compiler_lens.views.parts import Kind, Tone
-from compiler_lens.views.text import clean, one_line, seconds
+from compiler_lens.views.text import clean, one_line, readable, seconds
 
 _PLAIN = doc.Column()
 # Elements after which a line ends: for who reads the page's source, and between lines of code for who copies them.
@@ -116,7 +116,7 @@ class _Writer(Struct):
                 return _element("pre", _joined(lines), "code swap")
             case doc.Listing():
                 if self.pool is None:
-                    return _element("pre", _text_of(block.code), "code")
+                    return _element("pre", escape(clean(block.code)), "code")
                 later = Markup('<div class="later" data-text="{}-{}" data-language="{}"></div>\n')
                 return later.format(*self.pool.add(block.code), block.language)
             case doc.Comparison():
@@ -200,21 +200,21 @@ class _Writer(Struct):
         """How a part is written, and where it leads to."""
         match part:
             case str():
-                return clean(part), ""
+                return readable(part), ""
             case parts.Span():
-                return clean(part.text), ""
+                return readable(part.text), ""
             case parts.At(place=place):
                 return self.links.at(place), self.links.href(place)
             case parts.Places():
                 return ", ".join(text for text, _ in self._lines(part)), ""
             case parts.File():
-                return clean(self.links.names.file(part.path)), ""
+                return readable(self.links.names.file(part.path)), ""
             case parts.Compiled():
                 return f"[{part.compile_id}]", self.links.graph(part.compile_id)
             case parts.KernelName():
-                return clean(part.name), self.links.kernel_at(part.index)
+                return readable(part.name), self.links.kernel_at(part.index)
             case parts.ToView(view=view, card=card):
-                return clean(part.words), f"#/{view}/{card}" if card else f"#/{view}"
+                return readable(part.words), f"#/{view}/{card}" if card else f"#/{view}"
             case parts.Web():
                 return clean(part.title), part.address
             case parts.RecordingName():
@@ -295,7 +295,7 @@ class _Writer(Struct):
         if isinstance(value, parts.Stacked):
             return self._stacked(value, column)
         if value is None or isinstance(value, str):
-            return clean(value or column.missing)
+            return readable(value or column.missing)
         if isinstance(value, (int, float)):
             text = written(value, column.kind)
             return (text, value) if text else ""
@@ -343,7 +343,7 @@ def _timeline(timeline: doc.Timeline) -> dict[str, Any]:
     """A timeline for the script: of each compilation where it leads to, its name, seconds, and what happened."""
     bars = []
     for bar in timeline.bars:
-        told = f"[{bar.compile_id}] {clean(bar.name)}, {seconds(bar.seconds)}"
+        told = f"[{bar.compile_id}] {readable(bar.name)}, {seconds(bar.seconds)}"
         lengths = [round(part, 6) for part in bar.parts]
         address = PageLinks.graph(bar.compile_id)
         bars.append([address, told, bar.seconds or 0.0, lengths, bar.graph_breaks, int(bar.is_recompile)])
@@ -366,14 +366,14 @@ def _joined(given: Iterable[Markup]) -> Markup:
 
 
 def _text_of(text: str) -> Markup:
-    return escape(clean(text))
+    return escape(readable(text))
 
 
 def _ticks(text: str) -> Markup:
     """Text whose backticks mark code."""
     if "`" not in text:
         return _text_of(text)
-    pieces = enumerate(clean(text).split("`"))
+    pieces = enumerate(readable(text).split("`"))
     return _joined(_element("code", escape(piece)) if i % 2 else escape(piece) for i, piece in pieces)
 
 

@@ -12,7 +12,7 @@ from compiler_lens.recording.ids import CompileId, KernelId
 from compiler_lens.recording.model import Kernel, Recording
 from compiler_lens.render.names import FileNames
 from compiler_lens.views.parts import Located
-from compiler_lens.views.text import clean, short_paths
+from compiler_lens.views.text import clean, readable, short_paths
 
 
 class PageLinks(Struct, frozen=True):
@@ -35,7 +35,7 @@ class PageLinks(Struct, frozen=True):
 
     def at(self, place: Located) -> str:
         """Return how a place is written: `model.py:41`."""
-        return clean(self.names.at(place))
+        return readable(self.names.at(place))
 
     def href(self, place: Located | None) -> str:
         """Return the line in the source view; empty where the page does not have its file."""
@@ -69,7 +69,7 @@ def addresses_of(named: Iterable[tuple[CompileId, str, str, int]]) -> tuple[str,
     """
     taken: dict[str, None] = {}
     for compile_id, name, direction, number in named:
-        base = f"{address(compile_id)}/{quote(clean(name), safe='')}"
+        base = f"{address(compile_id)}/{quote(readable(name), safe='')}"
         ways = (base, f"{base}/{direction}", f"{base}/{direction}/{number}")
         taken[next((way for way in ways if way not in taken), f"{ways[-1]}/{len(taken)}")] = None
     return tuple(taken)
