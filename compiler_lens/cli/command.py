@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -101,6 +102,29 @@ def interpreter() -> list[str]:
     # multiprocessing uses the same function.
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # noqa: SLF001
     return [sys.executable, *flags]
+
+
+def check_script(script: str, command: str) -> None:
+    """Raise `UsageError` for what is there and is no script, or is not there."""
+    from compiler_lens.recording.journal_reader import is_journal
+    from compiler_lens.recording.torch_log import is_torch_log
+
+    file = Path(script)
+    if not file.exists():
+        hint = ""
+        if file.name.startswith("python"):
+            hint = f" (leave it out: compiler-lens {command} script.py)"
+        elif file.name == "torchrun" and command == "run":
+            hint = " (run it round us: torchrun --no-python compiler-lens run script.py)"
+        raise UsageError(f"no such script: {script}{hint}")
+    if not file.is_file() or not os.access(file, os.R_OK):
+        return  # Python has the word
+    show = f"compiler-lens show {shlex.quote(str(file))}"
+    if is_journal(file):
+        raise UsageError(f"{file} is a recording, not a script. To see it: {show}")
+    # Not by what is in it alone: a script may hold lines of a log.
+    if file.suffix in {".log", ".gz"} and is_torch_log(file):
+        raise UsageError(f"{file} is a TORCH_TRACE log, not a script. To see it: {show}")
 
 
 def opened(args: argparse.Namespace) -> Recording:

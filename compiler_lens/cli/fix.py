@@ -9,7 +9,16 @@ from functools import partial
 from pathlib import Path
 
 import compiler_lens
-from compiler_lens.cli.command import Command, argument, check_width, interpreter, look, printed, user_path
+from compiler_lens.cli.command import (
+    Command,
+    argument,
+    check_script,
+    check_width,
+    interpreter,
+    look,
+    printed,
+    user_path,
+)
 from compiler_lens.cli.factory import CONTRACT, target
 from compiler_lens.decode.recording_file import save_tried
 from compiler_lens.facts.measured.fix import Fix
@@ -66,8 +75,7 @@ def _program(args: argparse.Namespace) -> Program:
         if rest:
             raise UsageError(f"too much: {' '.join(rest)} (a factory takes no arguments)")
         return Program(str(wanted.file), factory=wanted.name, training=args.training)
-    if not Path(name).is_file():
-        raise UsageError(f"no such script: {name}")
+    check_script(name, "fix")
     return Program(name, tuple(rest))
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 from pathlib import Path
 
 import compiler_lens
-from compiler_lens.cli.command import FORCE, Command, argument, interpreter
+from compiler_lens.cli.command import FORCE, Command, argument, check_script, interpreter
 from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import JournalWriter
-from compiler_lens.recording.journal_reader import is_journal
-from compiler_lens.recording.torch_log import is_torch_log
 
 _DESCRIPTION = """\
 Run a Python script, or with -m a module, exactly as Python would, and record every compilation of torch.compile in
@@ -45,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("compiler-lens run cannot work under python -E, -I or -S: it needs PYTHONPATH and site")
     script, *arguments = args.command
     if not args.module and script != "-":
-        _check_script(script)
+        check_script(script, "run")
     path = _output(args.output, script, is_module=args.module)
     if path.exists() and Path(script).exists() and path.samefile(script):
         raise UsageError(f"{path} is the script itself: name another file with -o")
@@ -62,25 +59,6 @@ def run(args: argparse.Namespace) -> int:
     chosen = {"strict": args.strict, "report": not args.no_report, "progress": not args.no_progress}
     options = " ".join(option for option, is_on in chosen.items() if is_on)
     os.execve(sys.executable, python, _environment(path, options))  # noqa: S606 -- the user's own command
-
-
-def _check_script(script: str) -> None:
-    file = Path(script)
-    if not file.exists():
-        hint = ""
-        if file.name.startswith("python"):
-            hint = " (leave it out: compiler-lens run script.py)"
-        elif file.name == "torchrun":
-            hint = " (run it round us: torchrun --no-python compiler-lens run script.py)"
-        raise UsageError(f"no such script: {script}{hint}")
-    if not file.is_file() or not os.access(file, os.R_OK):
-        return  # Python has the word
-    show = f"compiler-lens show {shlex.quote(str(file))}"
-    if is_journal(file):
-        raise UsageError(f"{file} is a recording, not a script. To see it: {show}")
-    # Not by what is in it alone: a script may hold lines of a log.
-    if file.suffix in {".log", ".gz"} and is_torch_log(file):
-        raise UsageError(f"{file} is a TORCH_TRACE log, not a script. To see it: {show}")
 
 
 def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:

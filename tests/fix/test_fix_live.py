@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -162,7 +165,7 @@ def test_a_program_that_is_not_deterministic_is_said_to_be_so_and_is_not_changed
     assert (tmp_path / "step.py").read_text() == dedent(script).lstrip()
 
 
-SLEEPS = ("import time\ntime.sleep(60)", "15", "not done after 15 s")
+SLEEPS = ("import time\ntime.sleep(60)", "3", "not done after 3 s")
 RAISES = ("import torch\nraise ValueError('no data')", "300", "fails without torch.compile, too: ValueError: no data")
 
 
@@ -185,3 +188,25 @@ def test_a_script_that_compiles_nothing_runs_once(
     assert main(["fix", "step.py"]) == 0
     assert "Nothing that torch.compile made was called" in capsys.readouterr().out
     assert (tmp_path / "runs").read_text() == "x"
+
+
+def test_an_interrupt_ends_it_with_all_that_the_program_started(tmp_path: Path) -> None:
+    script = """
+        import subprocess, time
+        open("pid", "w").write(f"{subprocess.Popen(['sleep', '600']).pid}\\n")
+        time.sleep(600)
+    """
+    written(tmp_path, {"step.py": script})
+    command = [sys.executable, "-m", "compiler_lens", "fix", "step.py"]
+    # Where a shell started us in the background, Ctrl-C would be ignored.
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    started = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, preexec_fn=heard)  # noqa: PLW1509
+    pid, patience = tmp_path / "pid", time.monotonic() + 120
+    while not (pid.exists() and pid.read_text().endswith("\n")):
+        assert time.monotonic() < patience
+        time.sleep(0.1)
+    started.send_signal(signal.SIGINT)
+    assert started.communicate(timeout=60)[1] == b"running the program as it is\n"
+    assert started.returncode == 130
+    status = Path("/proc", pid.read_text().strip(), "status")
+    assert not status.exists() or "zombie" in status.read_text()

@@ -21,6 +21,7 @@ from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome,
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, described
 from compiler_lens.measure.what_if import captured
+from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Results
 
 _SEED = 0
@@ -84,6 +85,8 @@ def _end(plan: Plan, watch: Watch, close: Callable[[], None], error: BaseExcepti
     kept = watch.keeper.kept
     found: tuple[Results, Any] = Results.UNKNOWN, None
     said, line = described(error) if error is not None and not _is_success(error) else ("", None)
+    if isinstance(error, UsageError):
+        said = str(error)
     if not plan.reference:
         results.save(kept, plan.at / RESULTS)
     elif not said and watch.calls:
@@ -102,9 +105,12 @@ def _script(plan: Plan) -> str:
     name = plan.program.target
     if not plan.program.is_module:
         return str(Path(name).absolute())
-    spec = importlib.util.find_spec(name)
-    if spec is not None and spec.submodule_search_locations is not None:  # a package
-        spec = importlib.util.find_spec(f"{name}.__main__")
+    try:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.submodule_search_locations is not None:  # a package
+            spec = importlib.util.find_spec(f"{name}.__main__")
+    except ImportError:  # which the program raised, too
+        return ""
     return (spec.origin if spec else None) or ""
 
 

@@ -1,0 +1,77 @@
+"""Files are changed whole or not at all, and only as they were tried."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from compiler_lens.cli import fix as command
+from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
+from compiler_lens.recording.errors import LensError
+from compiler_lens.recording.model import Figures, Results
+
+
+@pytest.fixture
+def fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fix:
+    """Two files, both to be changed."""
+    monkeypatch.chdir(tmp_path)
+    before = {str(tmp_path / name): f"{name}\n" for name in ("a.py", "b.py")}
+    for file, text in before.items():
+        Path(file).write_text(text)
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    after = {file: f"{text}new\n" for file, text in before.items()}
+    best = Trial((Offer(Target(None, "break"), Setting("x = 1")),), after, Figures(1, 0, 0), seen, helps=True)
+    return Fix(seen, (best,), best, texts=before, folder=str(tmp_path))
+
+
+def files(fix: Fix) -> dict[str, str]:
+    return {file: Path(file).read_text() for file in fix.texts}
+
+
+def test_files_are_changed_and_the_patch_undoes_it(fix: Fix, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fix.best is not None
+    Path("a.fix.patch").write_text("mine")
+    Path("a.py").chmod(0o750)
+    command._apply(fix)
+    assert files(fix) == fix.best.texts
+    assert Path("a.py").stat().st_mode & 0o777 == 0o750
+    assert Path("a.fix.patch").read_text() == "mine"
+    undo = capsys.readouterr().err.rpartition("undo it with: ")[2]
+    assert "a.fix-2.patch" in undo
+    subprocess.run(undo, shell=True, check=True, stdout=subprocess.DEVNULL)
+    assert files(fix) == fix.texts
+
+
+def test_a_file_that_has_changed_since_stops_all(fix: Fix) -> None:
+    Path("b.py").write_text("other\n")
+    with pytest.raises(LensError, match=r"b\.py has changed since it was tried"):
+        command._apply(fix)
+    assert Path("a.py").read_text() == "a.py\n"
+    assert not list(Path().glob("*.patch"))
+
+
+def test_where_the_second_cannot_be_written_the_first_is_put_back(fix: Fix, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = command.put_in_place
+
+    def put(target: Path, content: bytes) -> None:
+        if target.name == "b.py":
+            raise OSError(28, "No space left on device")
+        real(target, content)
+
+    monkeypatch.setattr(command, "put_in_place", put)
+    with pytest.raises(LensError, match=r"cannot write .*b\.py: No space left"):
+        command._apply(fix)
+    assert files(fix) == fix.texts
+
+
+@pytest.mark.parametrize("results", [Results.UNKNOWN, Results.DIFFER])
+def test_without_equal_results_nothing_is_changed(fix: Fix, results: Results) -> None:
+    assert fix.best is not None
+    unsure = replace(fix.best, observed=replace(fix.best.observed, results=results))
+    with pytest.raises(LensError, match="results could not be compared"):
+        command._apply(replace(fix, best=unsure))
+    assert files(fix) == fix.texts
