@@ -11,6 +11,7 @@ import inspect
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from types import MethodType
 from typing import Any
 
 from compiler_lens.capture import fusion, sidecar, sources
@@ -132,8 +133,14 @@ def _names(frame: Any) -> dict[str, Any]:
     receiver = _receiver_name(frame)
     name = receiver or "self"
     is_there = name in frame.f_code.co_varnames + frame.f_code.co_freevars
-    module = dynamo.module_class(frame.f_locals.get(name)) if is_there else ""
-    return {"module": module, "receiver": receiver, **sources.definition(frame)}
+    value = frame.f_locals.get(name) if is_there else None
+    owner = value.__self__ if type(value) is MethodType else value
+    return {
+        "module": dynamo.module_class(value),
+        "receiver": receiver,
+        "instance": id(owner) if receiver else 0,
+        **sources.definition(frame),
+    }
 
 
 def _receiver_name(frame: Any) -> str:

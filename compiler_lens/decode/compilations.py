@@ -20,7 +20,7 @@ from compiler_lens.recording.source_text import Sources
 from compiler_lens.recording.torch_names import BACKWARD_SPAN
 
 # What no event but our hooks' says of a frame.
-_HOOKS_OWN = ("backend", "options", "dynamic", "config", "module", "definition", "parameters", "door")
+_HOOKS_OWN = ("backend", "options", "dynamic", "config", "module", "instance", "definition", "parameters", "door")
 
 
 class _Seen(Struct):

@@ -40,6 +40,7 @@ class FrameStart(Struct, frozen=True):
     dynamic: bool | None = None
     config: Mapping[str, str] | None = None
     module: str = ""
+    instance: Count = 0
     definition: SourceLine | None = None
     parameters: tuple[str, ...] = ()
     door: str = ""  # of a call that compiles without a frame

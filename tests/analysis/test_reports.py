@@ -167,7 +167,9 @@ def test_the_entry_that_came_closest_decides_not_the_newest():
             f(torch.ones(3, 3))
         f(torch.ones(4, 3))
 
-    assert [c.cause for c in causes(recorded(run))] == [CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE]
+    found = causes(recorded(run))
+    assert {c.cause for c in found} == {CauseClass.GRAD_MODE, CauseClass.BATCH_SIZE}
+    assert found == sorted(found, key=lambda cause: -cause.seconds)  # both are benign
 
 
 def deciding(failures, *guards, modules=("", "", "")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -34,6 +35,41 @@ def compiled(function, **options):
 
 def plus_one(x):
     return x + 1
+
+
+def with_options(x, **options):
+    x = x + 1
+    for value in options.values():
+        x = x * value
+    return x
+
+
+def keywords(*, always):
+    f, two = compiled(with_options), {"scale": torch.ones(3), "shift": torch.ones(3)}
+    for names in ((), ("scale",), ("scale", "shift"), ("shift",)):
+        f(torch.ones(3), **(two if always else {name: two[name] for name in names}))
+
+
+class Head(nn.Module):
+    def __init__(self, key):
+        super().__init__()
+        self.key = key
+
+    def forward(self, batch):
+        return batch[self.key] * 2
+
+
+def heads(*, apart):
+    both = [Head("a"), Head("b")]
+    f = [compiled(head) for head in both] if apart else [compiled(lambda batch: [head(batch) for head in both])]
+    for one in f:
+        one({"a": torch.ones(3), "b": torch.ones(3)})
+
+
+def levels(*several):
+    f = compiled(lambda x, level: x * torch.exp(-level) if isinstance(level, torch.Tensor) else x * math.exp(-level))
+    for level in several:
+        f(torch.ones(3), level)
 
 
 def sizes(*batches, dynamic=None):
@@ -474,6 +510,9 @@ SCENES = (
     Scene("callable", C.OBJECT_IDENTITY, "function", "a function -> builtin_function_or_method", lambda: called(applied, plus_one, torch.relu), lambda: called(applied, torch.relu, torch.relu)),
     Scene("identity", C.OBJECT_IDENTITY, "self.attn.act", "builtin_function_or_method x3", swapped_function, kept_function),
     Scene("style", C.CALL_STYLE, "arguments by position", "1 -> 0", by_keyword, by_position),
+    Scene("keywords", C.KEYWORDS, "**options", "none -> scale -> scale, shift -> shift", lambda: keywords(always=False), lambda: keywords(always=True)),
+    Scene("heads", C.ANOTHER_MODULE, "self.key", "'a' -> 'b'", lambda: heads(apart=True), lambda: heads(apart=False)),
+    Scene("exponent", C.FLOAT_ARGUMENT, "level", "0.9 -> 0.7 -> 0.5 -> ?", lambda: levels(0.9, 0.7, 0.5, 0.3), lambda: levels(*map(torch.tensor, (0.9, 0.7, 0.5)))),
     Scene("list", C.LIST_LENGTH, "len(xs)", "1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> ?", growing_list, allocated_list),
     Scene("cache", C.DICT_KEYS, "len(cache)", "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ?", growing_cache, written_outside),
     Scene("counter", C.MODULE_ATTRIBUTE, "self.step", "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ?", lambda: twelve_calls(Counter()), lambda: twelve_calls(CounterInBuffer())),

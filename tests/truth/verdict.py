@@ -46,10 +46,12 @@ def verdict(case: Case, before: Trial, reference: Any) -> Verdict:
     if card and card.rewrite and card.rewrite.is_complete:
         after = compiled(case.name, applied(case, card.rewrite))
         return Verdict(case, _names(first, case), cause, "rewrite", _works(before, after, reference) and not harms)
-    if card and (setting := card.setting) and not right:
+    if card and (setting := card.setting):
         config = {setting.name.removeprefix("torch._dynamo.config."): _value(setting.value)}
-        works = _works(before, compiled(case.name, case.source, config), reference)
-        return Verdict(case, _names(first, case), cause, "setting", works and not harms)
+        after = compiled(case.name, case.source, config)
+        harms |= bool(after.error) or not equal(after.results, reference)
+        if not right:
+            return Verdict(case, _names(first, case), cause, "setting", _works(before, after, reference) and not harms)
     offered = "words" if advice(first).change else ""
     return Verdict(case, _names(first, case), cause, offered, right and not harms)
 

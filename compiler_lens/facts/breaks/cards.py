@@ -31,6 +31,7 @@ _GENERIC_HINTS = (
 )
 _BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
 _LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)\(")
+_OPTIMIZER = "torch/optim/optimizer.py"
 _SEVERITY = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST, BreakOutcome.SPLIT)
 
 
@@ -91,6 +92,13 @@ class BreakCard(Struct, frozen=True):
     def disabled(self) -> bool:
         """Whether somebody asked for it: a call of a function that is kept out of the compiler."""
         return is_disabling(self.cause)
+
+    @property
+    def by_design(self) -> bool:
+        """Whether torch breaks there itself: round an optimizer's step, and in its bookkeeping."""
+        at = _innermost(self.events[0])
+        name = self.remedy.name if self.remedy else ""
+        return name == "optimizer" or (name == "asked_for" and at is not None and _OPTIMIZER in at.file)
 
     @property
     def compile_ids(self) -> tuple[CompileId, ...]:

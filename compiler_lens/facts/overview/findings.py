@@ -122,6 +122,8 @@ def _card(card: BreakCard) -> Finding:
     lost = card.frames_that(model.BreakOutcome.SKIPPED_FRAME) or card.frames_that(model.BreakOutcome.SKIPPED_REST)
     if card.disabled and card.place and not lost and card.direct == len(card.events):
         return Finding(Severity.INFO, seen.DisabledOnPurpose(card.place))
+    if card.by_design and not lost:
+        return Finding(Severity.INFO, card)
     return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
 
 

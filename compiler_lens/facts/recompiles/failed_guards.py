@@ -58,7 +58,7 @@ class Failed(Struct, frozen=True):
 
 def understand(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
     """Return a failed guard of `entry`, when `now` was compiled; a value that is not known is empty."""
-    made = _of_tensor(failure, names, entry, now) or _sentence(failure, names)
+    made = _of_tensor(failure, names, entry, now) or _sentence(failure, names, entry, now)
     made = made or _expression(failure, names, entry, now)
     kinds = entry.kind(made.subject), now.kind(made.subject)
     if made.cause in OF_CLASS and "None" in kinds and all(kinds):
@@ -143,7 +143,9 @@ def _keys(tensor: str, failure: GuardFailure) -> Failed:
 # -- sentences of torch's
 
 
-def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C901, PLR0911 -- one for each sentence
+def _sentence(  # noqa: C901, PLR0911, PLR0912 -- one for each sentence
+    failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues
+) -> Failed | None:
     text = failure.text
     name = readable(failure.source, names)
     if text.startswith(_STATE):
@@ -171,6 +173,8 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
         return Failed(_C.BACKEND, "the backend", "backend", failure.old, failure.new)
     if text.startswith("Cache line invalidated"):
         return Failed(_C.DEAD_OBJECT, name, f"life of {name}")
+    if text.startswith("KeyError on ") and names.keywords and name.startswith(f"{names.keywords}["):
+        return _keywords(names.keywords, entry, now)
     gone = ("KeyError on ", _C.DICT_KEYS, "key"), ("IndexError on ", _C.LIST_LENGTH, "index")
     for start, cause, what in (*gone, ("getattr failed on source ", _attribute(name, text), "attribute")):
         if text.startswith(start):
@@ -178,12 +182,17 @@ def _sentence(failure: GuardFailure, names: Names) -> Failed | None:  # noqa: C9
     if found := _RAISED.match(text):
         # A guard in Python that raises, in torch/csrc/dynamo/guards.cpp: all that torch keeps is the message.
         cause = _C.BOOL_OR_NONE if found[1] == "NoneType" else _C.OBJECT_TYPE
-        now = found[1].replace("NoneType", "None")
-        return Failed(cause, "a value that torch does not name", text, f"with .{found[2]}", now)
+        came = found[1].replace("NoneType", "None")
+        return Failed(cause, "a value that torch does not name", text, f"with .{found[2]}", came)
     if "Accessor: " in text:
         function = name.removesuffix(".__code__")
         return Failed(_C.OBJECT_IDENTITY, function, f"identity of {function}", "a function" if function != name else "")
     return None
+
+
+def _keywords(name: str, entry: EntryValues, now: EntryValues) -> Failed:
+    old, new = (", ".join(values.keys_of(name)) or "none" for values in (entry, now))
+    return Failed(_C.KEYWORDS, f"**{name}", f"len({name})", old, new)
 
 
 # -- expressions
@@ -203,6 +212,8 @@ def _expression(failure: GuardFailure, names: Names, entry: EntryValues, now: En
         if names.wrapper and inside in {"args", "kwargs"}:
             subject = "arguments by position" if inside == "args" else "arguments by keyword"
             return Failed(_C.CALL_STYLE, subject, name, old)
+        if inside == names.keywords:
+            return _keywords(inside, entry, now)
         # DictGuardManager writes `len(d) != 2` for the two it wants; any other length is a leaf guard of its own kind.
         a_dict = "!=" in text or inside in entry.dicts | now.dicts
         return Failed(_C.DICT_KEYS if a_dict else _C.LIST_LENGTH, name, name, old)
@@ -219,6 +230,12 @@ def _on_value(name: str, failure: GuardFailure, names: Names) -> Failed:
     if name.startswith("math.isnan("):
         inner = name[len("math.isnan(") : -1]
         return Failed(_C.FLOAT_ARGUMENT, inner, inner)
+    words = set(re.findall(r"[A-Za-z_]\w*", name))
+    if name.startswith("(") and len(words) == 1:  # of a number: `((-1)*level) == (-0.7)`
+        cause = _C.INT_ARGUMENT if _NUMBER.match(failure.old.strip("()")) else _C.FLOAT_ARGUMENT
+        number, old = words.pop(), failure.old.strip("()")
+        negated = old.removeprefix("-") if old.startswith("-") else f"-{old}"
+        return Failed(cause, number, name, negated if name == f"((-1)*{number})" else f"{name[1:-1]} = {old}")
     subject = f"global {name}" if failure.source.startswith("G[") else name
     return Failed(_value_class(failure, name, names), subject, name, failure.old)
 

@@ -38,6 +38,7 @@ class CauseClass(Enum):
     OBJECT_TYPE = "type of object"
     OBJECT_IDENTITY = "another object"
     CALL_STYLE = "positional or by keyword"
+    KEYWORDS = "keywords"
     LIST_LENGTH = "length of a list"
     DICT_KEYS = "keys of a dict"
     MODULE_ATTRIBUTE = "attribute"
@@ -70,15 +71,17 @@ class FixTable(Struct, frozen=True):
     of_class: Mapping[CauseClass, Fix]
     counted: Fix  # where the compiled function itself writes the value
     counted_in_module: Fix
+    no_number_in_module: Fix  # an attribute of a module that is no number
     after_a_break: str  # what to change where a graph break hands the value over
+    unspec: str  # what else will do for an int
 
 
 @functools.cache
 def fix_table() -> FixTable:
     """Return the fixes of the package. Raise KeyError or TypeError for a class or a field that the file has wrong."""
     data = read_data(_FILE)
-    after_a_break = data.pop("after_a_break")
+    after_a_break, unspec = data.pop("after_a_break"), data.pop("unspec")
     fixes = {name: Fix(**entry) for name, entry in data.items()}
-    counted, counted_in_module = fixes.pop("counted"), fixes.pop("counted_in_module")
+    others = {name: fixes.pop(name) for name in ("counted", "counted_in_module", "no_number_in_module")}
     of_class = {CauseClass[name.upper()]: fix for name, fix in fixes.items()}
-    return FixTable(of_class, counted, counted_in_module, after_a_break)
+    return FixTable(of_class, **others, after_a_break=after_a_break, unspec=unspec)

@@ -55,6 +55,7 @@ class Names(Struct, frozen=True):
     wrapper: bool = False  # the frame is torch's wrapper: `args`, `kwargs` and `fn` are not the user's
     parameters: tuple[str, ...] = ()  # of the function that the wrapper calls
     captured: bool = False  # the function is defined inside of another one: other names than these may be its variables
+    keywords: str = ""  # what its signature calls `**kwargs`
     own: frozenset[str] = frozenset()  # all names in the function's own signature; empty if not known
     break_line: int | None = None  # of a resume function: the line of the break
     stack_value: str = ""  # what that line computes, where it can only be one thing
@@ -117,16 +118,17 @@ def _of_function(compilation: Compilation, texts: Sources) -> Names:
     function = max((d for d in around if at.line in {d.line, d.first}), key=lambda d: d.line, default=None)
     if function is None:
         return Names()
-    own = set(function.parameters)
+    own, keywords = set(function.parameters), ""
     # Every name up to the end of the signature: *args and **kwargs among them, and no harm in a few more.
     for number in range(function.first, function.first + 40):
         line = texts.line(at.file, number)
         head, end, _ = line.partition("):") if "):" in line else line.partition(") ->")
         own |= set(re.findall(r"\w+", head))
+        keywords = next(iter(re.findall(r"\*\*(\w+)", head)), keywords)
         if end or line.rstrip().endswith(":"):
             break
     captured = any(d.line < function.line and function.name.startswith(f"{d.name}.") for d in around)
-    return Names(parameters=function.parameters, captured=captured, own=frozenset(own))
+    return Names(parameters=function.parameters, captured=captured, keywords=keywords, own=frozenset(own))
 
 
 def _stack_value(line: str, breaks: Iterable[GraphBreak], number: int) -> str:
@@ -183,6 +185,11 @@ class EntryValues(Struct, frozen=True):
         """Return how many dimensions a tensor had."""
         found = self.values.get(f"dim of {tensor}")
         return None if found is None else int(found)
+
+    def keys_of(self, name: str) -> tuple[str, ...]:
+        """Return the keys of a dict that something was asked of."""
+        found = re.findall(rf"(?:^|\W){re.escape(name)}\['(\w+)'\]", "\n".join(self.values), re.MULTILINE)
+        return tuple(dict.fromkeys(found))
 
     def of_one_class(self, name: str, other: EntryValues) -> bool:
         """Return whether two compilations took a value of one class, or both had nothing to ask of it."""

@@ -148,6 +148,9 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     found = [one for one in found if not any(other.is_of_the_class(one, now) for other in found)] or found
     closest = (one for one in found if not any(other.fulfils(one) for other in found))
     one = next(closest, found[0])
+    objects = {c.instance for i in (recompile.compile_id, one.made_by) if (c := facts.compilations.get(i))} - {0}
+    if len(objects) > 1 and one.failed.subject.startswith("self."):
+        return Decided(recompile, one.failure, replace(one.failed, cause=CauseClass.ANOTHER_MODULE))
     return Decided(recompile, one.failure, one.failed)
 
 

@@ -24,13 +24,14 @@ from compiler_lens.facts.recompiles.recompile_facts import (
     recompile_facts,
     whole_line,
 )
+from compiler_lens.facts.recompiles.written import WORD, writing_line
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine
 
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
 _UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+))")
+_NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?\Z")
 _NO_WORD = re.compile(r"\W+")
-_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 class Change(Struct, frozen=True):
@@ -92,7 +93,7 @@ class RecompileReport(Struct, frozen=True):
     """Everything about the recompiles of one function."""
 
     function: FunctionName  # as its author names it: "Model.forward"
-    causes: tuple[RecompileCause, ...]  # the most recompiles first
+    causes: tuple[RecompileCause, ...]  # those that something is to be done about first, then by seconds
     compilations: int  # how many times it was really compiled, the first times included
     parts: int  # frames that were recompiled: the function itself, and the rests of it after graph breaks
     seconds: float  # of all recompiles
@@ -143,7 +144,7 @@ def _report(
         repeated += sum(broken_at(b) in before for b in facts.breaks.get(own, ()))
     return RecompileReport(
         function,
-        tuple(sorted(causes, key=lambda cause: -cause.count)),
+        tuple(sorted(causes, key=lambda cause: (cause.benign, -cause.seconds, -cause.count))),
         len(ours) - len(refused),
         len(frames),
         sum(cause.seconds for cause in causes),
@@ -168,7 +169,9 @@ def _cause(
         compilation = facts.compilations.get(own)
         total += (compile_seconds(compilation) if compilation else None) or 0.0
     line = next((line for decided in group if (line := _line(decided, facts))), None)
-    fix = _fix(kind, subject, line, group, facts)
+    writes = writing_line(facts.texts, line, subject) if line and kind in _WRITTEN else None
+    fix = _fix(kind, group, facts, is_written=writes is not None)
+    line = writes or line
     fix = replace(fix, change=_worded(fix.change, subject, function, changes))
     return RecompileCause(kind, subject, tuple(changes), fix, line, total, max(frames.values()) <= fix.free)
 
@@ -177,12 +180,16 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
     """Where the user's code depends on what changed: the failed guard's line, else that of the entry's guard on it."""
     if decided.failure is None:
         return None
+    if decided.failed.cause is CauseClass.KEYWORDS and (c := facts.compilations.get(decided.recompile.compile_id)):
+        return innermost_own(c.stack[:-1])  # the call is to blame
     entry, stack = facts.epochs.entry(decided.recompile, decided.failure), decided.failure.user_stack
     found = _OF_TENSOR.match(decided.failed.subject)
     guarded = facts.values.get(entry, EntryValues()).lines.get(found["tensor"] if found else decided.failed.subject)
     at = stack[0] if stack else guarded
-    if len(stack) > 1:
-        at = innermost_own(stack)
+    if len(stack) > 1:  # where an attribute is read, not where the number that it is goes into a graph
+        *path, last = WORD.findall(decided.failed.subject) or [""]
+        reads = [one for one in stack if path and re.search(rf"\.{last}\b", one.code)]
+        at = innermost_own(reads) or innermost_own(stack)
     if own := whole_line(at, entry, facts) if at else None:
         return own
     # The line that first uses it as an input of a graph; Dynamo calls the input of `args[0]` l_args_0_.
@@ -196,25 +203,29 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
 _WRITTEN = (CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE)
 
 
-def _fix(kind: CauseClass, subject: str, line: SourceLine | None, group: Sequence[Decided], facts: Facts) -> Fix:
+def _fix(kind: CauseClass, group: Sequence[Decided], facts: Facts, *, is_written: bool) -> Fix:
     """The fix of a class, but for what the function writes itself and for what only a graph break hands over."""
     table = fix_table()
     fix = table.of_class[kind]
     if all(decided.failure and "___stack" in decided.failure.source for decided in group):
         at = next((resumed_line(c) for d in group if (c := facts.compilations.get(d.recompile.compile_id))), None)
         return replace(fix, change=table.after_a_break.replace("{line}", str(at))) if at else fix
+    is_number = all(_NUMBER.match(decided.failed.old) for decided in group)
+    if kind is CauseClass.MODULE_ATTRIBUTE and not is_number:
+        return table.no_number_in_module
     varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
-    if kind not in _WRITTEN or varies or line is None or not _writes(line.code, subject):
+    if varies or not is_written:
         return fix
     return table.counted_in_module if kind is CauseClass.MODULE_ATTRIBUTE else table.counted
 
 
-def _writes(code: str, subject: str) -> bool:
-    """`self.calls += 1`, `self.calls = self.calls + 1`."""
-    *path, last = _WORD.findall(subject.removeprefix("global ")) or [""]
-    name = (r"[.'\"]" if path else r"(?<![\w.])") + rf"{re.escape(last)}\b"
-    written = rf"{name}['\"\]]*\s*(?:(?:[-+*/%|&^@]|<<|>>)+=|=(?!=).*{name})"
-    return bool(last) and re.search(written, code) is not None
+def _came_and_went(changes: Sequence[Change]) -> str:
+    """Return the keywords that not every call had."""
+    sets = [frozenset(text.split(", ")) for change in changes for text in (change.old, change.new) if text]
+    some = sorted(
+        {keyword for each in sets for keyword in each if any(keyword not in other for other in sets)} - {"none"}
+    )
+    return f", {', '.join(f'`{keyword}`' for keyword in some)} among them" if some else ""
 
 
 def _worded(change: str, subject: str, function: FunctionName, changes: Sequence[Change]) -> str:
@@ -232,7 +243,10 @@ def _worded(change: str, subject: str, function: FunctionName, changes: Sequence
         tensor=tensor,
         axis=axis,
         list=name.removeprefix("len(").removesuffix(")"),
-        attribute=next(reversed(_WORD.findall(name)), name),
+        attribute=next(reversed(WORD.findall(name)), name),
         function=function.name,
+        keywords=_came_and_went(changes),
+        value=next((change.old for change in changes if change.old), "0"),
+        unspec=fix_table().unspec if all(change.old.lstrip("-").isdigit() for change in changes) else "",
         classes=f": it was {' and '.join(classes)}" if len(classes) > 1 else "",
     )

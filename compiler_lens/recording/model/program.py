@@ -131,6 +131,7 @@ class Compilation(Struct, frozen=True):
     guard_count: Count | None = None
     op_count: Count | None = None
     module: str = ""  # the class of the module compiled, if it was one
+    instance: Count = 0  # of a method: one number for one object; 0 where that is not known
     # What the author calls it: for torch's wrapper around a module, the module's forward. None where that is not known.
     definition: SourceLine | None = None  # file, line of the def, qualified name: "MoE.forward"
     parameters: tuple[str, ...] = ()  # of that function, without self: what `args[0]` of a wrapper means
