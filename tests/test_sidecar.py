@@ -87,7 +87,7 @@ OTHERS: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link": (_replaced(lambda file: file.symlink_to(file.with_name("aside"))), "cannot be read"),
     "a link to a device": (_replaced(lambda file: file.symlink_to("/dev/zero")), "cannot be read"),
     "a pipe": (_replaced(os.mkfifo), "no file of yours"),
-    "a folder": (_replaced(Path.mkdir), "cannot be read"),
+    "a folder": (_replaced(Path.mkdir), "no file of yours"),
     "empty": (_without(0), "cannot be read"),
     "cut off": (_without(0.7), "cannot be read"),
     "no journal": (lambda file: file.write_bytes(b"\x80\x04N."), "cannot be read"),

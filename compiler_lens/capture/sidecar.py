@@ -21,10 +21,11 @@ from typing import Any
 from msgspec import Struct
 
 from compiler_lens.capture.torch_api import inductor
-from compiler_lens.recording.errors import CaptureError, LensError
+from compiler_lens.recording.errors import CaptureError, LensError, RecordingFileError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.journal import JournalWriter
 from compiler_lens.recording.journal_reader import parse_journal
+from compiler_lens.recording.opening import opened
 from compiler_lens.recording.output_files import put_in_place
 
 FOLDER = "fxgraph/compiler_lens"  # beside FxGraphCache's folders, whose names are two characters of a key
@@ -125,11 +126,14 @@ def recall(entry: Entry | None) -> tuple[Event, ...]:
 
 
 def _own_bytes(path: Path) -> bytes:
-    """Return what is in a file that the user alone can have written. A pipe does not block."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(path, "rb", opener=lambda name, _: os.open(name, flags)) as file:
+    """Return what is in a regular file that the user alone can have written."""
+    try:
+        file = opened(path, follow=False)
+    except RecordingFileError as error:
+        raise CaptureError(_NOT_OURS) from error
+    with file:
         found = os.fstat(file.fileno())
         is_own = found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if not stat.S_ISREG(found.st_mode) or not is_own or found.st_size > _LONGEST:
+        if not is_own or found.st_size > _LONGEST:
             raise CaptureError(_NOT_OURS)
         return file.read(_LONGEST)

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from io import BytesIO, TextIOWrapper
+from typing import BinaryIO
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.decode.compilations import name_definitions
-from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.errors import RecordingFileError, UsageError
 from compiler_lens.recording.model import Recording, SourceFile, SourceLine, Unavailable
+from compiler_lens.recording.opening import opened
 from compiler_lens.recording.own_files import is_own, slashed
 from compiler_lens.recording.source_text import Sources
 
@@ -151,12 +153,12 @@ class _Shelf:
 
     def _text(self, folder: int, tail: Sequence[str]) -> str:
         try:
-            with open(tail[-1], encoding="utf-8-sig", opener=lambda *_: _opened_below(folder, tail)) as stream:
-                found = os.fstat(stream.fileno())
-                if not stat.S_ISREG(found.st_mode) or found.st_size > min(_LONGEST, self._left):
+            with _opened_below(folder, tail) as file:
+                if os.fstat(file.fileno()).st_size > min(_LONGEST, self._left):
                     return ""
-                text = stream.read(_LONGEST)
-        except (OSError, ValueError):  # not there; a link; not UTF-8; a name that no file can have
+                data = file.read(_LONGEST)
+            text = TextIOWrapper(BytesIO(data), encoding="utf-8-sig").read()
+        except (OSError, ValueError, RecordingFileError):  # not there; a link; a pipe; not UTF-8; a name no file has
             return ""
         self._left -= len(text)
         return text
@@ -170,18 +172,14 @@ def _tails(file: str) -> Iterator[tuple[str, ...]]:
         yield from (tuple(parts[i:]) for i in range(max(plain, len(parts) - _DEEPEST), len(parts)))
 
 
-def _opened_below(folder: int, tail: Sequence[str]) -> int:
-    """Return a descriptor of a file below a folder. No link is followed, and a pipe does not block.
-
-    Raises OSError or ValueError.
-    """
+def _opened_below(folder: int, tail: Sequence[str]) -> BinaryIO:
+    """Return a file below a folder, opened; no link is followed. Raises what `opened` raises, or ValueError."""
     folders: list[int] = []
     try:
         for name in tail[:-1]:
             flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
             folders.append(folder := os.open(name, flags, dir_fd=folder))
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-        return os.open(tail[-1], flags, dir_fd=folder)
+        return opened(tail[-1], below=folder, follow=False)
     finally:
         for descriptor in folders:
             os.close(descriptor)

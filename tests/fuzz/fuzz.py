@@ -2,7 +2,9 @@
 
 Each case is one strange input, which is read and goes through every view and through some of the other doors in
 `doors.py`. It has to end in values or in errors of ours, within 5 seconds of processor time and 500 MB. What does not is
-printed with the smallest input that hypothesis finds for it, which is kept as a file; fuzzing goes on behind it.
+printed with its traceback and how to see it again, the smallest input that hypothesis finds for it is kept as a file, and
+fuzzing goes on behind it. The last line is the sum. Many processes may run at once, each with a `--seed` of its own, and
+keep what they find in one folder.
 """
 
 from __future__ import annotations
@@ -220,6 +222,7 @@ class Found(Struct):
     kind: str
     folder: Path  # for files that are read
     known: set[str]  # faults that are passed over, by their buckets
+    seed: int | None = None  # of the whole run
     cases: int = 0
     seconds: float = 0.0  # of processor time
     slowest: float = 0.0
@@ -282,12 +285,16 @@ def _until_a_fault(found: Found, cases: int, number: int | None, until: float) -
         max_examples=cases, database=None, deadline=None, derandomize=number is None, report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck), phases=(Phase.generate, Phase.shrink), print_blob=False,
     )(given(KINDS[found.kind].inputs().map(Input), _DOORS, others)(case))  # fmt: skip
-    with suppress(Fault, Enough, FlakyFailure):
-        (run if number is None else seed(number)(run))()
+    try:
+        with suppress(Fault, Enough, FlakyFailure):
+            (run if number is None else seed(number)(run))()
+    except Exception as error:  # noqa: BLE001 -- a mistake of the fuzzer's own: it goes on with other inputs
+        smallest.append((Fault("making an input", error, f"{type(error).__name__} in the fuzzer"), b""))
     for fault, made in smallest:
         found.known.add(fault.bucket)
         found.faults[fault.bucket] = made
-        print(f"\n-- {found.kind}: {fault}\n{fault.trace}", flush=True)
+        again = f"--kind {found.kind!r} --cases {cases}" + ("" if number is None else f" --seed {number}")
+        print(f"\n-- {found.kind}: {fault}\n{fault.trace}again: python tests/fuzz/fuzz.py {again}", flush=True)
 
 
 def _say(found: Found, folder: Path) -> None:
@@ -298,7 +305,8 @@ def _say(found: Found, folder: Path) -> None:
     print(f"{found.kind:<20} {told}", flush=True)
     for number, (bucket, made) in enumerate(sorted(found.faults.items())):
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{found.kind.replace(' ', '-')}-{number}.{'clens' if isinstance(made, bytes) else 'txt'}"
+        name = "-".join([*found.kind.split(), *([] if found.seed is None else [f"seed{found.seed}"]), str(number)])
+        path = folder / f"{name}.{'clens' if isinstance(made, bytes) else 'txt'}"
         path.write_bytes(made if isinstance(made, bytes) else repr(made).encode("utf-8", "backslashreplace"))
         print(f"   {bucket}: {path}", flush=True)
 
@@ -320,13 +328,13 @@ def main() -> int:
     limited()
     try:
         for kind in kinds:
-            found = Found(kind, scratch, known)
+            found = Found(kind, scratch, known, args.seed)
             fuzz(found, -(-args.cases * KINDS[kind].share // shares), args.seed, until)
             _say(found, args.keep)
             total, faults = total + found.cases, faults + len(found.faults)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    print(f"{total:,} cases, {faults} faults")
+    print(f"{'' if args.seed is None else f'seed {args.seed}: '}{total:,} cases, {faults} faults")
     return bool(faults)
 
 

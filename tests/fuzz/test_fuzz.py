@@ -77,6 +77,32 @@ def test_a_few_hundred_cases_end_in_values_or_in_errors_of_ours(tmp_path: Path) 
     assert " 0 faults" in done.stdout.splitlines()[-1]
 
 
+def test_a_fault_is_told_with_how_to_see_it_again_and_ends_nothing(tmp_path: Path) -> None:
+    """Two kinds of input, of which every second case fails; and one that cannot be made."""
+    code = f"""
+import sys, fuzz, doors
+from pathlib import Path
+def broken(recording, other, pick):
+    yield "a door", lambda: [][pick % 2 - 1 if pick % 2 else 0]
+doors.DOORS.update({{name: doors.Door(broken, 1) for name in doors.DOORS}})
+fuzz.KINDS["sidecars"] = fuzz.Kind(lambda: fuzz.mutated.modes().map(lambda data: {{}}[0]))
+sys.argv[1:] = ["--seed", "5", "--cases", "9", "--kind", "breaks", "--kind", "sidecars", "--kind", "made recordings",
+                "--keep", {str(tmp_path)!r}]
+sys.exit(fuzz.main())
+"""
+    folders = map(str, (HERE, HERE.parent / "gold", HERE.parent.parent))
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={"PYTHONPATH": ":".join(folders)}
+    )
+    assert done.returncode == 1, done.stderr
+    assert "IndexError: list index out of range" in done.stdout
+    assert "KeyError in the fuzzer" in done.stdout
+    assert "again: python tests/fuzz/fuzz.py --kind 'breaks' --cases" in done.stdout
+    assert done.stdout.splitlines()[-1].startswith("seed 5: ")
+    assert done.stdout.splitlines()[-1].endswith(" 2 faults")
+    assert [path.name for path in tmp_path.glob("breaks-seed5-0.*")]
+
+
 # -- the fuzzer itself notices what it looks for
 
 
