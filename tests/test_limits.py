@@ -192,6 +192,31 @@ def test_what_may_be_nested_can_be_written_and_read_again(file, tmp_path: Path) 
         load(tmp_path / "again.clens", max_nesting=401)
 
 
+def test_a_line_of_too_many_values_costs_itself_and_says_so(file) -> None:
+    """An empty array takes twenty times the three bytes that it is written with."""
+    dense = b'{"e":"chromium_event","at":1,"m":{"a":[' + b"[]," * 2_000_000 + b"0]}}\n"
+    saved = (
+        dense.replace(b"chromium_event", b"lens.recording")
+        .replace(b'"a":[', b'"compilations":[[')
+        .replace(b"0]", b"0]]")
+    )
+    tracemalloc.start()
+    recording = load(file(HEADER + SOURCE + dense + SOURCE))
+    peak = tracemalloc.get_traced_memory()[1]
+    kept = load(file(HEADER + saved))
+    tracemalloc.stop()
+    assert len(recording.sources) == 2
+    assert [problem.message.split(": ", 1)[1] for problem in recording.problems] == [
+        f"{len(dense):,} bytes could not be read"
+    ]
+    assert "holds more than 1,048,576 values" in recording.problems[0].message
+    assert peak < 4 * len(dense)
+    assert "it holds more than 1,048,576 values" in kept.problems[0].message
+    assert "no JSON" in load(file(HEADER + dense), max_size=2 << 30).problems[0].message, (
+        "it is read, and means nothing"
+    )
+
+
 def test_a_text_counts_each_time_that_an_event_refers_to_it(file) -> None:
     text = b'{"@":1,"is":"' + b"x" * 100_000 + b'"}\n'
     named = b'{"e":"lens.source","at":1,"m":{"file":"a.py"},"x":{"@":1}}\n'

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import Raw, Struct, ValidationError, convert, field
 from msgspec.json import Decoder
@@ -16,8 +16,9 @@ from compiler_lens.recording.event import NO_ID, Event
 from compiler_lens.recording.journal import FORMAT_VERSION, MAGIC, PROMISE, REFERENCE, is_closing
 from compiler_lens.recording.model import THE_END, CaptureProblem
 from compiler_lens.recording.opening import Limits, begun, head, lines
-from compiler_lens.recording.shape import Count, Time, nests_deeper
+from compiler_lens.recording.shape import Count, Time, holds_more, nests_deeper
 
+_Line = TypeVar("_Line")
 _NO_END = "it is still being written, or the process ended early"
 _HEADER = f'{{"{MAGIC}"'.encode()  # how the first line begins
 
@@ -92,7 +93,7 @@ class _Reference(Struct):
 
 
 class _JournalLine(Struct):
-    """What a line may hold: an event, or a text by its number."""
+    """A line that holds an event."""
 
     e: str = ""
     at: Time = 0.0
@@ -103,8 +104,13 @@ class _JournalLine(Struct):
     x: str | _Reference | None = None
     th: Count = 0
     c: int | bool = 0
-    number: Count | None = field(default=None, name=REFERENCE)
-    text: str | None = field(default=None, name="is")
+
+
+class _TextLine(Struct):
+    """A line that holds a text by its number."""
+
+    number: Count = field(name=REFERENCE)
+    text: str = field(name="is")
 
 
 class _SavedLine(Struct):
@@ -114,7 +120,13 @@ class _SavedLine(Struct):
     m: dict[str, Raw]
 
 
-_decode = Decoder(_JournalLine).decode
+class _TooManyError(ValueError):
+    """A line holds more values than it may."""
+
+
+_events = Decoder(_JournalLine)
+_texts = Decoder(_TextLine)
+_TEXT_LINE = f'{{"{REFERENCE}":'.encode()
 _decode_saved = Decoder(_SavedLine).decode
 _SAVED = "lens.recording"
 _SAVED_LINE = f'{{"e":"{_SAVED}"'.encode()
@@ -138,6 +150,16 @@ class _Lost(Struct):
         return CaptureProblem("journal", f"{self.what} {where}: {self.size:,} bytes could not be read")
 
 
+def _decoded(decoder: Decoder[_Line], data: bytes) -> _Line:
+    try:
+        return decoder.decode(data)
+    except ValidationError:
+        raise
+    except ValueError:
+        # msgspec knows neither NaN nor half characters, which Python writes.
+        return convert(json.loads(data.decode("utf-8", "surrogatepass")), decoder.type)
+
+
 class _Reader:
     """Turns the lines of one journal into events."""
 
@@ -148,6 +170,7 @@ class _Reader:
         self._told = 0  # characters of texts that events referred to, each time that one did
         self._damaged = _Lost(f"{limits.name} is damaged")
         self._deep = _Lost(f"{limits.name} is {limits.too_deep}")
+        self._many = _Lost(f"{limits.name} holds {limits.too_many}")
 
     def events(self, journal: Iterator[bytes], problems: list[CaptureProblem]) -> Iterator[Event]:
         """Yield the events in all lines but the first. Keeps neither a line nor an event while others read it."""
@@ -164,7 +187,7 @@ class _Reader:
             problems.append(CaptureProblem(THE_END, _NO_END + self._begun(number, size)))
         elif not self._is_closed:
             problems.append(CaptureProblem(THE_END, _NO_END))
-        problems += [lost.problem() for lost in (self._damaged, self._deep) if lost.count]
+        problems += [lost.problem() for lost in (self._damaged, self._deep, self._many) if lost.count]
 
     def _begun(self, number: int, size: int) -> str:
         """What is said of a last line without an end: it is there as far as it was written, and no damage."""
@@ -182,31 +205,30 @@ class _Reader:
             self._is_closed = True
             return None
         try:
+            if line.startswith(_TEXT_LINE):
+                text = _decoded(_texts, line)
+                self._texts[text.number] = text.text
+                return None
             return self._saved(line) if line.startswith(_SAVED_LINE) else self._event(line)
         except RecursionError:
             self._deep.add(number, line)
+        except _TooManyError:
+            self._many.add(number, line)
         except (ValueError, KeyError, TypeError):
             self._damaged.add(number, line)
         return None
 
-    def _saved(self, data: bytes) -> Event | None:
+    def _saved(self, data: bytes) -> Event:
         try:
             line = _decode_saved(data)
         except ValueError:
             return self._event(data)
         return Event(_SAVED, line.at, meta=line.m)
 
-    def _event(self, data: bytes) -> Event | None:
-        try:
-            line = _decode(data)
-        except ValidationError:
-            raise
-        except ValueError:
-            # msgspec knows neither NaN nor half characters, which Python writes.
-            line = convert(json.loads(data.decode("utf-8", "surrogatepass")), _JournalLine)
-        if line.number is not None and line.text is not None:
-            self._texts[line.number] = line.text
-            return None
+    def _event(self, data: bytes) -> Event:
+        if holds_more(data, self._limits.values):
+            raise _TooManyError
+        line = _decoded(_events, data)
         if not line.e:
             raise ValueError("neither an event nor a text")
         meta = line.m

@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.model import CaptureProblem
-from compiler_lens.recording.shape import MAX_NESTING
+from compiler_lens.recording.shape import MAX_NESTING, MAX_VALUES
 
 MAX_SIZE = 1 << 30  # bytes of text: the events of 10,000 large compilations or so
 _WHERE = "journal"
@@ -58,6 +58,16 @@ class Limits(Struct, frozen=True):
         """Raise `RecordingFileError` for more events than real recordings of that size have."""
         if count > self.size // _BYTES_OF_AN_EVENT:
             raise self._passed(f"has more than {count - 1:,} events", 2 * self.size)
+
+    @property
+    def values(self) -> int:
+        """How many arrays, objects and strings one line may hold."""
+        return max(self.size // (MAX_SIZE // MAX_VALUES), MAX_VALUES)
+
+    @property
+    def too_many(self) -> str:
+        """What is said of a line that is not read, as it holds too many."""
+        return f"more than {self.values:,} values (--max-size, or max_size of compiler_lens.load, allows more)"
 
     @property
     def too_deep(self) -> str:

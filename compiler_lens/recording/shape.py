@@ -13,6 +13,7 @@ from compiler_lens.recording.errors import PayloadError
 Value = TypeVar("Value")
 
 MAX_NESTING = 200  # of arrays and objects in each other: torch and we write fewer than 20
+MAX_VALUES = 1 << 20  # arrays, objects and strings of one line: torch and we write some thousands
 DEEPEST = 400  # that it may be raised to: what is deeper cannot be written again, as Python has its own limit
 _DEEPEST_PART = DEEPEST + 10  # of a saved recording, which has that in values of our own
 MOST = 2**63 - 1  # that a number may be: what others keep in 64 bits
@@ -51,6 +52,8 @@ def read_json(kind: type[Value], text: str | None) -> Value:
 
 def read_part(part: Raw) -> Any:
     """Return a part of a line of a journal as plain values. Raises `PayloadError` where it is none or too deep."""
+    if len(memoryview(part)) > MAX_VALUES and holds_more(bytes(part), MAX_VALUES):
+        raise PayloadError(f"it holds more than {MAX_VALUES:,} values")
     try:
         value = decode(part)
     except (ValueError, RecursionError):
@@ -58,6 +61,11 @@ def read_part(part: Raw) -> Any:
     if nests_deeper(value, _DEEPEST_PART):
         raise PayloadError(f"nested more than {_DEEPEST_PART} deep")
     return value
+
+
+def holds_more(data: bytes, most: int) -> bool:
+    """Return whether a JSON text holds more arrays, objects and strings: each takes up to twenty times its bytes."""
+    return len(data) > most and data.count(b"[") + data.count(b"{") + data.count(b'"') // 2 > most
 
 
 def nests_deeper(value: Any, most: int) -> bool:

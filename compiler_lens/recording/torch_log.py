@@ -24,7 +24,7 @@ from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import RECORD_CONTEXT, Event, TorchId
 from compiler_lens.recording.model import CaptureProblem, CompileId
 from compiler_lens.recording.opening import Limits, begun, head
-from compiler_lens.recording.shape import nests_deeper
+from compiler_lens.recording.shape import holds_more, nests_deeper
 
 _HEADER = re.compile(
     rb"^(?:\[rank\d+\]:)?[VIWEC](?P<month>0[1-9]|1[0-2])(?P<day>\d\d) "
@@ -212,7 +212,7 @@ class _Reader:
         match, record = _HEADER.match(header), None
         if match is not None:
             with suppress(ValueError, RecursionError):
-                record = json.loads(match["record"])
+                record = None if holds_more(match["record"], self._limits.values) else json.loads(match["record"])
         self.last_is_damaged = True
         is_deep = isinstance(record, dict) and nests_deeper(record, self._limits.nesting)
         if match is None or not isinstance(record, dict) or is_deep:
