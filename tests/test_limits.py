@@ -17,6 +17,7 @@ from compiler_lens.cli import main
 from compiler_lens.decode.recording_file import save
 from compiler_lens.recording.journal_reader import is_journal, read_journal
 from compiler_lens.recording.torch_log import is_torch_log
+from compiler_lens.render.json import view_json
 
 HEADER = b'{"compiler_lens":2,"pid":1}\n'
 SOURCE = b'{"e":"lens.source","at":1,"m":{"file":"a.py"},"x":"x = 1"}\n'
@@ -215,6 +216,34 @@ def test_a_line_of_too_many_values_costs_itself_and_says_so(file) -> None:
     assert "no JSON" in load(file(HEADER + dense), max_size=2 << 30).problems[0].message, (
         "it is read, and means nothing"
     )
+
+
+def peak(act: Callable[[], object]) -> int:
+    """The most memory that is in use while something is done, in bytes, above what was in use before."""
+    tracemalloc.start()
+    kept = act()
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    del kept
+    return most
+
+
+def timed_events(count: int) -> bytes:
+    span = b'{"e":"chromium_event","at":1,"m":{"name":"dynamo%d","ph":"%s","ts":%d}}\n'
+    return HEADER + b"".join(span % (i // 2 % 50, b"BE"[i % 2 :][:1], i) for i in range(count))
+
+
+def test_memory_grows_by_less_than_four_times_the_text(file) -> None:
+    few, many = timed_events(10_000), timed_events(40_000)
+    paths = file(few, "few.clens"), file(many, "many.clens")
+    load(paths[0])
+    assert peak(lambda: load(paths[1])) - peak(lambda: load(paths[0])) < 4 * (len(many) - len(few))
+
+
+def test_a_document_is_made_part_by_part(file) -> None:
+    recording = load(file(timed_events(20_000)))
+    size = len(view_json(recording, "times"))
+    assert peak(lambda: view_json(recording, "times")) < 3 * size
 
 
 def test_a_text_counts_each_time_that_an_event_refers_to_it(file) -> None:
