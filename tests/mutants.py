@@ -59,7 +59,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "facts": ("tests/analysis", "tests/gold"),
     "facts/breaks": (
         "tests/analysis/test_cards.py", "tests/analysis/test_fallout.py", "tests/render/test_advice.py",
-        "tests/remedies/test_remedies.py", "tests/gold",
+        "tests/remedies/test_remedies.py", "tests/fix/test_beside.py", "tests/gold",
     ),
     "facts/breaks/rewrites": ("tests/analysis/test_rewrites.py",),
     "facts/compare": ("tests/diff", "tests/gold"),
@@ -74,7 +74,8 @@ NEAREST: dict[str, tuple[str, ...]] = {
     "facts/kernels/graph_flow": ("tests/pictures",),
     "facts/measured": (
         "tests/analysis/test_what_if.py", "tests/analysis/test_modes.py", "tests/render/test_modes.py",
-        "tests/measure/test_what_if.py", "tests/gold",
+        "tests/measure/test_what_if.py", "tests/fix/test_edits.py", "tests/fix/test_search.py", "tests/fix/test_apply.py",
+        "tests/gold",
     ),
     "facts/overview": (
         "tests/analysis/test_findings.py", "tests/analysis/test_rules.py", "tests/analysis/test_explanation.py",
@@ -95,6 +96,7 @@ NEAREST: dict[str, tuple[str, ...]] = {
     ),
     "measure": ("tests/measure/test_what_if.py", "tests/measure/test_as_written.py", "tests/measure/test_state.py"),
     "measure/profile/ceilings": ("tests/measure/test_other_vendors.py", "tests/measure/test_profile.py"),
+    "measure/fix": ("tests/fix",),
     "measure/modes": ("tests/measure/test_modes_command.py", "tests/measure/test_modes.py"),
     "measure/profile": (
         "tests/measure/test_profile_match.py", "tests/measure/test_other_vendors.py",

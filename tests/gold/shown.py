@@ -15,11 +15,13 @@ import sample_recordings as samples
 
 import compiler_lens
 from compiler_lens.cli import main
+from compiler_lens.facts.measured import fix
+from compiler_lens.facts.measured.edits import Lines, Setting
 from compiler_lens.facts.measured.modes import Comparison, Compiled, Deviation, Row, Timing
 from compiler_lens.facts.measured.what_if import Counts, Left, NotTried, Trial, WhatIf
-from compiler_lens.recording.model import CaptureProblem, Recording, SourceLine
+from compiler_lens.recording.model import CaptureProblem, Figures, Recording, Results, SourceLine
 from compiler_lens.render.chart import modes_chart
-from compiler_lens.render.console import modes_report, what_if_report
+from compiler_lens.render.console import fix_report, modes_report, what_if_report
 from compiler_lens.views.diff import views as diff_views
 from compiler_lens.views.registry import VIEWS, Asks
 
@@ -84,6 +86,9 @@ def texts() -> dict[str, Callable[[], str]]:
     made["modes.svg"] = lambda: modes_chart(_modes(), "Modes")
     made["what-if.txt"] = lambda: "".join(
         what_if_report(result, width=width, color=False) for result in _what_if() for width in (80, 140)
+    )
+    made["fix.txt"] = lambda: "".join(
+        fix_report(result, width=width, color=False) for result in _fixes() for width in (80, 140)
     )
     return made
 
@@ -185,3 +190,45 @@ def _what_if() -> tuple[WhatIf, WhatIf]:
     some = Trial("dynamic", ("torch.compile(model, dynamic=True)",), "slower kernels", now, again, left=left)
     not_tried = NotTried("allow_rnn", "no break at an RNN"), NotTried("other", "set already")
     return WhatIf(trials, not_tried), WhatIf((trials[0], some))
+
+
+def _fixes() -> Iterator[fix.Fix]:
+    """A program with offers of every outcome, one whose results cannot be compared, and three with nothing to try."""
+    file, text = "/home/user/app/model.py", "import torch\nif x.sum() > 0:\n    y = x\nprint(y)\nreturn y\n"
+    places = {n: SourceLine(file, n, "forward", text.splitlines()[n - 1]) for n in (2, 4, 5)}
+    branch, message, last = (fix.Target(places[n], kind) for n, kind in ((2, "branch"), (4, "print"), (5, "item")))
+    where = Lines(file, 2, ("if x.sum() > 0:", "    y = x"), ("y = torch.where(x.sum() > 0, x, y)",))
+    guarded = Lines(file, 4, ("print(y)",), ("if not compiling:", "    print(y)"))
+    setting = Setting("torch._dynamo.config.reorderable_logging_functions = {print}")
+    offers = (
+        fix.Offer(branch, where, "both sides are computed"),
+        fix.Offer(message, guarded),
+        fix.Offer(message, setting, "it is printed later"),
+    )
+    now = Counts(graphs=3, breaks=3, eager_frames=1, compilations=4, recompiles=2, seconds=2.0)
+
+    def seen(breaks: int, eager: int, results: Results = Results.EQUAL, **more: object) -> fix.Observed:
+        counts = Counts(1, breaks, eager, 1, 2, 0.0)
+        return fix.Observed(Figures(breaks, 2, eager), counts, broken=frozenset({branch.key}), results=results, **more)
+
+    first, best = fix.Observed(Figures(3, 2, 1), now, broken=frozenset({branch.key}), calls=7), seen(0, 0)
+    after = {file: text.replace("if x.sum() > 0:\n    y = x", where.after[0])}
+    differs = seen(1, 0, Results.DIFFER, difference=fix.Difference("result", 2, 0, 0.125))
+    raised = fix.Observed(None, now, error="RuntimeError: no", error_line=places[5])
+    tried = (
+        fix.Trial(offers[:1], after, first.figures, seen(1, 0), helps=True),
+        fix.Trial(offers[1:2], {file: text}, first.figures, raised, helps=False),
+        fix.Trial(offers[2:], {file: text}, first.figures, differs, helps=False),
+        fix.Trial(offers[:2], after, first.figures, best, helps=True),
+    )
+    reasons = list(fix.NotTriedBecause)
+    not_tried = tuple(fix.NotTried(last, "Do it outside." if n else "", reasons[n % 5]) for n in range(10))
+    yield fix.Fix(first, tried, tried[3], not_tried, {file: text}, "/home/user/app")
+    unknown = fix.Trial(offers[:1], after, None, seen(0, 0, Results.UNKNOWN), helps=True)
+    yield fix.Fix(
+        raised, (unknown,), unknown, (), {file: text}, "/home/user", is_deterministic=False, reference_is_eager=True
+    )
+    yield fix.Fix(first, tried[1:3], texts={file: text})
+    yield fix.Fix(first, not_tried=not_tried[:1])
+    yield fix.Fix(fix.Observed(Figures(0, 0, 0), now, calls=1))
+    yield fix.Fix(fix.Observed(Figures(0, 0, 0), now))
