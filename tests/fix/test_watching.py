@@ -1,0 +1,108 @@
+"""What is kept of a program while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import nn
+
+from compiler_lens.facts.measured.fix import Difference
+from compiler_lens.measure.fix.results import compared
+from compiler_lens.measure.fix.watching import Watch
+from compiler_lens.recording.model import Results
+
+
+class EnoughError(Exception):
+    """Where the process would end."""
+
+
+def watched(program: Callable[[], object], steps: int = 0) -> Watch:
+    def enough() -> None:
+        raise EnoughError
+
+    torch.manual_seed(0)
+    watch = Watch(steps, enough)
+    with watch.watching():
+        program()
+    watch.keep_state()
+    return watch
+
+
+def kinds(watch: Watch) -> list[tuple[str, int]]:
+    return [(one.kind, one.call) for one in watch.keeper.kept]
+
+
+def test_outermost_calls_count_and_what_they_return_and_change_is_kept() -> None:
+    def program() -> None:
+        inner = torch.compile(lambda x: x + 1, backend="eager")
+        model = torch.compile(nn.Linear(2, 2), backend="eager")
+
+        @torch.compile(backend="eager")
+        def step(x: torch.Tensor, memory: torch.Tensor) -> dict[str, object]:
+            torch._dynamo.graph_break()
+            memory.add_(1)
+            return {"y": inner(x), "n": 3}
+
+        step(torch.ones(2), torch.zeros(3))
+        model(torch.ones(2))
+
+    watch = watched(program)
+    assert watch.calls == 2
+    called = [("result", 0), ("result", 0), ("argument", 0), ("result", 1)]
+    assert kinds(watch) == [*called, ("gradient", 2), ("gradient", 2), ("state", 2), ("state", 2)]
+    values = [one.value for one in watch.keeper.kept[:3]]
+    assert (values[0].tolist(), values[1], values[2].tolist()) == ([2, 2], 3, [1, 1, 1])
+
+
+def trained(detaches: bool) -> Callable[[], None]:
+    def program() -> None:
+        first, last = nn.Linear(2, 2), nn.Linear(2, 1)
+
+        @torch.compile(backend="eager")
+        def loss_of(x: torch.Tensor) -> torch.Tensor:
+            hidden = first(x).detach() if detaches else first(x)
+            return last(hidden).sum()
+
+        loss_of(torch.ones(2)).backward()
+
+    return program
+
+
+def test_a_change_that_stops_a_parameter_from_training_is_noticed() -> None:
+    """The loss is the same: only the gradients tell."""
+    one, same, other = (watched(trained(detaches)) for detaches in (False, False, True))
+    assert compared(same.keeper.kept, one.keeper.kept) == (Results.EQUAL, None)
+    assert compared(other.keeper.kept, one.keeper.kept) == (Results.DIFFER, Difference("gradient", 1, 0))
+
+
+def test_a_gradient_of_an_argument_is_kept() -> None:
+    def program() -> None:
+        x = torch.ones(2, requires_grad=True)
+        torch.compile(lambda x: x * 3, backend="eager")(x).sum().backward()
+
+    gradients = [one.value for one in watched(program).keeper.kept if one.kind == "gradient"]
+    assert gradients[0].tolist() == [3, 3]
+
+
+def test_it_ends_before_the_call_that_is_one_too_many() -> None:
+    calls = []
+
+    def program() -> None:
+        step = torch.compile(lambda x: x + 1, backend="eager")
+        for number in range(5):
+            calls.append(number)
+            step(torch.ones(2))
+
+    with pytest.raises(EnoughError):
+        watched(program, steps=2)
+    assert calls == [0, 1, 2]
+
+
+def test_torch_is_afterwards_as_it_was() -> None:
+    before = torch._dynamo.eval_frame.OptimizeContext.__call__, torch.autograd.backward
+    watched(lambda: None)
+    assert (torch._dynamo.eval_frame.OptimizeContext.__call__, torch.autograd.backward) == before
+    assert not nn.modules.module._global_parameter_registration_hooks
+    assert not nn.modules.module._global_buffer_registration_hooks
