@@ -60,6 +60,31 @@ def test_a_wrong_file_is_refused_after_its_first_4_kib(file, start: bytes) -> No
     assert read_by_us() - before < 40_000
 
 
+@pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="no /proc/self/io on this system")
+def test_zeros_after_what_is_packed_are_not_read(file) -> None:
+    path = file(gzip.compress(HEADER + SOURCE))
+    load(path)
+    os.truncate(path, 3 << 30)  # a sparse file
+    before = read_by_us()
+    assert len(load(path, max_size=10_000).sources) == 1
+    assert read_by_us() - before < 80_000
+
+
+def test_a_file_of_empty_parts_ends_at_the_first(file) -> None:
+    path = file(gzip.compress(HEADER + SOURCE) + gzip.compress(b"") * 3 + gzip.compress(SOURCE))
+    recording = load(path)
+    assert len(recording.sources) == 1
+    assert any("has an empty part" in problem.message for problem in recording.problems)
+
+
+def test_what_is_packed_is_read_up_to_its_damage(file) -> None:
+    packed = bytearray(gzip.compress(HEADER + SOURCE))
+    packed[-8:-4] = b"sums"
+    recording = load(file(bytes(packed)))
+    assert len(recording.sources) == 1
+    assert any("cannot be unpacked to its end" in problem.message for problem in recording.problems)
+
+
 def test_what_may_never_end_is_refused_at_once(tmp_path: Path) -> None:
     pipe, folder = tmp_path / "pipe.clens", tmp_path / "folder.clens.gz"
     os.mkfifo(pipe)

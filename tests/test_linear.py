@@ -20,19 +20,28 @@ from typing import Any, NamedTuple
 import pytest
 
 import compiler_lens
+from compiler_lens.decode.compilations import name_definitions
 from compiler_lens.decode.op_names import ops_in_kernel_name
+from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.reports import _writes
 from compiler_lens.recording.model import (
     BreakCause,
+    BreakOutcome,
+    CaptureProblem,
+    Compilation,
     CompileId,
     Direction,
+    GraphBreak,
     Guard,
     Kernel,
     KernelKind,
+    Outcome,
     OutputCode,
     Recording,
+    SourceFile,
+    SourceLine,
     Symbol,
 )  # fmt: skip
 from compiler_lens.recording.redact import redacted
@@ -169,7 +178,25 @@ def texts(pattern: re.Pattern[Any]) -> list[partial[str]]:
     made = [partial(repeated, before, unit, end) for before, unit in pumped for end in ("", "!\n")]
     units = sorted({unit for _, unit in parts})
     made += [partial(repeated, "a", unit, "a") for unit in units]  # what is looked for at the end is not, and not at 0
+    # What may not stand before a match has to have each character that the match repeats.
+    made += [
+        partial(repeated, "", c, "")
+        for c in sorted(set(in_classes(parser.parse(written, pattern.flags & ~re.UNICODE))))
+    ]
     return made + [partial(repeated, "", unit, "a" * SIZE) for unit in units]
+
+
+def in_classes(pattern: Any) -> Iterator[str]:
+    """The characters that classes name."""
+    for op, value in pattern:
+        if op is kinds.IN:
+            yield from (chr(item) for kind, item in value if kind is kinds.LITERAL)
+        elif op in REPEATS:
+            yield from in_classes(value[2])
+        elif op is kinds.SUBPATTERN:
+            yield from in_classes(value[3])
+        elif op is kinds.BRANCH:
+            yield from (c for each in value[1] for c in in_classes(each))
 
 
 def repeated(before: str, unit: str, end: str, size: int) -> str:
@@ -295,3 +322,42 @@ def test_short_paths_are_found_in_time_in_proportion_to_what_they_share() -> Non
         return partial(short_paths, [f"/{number}/{'a/' * size}model.py" for number in range(4)])
 
     assert not grows_too_fast(shorten)
+
+
+def test_lines_that_begin_alike_are_looked_for_at_once() -> None:
+    def redacting(size: int) -> Callable[[], object]:
+        begun = "result = self.model.layers.forward(alpha, beta, "
+        lines = "".join(f"{begun}{n})\n" for n in range(size // 4))
+        others = "".join(f"{begun}{n} z)\n" for n in range(size // 4))
+        problem = CaptureProblem("a", others)
+        return partial(redacted, Recording(sources=(SourceFile("/u/m.py", lines),), problems=(problem,)))
+
+    assert not grows_too_fast(redacting)
+
+
+def a_compilation(number: int, function: str, line: int, **facts: Any) -> Compilation:
+    return Compilation(CompileId(number, 0), function, "m.py", line, Outcome.COMPILED, **facts)
+
+
+def test_functions_and_what_resumes_them_are_joined_at_once() -> None:
+    def naming(size: int) -> Callable[[], tuple[Compilation, ...]]:
+        lines = [SourceLine("m.py", 2 * n + 1, "f") for n in range(size // 4)]
+        functions = [a_compilation(n, "f", at.line, definition=at) for n, at in enumerate(lines)]
+        rest = [a_compilation(-n, "rest", at.line + 1, resumes="f") for n, at in enumerate(lines)]
+        return partial(name_definitions, [*functions, *rest], ())
+
+    assert all(c.definition and c.definition.line in {c.line, c.line - 1} for c in naming(400)())
+    assert not grows_too_fast(naming)
+
+
+def test_the_parts_of_a_function_are_counted_once() -> None:
+    def explaining(size: int) -> Callable[[], object]:
+        frames = tuple(a_compilation(n, "f", 1) for n in range(size // 8))
+        stack = (SourceLine("m.py", 3, "f"),)
+        breaks = tuple(
+            GraphBreak(c.compile_id, 0, (BreakCause(f"kind {n}"),), "", stack, None, BreakOutcome.SPLIT)
+            for n, c in enumerate(frames)
+        )
+        return partial(break_cards, Recording(compilations=frames, graph_breaks=breaks))
+
+    assert not grows_too_fast(explaining)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
@@ -234,7 +235,7 @@ def name_definitions(compilations: Sequence[Compilation], files: Iterable[model.
     """Return the compilations with `definition` and `parameters`, as far as anybody knows them."""
     texts = Sources({source.file: source.text for source in files})
     named: list[Compilation] = []
-    known: dict[tuple[str, str], list[SourceLine]] = defaultdict(list)
+    known: dict[tuple[str, str], dict[int, SourceLine]] = defaultdict(dict)  # by line
     for each in compilations:
         c = each
         is_wrapper = c.file.replace("\\", "/").endswith(WRAPPER_FILE)
@@ -243,11 +244,12 @@ def name_definitions(compilations: Sequence[Compilation], files: Iterable[model.
             if found is not None:
                 c = replace(each, definition=SourceLine(c.file, c.line, found.name), parameters=found.parameters)
         if c.definition:
-            known[c.definition.file, c.function].append(c.definition)
+            known[c.definition.file, c.function].setdefault(c.definition.line, c.definition)
         named.append(c)
     # A resume function begins at its break: it belongs to the last function of its name that starts before.
+    lines = {function: sorted(starts) for function, starts in known.items()}
     for index, c in enumerate(named):
-        before = [at for at in known.get((c.file, c.resumes), ()) if at.line <= c.line] if c.resumes else []
-        if before:
-            named[index] = replace(c, definition=max(before, key=lambda at: at.line))
+        starts = lines.get((c.file, c.resumes), []) if c.resumes else []
+        if before := bisect_right(starts, c.line):
+            named[index] = replace(c, definition=known[c.file, c.resumes][starts[before - 1]])
     return tuple(named)

@@ -5,7 +5,6 @@ A file is opened once. Its first 4 KiB come by themselves: they say whether it i
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import stat
@@ -26,9 +25,10 @@ from compiler_lens.recording.shape import MAX_NESTING, MAX_VALUES
 MAX_SIZE = 1 << 30  # bytes of text: the events of 10,000 large compilations or so
 _WHERE = "journal"
 _GZIP = b"\x1f\x8b"
-_NOT_GZIP = (gzip.BadGzipFile, EOFError, zlib.error)
+_NOT_GZIP = (EOFError, zlib.error)
 _HEAD = 4096
 _BLOCK = 1 << 20
+_PACKED = 1 << 13  # read at a time: what follows a part is copied once for each part
 _BYTES_OF_AN_EVENT = 256  # at least, on average: real recordings have 500 and more
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -132,17 +132,17 @@ def blocks(limits: Limits, problems: list[CaptureProblem]) -> Generator[bytes]:
             return
         file.seek(0)
         start = b""
-        with gzip.open(file) as unpacked:
-            try:
-                # Unlike read, read1 of a gzipped file keeps nothing back when the next one fails.
-                while more := unpacked.read1(_HEAD - len(start)):
-                    start += more
-                yield start
-                start = b""
-                yield from _counted(unpacked.read1, _HEAD, limits)
-            except _NOT_GZIP as error:
-                yield start
-                problems.append(CaptureProblem(_WHERE, f"{limits.name} cannot be unpacked to its end: {error}"))
+        try:
+            for block in _unpacked(file, limits):
+                if len(start) >= _HEAD:
+                    yield block
+                elif len(start := start + block) >= _HEAD:
+                    yield start[:_HEAD]
+                    yield start[_HEAD:]
+        except _NOT_GZIP as error:
+            problems.append(CaptureProblem(_WHERE, f"{limits.name} cannot be unpacked to its end: {error}"))
+        if len(start) < _HEAD:
+            yield start
 
 
 def _counted(read: Callable[[int], bytes], size: int, limits: Limits) -> Iterator[bytes]:
@@ -150,6 +150,36 @@ def _counted(read: Callable[[int], bytes], size: int, limits: Limits) -> Iterato
         size += len(block)
         limits.check_size(size)
         yield block
+
+
+def _unpacked(file: BinaryIO, limits: Limits) -> Iterator[bytes]:
+    """What gzip packed, up to 1 MiB at a time. Each of several parts has to hold something; zeros only fill up a file.
+
+    The module gzip reads empty parts and zeros one by one, for as long as they go on.
+    """
+    packed = file.read(_PACKED)
+    size = 0
+    while packed and not packed.startswith(b"\0"):
+        part, before = zlib.decompressobj(wbits=31), size
+        while not part.eof:
+            packed = packed or file.read(_PACKED)
+            if not packed:
+                yield part.flush()
+                raise EOFError("it ends before the end of what is packed in it")
+            undamaged = part.copy()
+            try:
+                block = part.decompress(packed, _BLOCK)
+            except zlib.error:
+                for at in range(len(packed)):  # up to the damage, where it is raised again
+                    yield undamaged.decompress(packed[at : at + 1])
+                raise
+            packed = part.unconsumed_tail
+            size += len(block)
+            limits.check_size(size)
+            yield block
+        if size == before:
+            raise zlib.error("it has an empty part")
+        packed = part.unused_data or file.read(_PACKED)
 
 
 def lines(parts: Iterable[bytes], limits: Limits) -> Iterator[bytes]:

@@ -27,7 +27,7 @@ _PATH = re.compile(
 )
 # A path from nowhere is one by what its file's name ends with: other texts divide.
 _RELATIVE = re.compile(
-    r"(?<![\w./\\:@~-])(?!torch[/\\])(?:[\w.@+~-]+[/\\])+[\w.@+~-]*"
+    r"(?<![\w./\\:@+~-])(?!torch[/\\])(?:[\w.@+~-]+[/\\])+[\w.@+~-]*"
     r"\.(?:py|pyi|ipynb|txt|md|csv|tsv|jsonl?|ya?ml|toml|ini|cfg|log|npy|npz|pkl|pt|pth|bin|ckpt|safetensors|onnx|parquet|h5|db|zip|gz|tar|so|sh|cu|cpp|h)\b"
 )
 # Without folders one between quotes, of data alone: names of ops and of code have dots, too.
@@ -235,7 +235,10 @@ class Wording(Struct, frozen=True):
     """Texts that must not be shown: a text of any length is gone through once, however many there are."""
 
     quoted: Mapping[str, str]  # what stands for it between quotes
-    heads: Mapping[str, tuple[_Needle, ...]] = field(default_factory=dict)  # texts of several words, the longest first
+    needles: Mapping[str, str] = field(default_factory=dict)  # what stands for texts of several words
+    heads: Mapping[str, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # lengths of these by how they begin, longest first
     firsts: frozenset[str] = frozenset()  # words that these begin with
     keys: Mapping[_Parts, str] = field(default_factory=dict)  # what stands for it in the name of an input
     lengths: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of these, by their first part
@@ -255,14 +258,14 @@ class Wording(Struct, frozen=True):
         needles = [(text, name) for text, name in told.items() if len(text) >= _SENTENCE and len(text.split()) > 1]
         needles += [(file.rpartition("/")[2], called) for file, called in files.items()]
         needles += [(line, "…") for line in lines if len(line) >= _LINE and not _CALL_OF_TORCH.fullmatch(line)]
-        heads = _by_head(needles)
+        plain, heads = _by_head(needles)
         firsts = frozenset(_TOKEN.match(head)[0] for head in heads)  # type: ignore[index]
         keys = {parts: called for text, called in reversed(told.items()) for parts in _as_input(text)}
         lengths: dict[str, set[int]] = {}
         for parts in keys:
             lengths.setdefault(parts[0], set()).add(len(parts))
         longest = {first: tuple(sorted(several, reverse=True)) for first, several in lengths.items()}
-        return cls(told, heads, firsts, keys, longest)
+        return cls(told, plain, heads, firsts, keys, longest)
 
     def hidden(self, text: str) -> str:
         """Return a text with a number for what must not be shown."""
@@ -302,17 +305,14 @@ class Wording(Struct, frozen=True):
             if begin >= told and text[begin:end] in self.firsts:
                 needle = self._needle(text, [end for _, end in tokens[number : number + _HEADS[0]]], begin)
                 if needle:
-                    parts += [text[told:begin], needle[1]]
-                    told = begin + len(needle[0])
+                    parts += [text[told:begin], self.needles[needle]]
+                    told = begin + len(needle)
         return "".join([*parts, text[told:]])
 
-    def _needle(self, text: str, ends: list[int], begin: int) -> _Needle | None:
-        for length in _HEADS:
-            if length <= len(ends):
-                for needle in self.heads.get(text[begin : ends[length - 1]], ()):
-                    if text.startswith(needle[0], begin):
-                        return needle
-        return None
+    def _needle(self, text: str, ends: list[int], begin: int) -> str:
+        heads = (text[begin : ends[tokens - 1]] for tokens in _HEADS if tokens <= len(ends))
+        found = (text[begin : begin + length] for head in heads for length in self.heads.get(head, ()))
+        return next((needle for needle in found if needle in self.needles), "")
 
 
 def _without_sources(code: str, kernels: AbstractSet[str]) -> str:
@@ -328,15 +328,17 @@ def _without_sources(code: str, kernels: AbstractSet[str]) -> str:
     return "".join([*parts, code[told:]])
 
 
-def _by_head(needles: Iterable[_Needle]) -> Mapping[str, tuple[_Needle, ...]]:
-    found: dict[str, list[_Needle]] = {}
+def _by_head(needles: Iterable[_Needle]) -> tuple[Mapping[str, str], Mapping[str, tuple[int, ...]]]:
+    by_text: dict[str, str] = {}
+    lengths: dict[str, set[int]] = {}
     for text, told in sorted(dict.fromkeys(needles), key=lambda each: (-len(each[0]), each)):
         within = _WITHIN.search(text)
         plain = within[0] if within else ""
         tokens = _TOKEN.findall(plain)[: _HEADS[0]]
         if len(tokens) >= _HEADS[-1]:
-            found.setdefault("".join(tokens), []).append((plain, told))
-    return {head: tuple(several) for head, several in found.items()}
+            by_text.setdefault(plain, told)
+            lengths.setdefault("".join(tokens), set()).add(len(plain))
+    return by_text, {head: tuple(sorted(several, reverse=True)) for head, several in lengths.items()}
 
 
 def _as_input(text: str) -> Iterator[_Parts]:

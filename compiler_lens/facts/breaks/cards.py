@@ -198,11 +198,13 @@ def _column(event: GraphBreak, at: SourceLine) -> int | None:
 
     torch's frames have no end of the expression, so Python underlines all that follows.
     """
-    traced = rf'^  File "{re.escape(at.file)}", line {at.line}, in .*\n    .*\n    ( *)[~^]+$'
-    found = re.findall(traced, event.text, re.MULTILINE)
+    found = [
+        indent for file, line, indent in _UNDERLINED.findall(event.text) if (file, int(line)) == (at.file, at.line)
+    ]
     return len(found[-1]) if found else None
 
 
+_UNDERLINED = re.compile(r'^  File "(.+)", line (\d{1,9}), in .*\n    .*\n    ( *)[~^]+$', re.MULTILINE)
 # What a condition was computed from, in the explanation of "Data-dependent branching".
 _COMPUTED = re.compile(r'^ *# File "(.+)", line (\d{1,9}), in (\S+), code: (.*)$', re.MULTILINE)
 

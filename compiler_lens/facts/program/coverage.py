@@ -124,6 +124,7 @@ class Function(Struct, frozen=True):
     name: FunctionName
     frames: tuple[Frame, ...]
     treatment: Treatment
+    parts: int  # compiled pieces that it fell into: without recompiles, and of the two ways after a branch one
     eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
     own: bool = True  # the user's own, not a library's
     generator: bool = False  # by itself it is never compiled, only within a function
@@ -132,11 +133,6 @@ class Function(Struct, frozen=True):
     def is_call(self) -> bool:
         """Whether it is a call of torch's compiler itself, not a function that torch.compile was given."""
         return bool(self.frames[0].compilations[0].door)
-
-    @property
-    def parts(self) -> int:
-        """Into how many compiled pieces it fell: without recompiles, and of the two ways after a branch one."""
-        return _parts(self.frames)
 
     @property
     def compile_ids(self) -> tuple[CompileId, ...]:
@@ -262,7 +258,8 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
     last = around.last if around and name.line in {around.line, around.first} else None
     eager = tuple(replace(line, last=last) for line in lines)
     is_generator = refused and around is not None and around.generator
-    return Function(name, frames, _treatment(frames, eager), eager, own.owns(name.file), is_generator)
+    parts = _parts(frames)
+    return Function(name, frames, _treatment(frames, eager, parts), parts, eager, own.owns(name.file), is_generator)
 
 
 def _parts(frames: Iterable[Frame]) -> int:
@@ -276,13 +273,12 @@ def _parts(frames: Iterable[Frame]) -> int:
     return total
 
 
-def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...]) -> Treatment:
+def _treatment(frames: tuple[Frame, ...], eager: tuple[Lines, ...], graphs: int) -> Treatment:
     outcomes = {frame.outcome for frame in frames}
     if Outcome.FAILED in outcomes:
         return Treatment.FAILED
     if any(f.outcome is Outcome.RECOMPILE_LIMIT and f.resumes_at is None for f in frames):
         return Treatment.LIMIT
-    graphs = _parts(frames)
     # A frame that breaks before its first op is empty for torch, and runs eagerly from there.
     if not graphs and (eager or Outcome.SKIPPED in outcomes):
         return Treatment.EAGER
