@@ -88,6 +88,10 @@ def test_every_class_has_a_fix_and_all_but_other_are_provoked_here():
     assert set(CauseClass) - {scene.cause for scene in SCENES} == {CauseClass.OTHER}
 
 
+def test_no_fix_takes_a_gradient_away():
+    assert not [cause for cause, fix in fix_table().of_class.items() if "detach" in fix.change]
+
+
 def test_none_or_a_tensor_is_no_bool():
     (cause,) = causes(recorded(next(scene.run for scene in SCENES if scene.name == "none")))
     assert changed(cause) == "`bias` changed (None or a tensor): None → Tensor"

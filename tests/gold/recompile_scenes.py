@@ -498,7 +498,7 @@ SCENES = (
     Scene("device", C.DEVICE, "x.device", "cpu -> meta", lambda: tensors(ONES, ONES.to("meta")), lambda: tensors(ONES.to("meta"), ONES.to("meta"))),
     Scene("conjugate", C.DISPATCH_KEYS, "x", "plain -> Conjugate", lambda: tensors(ONES.cfloat(), ONES.cfloat().conj()), lambda: tensors(ONES.cfloat(), ONES.cfloat().conj().resolve_conj())),
     Scene("requires_grad", C.REQUIRES_GRAD, "x.requires_grad", "False -> True", lambda: tensors(ONES, ONES.clone().requires_grad_()), lambda: tensors(ONES, ONES.clone().requires_grad_().detach())),
-    Scene("parameter", C.TENSOR_TYPE, "x", "Tensor -> Parameter", lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False)), lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False).detach())),
+    Scene("parameter", C.TENSOR_TYPE, "x", "Tensor -> Parameter", lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False)), lambda: tensors(ONES, nn.Parameter(ONES.clone(), requires_grad=False).as_subclass(torch.Tensor))),
     Scene("subclass", C.TENSOR_TYPE, "x", "Tensor -> Marked", lambda: tensors(ONES, ONES.as_subclass(Marked)), lambda: tensors(ONES, ONES.as_subclass(Marked).as_subclass(torch.Tensor))),
     Scene("alias", C.ALIASING, "x, y", "", aliased, copied),
     Scene("overlap", C.SHARED_MEMORY, "the memory of a, b", "apart -> overlapping", lambda: grown_in(4), lambda: grown_in(20)),
