@@ -73,8 +73,8 @@ def _time_trace(ledger: Ledger) -> None:
 def _time_hooks(ledger: Ledger) -> None:
     safely, install = Tap.safely, Tap.install
 
-    def timed_safely(tap: Tap, where: str, step: Callable[[], None]) -> None:
-        ledger.timed(f"hook: {where}", lambda: safely(tap, where, step), ours=True)
+    def timed_safely(tap: Tap, where: str, step: Callable[..., object], *arguments: Any) -> None:
+        ledger.timed(f"hook: {where}", lambda: safely(tap, where, step, *arguments), ours=True)
 
     def timed_install(tap: Tap, hooks: Any) -> None:
         start = clock()

@@ -1,67 +1,130 @@
-"""What a lens costs where compiling is cheap: many small functions with the eager backend, CPU time of whole processes.
+"""What a lens costs where compiling is cheap: small functions with the eager backend.
 
-    python benchmarks/tiny_compilations.py [--functions 300] [--rounds 7]
+    python benchmarks/tiny_compilations.py [--functions 20] [--rounds 30]
 
-Plain, with one lens open round all, and with a lens for each function; the three take turns. Prints the ratios of the
-least CPU seconds, which other work on the machine disturbs least.
+Plain, with one lens open, and with a lens opened and closed for each function: so many functions in each of the three
+ways make a round, and who begins changes. Each round gives a ratio to its own plain functions; printed are the median
+of these and the ratio of the least times, which other work on the machine disturbs less, of processor time and of time
+on the clock. How many functions of compiler_lens a compilation enters is free of such noise.
 """
 
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
+import gc
+import itertools
+import statistics
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-WAYS = ("plain", "one lens", "a lens each")
+import torch
+from steady_state import own_frames
+
+from compiler_lens import Lens
+
+Functions = Sequence[Callable[[Any], Any]]
+Seconds = tuple[float, float]  # of processor time, of time on the clock
+COUNTED = 10  # functions whose calls are counted
 
 
-def child(way: str, count: int) -> None:
-    """Compile so many functions in one way, and print the CPU seconds that took."""
-    import torch
+def small_functions() -> Iterator[Callable[[Any], Any]]:
+    """Functions that Dynamo has not seen: it keeps what it compiled by code."""
+    for number in itertools.count():
+        namespace: dict[str, Any] = {}
+        exec(compile(f"def f{number}(x): return x.sin() + {number}", __file__, "exec"), namespace)
+        yield namespace[f"f{number}"]
 
-    from compiler_lens import Lens
 
-    exec(compile("\n".join(f"def f{i}(x): return x.sin() + {i}" for i in range(count)), __file__, "exec"), globals())
-    functions, x = [globals()[f"f{i}"] for i in range(count)], torch.ones(3)
-    torch.compile(lambda x: x + 1, backend="eager")(x)
-    with tempfile.TemporaryDirectory() as folder:
-        if way != "plain":
-            Lens(f"{folder}/first.clens").close()
-        start = time.process_time()
-        if way == "one lens":
-            with Lens(f"{folder}/all.clens"):
-                for function in functions:
-                    torch.compile(function, backend="eager")(x)
-        for number, function in enumerate(functions if way != "one lens" else ()):
-            if way == "plain":
-                torch.compile(function, backend="eager")(x)
-            else:
-                with Lens(f"{folder}/{number}.clens"):
-                    torch.compile(function, backend="eager")(x)
-        print(time.process_time() - start)
+def compile_all(functions: Functions) -> None:
+    """Compile functions by calling them."""
+    x = torch.ones(3)
+    for function in functions:
+        torch.compile(function, backend="eager")(x)
+
+
+def timed(step: Callable[[], None]) -> Seconds:
+    """What a step takes."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    step()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+class Ways:
+    """The ways to compile, each with what it takes."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def plain(self, functions: Functions) -> Seconds:
+        """With no lens open."""
+        return timed(lambda: compile_all(functions))
+
+    def one_lens(self, functions: Functions) -> Seconds:
+        """With one lens open, which was opened before."""
+        with Lens(f"{self._folder}/all.clens"):
+            return timed(lambda: compile_all(functions))
+
+    def a_lens_each(self, functions: Functions) -> Seconds:
+        """With a lens that is opened and closed for each function."""
+
+        def each() -> None:
+            for number, function in enumerate(functions):
+                with Lens(f"{self._folder}/{number}.clens"):
+                    compile_all([function])
+
+        return timed(each)
+
+    def opening(self, _functions: Functions) -> Seconds:
+        """Opening and closing a lens that nothing is compiled under."""
+        return timed(lambda: Lens(f"{self._folder}/opened.clens").close())
+
+
+def in_turns(ways: Ways, source: Iterator[Any], count: int, rounds: int) -> dict[str, list[Seconds]]:
+    """What each way takes in each round."""
+    names = ["plain", "one_lens", "a_lens_each", "opening"]
+    taken: dict[str, list[Seconds]] = {name: [] for name in names}
+    for number in range(rounds):
+        first = number % len(names)
+        for name in (*names[first:], *names[:first]):
+            functions = list(itertools.islice(source, count))
+            gc.collect()
+            taken[name].append(getattr(ways, name)(functions))
+    return taken
+
+
+def print_ratios(taken: dict[str, list[Seconds]], count: int) -> None:
+    """A line for each way."""
+    for clock, title in enumerate(("processor time", "time on the clock")):
+        plain = [seconds[clock] for seconds in taken["plain"]]
+        print(f"{title:20} plain {min(plain) / count * 1e3:.2f} ms a function, the least of {len(plain)} rounds")
+        for name in ("one_lens", "a_lens_each"):
+            own = [seconds[clock] for seconds in taken[name]]
+            median = statistics.median(one / other for one, other in zip(own, plain, strict=True))
+            least = min(own) / min(plain)
+            print(f"  {name.replace('_', ' '):18} {median:.3f} median of rounds   {least:.3f} of the least")
+    opened = [seconds[0] * 1e3 for seconds in taken["opening"]]
+    print(f"opening and closing a lens: {statistics.median(opened):.2f} ms median, {min(opened):.2f} ms the least")
 
 
 def main() -> None:
-    """Run the children in turns, and print the ratios."""
+    """Take turns, and print the ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--functions", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--child", choices=WAYS)
+    parser.add_argument("--functions", type=int, default=20, help="in each way of a round")
+    parser.add_argument("--rounds", type=int, default=30)
     asked = parser.parse_args()
-    if asked.child:
-        child(asked.child, asked.functions)
-        return
-    taken: dict[str, list[float]] = {way: [] for way in WAYS}
-    for _ in range(asked.rounds):
-        for way in WAYS:
-            command = [sys.executable, __file__, "--child", way, "--functions", str(asked.functions)]
-            done = subprocess.run(command, capture_output=True, text=True, check=True)
-            taken[way].append(float(done.stdout.split()[-1]))
-    least = {way: min(seconds) for way, seconds in taken.items()}
-    for way in WAYS:
-        print(f"{way:12} {least[way]:7.2f} s CPU   {least[way] / least['plain']:.3f}")
+    source = small_functions()
+    with tempfile.TemporaryDirectory() as folder:
+        ways = Ways(folder)
+        in_turns(ways, source, 3, 1)  # imports what there is to import
+        gc.collect()
+        gc.freeze()  # a pass over all of torch's objects takes longer than some compilations, and comes at any moment
+        print_ratios(in_turns(ways, source, asked.functions, asked.rounds), asked.functions)
+        for name in ("one_lens", "a_lens_each"):
+            functions = list(itertools.islice(source, COUNTED))
+            entered = own_frames(lambda name=name, functions=functions: getattr(ways, name)(functions))
+            print(f"{name.replace('_', ' ')}: a compilation enters {entered / COUNTED:.0f} functions of compiler_lens")
 
 
 if __name__ == "__main__":

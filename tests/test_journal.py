@@ -88,6 +88,29 @@ def test_a_long_text_stands_once(tmp_path: Path) -> None:
     assert (tmp_path / "r.clens").read_text(errors="replace").count("line\\n" * 200) == 1
 
 
+def test_each_of_many_long_texts_stands_once(tmp_path: Path) -> None:
+    texts = [f"{number} \ud800" + LONG for number in range(50)]
+    events = tuple(Event("e", 1.0, meta={"long": text}) for text in texts * 2)
+    written(tmp_path / "r.clens", events).close()
+
+    assert read_journal(tmp_path / "r.clens") == (events, ())
+    assert (tmp_path / "r.clens").read_bytes().count(b'"is":') == len(texts)
+
+
+def test_what_json_does_not_have_is_written_as_text_and_a_number_of_any_class_as_a_number() -> None:
+    class Count(int):
+        """As an IntEnum, or a number of NumPy's."""
+
+    class Time(float):
+        pass
+
+    writer = written(None, (Event("e", 1.0, meta={"numbers": [Count(0), Time(0.5)], "other": [LONG.__class__]}),))
+    ((event,), problems) = parse_journal(writer.contents(), "r")
+
+    assert event.meta == {"numbers": [0, 0.5], "other": ["<class 'str'>"]}
+    assert not problems
+
+
 def test_every_event_is_on_disk_before_the_next(tmp_path: Path) -> None:
     writer = JournalWriter(tmp_path / "r.clens")
     for count, event in enumerate(EVENTS, start=1):

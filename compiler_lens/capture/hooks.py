@@ -321,7 +321,7 @@ def _post_compile(tap: Tap, arguments: Arguments, original: Function) -> Functio
         tap.safely("compiled graph", before)
         result = original(*args, **kwargs)
         if graph_kwargs is not None:
-            tap.safely("compiled graph", lambda: _note_compiled(tap, compiled, graph_kwargs, requested))
+            tap.safely("compiled graph", _note_compiled, tap, compiled, graph_kwargs, requested)
         return result
 
     return hooked
@@ -343,7 +343,7 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
         tap.notice_missing(record)
         note_kernels(tap, pending)
         if entry is not None:
-            tap.safely("facts kept for warm runs", functools.partial(sidecar.keep, entry, pending))
+            tap.safely("facts kept for warm runs", sidecar.keep, entry, pending)
     else:
         _recall(tap, entry, {(event.name, event.meta.get("stage")) for event in pending})
     outcome = inductor.cudagraph_outcome(compiled, graph_kwargs, requested=requested)

@@ -54,7 +54,8 @@ class Session:
     def take(self, event: Event) -> None:
         """Keep one event."""
         self.journal.append(event)
-        self._say_failure()
+        if self.journal.failure:
+            self._say_failure()
         if self._listener is not None:
             self._listener(event)
 
@@ -205,7 +206,7 @@ class Attribution:
         self.local.frames.append(record)
         return record
 
-    def outside(self, sessions: Sessions) -> FrameRecord:
+    def outside(self, sessions: Callable[[], Sessions]) -> FrameRecord:
         """Return the record of what is in no compilation: the frame's around it, or the thread's own, of *sessions*."""
         tracing = dynamo.tracing_context()
         if self.local.frames:
@@ -217,7 +218,7 @@ class Attribution:
             return self._records[tracing]
         if self._calls and (later := self._calls.get(graphs.number_in_progress())):
             return later
-        self.local.outside.sessions = sessions
+        self.local.outside.sessions = sessions()
         return self.local.outside
 
     def remember(self, number: int) -> None:
@@ -226,8 +227,8 @@ class Attribution:
         if frames and frames[-1].is_call and dynamo.tracing_context() is None:
             self._calls[number] = frames[-1]
 
-    def of(self, context: Any, sessions: Sessions) -> tuple[FrameRecord, bool]:
-        """Return the record of a compilation, and whether it begins with this.
+    def of(self, context: Any, sessions: Callable[[], Sessions]) -> tuple[FrameRecord, bool]:
+        """Return the record of a compilation, and whether this is the first that is seen of it.
 
         One that no frame leads to (compiled autograd's, export's, one from before we were here) is of *sessions*.
         """
@@ -239,11 +240,11 @@ class Attribution:
             self._records[context] = frames[-1]
             return frames[-1], False
         begins = bool(frames) and frames[-1].torch_id is None
-        record = frames[-1] if begins else FrameRecord(next(self._runs), sessions, {})
+        record = frames[-1] if begins else FrameRecord(next(self._runs), sessions(), {})
         record.torch_id = dynamo.torch_id(context)
         self._records[context] = record
         self._latest[str(context.compile_id)] = record.torch_id, record
-        return record, begins
+        return record, True
 
     def out_of(self, record: FrameRecord) -> None:
         """Leave an entry, and all that were made in it."""

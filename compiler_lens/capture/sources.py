@@ -9,6 +9,7 @@ import re
 import stat
 import sysconfig
 import time
+from functools import cache
 from pathlib import Path
 from types import FunctionType, MethodType
 from typing import Any
@@ -54,13 +55,19 @@ def _is_text(file: str) -> bool:
 
 def is_kept(file: str) -> bool:
     """Return whether a file may be somebody's model: not torch's, not ours, not the standard library's."""
-    import torch
-
-    torchs = str(Path(torch.__file__).parent) + os.sep
+    torchs, standard = _folders()
     if not file or file.startswith(("<eval_with_key>", "<frozen", torchs, _OURS)):
         return False
-    inside = file.removeprefix(sysconfig.get_path("stdlib"))
+    inside = file.removeprefix(standard)
     return inside == file or any(package in inside for package in _PACKAGES)
+
+
+@cache
+def _folders() -> tuple[str, str]:
+    """Where torch and the standard library are. Asking sysconfig takes a third of a millisecond."""
+    import torch
+
+    return str(Path(torch.__file__).parent) + os.sep, sysconfig.get_path("stdlib")
 
 
 def definition(frame: Any) -> dict[str, Any]:

@@ -65,11 +65,11 @@ class Tap(TraceHandler):
             session.take(Event("lens.files", time.time(), meta={"files": files}))
 
         before = self.seconds
-        self.safely("frames of ours", lambda: pass_over_our_frames(Tap.safely.__code__))
+        self.safely("frames of ours", pass_over_our_frames, Tap.safely.__code__)
         self.safely("file names", note_files)
         self.safely("trace", self._listen)
         self.safely("registry", lambda: dynamo.register_lenses(lambda backend: owner_of(backend) is not None))
-        self.safely("hooks", lambda: self.install(hooks))
+        self.safely("hooks", self.install, hooks)
         self.seconds = before  # opening imports much of torch, and no compilation waits for it
         return True
 
@@ -194,14 +194,14 @@ class Tap(TraceHandler):
 
     # -- events
 
-    def safely(self, where: str, step: Callable[[], object]) -> None:
+    def safely(self, where: str, step: Callable[..., object], *arguments: Any) -> None:
         """Run a step of ours inside the user's compilation: its errors become problems of the sessions."""
         local = self.local
         is_outermost = not local.is_ours
         start, imports = time.thread_time(), local.import_seconds
         try:
             local.is_ours = True  # in here: an interrupt may come at any call
-            step()
+            step(*arguments)
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is ours and not the user's
             self._keep_error(where, error)
         finally:
@@ -228,7 +228,7 @@ class Tap(TraceHandler):
 
     def take(self, name: str, meta: Any, text: str | None) -> None:
         """Note a record of torch's trace."""
-        self.safely(name, lambda: self._note_record(name, meta, text))
+        self.safely(name, self._note_record, name, meta, text)
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
         self._heard.add(name)
@@ -248,10 +248,10 @@ class Tap(TraceHandler):
         context = dynamo.compile_context()
         record = self._record(context)
         run, torch_id, attempt = None, NO_ID, 0
-        if record.is_call:
+        if context is not None and record.torch_id is not None:
+            run, torch_id, attempt = record.run, record.torch_id, context.attempt
+        elif record.is_call:
             run = record.run
-        elif context is not None:
-            run, torch_id, attempt = record.run, dynamo.torch_id(context), context.attempt
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
         # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
         is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
@@ -277,11 +277,12 @@ class Tap(TraceHandler):
 
     def _record(self, context: Any) -> FrameRecord:
         if context is None:
-            return self.attribution.outside(self._all_seeing())
-        record, begins = self.attribution.of(context, self._all_seeing())
-        if begins:
+            return self.attribution.outside(self._all_seeing)
+        record, is_new = self.attribution.of(context, self._all_seeing)
+        if is_new and record.facts:
             self.begin(record)
-        self._describe(record)
+        elif is_new:
+            self._describe(record)
         return record
 
     def begin(self, record: FrameRecord) -> None:
@@ -299,7 +300,7 @@ class Tap(TraceHandler):
     def _describe(self, record: FrameRecord) -> None:
         for session in record.sessions:
             if not session.is_described:
-                self.safely("environment", functools.partial(session.describe_once, record.facts.get("dynamic")))
+                self.safely("environment", session.describe_once, record.facts.get("dynamic"))
 
     def _all_seeing(self) -> tuple[Session, ...]:
         is_told_whose = callable(self._hooked.get(dynamo.FRAME))

@@ -58,13 +58,16 @@ class WantedOnly(list[logging.Handler]):
     def __init__(self, handlers: Iterable[logging.Handler], ours: TraceHandler, trace_code: Any) -> None:
         super().__init__(handlers)
         self._ours = ours
+        self._only_ours = [ours]
         self._trace_code = trace_code
 
     @property
     def others_listen(self) -> bool:
         """Whether all would be rendered without us, too."""
         # A LazyTraceHandler without a folder (no TORCH_TRACE) removes itself at its first record.
-        return any(handler is not self._ours and getattr(handler, "root_dir", handler) is not None for handler in self)
+        return self != self._only_ours and any(
+            handler is not self._ours and getattr(handler, "root_dir", handler) is not None for handler in self
+        )
 
     def __bool__(self) -> bool:
         if self.others_listen:
@@ -74,14 +77,13 @@ class WantedOnly(list[logging.Handler]):
             # The partitioner asks too, and renders extra graphs on failure if anybody listens.
             return False
         try:
-            name, timed = structured_trace.requested(frame.f_locals)
+            name, meta = structured_trace.requested(frame.f_locals)
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become
             return True
-        if name == "chromium_event":
-            if timed is not None:
-                self._ours.take(name, timed, None)
+        if meta is not None:
+            self._ours.take(name, meta, None)
             return False
-        return name in WANTED or is_bytecode(name)
+        return (name in WANTED and name != "chromium_event") or is_bytecode(name)
 
 
 def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any], str]:
@@ -111,13 +113,14 @@ class Subscription:
         self._handler = handler
         self._logger = structured_trace.trace_logger()
         self._before: dict[str, Any] = {}
+        self._seen = Sees.ALL  # of what it takes to render a record
 
     @property
     def is_whole(self) -> bool:
         """Whether records arrive: nobody has cleared the logger or changed its settings since."""
         logger = self._logger
         is_there = isinstance(logger.handlers, WantedOnly) and self._handler in logger.handlers
-        return is_there and all(getattr(logger, k) == v for k, v in _SETTINGS.items())
+        return is_there and _SETTINGS.items() <= vars(logger).items()
 
     def take(self) -> None:
         """Have records arrive. May be called again at any time."""
@@ -140,12 +143,16 @@ class Subscription:
         dataclasses.asdict and logging are frames, which Dynamo would compile and count.
         """
         handlers = self._logger.handlers
-        seen = Sees.ALL if isinstance(handlers, WantedOnly) and handlers.others_listen else Sees.NOTHING
-        have_dynamo_see(seen, [structured_trace.trace_structured_code()])
+        self._show(Sees.ALL if isinstance(handlers, WantedOnly) and handlers.others_listen else Sees.NOTHING)
+
+    def _show(self, seen: Sees) -> None:
+        if seen is not self._seen:
+            have_dynamo_see(seen, [structured_trace.trace_structured_code()])
+            self._seen = seen
 
     def give_back(self) -> None:
         """Leave the logger as it was found, but for what others have changed since."""
-        have_dynamo_see(Sees.ALL, [structured_trace.trace_structured_code()])
+        self._show(Sees.ALL)
         logger = self._logger
         logger.handlers = [handler for handler in logger.handlers if handler is not self._handler]
         if vars(logger).get("isEnabledFor") == self._is_enabled_for:

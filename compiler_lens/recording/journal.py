@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import hashlib
 import itertools
 import json
@@ -21,9 +22,11 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+
+from msgspec.json import Encoder
 
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.event import NO_ID, Event
@@ -38,12 +41,30 @@ _CLOSING = f'{{"e":"{_CLOSED}"'.encode()  # how the last line begins
 PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
 INLINE_LIMIT = 200  # characters; shorter texts are cheaper to repeat than to refer to
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False, default=str).encode
+_KNOWN_TEXTS = 32  # as many are known without hashing them: settings, which come with each compilation, are 40 kB
 
 
-def _line(value: Any) -> bytes:
-    # surrogatepass: user source may hold lone surrogates, and must not stop a recording.
-    return _encode(value).encode("utf-8", "surrogatepass") + b"\n"
+def _plain(value: Any) -> Any:
+    """What is written of a value that JSON does not have, or of a number of a class of its own (NumPy's)."""
+    for kind in (int, float):
+        if isinstance(value, kind):
+            return kind(value)
+    return str(value)
+
+
+_encoder = Encoder(enc_hook=_plain)
+
+
+def _lines(values: Sequence[Any]) -> bytes:
+    try:
+        return _encoder.encode_lines(values)
+    except UnicodeEncodeError:  # user source may hold half characters, and must not stop a recording
+        texts = (json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain) for value in values)
+        return b"".join(text.encode("utf-8", "surrogatepass") + b"\n" for text in texts)
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 class JournalWriter:
@@ -61,11 +82,12 @@ class JournalWriter:
         self._pid = os.getpid()
         self._lock = threading.RLock()  # a signal handler of the user's may compile while we write
         self._texts: dict[bytes, int] = {}
+        self._digest = functools.lru_cache(_KNOWN_TEXTS)(_digest)
         self._numbers = itertools.count()
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
-        self._header = _line({MAGIC: FORMAT_VERSION, "pid": self._pid, PROMISE: 1})
+        self._header = _lines([{MAGIC: FORMAT_VERSION, "pid": self._pid, PROMISE: 1}])
         if path is not None:
             try:
                 self._file = _open_unshared(path, overwrite=overwrite)
@@ -80,22 +102,19 @@ class JournalWriter:
         if self._closed or os.getpid() != self._pid:
             return
         with self._lock:
-            new_texts: dict[bytes, tuple[int, str]] = {}
-
-            def intern(text: str) -> Any:
-                if len(text) <= INLINE_LIMIT:
-                    return text
-                digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-                number = self._texts.get(digest)
-                if number is None:
-                    number = new_texts.setdefault(digest, (next(self._numbers), text))[0]
-                return {REFERENCE: number}
-
-            value = _event_value(event, intern)
-            texts = [_line({REFERENCE: number, "is": text}) for number, text in new_texts.values()]
-            self._write(b"".join(texts) + _line(value))
+            new_texts: dict[bytes, dict[str, Any]] = {}
+            value = _event_value(event, functools.partial(self._reference, new_texts))
+            self._write(_lines([*new_texts.values(), value]))
             # Only now: an interrupt in between must not leave a reference to a text that was never written.
-            self._texts.update((digest, number) for digest, (number, _) in new_texts.items())
+            for digest, line in new_texts.items():
+                self._texts[digest] = line[REFERENCE]
+
+    def _reference(self, new_texts: dict[bytes, dict[str, Any]], text: str) -> dict[str, int]:
+        digest = self._digest(text)
+        number = self._texts.get(digest)
+        if number is None:
+            number = new_texts.setdefault(digest, {REFERENCE: next(self._numbers), "is": text})[REFERENCE]
+        return {REFERENCE: number}
 
     def _write(self, data: bytes) -> None:
         file = self._file
@@ -252,8 +271,8 @@ def _open_unshared(path: Path, *, overwrite: bool) -> _File:
     raise OSError(errno.EBUSY, "it is being recorded to already")
 
 
-def _event_value(event: Event, intern: Callable[[str], Any]) -> dict[str, Any]:
-    value: dict[str, Any] = {"e": event.name, "at": round(event.at, 6)}
+def _event_value(event: Event, reference: Callable[[str], Any]) -> dict[str, Any]:
+    value: dict[str, Any] = {"e": event.name, "at": event.at}
     if event.run is not None:
         value["run"] = event.run
     if event.torch_id != NO_ID:
@@ -261,9 +280,11 @@ def _event_value(event: Event, intern: Callable[[str], Any]) -> dict[str, Any]:
     if event.attempt:
         value["n"] = event.attempt
     if event.meta:
-        value["m"] = {key: intern(v) if isinstance(v, str) else v for key, v in event.meta.items()}
+        value["m"] = {
+            key: reference(v) if isinstance(v, str) and len(v) > INLINE_LIMIT else v for key, v in event.meta.items()
+        }
     if event.text is not None:
-        value["x"] = intern(event.text)
+        value["x"] = reference(event.text) if len(event.text) > INLINE_LIMIT else event.text
     if event.thread:
         value["th"] = event.thread
     if event.cached:
@@ -278,7 +299,7 @@ def whole(data: bytes) -> bytes:
 
 
 def _closing_line() -> bytes:
-    return _line({"e": _CLOSED, "at": round(time.time(), 6)})
+    return _lines([{"e": _CLOSED, "at": time.time()}])
 
 
 def is_closing(line: bytes) -> bool:

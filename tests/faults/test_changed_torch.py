@@ -245,9 +245,9 @@ def test_a_record_missed_while_nobody_listened_is_not_held_against_torch() -> No
 
 
 def test_a_flag_asks_the_torch_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert versions.SKIP_REASON.is_here is hasattr(torch._dynamo.types.ConvertFrameReturn, "skip_reason")
-    monkeypatch.delattr(torch._dynamo.types.ConvertFrameReturn, "skip_reason", raising=False)
-    assert not versions.SKIP_REASON.is_here
+    assert versions.FLOAT8_PRODUCT.is_here is hasattr(torch, "_scaled_mm")
+    monkeypatch.delattr(torch, "_scaled_mm", raising=False)
+    assert not versions.FLOAT8_PRODUCT.is_here
     monkeypatch.setattr(torch, "_TorchCompileInductorWrapper", lambda mode, options, dynamic: None)
     assert not versions.WRAPPER_NAME.is_here
     assert not versions.Flag("torch.no_such_module", "nothing", "").is_here

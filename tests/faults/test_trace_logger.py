@@ -220,6 +220,31 @@ def _stacks(records: list[Any]) -> list[Any]:
     return [record["dynamo_start"]["stack"] for record in records if "dynamo_start" in record]
 
 
+def metrics(lens: Lens, events: Events) -> dict[str, Any]:
+    (event,) = (event for event in events(lens) if event.name == "compilation_metrics")
+    return dict(event.meta)
+
+
+def test_metrics_are_those_that_torch_sends_and_not_copied_first(
+    monkeypatch: pytest.MonkeyPatch, logger: logging.Logger, events: Events
+) -> None:
+    with Lens(strict=True) as lens:
+        logger.addHandler(Collector())
+        run(first)
+        logger.removeHandler(logger.handlers[-1])
+    theirs = metrics(lens, events)
+    torch._dynamo.reset()
+    monkeypatch.setattr("dataclasses.asdict", lambda _metrics: pytest.fail("torch copies them"))
+    with Lens(strict=True) as lens:
+        run(first)
+    ours = metrics(lens, events)
+
+    assert list(ours) == list(theirs)
+    assert {key: type(value) for key, value in ours.items()} == {key: type(value) for key, value in theirs.items()}
+    same = ("co_name", "guard_count", "graph_op_count", "non_compliant_ops", "dynamo_config", "restart_reasons")
+    assert [ours[key] for key in same] == [theirs[key] for key in same]
+
+
 def test_records_of_another_shape_do_not_disturb() -> None:
     with Lens() as lens:
         logger = structured_trace.trace_logger()

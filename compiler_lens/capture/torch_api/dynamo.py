@@ -54,7 +54,7 @@ def torch_id(context: Any) -> tuple[int | None, int | None, int | None]:
 
 def frame_result(result: Any) -> tuple[bool, str]:
     """Return whether a frame got compiled code, from what the frame callback returns; and why it was passed over."""
-    reason = getattr(result, "skip_reason", None) if versions.SKIP_REASON.is_here else None
+    reason = getattr(result, "skip_reason", None)  # torch 2.11 does not say why; 2.13 and later do
     return getattr(result, "guarded_code", None) is not None, reason or ""
 
 

@@ -10,6 +10,8 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from msgspec import Struct
@@ -86,22 +88,32 @@ class Place(Struct, frozen=True):
             module, _, name = need.partition(":")
             if Place(module, name, self.fact).resolve() is None:
                 raise NotOfferedError(f"{module}.{name}")
-        function = inspect.getattr_static(*found)
+        function = _standing(*found)
         function = function.__func__ if isinstance(function, (staticmethod, classmethod)) else function
         try:
-            parameters = list(inspect.signature(function).parameters.values())
+            return *found, _arguments(self, function)
         except (TypeError, ValueError) as error:
             raise NotOfferedError(f"parameters of {self.module}.{self.name}") from error
-        by_name = {f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name: p for p in parameters}
-        lacking = [name for name in self.reads if name not in by_name]
-        if lacking:
-            raise NotOfferedError(f"parameter {', '.join(lacking)} of {self.module}.{self.name}")
-        wanted: list[tuple[str, int, Any]] = []
-        for name in self.reads:
-            one = by_name[name]
-            position = sys.maxsize if one.kind is one.KEYWORD_ONLY else parameters.index(one)
-            wanted.append((name, position, one.default))
-        return *found, Arguments(tuple(wanted))
+
+
+def _standing(holder: Any, attribute: str) -> Any:
+    """What a module or class has under a name, a staticmethod as it is."""
+    return vars(holder)[attribute] if attribute in vars(holder) else inspect.getattr_static(holder, attribute)
+
+
+@lru_cache(64)  # lenses are opened again and again, and torch has the same functions
+def _arguments(place: Place, function: Function) -> Arguments:
+    parameters = list(inspect.signature(function).parameters.values())
+    by_name = {f"*{p.name}" if p.kind is p.VAR_POSITIONAL else p.name: p for p in parameters}
+    lacking = [name for name in place.reads if name not in by_name]
+    if lacking:
+        raise NotOfferedError(f"parameter {', '.join(lacking)} of {place.module}.{place.name}")
+    wanted: list[tuple[str, int, Any]] = []
+    for name in place.reads:
+        one = by_name[name]
+        position = sys.maxsize if one.kind is one.KEYWORD_ONLY else parameters.index(one)
+        wanted.append((name, position, one.default))
+    return Arguments(tuple(wanted))
 
 
 class Hook(Struct, frozen=True):
@@ -124,25 +136,32 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
 
     That leaves things as they are where somebody has replaced ours: theirs calls ours, which then only passes on.
     """
-    original = inspect.getattr_static(holder, attribute)
+    original = _standing(holder, attribute)
     is_static = isinstance(original, staticmethod)
     function = original.__func__ if is_static else original
     wrapper = make(function)
-    # It takes the place of what it wraps, for those who read the stack. torch cuts a user's stack at the frame of
-    # torch/_dynamo/convert_frame.py, known by its file's name (filter_stack() in torch/_dynamo/exc.py): a frame of
-    # ours before it would be taken for the user's.
-    if code := getattr(function, "__code__", None):
-        wrapper.__code__ = wrapper.__code__.replace(
-            co_filename=code.co_filename, co_name=code.co_name + _OURS, co_firstlineno=code.co_firstlineno
-        )
+    wrapper.__code__ = _in_place_of(getattr(function, "__code__", None), wrapper.__code__)
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function
-    have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])
     replacement = staticmethod(wrapper) if is_static else wrapper
     setattr(holder, attribute, replacement)
 
     def undo() -> None:
-        if inspect.getattr_static(holder, attribute) is replacement:
+        if vars(holder).get(attribute) is replacement:
             setattr(holder, attribute, original)
 
     return undo
+
+
+@lru_cache(64)
+def _in_place_of(code: CodeType | None, ours: CodeType) -> CodeType:
+    """Our code under the name of what it wraps, for those who read the stack; Dynamo passes over it.
+
+    torch cuts a user's stack at the frame of torch/_dynamo/convert_frame.py, known by its file's name (filter_stack()
+    in torch/_dynamo/exc.py): a frame of ours before it would be taken for the user's.
+    """
+    if code is not None:
+        name = code.co_name + _OURS
+        ours = ours.replace(co_filename=code.co_filename, co_name=name, co_firstlineno=code.co_firstlineno)
+    have_dynamo_see(Sees.WHAT_IT_CALLS, [ours])
+    return ours

@@ -32,6 +32,8 @@ EXPECTED: Mapping[str, str] = {
     "inductor_output_code": "output code, and the kernels in it",
 }
 
+_METRICS = ("compilation_metrics", "bwd_compilation_metrics")
+
 # With every frame that got compiled code.
 OF_A_FRAME = ("dynamo_start", "dynamo_cpp_guards_str")
 # With every frame that no other compilation is around: MetricsContext in torch/_dynamo/metrics_context.py counts what
@@ -52,18 +54,29 @@ def trace_structured_code() -> Any:
 
 
 def requested(parameters: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """Return which event a call of trace_structured() is about, from its locals; and a timed one's begin or end itself.
+    """Return which event a call of trace_structured() is about, from its locals; and what is taken of it here.
 
-    The payload of a timed event is a dict: taking it here spares its JSON, its hash and a log record, a hundred
-    times a frame.
+    The payload of a timed event is a dict: taking its begin or end here spares its JSON, its hash and a log record, a
+    hundred times a frame. Of metrics torch copies each of a hundred fields, if it is asked for them.
     """
     name = parameters["name"]
     if name == "artifact":
         return parameters["metadata_fn"]()["name"], None
+    if name in _METRICS:
+        return name, _metrics(parameters["metadata_fn"])
     if name != "chromium_event":
         return name, None
     event = parameters["payload_fn"]()
-    return name, {key: event[key] for key in ("name", "ph", "ts")} if event["ph"] in ("B", "E") else None
+    is_timed = event["ph"] in ("B", "E")
+    return name, {"name": event["name"], "ph": event["ph"], "ts": event["ts"]} if is_timed else None
+
+
+def _metrics(metadata: Any) -> dict[str, Any] | None:
+    """The metrics that record_compilation_metrics() in torch/_dynamo/utils.py would copy; None where it has others."""
+    cell = dict(zip(metadata.__code__.co_freevars, metadata.__closure__ or (), strict=True)).get("compilation_metrics")
+    if cell is None:
+        return None
+    return {key: list(value) if isinstance(value, set) else value for key, value in vars(cell.cell_contents).items()}
 
 
 def interned_files() -> dict[str, int]:

@@ -32,11 +32,6 @@ class Flag(Struct, frozen=True):
             return False
 
 
-SKIP_REASON = Flag(
-    "torch._dynamo.types",
-    "ConvertFrameReturn.skip_reason",
-    "torch 2.11 passes over a frame and does not say why; 2.13 and later do",
-)
 WRAPPER_NAME = Flag(
     "torch",
     "_TorchCompileInductorWrapper(name)",
