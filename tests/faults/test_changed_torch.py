@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch
 
 from compiler_lens import Lens, Recording
 from compiler_lens.capture import hooks
+from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import dynamo, places, structured_trace, versions
 
 X = torch.linspace(-1.0, 1.0, 8)
@@ -138,22 +138,18 @@ def test_an_inductor_of_which_every_hooked_function_changed_is_recorded_by_the_t
 
 
 @pytest.fixture
-def silenced() -> Iterator[Callable[[str], None]]:
+def silenced(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A torch that no longer sends a record."""
-    logger = structured_trace.trace_logger()
-    added: list[Callable[[logging.LogRecord], bool]] = []
+    take = Tap.take
 
-    def silence(name: str) -> None:
-        def is_another(record: logging.LogRecord) -> bool:
-            metadata = getattr(record, "metadata", {})
-            return name not in metadata and metadata.get("artifact", {}).get("name") != name
+    def silence(silent: str) -> None:
+        def take_others(tap: Tap, name: str, meta: Any, text: str | None) -> None:
+            if name != silent:
+                take(tap, name, meta, text)
 
-        added.append(is_another)
-        logger.addFilter(is_another)
+        monkeypatch.setattr(Tap, "take", take_others)
 
-    yield silence
-    for each in added:
-        logger.removeFilter(each)
+    return silence
 
 
 def trained(backend: Any) -> torch.Tensor:
