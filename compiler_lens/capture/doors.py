@@ -64,6 +64,8 @@ def _leave(tap: Tap, record: FrameRecord | None, error: BaseException | None) ->
     def leave() -> None:
         if error is None:
             note_kernels(tap, record.pending)  # of AOTInductor, whose graph is never made ready to be called
+        else:
+            tap.note("lens.call_error", doors.raised_at(error, sources.is_kept), doors.printed(error))
         ended = {"result": "code" if record.facts["backend"] else "none", "reason": ""}
         tap.leave(record, ended if error is None else frame_error(error))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from compiler_lens.capture import doors, hooks
+from compiler_lens.capture import asked, doors, hooks
 from compiler_lens.capture.session import Session
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
 from compiler_lens.capture.torch_api import inductor, structured_trace
@@ -71,7 +71,7 @@ class Recorder:
         if self.path != target and self.path is not None:
             self._session.problem("journal", f"{target} is being recorded to already: this recording is {self.path}")
         try:
-            self._tap = open_tap(self._session, (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS))
+            self._tap = open_tap(self._session, (*hooks.DYNAMO_HOOKS, *doors.DOOR_HOOKS, *asked.ASKED_HOOKS))
         except BaseException:
             self._session.journal.close()
             raise
@@ -182,6 +182,11 @@ def recorded(path: Path | None = None, *, overwrite: bool = False) -> Iterator[R
     recorder = Recorder(path, progress=False, overwrite=overwrite)
     with contextlib.closing(recorder), recorder, alone(recorder):
         yield recorder
+
+
+def complete(recorder: Recorder) -> None:
+    """Put in what could not be put in before: torch was half imported when the recorder was made."""
+    recorder._tap.safely("hooks", recorder._tap.install_late)
 
 
 def is_anybody_recording() -> bool:

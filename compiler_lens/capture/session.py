@@ -89,6 +89,13 @@ class Session:
         self._said.add(place)
         return is_news
 
+    def is_first(self, event: Event) -> bool:
+        """Return whether nothing like it was noted yet: a stance may be taken in each step of a loop."""
+        told = f"{event.name} {sorted(event.meta.items())}"
+        is_first = told not in self._said
+        self._said.add(told)
+        return is_first
+
     def describe_once(self, dynamic: bool | None) -> None:
         """Keep the environment as it is when the first frame compiles: settings are often made late."""
         if not self.is_described:

@@ -47,6 +47,7 @@ class Tap(TraceHandler):
         self._is_done = False
         self._heard: set[str] = set()  # names of all records that ever came
         # What undoes each hook that is in, or why this torch has no such place.
+        self._late: tuple[Hook, ...] = ()  # whose modules were half imported when they were to go in
         self._hooked: dict[Place, Callable[[], None] | str] = {}
         self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
         self._subscription = Subscription(self)
@@ -106,6 +107,7 @@ class Tap(TraceHandler):
     def _stay_subscribed(self) -> None:
         if not self.sessions:
             return
+        self.install_late()
         self._subscription.hide_rendering()  # a listener may have come or gone
         if not self._subscription.is_whole:
             self._listen()
@@ -119,7 +121,9 @@ class Tap(TraceHandler):
         This may import parts of torch that the compilation at hand is about to import: that time is not ours.
         """
         start = time.thread_time()
-        missing = [hook for hook in hooks if hook.place not in self._hooked and not hook.place.is_being_imported]
+        lacking = [hook for hook in hooks if hook.place not in self._hooked]
+        self._late = tuple(hook for hook in lacking if hook.place.is_being_imported)
+        missing = [hook for hook in lacking if hook not in self._late]
         # All imports before the first hook: a module that takes a function by name must take torch's own.
         found = [(hook, _found(hook.place)) for hook in missing]
         self.local.import_seconds += time.thread_time() - start
@@ -137,6 +141,11 @@ class Tap(TraceHandler):
             if isinstance(reason, str):
                 for session in self.sessions:
                     session.unavailable(hook.place.fact, reason)
+
+    def install_late(self) -> None:
+        """Put in the hooks whose modules were half imported when a lens opened, as far as they are there now."""
+        if self._late:
+            self.install(self._late)
 
     # -- frames
 
@@ -257,6 +266,11 @@ class Tap(TraceHandler):
         is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
         self._give(self.sessions if is_process_wide else record.sessions, event)
         return event
+
+    def note_once(self, name: str, meta: Mapping[str, Any], owner: Session | None) -> None:
+        """Record something that is in no compilation, for the sessions that were not told it yet."""
+        event = Event(name, time.time(), meta=meta)
+        self._give(tuple(s for s in self._recorders(owner) if s.is_first(event)), event)
 
     def keep_sources(self, files: Iterable[str]) -> None:
         """Keep the text of files that the compilation under way points to."""

@@ -36,6 +36,13 @@ def open_lens(path: str, options: frozenset[str]) -> Lens | None:
         return None
 
 
+def complete(lens: Lens) -> None:
+    """See to it that all is recorded, now that more of torch is imported."""
+    from compiler_lens.capture.recorder import complete as complete_recorder
+
+    complete_recorder(lens)
+
+
 def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
     """Say what was recorded, on the standard error: the standard output is the script's."""
     if lens is not None:
@@ -70,7 +77,7 @@ def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iter
         yield raised
     has_torch = "torch" in sys.modules
     # whether nothing was recorded but the circumstances
-    is_bare = replace(recording, environment=Environment(), sources=(), unavailable=()) == Recording()
+    is_bare = replace(recording, environment=Environment(), sources=(), sites=(), unavailable=()) == Recording()
     if is_bare and (raised or not has_torch):
         path.unlink(missing_ok=True)
         why = (

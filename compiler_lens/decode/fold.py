@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from compiler_lens.decode import (
+    asked,
     compilations,
     cudagraphs,
     frames,
@@ -47,11 +48,14 @@ READERS: Mapping[str, Reader] = {
     "compilation_metrics": frames.read_metrics,
     "bwd_compilation_metrics": frames.read_metrics,
     "dynamo_error": graph_breaks.read_dynamo_error,
+    "lens.call_error": graph_breaks.read_call_error,
     "dynamo_graph_break_reason": graph_breaks.read_graph_break,
     "recompile_reasons": guards.read_recompiles,
     "dynamo_cpp_guards_str": guards.read_guards,
     **dict.fromkeys(("create_symbol", "create_unbacked_symbol", "symbolic_shape_specialization"), guards.read_symbols),
     **dict.fromkeys(GRAPH_RECORDS, graph_text.read_graph),
+    "lens.compile_site": asked.read_site,
+    "lens.stance": asked.read_stance,
     "lens.node_facts": origins.read_node_facts,
     OUTPUT_CODE_RECORD: output_code.read_output_code,
     "graph_dump": output_code.read_aoti_text,
@@ -157,6 +161,8 @@ def fold(
         spans=timed,
         sources=tuple(files),
         tried=tuple(of[model.Tried]),
+        sites=tuple(of[model.CompileSite]),
+        stances=tuple(of[model.Stance]),
         problems=(*unread, *of[model.CaptureProblem]),
         unavailable=tuple(of[model.Unavailable]),
     )

@@ -7,12 +7,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.decode.frames import Failure
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, SourceLine
+from compiler_lens.recording.shape import Count, shaped
 
 # log_graph_break() in torch/_dynamo/symbolic_convert.py; the attribution is new in torch 2.12.
 _TRACING = re.compile(r"Graph break in user code at (?P<file>.*):(?P<line>\d{1,9})\nGraph Break Reason: ")
@@ -84,6 +86,23 @@ def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, 
     said = known.gb_type if known else raised.message
     message = said if said.startswith(f"{raised.kind}: ") else f"{raised.kind}: {said}"
     return (Failure(compile_id, known, message, stack[-1] if stack else None, text),)
+
+
+class _RaisedAt(Struct, frozen=True):
+    """The innermost line of the user's that an error came through."""
+
+    file: str = ""
+    line: Count = 0
+    function: str = ""
+    code: str = ""
+
+
+def read_call_error(event: Event, compile_id: CompileId, files: Mapping[int, str]) -> tuple[Failure, ...]:
+    """Read the error of a call without a frame: it has run the user's code, or torch says where it traced it."""
+    at = shaped(_RaisedAt, event.meta)
+    (failure,) = read_dynamo_error(event, compile_id, files)
+    line = failure.line or (SourceLine(at.file, at.line, at.function, at.code) if at.file else None)
+    return (replace(failure, line=line),)
 
 
 # -- the exception at the end of a printed traceback

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from urllib.parse import quote
 
 from msgspec import Struct
@@ -13,7 +14,7 @@ from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport
-from compiler_lens.recording.model import BreakOutcome, Results, Tried
+from compiler_lens.recording.model import BreakOutcome, Results, Stance, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.parts import At, Parts, Span, Tone, strong
@@ -52,7 +53,7 @@ def advice(finding: Finding) -> Advice:
             subject = (strong("Nothing entered the compiler:"),)
             return Advice(subject, what="no call of a compiled function was recorded.", change=change)
         case _:
-            return _others(evidence)
+            return _silent(evidence) or _others(evidence)
 
 
 def _reason(text: str) -> str:
@@ -211,6 +212,7 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
     failed, card = kinds.failed_compilation(finding.frame), finding.card
     reason = failed.failure.gb_type if failed.failure else finding.frame.reason
     name, place = f"`{finding.frame.name.name}`", failed.failure_line
+    doing = name if failed.door else f"compiling {name}"
     if _NO_COMPILER in reason:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
         return Advice((strong("No C++ compiler"),), what=what, change="Install a C++ compiler such as g++.")
@@ -220,14 +222,43 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
     return Advice(
         (At(place or finding.frame.name, Tone.STRONG),),
         one_line(place.code, 120) if place else "",
-        f"compiling {name} failed: {sentence(one_line(reason, 200))}{also}",
+        f"{doing} failed: {sentence(one_line(reason, 200))}{also}",
         remedy.change if remedy else one_line(hints[0], 600) if hints else "",
         card.rewrite.after if card and card.rewrite else (),
     )
 
 
-def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
+_STANCE_CHANGE = "Take it away where speed counts; torch keeps no count of the calls that it changes."
+_STANCES: Mapping[str, str] = {
+    "force_eager": "calls of compiled functions run eagerly while it is in force",
+    "eager_on_recompile": "calls that fit no compilation so far run eagerly while it is in force",
+    "fail_on_recompile": "calls that fit no compilation so far raise while it is in force",
+}
+
+
+def _stance(stance: Stance) -> str:
+    """What a stance does to calls."""
+    told = [_STANCES[stance.name]] if stance.name in _STANCES else []
+    told += ["guards are not checked"] if stance.skips_guards else []
+    told += [f"everything is compiled with `{one_line(stance.backend, 60)}`"] if stance.backend else []
+    return f"takes the stance `{one_line(stance.name, 60)}`: {'; '.join(told) or 'calls are compiled later'}."
+
+
+def _silent(evidence: object) -> Advice | None:
+    """What went on without a word of torch's."""
     match evidence:
+        case kinds.StanceTaken(stance):
+            at = At(stance.place, Tone.STRONG) if stance.place else strong("torch.compiler.set_stance")
+            return Advice((at,), what=_stance(stance), change=_STANCE_CHANGE)
+        case kinds.NeverCalled(site):
+            name = site.module or site.defined.function
+            what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
+            change = "Call what torch.compile returned."
+            if site.methods:
+                methods = ", ".join(f"`{method}`" for method in site.methods)
+                change += f" Calls of its methods ({methods}) do not go through it: compile what they call by "
+                change += "`model.forward = torch.compile(model.forward)`, or the method itself."
+            return Advice((At(site.place, Tone.STRONG) if site.place else strong(name),), what=what, change=change)
         case kinds.FailureSuppressed(frame, reason):
             what = f"runs entirely in eager: compiling it failed, and `suppress_errors` hides that: {_reason(reason)}."
             change = (
@@ -238,6 +269,11 @@ def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
             what = f"holds nothing that is compiled: `{wrapper}` breaks the graph, and what it wraps runs eagerly."
             change = "Compile before you wrap: `model = torch.compile(model)` first, then DDP or `fully_shard` of that."
             return Advice(_function(function.name), what=what, change=change)
+    return None
+
+
+def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
+    match evidence:
         case kinds.CudagraphsSkipped(outcomes):
             stack = outcomes[0].user_stack
             what = f"{plural(len(outcomes), 'graph')} without CUDA graphs: {_reason(outcomes[0].reason)}."

@@ -67,7 +67,7 @@ class SmallGraphs(Struct, frozen=True):
 EvidenceFacts = (
     CardFacts | RecompiledFunction | EagerFunction | FailedFrame | UnfinishedFrame | SmallGraphs
     | seen.CudagraphsSkipped | seen.CacheBypassed | seen.PhaseDominates | seen.DeviceIdle | seen.DisabledOnPurpose
-    | seen.NothingSeen
+    | seen.NothingSeen | seen.StanceTaken | seen.NeverCalled
 )  # fmt: skip
 
 

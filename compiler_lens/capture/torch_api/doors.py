@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -65,3 +67,19 @@ def caller(is_wanted: Callable[[str], bool]) -> Caller:
         seen.add(file)
         frame = frame.f_back
     return Caller(door=through)
+
+
+def raised_at(error: BaseException, is_wanted: Callable[[str], bool]) -> dict[str, Any]:
+    """Return the innermost line that an error came through and whose file is wanted; nothing if none is."""
+    found: dict[str, Any] = {}
+    for frame, line in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if is_wanted(code.co_filename):
+            text = linecache.getline(code.co_filename, line).strip()
+            found = {"file": code.co_filename, "line": line, "function": code.co_name, "code": text}
+    return found
+
+
+def printed(error: BaseException) -> str:
+    """Return an error as Python prints it, without those that it came of."""
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__, chain=False))

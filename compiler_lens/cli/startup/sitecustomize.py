@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _COMPILER = "torch._dynamo"
+_EXPORT = "torch.export._trace"  # imports the compiler
 
 
 class _Recorder:
@@ -34,7 +35,7 @@ class _Recorder:
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
         """Find the compiler as the other finders do, to be told when it is loaded."""
-        if name != _COMPILER:
+        if name not in (_COMPILER, _EXPORT):
             return None
         found = (f.find_spec(name, path, target) for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
         spec = next((spec for spec in found if spec is not None), None)
@@ -43,13 +44,16 @@ class _Recorder:
         return spec
 
     def watch(self, loader: "Any") -> None:
-        """Open the lens behind the loading of this module, and leave the loader as it was."""
+        """Open the lens after the loading of this module, or complete it, and leave the loader as it was."""
         load = loader.exec_module
 
         def exec_module(module: "ModuleType") -> None:
             del loader.exec_module
             load(module)
-            if self in sys.meta_path:
+            vars(module.__spec__)["_initializing"] = False  # as Python says next: it can be hooked now
+            if self.lens is not None:
+                self.ours().complete(self.lens)
+            elif module.__name__ == _COMPILER and self in sys.meta_path:
                 sys.meta_path.remove(self)
                 self.lens = self.ours().open_lens(self.path, self.options)
                 if self.lens is None:  # and it was said why

@@ -10,7 +10,16 @@ from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.program.coverage import Frame, Function, FunctionName, Treatment
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
-from compiler_lens.recording.model import CacheLayer, CacheOutcome, Compilation, CudagraphOutcome, Outcome, SourceLine
+from compiler_lens.recording.model import (
+    CacheLayer,
+    CacheOutcome,
+    Compilation,
+    CompileSite,
+    CudagraphOutcome,
+    Outcome,
+    SourceLine,
+    Stance,
+)
 from compiler_lens.recording.torch_names import Phase
 
 
@@ -37,6 +46,18 @@ class HoldsNothing(Struct, frozen=True):
 
     function: Function
     wrapper: str  # its class
+
+
+class StanceTaken(Struct, frozen=True):
+    """A stance under which calls run otherwise than as they were compiled."""
+
+    stance: Stance
+
+
+class NeverCalled(Struct, frozen=True):
+    """Something was given to torch.compile, and no call of it entered the compiler."""
+
+    site: CompileSite
 
 
 class CudagraphsSkipped(Struct, frozen=True):
@@ -87,13 +108,16 @@ class Unfinished(Struct, frozen=True):
 
 
 Evidence = (
-    NothingSeen | FrameFailed | FailureSuppressed | HoldsNothing | BreakCard | RecompileReport | Function
-    | CudagraphsSkipped | CacheBypassed | TinyGraphs | PhaseDominates | DeviceIdle | DisabledOnPurpose | Unfinished
+    NothingSeen | StanceTaken | NeverCalled | FrameFailed | FailureSuppressed | HoldsNothing | BreakCard
+    | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs | PhaseDominates | DeviceIdle
+    | DisabledOnPurpose | Unfinished
 )  # fmt: skip
 
 # Scripts compare these: a rule is never renamed, and docs/findings.md lists every one.
 _OF_TYPE: Mapping[type, str] = {
     NothingSeen: "nothing-compiled",
+    StanceTaken: "stance",
+    NeverCalled: "never-called",
     FrameFailed: "frame-failed",
     FailureSuppressed: "failure-suppressed",
     HoldsNothing: "wrapper-holds-nothing",
@@ -147,6 +171,10 @@ def place_of(evidence: Evidence) -> SourceLine | None:
             place = evidence.causes[0].line or evidence.function
         case FrameFailed():
             place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
+        case StanceTaken():
+            place = evidence.stance.place
+        case NeverCalled():
+            place = evidence.site.place
         case TinyGraphs() | HoldsNothing():
             place = evidence.function.name
         case Unfinished() | FailureSuppressed():

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.overview import evidence as seen
+from compiler_lens.facts.program.asked import never_called
 from compiler_lens.facts.program.coverage import Coverage, Frame, Treatment
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import phase_times
@@ -67,7 +68,8 @@ def findings(
 ) -> tuple[Finding, ...]:
     """Return everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if all(frame.outcome is Outcome.TRACED for frame in covered.frames) and not recording.graph_breaks:
-        return (Finding(Severity.HIGH, seen.NothingSeen()),)
+        unheard = (*_stances(recording), *_never_called(recording, Severity.HIGH))
+        return unheard or (Finding(Severity.HIGH, seen.NothingSeen()),)
     failed = [
         _failed(frame, cards)
         for frame in covered.frames
@@ -75,11 +77,13 @@ def findings(
         if frame.outcome is Outcome.FAILED and not seen.failed_compilation(frame).reason.startswith("KeyboardInterrupt")
     ]
     found = [
+        *_stances(recording),
         *(Finding(Severity.HIGH, failure) for failure in failed),
         *_hidden(covered),
         *(_card(card) for card in cards if all(card is not failure.card for failure in failed)),
         *(_report(report) for report in reports),
         *_functions(covered, reports),
+        *_never_called(recording, Severity.LOW),
         *_cudagraphs(recording),
         *_bypassed(recording),
         *_tiny(recording, covered),
@@ -87,6 +91,24 @@ def findings(
     ]
     order = list(Severity)
     return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+
+
+_FORCE_EAGER = "force_eager"
+# Under the others calls compile, or wait to; one that raises is no secret.
+_STANCES = {
+    _FORCE_EAGER: Severity.HIGH, "eager_on_recompile": Severity.HIGH, "fail_on_recompile": Severity.LOW
+}  # fmt: skip
+
+
+def _stances(recording: Recording) -> Iterator[Finding]:
+    for stance in recording.stances:
+        severity = Severity.LOW if stance.skips_guards or stance.backend else Severity.INFO
+        yield Finding(_STANCES.get(stance.name, severity), seen.StanceTaken(stance))
+
+
+def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]:
+    if not any(stance.name == _FORCE_EAGER for stance in recording.stances):  # else calls leave no trace
+        yield from (Finding(severity, seen.NeverCalled(site)) for site in never_called(recording))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.

@@ -15,7 +15,8 @@ from compiler_lens.recording.model.kernels import (
 from compiler_lens.recording.model.lines import SourceFile, SourceLine, Trust
 from compiler_lens.recording.model.profile import Ceilings, LaunchTime, OtherTime, Profile, ProfileNote, Remark
 from compiler_lens.recording.model.program import (
-    BreakCause, BreakOutcome, Compilation, GraphBreak, Guard, GuardFailure, Outcome, Recompile, Symbol,
+    BreakCause, BreakOutcome, Compilation, CompileSite, GraphBreak, Guard, GuardFailure, Outcome, Recompile, Stance,
+    Symbol,
 )
 from compiler_lens.recording.model.tried import Figures, Results, Tried
 from compiler_lens.recording.model.whole import (
@@ -24,11 +25,11 @@ from compiler_lens.recording.model.whole import (
 
 __all__ = [
     "AutotuneChoice", "AutotuneResult", "BreakCause", "BreakOutcome", "Buffer", "BufferAccess", "CacheLayer",
-    "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "CodeId", "Compilation", "CompileId",
+    "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "CodeId", "Compilation", "CompileId", "CompileSite",
     "CudagraphOutcome", "CudagraphState", "DTYPE_BYTES", "Decomposition", "Direction", "Environment", "Figures",
     "Graph", "GraphBreak", "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel", "KernelConfig", "KernelId",
     "KernelKind", "Launch", "LaunchId", "LaunchTime", "Node", "OtherTime", "Outcome", "OutputCode", "Profile",
     "ProfileNote", "Recompile", "Recording", "Remark", "Results", "SavedTensor", "SourceFile", "SourceLine",
-    "SourcePlace", "Span", "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Tried", "Trust",
-    "Unavailable", "UnfusedPair",
+    "SourcePlace", "Span", "Stance", "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Tried",
+    "Trust", "Unavailable", "UnfusedPair",
 ]

@@ -93,6 +93,24 @@ class Symbol(Struct, frozen=True):
     user_stack: tuple[SourceLine, ...] = ()
 
 
+class CompileSite(Struct, frozen=True):
+    """Something that torch.compile was given, whether or not it was called then."""
+
+    defined: SourceLine  # file, line and qualified name of the function; of a module's forward
+    place: SourceLine | None = None  # the user's line that gave it
+    module: str = ""  # its class
+    methods: tuple[str, ...] = ()  # of that class, by its author: calls of them are not compiled
+
+
+class Stance(Struct, frozen=True):
+    """A stance other than torch's default, taken with `torch.compiler.set_stance`."""
+
+    name: str  # "force_eager", "eager_on_recompile", "fail_on_recompile", …; "default" with a backend or without guards
+    place: SourceLine | None = None  # where it was taken first
+    skips_guards: bool = False
+    backend: str = ""  # that everything is compiled with in place of its own
+
+
 class Outcome(Enum):
     """How compiling a frame ended."""
 

@@ -12,7 +12,7 @@ from compiler_lens.recording.model.graphs import Decomposition, Graph
 from compiler_lens.recording.model.kernels import AutotuneResult, CudagraphOutcome, Kernel, OutputCode, UnfusedPair
 from compiler_lens.recording.model.lines import SourceFile
 from compiler_lens.recording.model.profile import Profile
-from compiler_lens.recording.model.program import Compilation, GraphBreak, Guard, Recompile, Symbol
+from compiler_lens.recording.model.program import Compilation, CompileSite, GraphBreak, Guard, Recompile, Stance, Symbol
 from compiler_lens.recording.model.tried import Tried
 from compiler_lens.recording.shape import Count, Figure, Time
 
@@ -113,6 +113,8 @@ class Recording(Struct, frozen=True):
     spans: tuple[Span, ...] = ()
     sources: tuple[SourceFile, ...] = ()  # the files that frames, graphs and breaks point to
     tried: tuple[Tried, ...] = ()  # offers, from beside the recording
+    sites: tuple[CompileSite, ...] = ()  # what torch.compile was given
+    stances: tuple[Stance, ...] = ()  # that were taken, each once
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
 

@@ -1,0 +1,64 @@
+"""What a program asks of torch.compile beside a call: noted where it is asked, so nothing runs in a compiled call."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from compiler_lens.capture import sources
+from compiler_lens.capture.session import Session, owner_of
+from compiler_lens.capture.tap import Tap
+from compiler_lens.capture.torch_api import asked
+from compiler_lens.capture.torch_api.doors import caller
+from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
+
+_METHODS = 5  # named of a module
+
+
+def _observed(place: Place, observer: Callable[..., None]) -> Hook:
+    def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
+        @functools.wraps(original)
+        def hooked(*args: Any, **kwargs: Any) -> Any:
+            tap.safely("what is asked for", lambda: observer(tap, *arguments.of(args, kwargs)))
+            return original(*args, **kwargs)
+
+        return hooked
+
+    return Hook(place, make)
+
+
+def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
+    backend = asked.backend_of(context)
+    if backend is None or tap.local.frames:  # what compiles now asks for itself: export, compiled autograd
+        return
+    module = asked.module_in(wrapped)
+    chain = sources.decorated(wrapped if module is None else _forward(module))
+    if not chain or (module is None and not sources.is_kept(chain[-1].__code__.co_filename)):
+        return  # of a module torch compiles its own wrapper, too
+    code = chain[-1].__code__
+    facts = {
+        "function": chain[-1].__qualname__.replace("<locals>.", ""),
+        "defined": {"file": code.co_filename, "line": code.co_firstlineno},
+        "module": "" if module is None else type(module).__name__,
+        "methods": [] if module is None else asked.other_methods(module)[:_METHODS],
+    }
+    _note(tap, "lens.compile_site", facts, owner_of(backend))
+
+
+def _forward(module: Any) -> Any:
+    return vars(module).get("forward") or getattr(type(module), "forward", None)
+
+
+def _stance(tap: Tap, stance: Any) -> None:
+    facts = asked.stance_facts(stance)
+    if facts != {"name": "default", "skips_guards": False, "backend": ""}:
+        _note(tap, "lens.stance", facts, None)
+
+
+def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> None:
+    at = caller(sources.is_kept)
+    tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner)
+
+
+ASKED_HOOKS = (_observed(asked.COMPILE, _compile), _observed(asked.STANCE, _stance))

@@ -1,0 +1,45 @@
+"""What a program asked of torch.compile beside a call: sites and stances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from compiler_lens.recording.event import Event
+from compiler_lens.recording.model import CompileId, CompileSite, SourceLine, Stance
+from compiler_lens.recording.shape import Count, shaped
+
+
+class _At(Struct, frozen=True):
+    file: str = ""
+    line: Count = 0
+
+    def line_of(self, function: str = "") -> SourceLine | None:
+        return SourceLine(self.file, self.line, function) if self.file else None
+
+
+class _Site(_At, frozen=True):
+    function: str = ""
+    defined: _At = _At()
+    module: str = ""
+    methods: tuple[str, ...] = ()
+
+
+class _Stance(_At, frozen=True):
+    name: str = ""
+    skips_guards: bool = False
+    backend: str = ""
+
+
+def read_site(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[CompileSite, ...]:
+    """Read where something was given to torch.compile."""
+    told = shaped(_Site, event.meta)
+    defined = SourceLine(told.defined.file, told.defined.line, told.function)
+    return (CompileSite(defined, told.line_of(), told.module, told.methods),)
+
+
+def read_stance(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[Stance, ...]:
+    """Read a stance that was taken."""
+    told = shaped(_Stance, event.meta)
+    return (Stance(told.name, told.line_of(), told.skips_guards, told.backend),)

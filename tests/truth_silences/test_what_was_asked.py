@@ -1,0 +1,173 @@
+"""What is asked of torch.compile beside a call: stances, things that are never called; and calls that only export."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from compiler_lens import Lens, explain
+
+X = torch.ones(4)
+
+
+def screen(lens: Lens) -> str:
+    """The first screen without line breaks."""
+    return " ".join(lens.report(color=False, width=120).split())
+
+
+def findings(lens: Lens) -> list[tuple[str, int]]:
+    """Rule and line of each that is not benign."""
+    found = explain(lens.recording).findings
+    return [(each.rule, each.place.line if each.place else 0) for each in found if not each.benign]
+
+
+def line_of(function: Callable[..., object], words: str) -> int:
+    lines, first = inspect.getsourcelines(function)
+    return first + next(number for number, line in enumerate(lines) if words in line)
+
+
+class Language(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(x)
+
+    def generate(self, x: Tensor) -> Tensor:
+        return self.forward(self.forward(x))
+
+
+STANCES = {
+    "force_eager": "calls of compiled functions run eagerly while it is in force",
+    "eager_on_recompile": "calls that fit no compilation so far run eagerly while it is in force",
+    "fail_on_recompile": "calls that fit no compilation so far raise while it is in force",
+}
+
+
+@pytest.mark.parametrize("stance", STANCES)
+def test_a_stance_under_which_calls_run_eagerly_is_said_with_its_line(stance: str) -> None:
+    with Lens(strict=True) as lens:
+        model = torch.compile(Language(), backend="aot_eager")
+        model(X)
+        for _ in range(3):  # said once
+            with torch.compiler.set_stance(stance):
+                model(X)
+    assert findings(lens) == [
+        ("stance", line_of(test_a_stance_under_which_calls_run_eagerly_is_said_with_its_line, "with torch.compiler"))
+    ]
+    shown = screen(lens)
+    assert f"takes the stance `{stance}`: {STANCES[stance]}" in shown
+    assert "Nothing to fix" not in shown
+
+
+def test_a_stance_that_compiles_all_the_same_needs_no_fixing() -> None:
+    with Lens(strict=True) as lens, torch.compiler.set_stance("default"):
+        torch.compile(Language(), backend="aot_eager")(X)
+    assert lens.recording.stances == ()
+    assert "Nothing to fix" in screen(lens)
+
+
+def test_with_every_call_eager_nothing_is_said_to_be_never_called() -> None:
+    with Lens(strict=True) as lens:
+        torch.compiler.set_stance("force_eager")
+        torch.compile(Language(), backend="aot_eager")(X)
+        torch.compiler.set_stance("default")
+    assert [rule for rule, _ in findings(lens)] == ["stance"]
+
+
+def test_what_is_compiled_and_never_called_is_named_with_its_line_and_what_bypasses_it() -> None:
+    with Lens(strict=True) as lens:
+        model = torch.compile(Language(), backend="aot_eager")
+        model.generate(X)
+    here = line_of(test_what_is_compiled_and_never_called_is_named_with_its_line_and_what_bypasses_it, "model = torch")
+    assert findings(lens) == [("never-called", here)]
+    shown = screen(lens)
+    assert "gives `Language` to torch.compile, and no call of what that made entered the compiler" in shown
+    assert "Calls of its methods (`generate`) do not go through it" in shown
+
+    with Lens(strict=True) as lens:  # what it advises
+        model = Language()
+        model.forward = torch.compile(model.forward, backend="aot_eager")  # type: ignore[method-assign]
+        model.generate(X)
+    assert "Nothing to fix" in screen(lens)
+
+
+@torch.compile(backend="aot_eager")
+def scaled(x: Tensor) -> Tensor:
+    return x * 3
+
+
+def test_what_is_called_by_whatever_way_is_not_said_to_be_never_called() -> None:
+    class Square(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * x
+
+    with Lens(strict=True) as lens:
+        in_place = Language()
+        in_place.compile(backend="aot_eager")
+        in_place(X)
+        inner = torch.compile(Square().forward, backend="aot_eager")
+        torch.compile(lambda x: inner(x) + 1, backend="aot_eager")(X)  # a part of what calls it
+        torch.compile(nn.Linear(4, 4), backend="aot_eager")(X)
+        torch.export.export(Square(), (X,), strict=True)  # asks for itself
+    assert len(lens.recording.sites) == 4
+    assert "never-called" not in [finding.rule for finding in explain(lens.recording).findings]
+
+
+def test_one_that_is_not_called_beside_others_that_are_is_minor() -> None:
+    def idle(x: Tensor) -> Tensor:
+        return x + 1
+
+    with Lens(strict=True) as lens:
+        torch.compile(idle, backend="aot_eager")
+        torch.compile(Language(), backend="aot_eager")(X)
+    (finding,) = (each for each in explain(lens.recording).findings if not each.benign)
+    assert (finding.rule, finding.severity.value) == ("never-called", "low")
+    assert "Nothing to fix" not in screen(lens)
+
+
+_SCRIPT = """
+import torch
+
+def pick(x):
+    return x + 1 if x.sum() > 0 else x
+
+class Picks(torch.nn.Module):
+    def forward(self, x):
+        return pick(x) * 2
+
+try:
+    torch.export.export(Picks(), (torch.ones(4),), strict={})
+except Exception:
+    pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("strict", "said"), [(True, "Data-dependent branching"), (False, "GuardOnDataDependentSymNode")]
+)
+def test_an_export_that_fails_says_where_also_if_it_is_what_imports_the_compiler(
+    *, strict: bool, said: str, tmp_path: Path
+) -> None:
+    script = tmp_path / "picks.py"
+    script.write_text(_SCRIPT.format(strict))
+    done = subprocess.run(
+        [sys.executable, "-m", "compiler_lens", "run", "-o", str(tmp_path / "x.clens"), "--strict", str(script)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    shown = " ".join(done.stderr.split())
+    assert f"1. {_short(script)}:5 return x + 1 if x.sum() > 0 else x `torch.export` failed: {said}" in shown
+    if strict:
+        assert "torch.where" in shown
+
+
+def _short(script: Path) -> str:
+    return script.name
