@@ -61,6 +61,8 @@ def read_output_code(
     defined = _definitions(tree, lines, installed)
     steps = wrapper.read_steps(tree, lines)
     calls = _calls(steps, _Reader(lines, defined, wrapper.wrapped_externs(tree), installed))
+    for span, runs in wrapper.read_runs(tree, lines).items():
+        calls = [replace(c, launch=replace(c.launch, runs=runs)) if c.launch.line in span else c for c in calls]
     buffers = wrapper.read_buffers(steps, lines, {call.launch.line for call in calls})
     kernels = _kernels(partial(Kernel, compile_id, direction), defined, calls, aot_id(text))
     return (OutputCode(compile_id, direction, text, path, buffers), *kernels)

@@ -36,6 +36,27 @@ def read_steps(tree: ast.Module, lines: Sequence[str]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
+def read_runs(tree: ast.Module, lines: Sequence[str]) -> Mapping[range, int]:
+    """Return how often one call of the graph runs each function, by its lines, where that is more than once."""
+    functions = {function.name: function for function in _functions(tree)}
+    scope = _Scope(lines, functions, _partition_names(tree), set())
+    callers: dict[str, list[str]] = {}
+    for name, function in functions.items():
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and (called := _called_function(node, scope)) in functions:
+                callers.setdefault(called, []).append(name)
+    runs: dict[str, int] = {}
+
+    def count(name: str) -> int:
+        if name not in runs:
+            runs[name] = 1  # of a function that calls itself, and of one that nothing calls
+            runs[name] = min(sum(map(count, callers.get(name, ()))) or 1, MOST)
+        return runs[name]
+
+    every = {range(f.lineno, (f.end_lineno or f.lineno) + 1): count(name) for name, f in functions.items()}
+    return {span: times for span, times in every.items() if times > 1}
+
+
 def wrapped_externs(tree: ast.Module) -> Mapping[str, str]:
     """Return the module's functions, each with the extern kernel that it does nothing but call, or ""."""
     return {function.name: _wrapped_extern(function) for function in _functions(tree)}

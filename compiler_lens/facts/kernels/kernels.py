@@ -83,8 +83,8 @@ def unusual_language(kernel: Kernel) -> str:
 
 
 def launch_count(kernels: Iterable[Kernel]) -> int:
-    """Return how many kernel calls the output codes hold in all."""
-    return sum(len(k.launches) for k in kernels)
+    """Return how many kernels one call of each output code launches in all."""
+    return sum(launch.runs for kernel in kernels for launch in kernel.launches)
 
 
 # -- with their launches
@@ -118,16 +118,17 @@ class Costs(Struct, frozen=True):
 
     def traffic(self, lineages: Iterable[Lineage]) -> Traffic | None:
         """Return what these launches read and write, None where that is not known of one."""
-        ids = list(launch_ids(lineages))
-        known = [self.moved[launch] for launch in ids if launch in self.moved]
-        if not known or len(known) < len(ids):
+        runs = dict(_runs(lineages))
+        known = {launch: self.moved[launch] for launch in runs if launch in self.moved}
+        if not known or len(known) < len(runs):
             return None
-        trust = max((one.trust for one in known), key=(Trust.EXACT, Trust.TEXT).index)
-        return Traffic(sum(one.read for one in known), sum(one.written for one in known), trust)
+        trust = max((one.trust for one in known.values()), key=(Trust.EXACT, Trust.TEXT).index)
+        read, written = (sum(getattr(known[i], name) * runs[i] for i in runs) for name in ("read", "written"))
+        return Traffic(read, written, trust)
 
     def flops(self, lineages: Iterable[Lineage]) -> int | None:
         """Return the operations of the matrix products among these launches; None if there are none."""
-        known = [self.work[launch].flops for launch in launch_ids(lineages) if launch in self.work]
+        known = [self.work[launch].flops * runs for launch, runs in _runs(lineages) if launch in self.work]
         return sum(known) if known else None
 
 
@@ -167,7 +168,7 @@ class KernelRow(Struct, frozen=True):
     @property
     def launches(self) -> int:
         """How many launches are meant."""
-        return sum(1 if one.launch is not None else len(one.kernel.launches) for one in self.lineages)
+        return sum(runs for _, runs in _runs(self.lineages))
 
 
 def kernel_rows(lineages: Iterable[Lineage], costs: Costs, *, folded: bool = True) -> tuple[KernelRow, ...]:
@@ -213,3 +214,10 @@ def launch_ids(lineages: Iterable[Lineage]) -> Iterator[LaunchId]:
     for one in lineages:
         for number in range(len(one.kernel.launches)) if one.launch is None else (one.launch,):
             yield one.kernel.launch_id(number)
+
+
+def _runs(lineages: Iterable[Lineage]) -> Iterator[tuple[LaunchId, int]]:
+    """The launches that these are, and how often a call of their graph comes to each."""
+    for one in lineages:
+        for number in range(len(one.kernel.launches)) if one.launch is None else (one.launch,):
+            yield one.kernel.launch_id(number), one.kernel.launches[number].runs

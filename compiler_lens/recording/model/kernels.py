@@ -51,6 +51,7 @@ class Launch(Struct, frozen=True, gc=False):
     ops: tuple[str, ...] = ()  # the scheduler's names for what is fused here: "op3"; an `UnfusedPair` names them
     reads: tuple[BufferAccess, ...] = ()  # from memory, what the kernel itself wrote left out; empty if not known
     writes: tuple[BufferAccess, ...] = ()
+    runs: Count = 1  # how often a call of the graph comes here: a subgraph's function may be called several times
 
 
 class UnfusedPair(Struct, frozen=True):
