@@ -56,9 +56,14 @@ def _stance(tap: Tap, stance: Any) -> None:
         _note(tap, "lens.stance", facts, None)
 
 
+def _child(tap: Tap) -> None:
+    if tap.is_outside:  # else it is a worker of the compiler's
+        _note(tap, "lens.child", {}, None)
+
+
 def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> None:
     at = caller(sources.is_kept)
     tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner)
 
 
-ASKED_HOOKS = (_observed(asked.COMPILE, _compile), _observed(asked.STANCE, _stance))
+ASKED_HOOKS = (_observed(asked.COMPILE, _compile), _observed(asked.STANCE, _stance), _observed(asked.CHILD, _child))

@@ -77,7 +77,9 @@ def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iter
         yield raised
     has_torch = "torch" in sys.modules
     # whether nothing was recorded but the circumstances
-    is_bare = replace(recording, environment=Environment(), sources=(), sites=(), unavailable=()) == Recording()
+    is_bare = (
+        replace(recording, environment=Environment(), sources=(), sites=(), children=(), unavailable=()) == Recording()
+    )
     if is_bare and (raised or not has_torch):
         path.unlink(missing_ok=True)
         why = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, CompileSite, SourceLine, Stance
+from compiler_lens.recording.model import ChildProcess, CompileId, CompileSite, SourceLine, Stance
 from compiler_lens.recording.shape import Count, shaped
 
 
@@ -30,6 +30,11 @@ class _Stance(_At, frozen=True):
     name: str = ""
     skips_guards: bool = False
     backend: str = ""
+
+
+def read_child(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[ChildProcess, ...]:
+    """Read where a child process was started."""
+    return (ChildProcess(shaped(_At, event.meta).line_of()),)
 
 
 def read_site(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[CompileSite, ...]:

@@ -56,6 +56,7 @@ READERS: Mapping[str, Reader] = {
     **dict.fromkeys(GRAPH_RECORDS, graph_text.read_graph),
     "lens.compile_site": asked.read_site,
     "lens.stance": asked.read_stance,
+    "lens.child": asked.read_child,
     "lens.node_facts": origins.read_node_facts,
     OUTPUT_CODE_RECORD: output_code.read_output_code,
     "graph_dump": output_code.read_aoti_text,
@@ -163,6 +164,7 @@ def fold(
         tried=tuple(of[model.Tried]),
         sites=tuple(of[model.CompileSite]),
         stances=tuple(of[model.Stance]),
+        children=tuple(of[model.ChildProcess]),
         problems=(*unread, *of[model.CaptureProblem]),
         unavailable=tuple(of[model.Unavailable]),
     )

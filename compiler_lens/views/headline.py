@@ -40,6 +40,7 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
         blocks.append(paragraph(unfinished, tone=Tone.WARN))
     is_whole = all(problem.where == THE_END for problem in recording.problems)
     blocks.append(_verdict(summary, "Nothing was compiled" if is_whole else "Nothing that can be read was compiled"))
+    blocks += _children(recording)
     if not summary.coverage.frames and not recording.graph_breaks:
         return blocks
     figures: list[Part] = [plural(summary.graphs, "graph")]
@@ -57,6 +58,15 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
             warmth = f"partly warm: {caches.warm_compilations:,} of {caches.asking_compilations:,} from cache"
         figures.append(f"{seconds(summary.seconds)} spent compiling" + (f" ({warmth})" if warmth else ""))
     return [*blocks, KeyFigures(tuple(figures)), *_taken(recording)]
+
+
+def _children(recording: Recording) -> Iterator[Block]:
+    """Where processes were started: nobody knows whether they compile."""
+    if recording.children:
+        places = [At(child.place) for child in recording.children if child.place]
+        told: Parts = (": ", *sequence(places[:3], ", ")) if places else ()
+        started = "processes that this one started are not recorded, and may compile, too"
+        yield paragraph(started, *told, tone=Tone.WARN)
 
 
 def _taken(recording: Recording) -> Iterator[Block]:

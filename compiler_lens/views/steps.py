@@ -127,7 +127,8 @@ def nothing_to_fix(recording: Recording, summary: Summary) -> tuple[doc.Block, .
     recompiles = "no recompiles"
     if recording.recompiles:
         recompiles = f"{plural(len(recording.recompiles), 'recompile')}, as expected"
-    said = line(Span("Nothing to fix", Tone.GOOD), f": {breaks}, {recompiles}.", indent=2)
+    here = " in this process" if recording.children else ""
+    said = line(Span(f"Nothing to fix{here}", Tone.GOOD), f": {breaks}, {recompiles}.", indent=2)
     if not recording.kernels:
         return said, doc.Command("Look closer: ", "graphs")
     lines = doc.Command("The kernels of your lines: ", "line")

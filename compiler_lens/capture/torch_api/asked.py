@@ -17,6 +17,8 @@ COMPILE = Place(
 )
 # The function, context manager and decorator set_stance call it under this name.
 STANCE = Place("torch._dynamo.decorators", "_set_stance", "stances of torch.compiler.set_stance", ("stance",))
+# Workers of a DataLoader, and ranks that torch.multiprocessing.spawn starts, are such, too.
+CHILD = Place("multiprocessing.process", "BaseProcess.start", "child processes")
 
 
 def backend_of(context: Any) -> Any:

@@ -20,16 +20,17 @@ from compiler_lens.recording.model.program import (
 )
 from compiler_lens.recording.model.tried import Figures, Results, Tried
 from compiler_lens.recording.model.whole import (
-    CacheLayer, CacheOutcome, CacheResult, CaptureProblem, Environment, Recording, Span, THE_END, Unavailable,
+    CacheLayer, CacheOutcome, CacheResult, CaptureProblem, ChildProcess, Environment, Recording, Span, THE_END,
+    Unavailable,
 )
 
 __all__ = [
     "AutotuneChoice", "AutotuneResult", "BreakCause", "BreakOutcome", "Buffer", "BufferAccess", "CacheLayer",
-    "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "CodeId", "Compilation", "CompileId", "CompileSite",
-    "CudagraphOutcome", "CudagraphState", "DTYPE_BYTES", "Decomposition", "Direction", "Environment", "Figures",
-    "Graph", "GraphBreak", "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel", "KernelConfig", "KernelId",
-    "KernelKind", "Launch", "LaunchId", "LaunchTime", "Node", "OtherTime", "Outcome", "OutputCode", "Profile",
-    "ProfileNote", "Recompile", "Recording", "Remark", "Results", "SavedTensor", "SourceFile", "SourceLine",
-    "SourcePlace", "Span", "Stance", "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Tried",
-    "Trust", "Unavailable", "UnfusedPair",
+    "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "ChildProcess", "CodeId", "Compilation",
+    "CompileId", "CompileSite", "CudagraphOutcome", "CudagraphState", "DTYPE_BYTES", "Decomposition", "Direction",
+    "Environment", "Figures", "Graph", "GraphBreak", "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel",
+    "KernelConfig", "KernelId", "KernelKind", "Launch", "LaunchId", "LaunchTime", "Node", "OtherTime", "Outcome",
+    "OutputCode", "Profile", "ProfileNote", "Recompile", "Recording", "Remark", "Results", "SavedTensor",
+    "SourceFile", "SourceLine", "SourcePlace", "Span", "Stance", "Subgraph", "Symbol", "THE_END", "TensorSpec",
+    "TorchFunction", "Tried", "Trust", "Unavailable", "UnfusedPair",
 ]

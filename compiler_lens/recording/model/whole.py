@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.model.graphs import Decomposition, Graph
 from compiler_lens.recording.model.kernels import AutotuneResult, CudagraphOutcome, Kernel, OutputCode, UnfusedPair
-from compiler_lens.recording.model.lines import SourceFile
+from compiler_lens.recording.model.lines import SourceFile, SourceLine
 from compiler_lens.recording.model.profile import Profile
 from compiler_lens.recording.model.program import Compilation, CompileSite, GraphBreak, Guard, Recompile, Stance, Symbol
 from compiler_lens.recording.model.tried import Tried
@@ -92,6 +92,12 @@ class Environment(Struct, frozen=True):
     versions: Mapping[str, str] = field(default_factory=dict)
 
 
+class ChildProcess(Struct, frozen=True):
+    """Processes that were started at one line: what they compile is not recorded."""
+
+    place: SourceLine | None = None
+
+
 class Recording(Struct, frozen=True):
     """Everything that was recorded of one process."""
 
@@ -115,6 +121,7 @@ class Recording(Struct, frozen=True):
     tried: tuple[Tried, ...] = ()  # offers, from beside the recording
     sites: tuple[CompileSite, ...] = ()  # what torch.compile was given
     stances: tuple[Stance, ...] = ()  # that were taken, each once
+    children: tuple[ChildProcess, ...] = ()
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()
 
