@@ -318,7 +318,7 @@ def test_the_recording_is_there_however_the_script_ends(folder, ending, status, 
 def test_a_script_that_imports_torch_and_compiles_nothing_leaves_an_empty_recording_and_says_so(folder):
     for code in ("import torch", "import torch\ntorch.compile(lambda x: x)", "import torch, sys\nsys.exit(3)"):
         done = start(*RUN, "--strict", "-o", "a.clens", script(code))
-        assert set(recorded("a.clens")) <= {"lens.files"}
+        assert set(recorded("a.clens")) <= {"lens.files", "lens.compile_site"}
         first, *_, last = done.stderr.splitlines()
         assert first == "The script imported torch, but called nothing that torch.compile made."
         assert last.endswith("compiler-lens show a.clens")
