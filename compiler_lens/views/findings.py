@@ -98,7 +98,7 @@ def document(recording: Recording, selection: Selection) -> Document:
         return Document((line(Span("Nothing to fix", Tone.GOOD), ".", indent=2),), data, count=0)
     worth = sum(not finding.benign for finding in found)
     told = f"{plural(worth, 'thing')} to fix" if worth else "nothing to fix"
-    settings: list[str] = []
+    settings: set[str] = set()
     blocks = []
     for finding in found:
         more = Command("more: ", ABOUT[type(finding.evidence)].view, indent=4)

@@ -64,12 +64,12 @@ def severity(finding: Finding) -> Span:
     return Span(f"{words.SEVERITIES[finding.severity]}{cost}", _TONES[finding.severity])
 
 
-def beside(told: Advice, settings: list[str]) -> Advice:
+def beside(told: Advice, settings: set[str]) -> Advice:
     """Return advice without a setting that does not go with one given before; `settings` grows by what is given."""
     name = told.setting.partition(" ")[0].rpartition(".")[2]
-    if any({name, before} == _APART for before in settings):
+    if name in _APART and settings & (_APART - {name}):
         return replace(told, setting="")
-    settings.append(name)
+    settings.add(name)
     return told
 
 
@@ -103,7 +103,7 @@ def next_steps(recording: Recording, summary: Summary, hints: int) -> doc.Sectio
         return doc.Section("Next", nothing_to_fix(recording, summary))
     steps = []
     given: set[str] = set()
-    settings: list[str] = []
+    settings: set[str] = set()
     for i, finding in enumerate(worth[:_MOST], 1):
         told = beside(advice(finding), settings)
         if told.change in given:  # said once, it need not be said for each line
