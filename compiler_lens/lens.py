@@ -299,7 +299,13 @@ def __getattr__(name: str) -> Any:
     if name != NAME:
         raise AttributeError(name)
     # A name in a string leaves the user no object to ask: the report at the end names the file, for closer looks.
-    lens = lens_in(Path(tempfile.gettempdir()) / f"compiler_lens-{os.getpid()}.clens")
+    try:
+        # Others may write in this folder: a file made anew, under a name that nobody can guess, for the user alone.
+        descriptor, path = tempfile.mkstemp(".clens", f"compiler_lens-{os.getpid()}-")
+        os.close(descriptor)
+        lens = Lens(path)
+    except OSError as error:
+        lens = _in_memory(f"cannot write a temporary file: {error.strerror or error}")
     atexit.register(_report_at_exit, lens, os.getpid())
     return lens
 
@@ -309,9 +315,13 @@ def lens_in(path: Path, **options: Any) -> Lens:
     try:
         return Lens(path, **options)
     except UsageError as refused:
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
-            sys.stderr.write(f"compiler_lens: {visible(str(refused))}. The recording stays in memory\n")
-        return Lens(**options)
+        return _in_memory(str(refused), **options)
+
+
+def _in_memory(why: str, **options: Any) -> Lens:
+    with contextlib.suppress(AttributeError, OSError, ValueError):  # closed, or something else in its place
+        sys.stderr.write(f"compiler_lens: {visible(why)}. The recording stays in memory\n")
+    return Lens(**options)
 
 
 def _report_at_exit(lens: Any, pid: int) -> None:

@@ -1,5 +1,6 @@
 """What we write: whole or not at all, and never over what somebody else wrote."""
 
+import atexit
 import errno
 import fcntl
 import gzip
@@ -13,8 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from compiler_lens import Lens, Recording, UsageError, diff, load
+from compiler_lens import Lens, Recording, UsageError, diff, lens, load
 from compiler_lens.cli import main
+from compiler_lens.cli.command import check_can_be_written
 from compiler_lens.decode.recording_file import save
 from compiler_lens.facts.measured.modes import Comparison
 from compiler_lens.recording import output_files
@@ -211,3 +213,39 @@ def test_a_script_is_not_made_a_recording_of_itself(tmp_path: Path, capsys: pyte
     assert main(["run", "-o", str(tmp_path / "notes.txt"), str(script)]) == 2
     assert "is there and is not a recording" in capsys.readouterr().err
     assert script.read_text() == (tmp_path / "notes.txt").read_text() == USERS
+
+
+@pytest.mark.parametrize("product", Product)
+def test_whether_a_file_can_be_written_is_found_out_without_touching_it(product: Product, tmp_path: Path) -> None:
+    link, pipe = tmp_path / "link", tmp_path / "pipe"
+    link.symlink_to("target")
+    check_can_be_written(str(link), product, overwrite=False)
+    assert link.is_symlink()
+    assert not (tmp_path / "target").exists()
+    os.mkfifo(pipe)
+    check_can_be_written(str(pipe), product, overwrite=False)  # nobody reads it
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.symlink_to("missing/target")
+    with pytest.raises(RecordingFileError, match=r"cannot write .*elsewhere: Permission denied"):
+        check_can_be_written(str(elsewhere), product, overwrite=False)
+
+
+def test_the_file_of_the_lens_by_name_is_made_anew_for_the_user_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / f"compiler_lens-{os.getpid()}.clens").symlink_to(tmp_path / "planted")
+    by_name = lens.compiler_lens
+    try:
+        by_name.close()
+        assert stat.filemode(by_name.path.lstat().st_mode) == "-rw-------"
+        assert by_name.path.parent == tmp_path
+        assert load(by_name.path).problems == ()
+        assert not (tmp_path / "planted").exists()
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+        in_memory = lens.compiler_lens
+        in_memory.close()
+        assert in_memory.path is None
+        assert "No such file or directory. The recording stays in memory" in capsys.readouterr().err
+    finally:
+        atexit.unregister(lens._report_at_exit)

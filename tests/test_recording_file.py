@@ -62,3 +62,9 @@ def test_a_lens_that_cannot_write_says_so_at_once_and_names_no_file(
     assert "could not read" not in told
     assert "show" not in told or str(tmp_path) not in told.partition("show")[2]
     assert load(lens.save(tmp_path / "saved.clens"), strict=True).unfinished == ""
+
+
+def test_a_name_that_no_file_can_have_is_an_error_of_ours() -> None:
+    for name in ("a\0b", "a\ud800b"):
+        with pytest.raises(RecordingFileError, match="cannot open a"):
+            load(name)

@@ -210,7 +210,7 @@ def _dynamo_graph(tap: Tap, graph_module: Any) -> None:
 def _aot_graphs(place: Place, name: str, *stages: GraphStage) -> Hook:
     def observe(tap: Tap, _result: Any, *read: Any) -> None:
         *graph_modules, aot_config = read
-        tap.attribution.remember(aot_config.aot_id)
+        tap.attribution.remember(aot_config.aot_id, graph_modules[-1])
         for stage, graph_module in zip(stages, graph_modules, strict=True):
             _note_graph(tap, stage, graph_module, is_sent=graphs.sends_records(aot_config))
         _hook_inductor_if_there(tap)

@@ -165,7 +165,7 @@ def describe_environment(dynamic: bool | None) -> dict[str, Any]:
 Sessions = tuple[Session, ...]
 
 
-class FrameRecord(Struct, eq=False):
+class FrameRecord(Struct, eq=False, weakref=True):
     """One entry of a frame into the compiler, and what follows from it."""
 
     run: int | None
@@ -203,7 +203,8 @@ class Attribution:
         self._latest: dict[str, tuple[TorchId, FrameRecord]] = {}
         # By CompileContext; a call's without one by its TracingContext, which torch keeps for the backward, too.
         self._records: weakref.WeakKeyDictionary[Any, FrameRecord] = weakref.WeakKeyDictionary()
-        self._calls: dict[int | None, FrameRecord] = {}  # and without either by AOTAutograd's number of the graph
+        # And without either by AOTAutograd's number of the graph, as long as torch keeps that for the backward.
+        self._calls: weakref.WeakValueDictionary[int | None, FrameRecord] = weakref.WeakValueDictionary()
 
     def enter(self, sessions: Sessions, facts: Mapping[str, Any]) -> FrameRecord:
         """Open the record of a frame that enters the compiler on this thread."""
@@ -228,11 +229,11 @@ class Attribution:
         self.local.outside.sessions = sessions()
         return self.local.outside
 
-    def remember(self, number: int) -> None:
+    def remember(self, number: int, graph_module: Any) -> None:
         """Note that AOTAutograd makes a graph in a call on this thread which leaves nothing else to know it by."""
         frames = self.local.frames
         if frames and frames[-1].is_call and dynamo.tracing_context() is None:
-            self._calls[number] = frames[-1]
+            self._records[graph_module] = self._calls[number] = frames[-1]
 
     def of(self, context: Any, sessions: Callable[[], Sessions]) -> tuple[FrameRecord, bool]:
         """Return the record of a compilation, and whether this is the first that is seen of it.
@@ -267,6 +268,5 @@ class Attribution:
         """Let go of a session that was closed: compiled code lives on, and its records with it."""
         # Copies, each made in one step: other threads may be compiling.
         records = [*self._records.copy().values(), *(record for _, record in list(self._latest.values()))]
-        records += list(self._calls.values())
         for record in (*records, *self.local.frames):
             record.sessions = tuple(s for s in record.sessions if s is not session)

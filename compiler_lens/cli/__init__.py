@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -58,8 +57,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status is 0 if it did what was asked for."""
     typed = sys.argv[1:] if argv is None else argv
     args = _parser(typed[0] if typed else "").parse_args(typed)
-    # Of source text that is parsed, Python would quote what strings escape as it is: also what acts on a terminal.
-    warnings.filterwarnings("ignore", module="<unknown>")
     try:
         return int(args.run(args))
     except LensError as error:

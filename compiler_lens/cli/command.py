@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import shlex
 import subprocess
@@ -192,9 +193,8 @@ def check_can_be_written(path: str | None, product: Product, *, overwrite: bool)
         raise RecordingFileError(
             f"cannot write {path}: {'it is a folder' if file.is_dir() else f'no folder {file.parent}'}"
         )
-    was_there = file.exists()
     with writing(path):
         check_may_be_written(file, product, overwrite=overwrite)
-        file.open("ab").close()
-    if not was_there:
-        file.unlink(missing_ok=True)
+        leads_to = Path(os.path.realpath(file))  # where a link leads, nothing may be yet
+        if not os.access(*((leads_to, os.W_OK) if file.exists() else (leads_to.parent, os.W_OK | os.X_OK))):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))

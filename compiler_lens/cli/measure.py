@@ -16,6 +16,7 @@ from compiler_lens.cli.command import FORCE, Command, argument, check_can_be_wri
 from compiler_lens.cli.factory import CONTRACT, Target, measuring, target
 from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.output_files import Product
+from compiler_lens.recording.source_text import expression
 from compiler_lens.views.text import one_line
 
 _PROFILE_DESCRIPTION = """\
@@ -179,7 +180,7 @@ def _option(text: str) -> tuple[str, dict[str, Any]]:
     for key, _, value in pairs:
         word = {"true": "True", "false": "False", "none": "None"}.get(value.lower(), value)
         try:
-            values[key] = ast.literal_eval(word)
+            values[key] = ast.literal_eval(expression(word.strip()))
         except (ValueError, SyntaxError):
             values[key] = value
     return name, values

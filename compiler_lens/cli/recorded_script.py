@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.errors import visible
+from compiler_lens.recording.journal import began_here
 from compiler_lens.recording.model import Environment, Recording, SourceLine
 from compiler_lens.views.text import one_line
 
@@ -49,30 +50,28 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
         lens.close()
     if "report" not in options or sys.stderr is None:
         return
-    if lens is None and not Path(path).exists():  # which was said before the script
+    where = Path(path) if lens is None else lens.path
+    if where is not None and not began_here(where):  # a device, or somebody put another file in its place
+        where = None
+    if lens is None and where is None:  # which was said before the script
         _say("compiler-lens: nothing was compiled: no report, and no recording.")
         return
     try:
-        if lens is None:
-            from compiler_lens.decode.recording_file import load
+        from compiler_lens.decode.recording_file import load
 
-            recording, target = load(path), Path(path)
-        else:
-            recording, target = lens.recording, lens.path or Path(path)
-        for text in _told(recording, target, _raised(), sys.stderr):
+        recording = load(path) if lens is None else lens.recording
+        for text in _told(recording, where, path, sys.stderr):
             _say(text)
     except Exception as error:
         if "strict" in options:
             raise
-        _say(
-            visible(
-                f"compiler-lens: no report: {type(error).__name__}: {error}\nThe recording is {path}", keeps_lines=True
-            )
-        )
+        kept = f"\nThe recording is {where}" if where else ""
+        _say(visible(f"compiler-lens: no report: {type(error).__name__}: {error}{kept}", keeps_lines=True))
 
 
-def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iterator[str]:
+def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO) -> Iterator[str]:
     """How the script ended, if not well; then the report and where the recording is, if there is one to keep."""
+    raised = _raised()
     if raised:
         yield raised
     has_torch = "torch" in sys.modules
@@ -81,7 +80,8 @@ def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iter
         replace(recording, environment=Environment(), sources=(), sites=(), children=(), unavailable=()) == Recording()
     )
     if is_bare and (raised or not has_torch):
-        path.unlink(missing_ok=True)
+        if where:
+            Path(os.path.realpath(where)).unlink(missing_ok=True)  # a link of the user's stays
         why = (
             "nothing was compiled before that" if has_torch else "torch was not imported, and only this process counts"
         )
@@ -91,12 +91,14 @@ def _told(recording: Recording, path: Path, raised: str, stream: TextIO) -> Iter
         yield "The script imported torch, but called nothing that torch.compile made."
     from compiler_lens.render.console import report
 
-    name = _shortest(path)
+    name = _shortest(where) if where else ""
     color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    yield report(recording, width=_width(stream), color=color, path=name if path.exists() else "REC")
+    yield report(recording, width=_width(stream), color=color, path=name or "REC")
     failure = next((problem.message for problem in recording.problems if problem.where == "journal"), None)
     if failure:
-        yield f"{'The recording is not whole' if path.exists() else 'There is no recording'}: {visible(failure)}"
+        yield f"{'The recording is not whole' if where else 'There is no recording'}: {visible(failure)}"
+    elif not where:
+        yield f"There is no recording: {_shortest(Path(wanted))} does not hold it"
     else:
         yield f"Recorded in {name}, open it again with: compiler-lens show {shlex.quote(name)}"
 

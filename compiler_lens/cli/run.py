@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from itertools import count
 from pathlib import Path
 
 import compiler_lens
@@ -49,6 +50,10 @@ def run(args: argparse.Namespace) -> int:
     # An empty recording, so that one is there even if the script never comes to compile.
     journal = JournalWriter(path, overwrite=args.force)
     journal.close()
+    if journal.path not in (None, path):
+        told = f"{path} is being recorded to already: this recording is {journal.path}"
+        sys.stderr.write(f"compiler-lens: {visible(told)}\n")
+        path = journal.path
     if journal.failure:
         sys.stderr.write(f"compiler-lens: {visible(journal.failure)}: there will be a report, but no recording\n")
     unbuffered = ["-u"] if getattr(sys.stdout, "write_through", False) else []
@@ -69,12 +74,22 @@ def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:
         stem = "stdin" if script == "-" else Path(script).absolute().stem
         if is_module:
             stem = script.rpartition(".")[2]
-        path, number = target / f"{stem}{rank}.clens", 1
-        while path.exists():
-            number += 1
-            path = target / f"{stem}{rank}-{number}.clens"
-        return path
+        return _made_anew(target, f"{stem}{rank}")
     return target.with_name(f"{target.stem}{rank}{target.suffix}") if rank else target
+
+
+def _made_anew(folder: Path, stem: str) -> Path:
+    """Make a file under a name that nothing has, for the user alone: others may write in the folder, links too."""
+    for number in count(1):
+        path = folder / (f"{stem}.clens" if number == 1 else f"{stem}-{number}.clens")
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        except FileExistsError:
+            continue
+        except OSError:  # the journal says why
+            pass
+        break
+    return path
 
 
 def _environment(path: Path, options: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from compiler_lens.decode.kernel_language import Installed, KernelDefinition, Ke
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, OutputCode, Trust, Unavailable
+from compiler_lens.recording.source_text import syntax
 
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
 _AOT_ID = re.compile(r"# AOT ID: \[([^\[\]\n]*)\]")
@@ -48,7 +49,7 @@ def read_output_code(
     direction = _direction(aot_id(text), before)
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
     try:
-        tree: ast.Module | None = ast.parse(_kernels_and_calls(text))
+        tree: ast.Module | None = syntax(_kernels_and_calls(text))
     except SyntaxError as error:
         if "#include" not in text:
             raise PayloadError(f"output code is neither Python nor C++: {error}") from error

@@ -28,8 +28,9 @@ from typing import Any
 
 from msgspec.json import Encoder
 
-from compiler_lens.recording.errors import UsageError
+from compiler_lens.recording.errors import LensError, UsageError
 from compiler_lens.recording.event import NO_ID, Event
+from compiler_lens.recording.opening import opened
 from compiler_lens.recording.output_files import Product, check_is_ours
 
 # 1: the first. 2: an event may hold a whole recording, and a profile is written by the codec.
@@ -67,6 +68,10 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
+def _header() -> bytes:
+    return _lines([{MAGIC: FORMAT_VERSION, "pid": os.getpid(), PROMISE: 1}])
+
+
 class JournalWriter:
     """Appends events to a file, or to memory where there is no file or the file fails.
 
@@ -76,7 +81,7 @@ class JournalWriter:
     """
 
     def __init__(self, path: Path | None, *, overwrite: bool = False) -> None:
-        self.path = path
+        self.path: Path | None = None  # of the file that was opened
         self.failure: str | None = None  # why the file does not hold everything
         self.is_gone = False  # somebody took the file away before it was closed
         self._pid = os.getpid()
@@ -87,7 +92,7 @@ class JournalWriter:
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
-        self._header = _lines([{MAGIC: FORMAT_VERSION, "pid": self._pid, PROMISE: 1}])
+        self._header = _header()
         if path is not None:
             try:
                 self._file = _open_unshared(path, overwrite=overwrite)
@@ -290,6 +295,16 @@ def _event_value(event: Event, reference: Callable[[str], Any]) -> dict[str, Any
     if event.cached:
         value["c"] = 1
     return value
+
+
+def began_here(path: Path) -> bool:
+    """Return whether a file is a journal that this process began, also before it became another program."""
+    header = _header()
+    try:
+        with opened(path) as file:
+            return file.read(len(header)) == header
+    except (OSError, LensError):
+        return False
 
 
 def whole(data: bytes) -> bytes:

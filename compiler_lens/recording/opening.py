@@ -92,11 +92,14 @@ def opened(path: Path | str, *, below: int | None = None, follow: bool = True) -
         follow: whether the path may end in a link.
 
     Raises:
-        RecordingFileError: it is something else, which may never end.
+        RecordingFileError: it is something else, which may never end, or no file can have such a name.
         OSError: it cannot be opened.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags, dir_fd=below)
+    try:
+        descriptor = os.open(path, flags, dir_fd=below)
+    except ValueError as error:  # a NUL, a character that the system's encoding has not
+        raise RecordingFileError(f"cannot open {path}: {error}") from error
     kind = stat.S_IFMT(os.fstat(descriptor).st_mode)
     if kind != stat.S_IFREG:
         os.close(descriptor)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import ast
 import re
+import warnings
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import count
+from typing import cast
 
 from msgspec import Struct, field
 
@@ -20,6 +22,44 @@ _LONGEST = 2_000_000  # characters of a file that we look into
 _QUOTED = re.compile(r"""(['"])(?<!\\.)((?:(?!\1)[^\\\n]|\\.)+)\1""")
 
 Arms = frozenset[int]  # branches, loop bodies and handlers, by number
+
+
+_PARSED = "<compiler_lens>"  # for Python the file that the text is from
+_QUIET = ("ignore", None, Warning, re.compile(re.escape(_PARSED)), 0)
+
+
+def syntax(text: str) -> ast.Module:
+    """Return the syntax of Python code, and let Python warn of nothing: it would quote the text as it is.
+
+    Raises SyntaxError, ValueError, RecursionError or MemoryError for a text that this Python cannot read.
+    """
+    return cast("ast.Module", _parsed(text, "exec"))
+
+
+def expression(text: str) -> ast.expr:
+    """Return the syntax of one expression, as `syntax` does."""
+    return cast("ast.Expression", _parsed(text, "eval")).body
+
+
+def syntax_if_known(text: str) -> ast.Module | None:
+    """Return the syntax of a text; None where it is empty, too long, another Python's, or a cell with magics."""
+    if not text or len(text) > _LONGEST:
+        return None
+    try:
+        return syntax(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _parsed(text: str, mode: str) -> ast.AST:
+    # The filters are the whole process's. `catch_warnings` would hide what other threads warn of, put back what they
+    # change meanwhile, and have Python show again what it shows once; one more filter, for this text alone, does not.
+    filters = cast("list[object]", warnings.filters)
+    filters.insert(0, _QUIET)
+    try:
+        return ast.parse(text, _PARSED, mode)
+    finally:
+        filters.remove(_QUIET)
 
 
 class Definition(Struct, frozen=True):
@@ -111,12 +151,7 @@ class _Read:
 
     def _tree(self) -> ast.Module | None:
         """Parsed anew each time: it takes far more memory than what is read from it."""
-        if not self.text or len(self.text) > _LONGEST:
-            return None
-        try:
-            return ast.parse(self.text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):  # another Python's syntax, a cell with magics
-            return None
+        return syntax_if_known(self.text)
 
     @cached_property
     def literals(self) -> tuple[str, ...]:

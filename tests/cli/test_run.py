@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -426,3 +427,67 @@ def test_a_lens_that_cannot_open_leaves_the_script_alone(folder):
 def test_a_forked_child_does_not_report(folder):
     done = start(*RUN, script("import os, sys\nif os.fork() == 0: sys.exit(0)\nos.wait()"))
     assert done.stderr.count("no recording kept") == 1
+
+
+# -- what is the user's
+
+
+def test_a_file_that_the_script_put_in_the_recordings_place_is_the_users(folder):
+    code = "from pathlib import Path\nPath('notes.txt').unlink()\nPath('notes.txt').write_text('precious')\n"
+    done = start(*RUN, "--strict", "-o", "notes.txt", script(f"{code}import torch, torch._dynamo\n1 / 0"))
+    assert Path("notes.txt").read_text() == "precious"
+    assert done.stderr.endswith("nothing was compiled before that: no report, and no recording kept.\n")
+    done = start(*RUN, "-o", "other.txt", script(code.replace("notes", "other")))
+    assert Path("other.txt").read_text() == "precious"
+    assert done.stderr == "compiler-lens: nothing was compiled: no report, and no recording.\n"
+    done = start(*RUN, "-o", "third.txt", script(code.replace("notes", "third") + textwrap.dedent(COMPILE)), "pass")
+    assert Path("third.txt").read_text() == "precious"
+    assert done.stderr.splitlines()[-1] == "There is no recording: third.txt does not hold it"
+
+
+def test_a_program_that_runs_is_no_recording(folder):
+    shutil.copy(shutil.which("sleep"), "prog")
+    running = subprocess.Popen(["./prog", "600"])
+    try:
+        done = start(*RUN, "-o", "prog", script("print(1)"))
+    finally:
+        running.kill()
+        running.wait()
+    assert Path("prog").stat().st_size > 0
+    first, last = done.stderr.splitlines()
+    assert "Text file busy" in first
+    assert last == "compiler-lens: nothing was compiled: no report, and no recording."
+
+
+def test_the_recording_of_another_process_is_its_own(folder):
+    other = JournalWriter(folder / "x.clens")
+    try:
+        for code, kept in (("print(1)", False), ("import torch", True)):
+            done = start(*RUN, "-o", "x.clens", script(code))
+            first, *_, last = done.stderr.splitlines()
+            assert "x.clens is being recorded to already: this recording is" in first
+            (own,) = set(folder.glob("*.clens")) - {folder / "x.clens"} if kept else [folder / "none"]
+            assert ("Recorded in" in last) is kept
+            assert last.endswith(own.name if kept else "no recording kept.")
+            assert own.exists() is kept
+    finally:
+        other.close()
+    assert read_journal(folder / "x.clens") == ((), ())
+
+
+def test_a_link_to_the_recording_stays(folder):
+    Path("link.clens").symlink_to("target.clens")
+    start(*RUN, "-o", "link.clens", script("print(1)"))
+    assert Path("link.clens").is_symlink()
+    assert not Path("target.clens").exists()
+
+
+def test_a_name_that_nobody_gave_is_made_anew_for_the_user_alone(folder):
+    (folder / "shared").mkdir()
+    for name in ("shared/train.clens", "train.clens"):
+        Path(name).symlink_to(folder / "planted")
+    code = "import glob, os; print(*(f'{p} {os.stat(p).st_mode:o}' for p in glob.glob('**/train-*', recursive=True)))"
+    for output in ([], ["-o", "shared"]):
+        done = start(*RUN, *output, script(code, "train.py"))
+        assert done.stdout.strip() == f"{Path(*output[1:], 'train-2.clens')} 100600"
+    assert not Path("planted").exists()

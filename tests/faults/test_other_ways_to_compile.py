@@ -1,5 +1,6 @@
 """torch.export, AOTInductor, DDP, compiled autograd: they work as ever while a lens is open, and are recorded."""
 
+import gc
 import inspect
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from compiler_lens import Lens
+from compiler_lens.capture.session import FrameRecord
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     Compilation,
@@ -172,6 +174,20 @@ def test_a_backward_that_aot_function_has_inductor_compile_later_is_its_own() ->
         assert ("aten.cos" in str(ops)) == (each is recording.compilations[0])  # the gradient of its sine
     assert len({code.id for code in recording.output_codes}) == len(recording.output_codes)
     assert {g.stage for g in recording.graphs if g.compile_id.or_none is None} == set[GraphStage]()
+
+
+def test_a_call_is_kept_no_longer_than_what_it_compiled() -> None:
+    def records() -> int:
+        gc.collect()
+        return sum(type(each) is FrameRecord and each.is_call for each in gc.get_objects())
+
+    before = records()
+    with Lens(strict=True):
+        kept = [aot_function(double_cosine, fw_compiler=nop)(X.clone().requires_grad_()) for _ in range(5)]
+        assert records() - before == 5  # their backwards may be compiled yet
+        kept.pop().sum().backward()
+        kept.clear()
+        assert records() == before
 
 
 def test_a_compiler_that_fails_without_dynamo_is_a_failure() -> None:

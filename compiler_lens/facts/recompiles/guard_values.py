@@ -16,7 +16,7 @@ from compiler_lens.facts.program.coverage import resumed_line
 from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.model import Compilation, CompileId, Graph, GraphBreak, Guard, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.source_text import Sources, syntax_if_known
 
 # torch/_dynamo/external_utils.py (2.11 to 2.15) has the functions `inner(*args, **kwargs)` that stand in for the
 # forward of a library's module; the module is their `fn`.
@@ -133,11 +133,8 @@ def _of_function(compilation: Compilation, texts: Sources) -> Names:
 
 def _stack_value(line: str, breaks: Iterable[GraphBreak], number: int) -> str:
     """What the stack holds after a break: the value of the line's statement, where that is the call that broke."""
-    try:
-        tree = ast.parse(line.strip())
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # part of a statement
-        return ""
-    value = getattr(tree.body[0], "value", None) if len(tree.body) == 1 else None
+    tree = syntax_if_known(line.strip())  # not of a part of a statement
+    value = getattr(tree.body[0], "value", None) if tree and len(tree.body) == 1 else None
     if not isinstance(value, ast.Call):
         return ""
     several = sum(isinstance(node, ast.Call) for node in ast.walk(value)) > 1

@@ -13,9 +13,8 @@ from msgspec import Struct, field
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, Function, is_tensor, parameters, targets, tensor_names
 from compiler_lens.recording.model import SourceLine
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.source_text import Sources, expression, syntax_if_known
 
-_LONGEST_FILE = 2_000_000  # characters that we parse
 _LONGEST_LINE = 1_000
 _LONGEST_STATEMENT = 60  # lines: nobody reads a longer suggestion
 _LARGEST_STATEMENT = 5_000  # characters
@@ -49,7 +48,7 @@ class Site(Struct, frozen=True):
     def source(self, node: ast.AST, changes: Sequence[Change] = ()) -> str:
         """Return an expression's text on one line, with parts of it changed."""
         text = self.edited(node, changes)
-        return ast.unparse(ast.parse(f"({text})", mode="eval")) if "\n" in text else text
+        return ast.unparse(expression(f"({text})")) if "\n" in text else text
 
     def atom(self, node: ast.expr) -> str:
         """Return an expression's text, in brackets where a dot after it would mean something else."""
@@ -272,12 +271,4 @@ def _encoded(text: str) -> tuple[bytes, tuple[int, ...]]:
     return text.encode(), tuple(starts)
 
 
-@lru_cache(maxsize=16)
-def parsed(text: str) -> ast.Module | None:
-    """Return the syntax of a text; None where it cannot be read: another Python's, a cell with magics."""
-    if not text or len(text) > _LONGEST_FILE:
-        return None
-    try:
-        return ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+parsed = lru_cache(maxsize=16)(syntax_if_known)
