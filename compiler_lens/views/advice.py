@@ -228,7 +228,10 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
     )
 
 
-_STANCE_CHANGE = "Take it away where speed counts; torch keeps no count of the calls that it changes."
+_STANCE_CHANGE = (
+    'Remove it where speed counts, or end it with torch.compiler.set_stance("default"); torch keeps no count of the'
+    " calls that it changes."
+)
 _STANCES: Mapping[str, str] = {
     "force_eager": "calls of compiled functions run eagerly while it is in force",
     "eager_on_recompile": "calls that fit no compilation so far run eagerly while it is in force",
