@@ -25,6 +25,7 @@ from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
 from compiler_lens.facts.recompiles.dimensions import dimensions
+from compiler_lens.facts.recompiles.guard_values import EntryValues
 from compiler_lens.facts.recompiles.written import _writes
 from compiler_lens.recording.model import (
     BreakCause,
@@ -270,10 +271,16 @@ def a_line_that_writes(size: int) -> Callable[[], object]:
     return lambda: [_writes(line, "self.calls") for line in lines]
 
 
+def keys_in_guards(size: int) -> Callable[[], object]:
+    guards = ("kwargs['" * size, "kwargs['" + "a" * size, "kwargs['a'] " * size, "." * size)
+    return lambda: [EntryValues({guard: ""}).keys_of("kwargs") for guard in guards]
+
+
 RUN_TIME: dict[str, Callable[[int], Callable[[], object]]] = {
     "compiler_lens.facts.breaks.remedies.remedy_for": a_break,
     "compiler_lens.facts.recompiles.dimensions._dimension": a_size_in_guards,
     "compiler_lens.facts.recompiles.written._writes": a_line_that_writes,
+    "compiler_lens.facts.recompiles.guard_values.EntryValues.keys_of": keys_in_guards,
 }
 
 

@@ -31,6 +31,7 @@ from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recom
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
 _UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+))")
 _NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?\Z")
+_ATTRIBUTE = re.compile(r"\.(\w+)")
 _NO_WORD = re.compile(r"\W+")
 
 
@@ -188,7 +189,7 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
     at = stack[0] if stack else guarded
     if len(stack) > 1:  # where an attribute is read, not where the number that it is goes into a graph
         *path, last = WORD.findall(decided.failed.subject) or [""]
-        reads = [one for one in stack if path and re.search(rf"\.{last}\b", one.code)]
+        reads = [one for one in stack if path and last in _ATTRIBUTE.findall(one.code)]
         at = innermost_own(reads) or innermost_own(stack)
     if own := whole_line(at, entry, facts) if at else None:
         return own
