@@ -132,6 +132,29 @@ def test_a_limit_names_itself_and_the_option_that_raises_it(file, capsys: pytest
     assert main(["show", str(path), "--max-size", "32M"]) == 0
 
 
+@pytest.mark.parametrize("statements", [b"a = b()", b"a"])
+def test_lines_of_some_characters_count_for_more(file, statements: bytes) -> None:
+    text = (statements + rb"\n") * 20_000
+    assert len(text) < 1 << 18
+    graph = b'{"e":"aot_forward_graph","at":1,"id":[0,0,null],"x":"' + text + b'"}\n'
+    told = b'{"@":0,"is":"' + text[: len(text) // 4] + b'"}\n'
+    refer = b'{"e":"aot_forward_graph","at":1,"id":[0,0,null],"x":{"@":0}}\n'
+    for name, data in {"a.clens": HEADER + graph, "b.clens": HEADER + told + refer * 3}.items():
+        assert "bytes of text" in refused(file(data, name), max_size=1 << 20)
+        load(file(data, name), max_size=1 << 22)
+    log = file(record((statements.decode() + "\n") * 20_000), "c.log")
+    assert "bytes of text" in refused(log, max_size=1 << 20)
+
+
+@pytest.mark.parametrize("code", [r"a=b()\n" * 200_001, "a=b();" * 200_001, "x=[" + "a," * (8 << 20) + "]"])
+def test_generated_code_that_is_too_long_for_its_tree_is_kept_as_text(file, code: str) -> None:
+    line = f'{{"e":"inductor_output_code","at":1,"id":[0,0,null],"x":"{code}"}}\n'
+    recording = load(file(HEADER + line.encode()))
+    (kept,), (missing,) = recording.output_codes, recording.unavailable
+    assert len(kept.code) == len(code.replace(r"\n", "\n"))
+    assert (missing.fact, missing.reason.startswith("output code of more than")) == ("kernels", True)
+
+
 @pytest.mark.parametrize("written", ["", "G", "4X", "-1", "1.5G", "9" * 5000])
 def test_a_size_that_is_none_is_refused(written: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
@@ -280,8 +303,8 @@ def test_a_document_is_made_part_by_part(file) -> None:
 def test_a_text_counts_each_time_that_an_event_refers_to_it(file) -> None:
     text = b'{"@":1,"is":"' + b"x" * 100_000 + b'"}\n'
     named = b'{"e":"lens.source","at":1,"m":{"file":"a.py"},"x":{"@":1}}\n'
-    assert load(file(HEADER + text + named * 10), max_size=1 << 20).sources
-    assert "holds more than 1,048,576 bytes of text" in refused(file(HEADER + text + named * 11), max_size=1 << 20)
+    assert load(file(HEADER + text + named * 9), max_size=1 << 20).sources
+    assert "holds more than 1,048,576 bytes of text" in refused(file(HEADER + text + named * 10), max_size=1 << 20)
 
 
 def test_what_python_writes_and_json_has_not_is_read(file) -> None:

@@ -24,6 +24,11 @@ from compiler_lens.recording.source_text import syntax
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
 _AOT_ID = re.compile(r"# AOT ID: \[([^\[\]\n]*)\]")
 _AOT_ID_WITHIN = 500
+# A statement of six characters takes 3.5 kB as a tree. A graph of 57,000 nodes has a tenth of this.
+_MOST_STATEMENTS, _MOST_READ = 200_000, 16 << 20
+_TOO_MUCH = (
+    f"output code of more than {_MOST_STATEMENTS:,} lines or 16 MiB is kept as text: its kernels are not looked for"
+)
 _IN_CPP = "no kernel was found in the C++ that this graph was compiled to, which is kept as text"
 
 
@@ -48,8 +53,11 @@ def read_output_code(
     before = graphs[-1] if graphs and graphs[-1].compile_id == compile_id else None
     direction = _direction(aot_id(text), before)
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
+    read = _kernels_and_calls(text)
+    if len(read) > _MOST_READ or read.count("\n") + read.count(";") > _MOST_STATEMENTS:
+        return OutputCode(compile_id, direction, text, path), Unavailable("kernels", _TOO_MUCH, compile_id)
     try:
-        tree: ast.Module | None = syntax(_kernels_and_calls(text))
+        tree: ast.Module | None = syntax(read)
     except SyntaxError as error:
         if "#include" not in text:
             raise PayloadError(f"output code is neither Python nor C++: {error}") from error

@@ -167,7 +167,7 @@ class _Reader:
         self._limits = limits
         self._is_closed = is_closed
         self._texts: dict[int, str] = {}
-        self._told = 0  # characters of texts that events referred to, each time that one did
+        self._weight = 0  # of lines, and of texts that events referred to, each time that one did
         self._damaged = _Lost(f"{limits.name} is damaged")
         self._deep = _Lost(f"{limits.name} is {limits.too_deep}")
         self._many = _Lost(f"{limits.name} holds {limits.too_many}")
@@ -178,6 +178,7 @@ class _Reader:
         for line in journal:
             number, size, end = number + 1, len(line), line[-1:]
             self._limits.check_events(number)
+            self._weigh(size, line.count(b"\\n"))
             event = self._read(number, line)
             del line
             if event is not None:
@@ -251,6 +252,9 @@ class _Reader:
 
     def _text(self, number: int) -> str:
         text = self._texts[number]
-        self._told += len(text)
-        self._limits.check_size(self._told)
+        self._weigh(len(text), text.count("\n"))
         return text
+
+    def _weigh(self, size: int, lines: int) -> None:
+        self._weight += self._limits.weight(size, lines)
+        self._limits.check_size(self._weight)

@@ -29,6 +29,7 @@ _NOT_GZIP = (EOFError, zlib.error)
 _HEAD = 4096
 _BLOCK = 1 << 20
 _PACKED = 1 << 13  # read at a time: what follows a part is copied once for each part
+_BYTES_OF_A_LINE = 64  # that one of a text counts for at least: each may be a node, a guard, a statement
 _BYTES_OF_AN_EVENT = 256  # at least, on average: real recordings have 500 and more
 _KINDS = {
     stat.S_IFDIR: "a folder",
@@ -41,13 +42,18 @@ class Limits(Struct, frozen=True):
     """How much of a file is read: a small one may unpack to, or stand for, more than the machine can hold."""
 
     name: str  # the file's path
-    size: int = sys.maxsize  # bytes, unpacked, and of texts that events refer to each time that one does
+    size: int = sys.maxsize  # bytes, unpacked; of a text each time that an event refers to it, and 64 for a line of it
     nesting: int = MAX_NESTING  # of a line
 
     def check_size(self, size: int) -> None:
         """Raise `RecordingFileError` for more bytes than are read of a file."""
         if size > self.size:
             raise self._passed(f"holds more than {self.size:,} bytes of text", size)
+
+    @staticmethod
+    def weight(size: int, lines: int) -> int:
+        """Return the bytes that a text counts for, as so many of it stand for at least that much once it is read."""
+        return max(size, _BYTES_OF_A_LINE * lines)
 
     def check_line(self, size: int) -> None:
         """Raise `RecordingFileError` for a line, or a record of a log, that takes more than a quarter of them."""

@@ -102,8 +102,11 @@ def torch_log_events(
     chunks = _chunks(parts, limits)
     leading, span = _up_to_a_span(chunks)
     reader = _Reader(limits, wanted, _clock(first, span, status.st_mtime), first["pid"])
+    weight = 0
     for count, chunk in enumerate(chain(leading, chunks), start=1):
         limits.check_events(count)
+        weight += limits.weight(len(chunk), chunk.count(b"\n"))
+        limits.check_size(weight)
         event = reader.take(chunk, problems)
         if event is not None:
             yield event
