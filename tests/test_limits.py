@@ -85,6 +85,12 @@ def test_what_is_packed_is_read_up_to_its_damage(file) -> None:
     assert any("cannot be unpacked to its end" in problem.message for problem in recording.problems)
 
 
+@pytest.mark.parametrize("data", [b"\x1f\x8b\x08\x00" + b"\xff" * 99, b"\x1f\x8b" + bytes(99)])
+def test_what_cannot_be_unpacked_at_all_is_no_recording_and_not_one_that_has_just_begun(file, data: bytes) -> None:
+    assert "is not a recording: it cannot be unpacked" in refused(file(data))
+    assert "holds nothing yet" in refused(file(data[:2]))
+
+
 def test_what_may_never_end_is_refused_at_once(tmp_path: Path) -> None:
     pipe, folder = tmp_path / "pipe.clens", tmp_path / "folder.clens.gz"
     os.mkfifo(pipe)

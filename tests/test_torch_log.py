@@ -274,7 +274,7 @@ def test_a_truncated_gzip_gives_what_can_be_unpacked(tmp_path):
         (b"", "is empty"),
         (bytes(range(256)) * 100, "is not a TORCH_TRACE log"),
         (b"W1121 04:30:00.123000 7 torch/x.py:1] [0/0] hello\n", "is not a TORCH_TRACE log"),
-        (b"\x1f\x8bnot gzip", "is not a TORCH_TRACE log"),
+        (b"\x1f\x8bnot gzip", "is not a recording: it cannot be unpacked"),
     ],
 )
 def test_what_is_no_log_is_refused_in_one_line(tmp_path, content, words):

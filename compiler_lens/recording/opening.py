@@ -149,6 +149,8 @@ def blocks(limits: Limits, problems: list[CaptureProblem]) -> Generator[bytes]:
                     yield start[:_HEAD]
                     yield start[_HEAD:]
         except _NOT_GZIP as error:
+            if not start and not isinstance(error, EOFError):
+                raise RecordingFileError(f"{limits.name} is not a recording: it cannot be unpacked: {error}") from error
             problems.append(CaptureProblem(_WHERE, f"{limits.name} cannot be unpacked to its end: {error}"))
         if len(start) < _HEAD:
             yield start
