@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,6 +196,8 @@ def check_can_be_written(path: str | None, product: Product, *, overwrite: bool)
         )
     with writing(path):
         check_may_be_written(file, product, overwrite=overwrite)
-        leads_to = Path(os.path.realpath(file))  # where a link leads, nothing may be yet
-        if not os.access(*((leads_to, os.W_OK) if file.exists() else (leads_to.parent, os.W_OK | os.X_OK))):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        if file.exists():
+            if not os.access(file, os.W_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        else:  # where a link leads, nothing may be yet; a folder says yes to the superuser and takes no file
+            tempfile.TemporaryFile(dir=Path(os.path.realpath(file)).parent).close()

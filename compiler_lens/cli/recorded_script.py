@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from compiler_lens.lens import Lens
 
 
+def put_by(path: str) -> Path:
+    """Return where a copy of an earlier recording lies while this process records to its name."""
+    file = Path(path)
+    return file.with_name(f"{file.stem}.before-{os.getpid()}{file.suffix}")
+
+
 def open_lens(path: str, options: frozenset[str]) -> Lens | None:
     """Begin to record all that this process compiles. Without strict, a failure of ours leaves the script alone."""
     try:
@@ -48,6 +54,13 @@ def finish(lens: Lens | None, path: str, options: frozenset[str]) -> None:
     """Say what was recorded, on the standard error: the standard output is the script's."""
     if lens is not None:
         lens.close()
+    try:
+        _say_what_was_recorded(lens, path, options)
+    finally:
+        put_by(path).unlink(missing_ok=True)
+
+
+def _say_what_was_recorded(lens: Lens | None, path: str, options: frozenset[str]) -> None:
     if "report" not in options or sys.stderr is None:
         return
     where = Path(path) if lens is None else lens.path
@@ -80,12 +93,15 @@ def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO)
         replace(recording, environment=Environment(), sources=(), sites=(), children=(), unavailable=()) == Recording()
     )
     if is_bare and (raised or not has_torch):
+        earlier = put_by(wanted)
+        kept = "what was there before stays" if where and earlier.exists() else "no recording kept"
         if where:
-            Path(os.path.realpath(where)).unlink(missing_ok=True)  # a link of the user's stays
+            file = os.path.realpath(where)  # a link of the user's stays
+            shutil.move(earlier, file) if earlier.exists() else Path(file).unlink(missing_ok=True)
         why = (
             "nothing was compiled before that" if has_torch else "torch was not imported, and only this process counts"
         )
-        yield f"compiler-lens: {why}: no report, and no recording kept."
+        yield f"compiler-lens: {why}: no report, and {kept}."
         return
     if is_bare:
         yield "The script imported torch, but called nothing that torch.compile made."

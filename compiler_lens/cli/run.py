@@ -8,13 +8,16 @@ without us: `__main__`, `sys.argv`, tracebacks, exit status, signals, standard s
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
+import shutil
 import sys
 from itertools import count
 from pathlib import Path
 
 import compiler_lens
 from compiler_lens.cli.command import FORCE, Command, argument, check_script, interpreter
+from compiler_lens.cli.recorded_script import put_by
 from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import JournalWriter
 
@@ -34,7 +37,7 @@ WORLD_SIZE) write a file each, train.rank0.clens and so on:
   torchrun --nproc-per-node 2 --no-python compiler-lens run train.py
 
 Only this process is recorded: not processes that the script starts. A script that never imports torch, or fails before
-it compiles anything, leaves no recording."""
+it compiles anything, leaves no recording, and an earlier one of that name as it was."""
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,8 +51,15 @@ def run(args: argparse.Namespace) -> int:
     if path.exists() and Path(script).exists() and path.samefile(script):
         raise UsageError(f"{path} is the script itself: name another file with -o")
     # An empty recording, so that one is there even if the script never comes to compile.
-    journal = JournalWriter(path, overwrite=args.force)
+    earlier = _put_by(path)
+    try:
+        journal = JournalWriter(path, overwrite=args.force)
+    except UsageError:
+        earlier.unlink(missing_ok=True)
+        raise
     journal.close()
+    if journal.path != path:
+        earlier.unlink(missing_ok=True)
     if journal.path not in (None, path):
         told = f"{path} is being recorded to already: this recording is {journal.path}"
         sys.stderr.write(f"compiler-lens: {visible(told)}\n")
@@ -76,6 +86,15 @@ def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:
             stem = script.rpartition(".")[2]
         return _made_anew(target, f"{stem}{rank}")
     return target.with_name(f"{target.stem}{rank}{target.suffix}") if rank else target
+
+
+def _put_by(path: Path) -> Path:
+    """Copy what an earlier run recorded under this name: it comes back if this one has nothing to record."""
+    copy = put_by(str(path))
+    if path.is_file() and path.stat().st_size:
+        with contextlib.suppress(OSError):  # then it is written over, as the help says
+            shutil.copy2(path, copy)
+    return copy
 
 
 def _made_anew(folder: Path, stem: str) -> Path:

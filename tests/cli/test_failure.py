@@ -36,7 +36,7 @@ class Unreadable:
 def broken(monkeypatch, tmp_path):
     """Everything fails that finds or shows something."""
     monkeypatch.setattr(recording_file, "open_recording", lambda path, **_: Unreadable())
-    for module, name in ((console, "report"), (lens, "what_if")):
+    for module, name in ((console, "report"), (console, "report_on"), (lens, "what_if")):
         monkeypatch.setattr(module, name, fail)
     (tmp_path / "model_to_fail.py").write_text("def make(): return print, ()")
     return ["what-if", f"{tmp_path / 'model_to_fail.py'}:make"]
@@ -80,8 +80,9 @@ def test_it_is_one_line_whatever_it_says(broken, capsys, monkeypatch):
     def long(*_, **__):
         raise ValueError("many\nlines " * 1000)
 
+    monkeypatch.setattr(recording_file, "open_recording", lambda *_, **__: Recording())
     for error in (long, lambda *_, **__: (_ for _ in ()).throw(AssertionError)):
-        monkeypatch.setattr(console, "report", error)
+        monkeypatch.setattr(console, "report_on", error)
         assert main(["show", "run.clens"]) == 3
         (line,) = capsys.readouterr().err.splitlines()
         assert len(line) < 450

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import torch
 
 import compiler_lens
 from compiler_lens.decode.recording_file import load
@@ -350,6 +351,17 @@ def test_a_script_that_fails_before_it_compiles_leaves_no_recording_and_says_so(
     assert raised == f"The script raised {line}"
     assert told.startswith(f"compiler-lens: {why}")
     assert not list(folder.glob("*.clens"))
+
+
+@pytest.mark.parametrize("code", ["import", "print()", "import torch._dynamo; raise ValueError"])
+def test_an_earlier_recording_stays_where_there_is_nothing_to_record(folder, code):
+    with compiler_lens.Lens("r.clens"):
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    before = Path("r.clens").read_bytes()
+    done = start(*RUN, "-o", "r.clens", script(code))
+    assert done.stderr.endswith("no report, and what was there before stays.\n")
+    assert Path("r.clens").read_bytes() == before
+    assert sorted(path.name for path in folder.iterdir()) == ["r.clens", "script.py"]
 
 
 def test_a_failure_after_compiling_is_told_before_the_report(folder):

@@ -204,7 +204,7 @@ def _column(event: GraphBreak, at: SourceLine) -> int | None:
     return len(found[-1]) if found else None
 
 
-_UNDERLINED = re.compile(r'^  File "(.+)", line (\d{1,9}), in .*\n    .*\n    ( *)[~^]+$', re.MULTILINE)
+_UNDERLINED = re.compile(r'^  File "([^"\n]+)", line (\d{1,9}), in .*\n    .*\n    ( *)[~^]+$', re.MULTILINE)
 # What a condition was computed from, in the explanation of "Data-dependent branching".
 _COMPUTED = re.compile(r'^ *# File "(.+)", line (\d{1,9}), in (\S+), code: (.*)$', re.MULTILINE)
 
