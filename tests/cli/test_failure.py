@@ -86,7 +86,7 @@ def test_it_is_one_line_whatever_it_says(broken, capsys, monkeypatch):
         assert main(["show", "run.clens"]) == 3
         (line,) = capsys.readouterr().err.splitlines()
         assert len(line) < 450
-    assert "failed: AssertionError; please" in line
+    assert "failed: AssertionError; the recording is intact; please" in line
 
 
 def test_the_option_is_on_every_command_and_in_no_help(capsys):
