@@ -80,6 +80,25 @@ DAMAGE: list[tuple[Path, str, Sequence[Any], Any, str, str]] = [
 ]  # fmt: skip
 
 
+# Events that none of these recordings has, each beside one that has all else: where in it, and what stands there now.
+LINE = {"file": "m.py", "line": 3}
+SITE = {**LINE, "function": "f", "defined": LINE, "module": "Net", "methods": ["generate"]}
+STANCE = {**LINE, "name": "force_eager", "skips_guards": False, "backend": ""}
+ADDED: list[tuple[str, Any, Sequence[Any], Any, str]] = [
+    ("lens.compile_site", SITE, ("defined",), "m.py", "at `$.defined`"),
+    ("lens.compile_site", SITE, ("defined", "line"), -1, "at `$.defined.line`"),
+    ("lens.compile_site", SITE, ("methods", 0), 3, "at `$.methods[0]`"),
+    ("lens.compile_site", SITE, ("line",), HUGE, "<= 9223372036854775807"),
+    ("lens.stance", STANCE, ("name",), None, "at `$.name`"),
+    ("lens.stance", STANCE, ("skips_guards",), "no", "at `$.skips_guards`"),
+    ("lens.stance", STANCE, ("file",), ["m.py"], "at `$.file`"),
+    ("lens.child", LINE, ("line",), "3", "at `$.line`"),
+    ("lens.child", LINE, ("file",), 3, "at `$.file`"),
+    ("lens.call_error", {**LINE, "function": "f", "code": "g()"}, ("line",), math.nan, "at `$.line`"),
+    ("lens.call_error", {**LINE, "function": "f", "code": "g()"}, ("code",), [], "at `$.code`"),
+]
+
+
 @cache
 def events(path: Path) -> tuple[Event, ...]:
     return read_journal(path)[0]
@@ -124,8 +143,25 @@ def test_it_costs_its_own_event(row: tuple[Path, str, Sequence[Any], Any, str, s
         fold(among, strict=True)
 
 
+@pytest.mark.parametrize("row", ADDED, ids=[f"{row[0]}-{'.'.join(map(str, row[2]))}-{row[3]!s:.6}" for row in ADDED])
+def test_it_costs_its_own_event_where_no_old_recording_has_one(row: tuple[str, Any, Sequence[Any], Any, str]) -> None:
+    name, meta, place, value, said = row
+    event = Event(
+        name, 0.0, torch_id=(0, 0, None), meta=meta, text="Traceback (most recent call last):\nRuntimeError: no\n"
+    )
+    assert fold([*events(GPT), event], strict=True) != whole(GPT)
+    bad = damaged(event, place, value)
+    found = fold([*events(GPT), bad])
+    (problem,) = found.problems
+    assert problem.where == name
+    assert said in problem.message
+    assert replace(found, problems=()) == whole(GPT)
+    with pytest.raises(CaptureError, match=name):
+        fold([*events(GPT), bad], strict=True)
+
+
 def test_each_event_with_json_in_it_is_tried() -> None:
-    tried = {row[1] for row in DAMAGE}
+    tried = {row[1] for row in DAMAGE} | {row[0] for row in ADDED}
     graphs_alike = {"dynamo_output_graph", "aot_forward_graph", "aot_backward_graph", "aot_inference_graph"}
     caches_alike = {name for name in READERS if "_cache_" in name} - tried
     elsewhere = {"bwd_compilation_metrics", "create_unbacked_symbol", "symbolic_shape_specialization"}

@@ -42,7 +42,7 @@ ABOUT: Mapping[type, About] = {
     BreakCard: About("graph-break", "graph break", "breaks"),
     RecompileReport: About("recompiles", "recompiles", "recompiles"),
     seen.FrameFailed: About("frame-failed", "", "frames"),
-    seen.StanceTaken: About("stance", "stance", "settings"),
+    seen.StanceTaken: About("stance-taken", "stance", "settings"),
     seen.NeverCalled: About("never-called", "", "environment"),
     seen.FailureSuppressed: About("failure-suppressed", "", "frames"),
     seen.HoldsNothing: About("wrapper-holds-nothing", "", "frames"),

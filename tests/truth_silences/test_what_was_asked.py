@@ -61,7 +61,10 @@ def test_a_stance_under_which_calls_run_eagerly_is_said_with_its_line(stance: st
             with torch.compiler.set_stance(stance):
                 model(X)
     assert findings(lens) == [
-        ("stance", line_of(test_a_stance_under_which_calls_run_eagerly_is_said_with_its_line, "with torch.compiler"))
+        (
+            "stance-taken",
+            line_of(test_a_stance_under_which_calls_run_eagerly_is_said_with_its_line, "with torch.compiler"),
+        )
     ]
     shown = screen(lens)
     assert f"takes the stance `{stance}`: {STANCES[stance]}" in shown
@@ -80,7 +83,7 @@ def test_with_every_call_eager_nothing_is_said_to_be_never_called() -> None:
         torch.compiler.set_stance("force_eager")
         torch.compile(Language(), backend="aot_eager")(X)
         torch.compiler.set_stance("default")
-    assert [rule for rule, _ in findings(lens)] == ["stance"]
+    assert [rule for rule, _ in findings(lens)] == ["stance-taken"]
 
 
 def test_what_is_compiled_and_never_called_is_named_with_its_line_and_what_bypasses_it() -> None:

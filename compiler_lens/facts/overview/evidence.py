@@ -116,7 +116,7 @@ Evidence = (
 # Scripts compare these: a rule is never renamed, and docs/findings.md lists every one.
 _OF_TYPE: Mapping[type, str] = {
     NothingSeen: "nothing-compiled",
-    StanceTaken: "stance",
+    StanceTaken: "stance-taken",
     NeverCalled: "never-called",
     FrameFailed: "frame-failed",
     FailureSuppressed: "failure-suppressed",
