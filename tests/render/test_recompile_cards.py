@@ -80,6 +80,15 @@ def test_the_line_stands_with_its_code_and_the_fix_has_the_users_names():
     assert 'self.register_buffer("step",' in text
 
 
+def test_a_buffer_begins_with_what_the_first_compilation_had():
+    recording = counted(4)
+    size = GuardFailure("0/0", "tensor 'x' size mismatch at index 0. expected 8, actual 4", "x", "8", "4")
+    recompiles = (Recompile(CompileId(0, 1), (size,)), *recording.recompiles[1:])
+    guard = Guard(CompileId(0, 0), "EQUALS_MATCH", "L['self'].step == 5", "L['self'].step", LINE)
+    text = words(replace(recording, recompiles=recompiles, guards=(guard,)))
+    assert 'self.register_buffer("step", torch.tensor(5))' in text
+
+
 def test_torchs_own_words_come_last_and_folded():
     text = shown(counted(8))
     assert text.index("fix ") < text.index("[0/1] self.step == 0")

@@ -173,7 +173,9 @@ def _cause(
     writes = writing_line(facts.texts, line, subject) if line and kind in _WRITTEN else None
     fix = _fix(kind, group, facts, is_written=writes is not None)
     line = writes or line
-    fix = replace(fix, change=_worded(fix.change, subject, function, changes))
+    known = facts.values.get(changes[0].frame, EntryValues()).values.get(group[0].failed.key, "")
+    start = known if _NUMBER.match(known) else next((change.old for change in changes if change.old), "0")
+    fix = replace(fix, change=_worded(fix.change, subject, function, changes, start))
     return RecompileCause(kind, subject, tuple(changes), fix, line, total, max(frames.values()) <= fix.free)
 
 
@@ -229,7 +231,7 @@ def _came_and_went(changes: Sequence[Change]) -> str:
     return f", {', '.join(f'`{keyword}`' for keyword in some)} among them" if some else ""
 
 
-def _worded(change: str, subject: str, function: FunctionName, changes: Sequence[Change]) -> str:
+def _worded(change: str, subject: str, function: FunctionName, changes: Sequence[Change], start: str) -> str:
     """Return what a fix says to change, with the names of this cause filled in."""
     name = tensor = subject.removeprefix("global ") or "the value"
     axis = "0"
@@ -247,7 +249,7 @@ def _worded(change: str, subject: str, function: FunctionName, changes: Sequence
         attribute=next(reversed(WORD.findall(name)), name),
         function=function.name,
         keywords=_came_and_went(changes),
-        value=next((change.old for change in changes if change.old), "0"),
+        value=start,
         unspec=fix_table().unspec if all(change.old.lstrip("-").isdigit() for change in changes) else "",
         classes=f": it was {' and '.join(classes)}" if len(classes) > 1 else "",
     )
