@@ -28,7 +28,7 @@ FACTS_MAY_IMPORT = {
     "graphs": {"breaks", "kernels", "program"},
     "overview": {"breaks", "kernels", "program", "recompiles", "time"},
     "compare": {"breaks", "kernels", "program", "recompiles", "time"},
-    "measured": {"breaks", "kernels", "program", "recompiles"},
+    "measured": {"breaks", "kernels", "overview", "program", "recompiles"},
 }
 RENDER_MAY_IMPORT = {  # renderers do not know each other; but a picture is a part of a page
     "chart": set(),

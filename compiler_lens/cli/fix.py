@@ -112,7 +112,7 @@ def _shown(fix: Fix, args: argparse.Namespace) -> str:
         return document_json("fix", data(fix)) + "\n"
     from compiler_lens.render.console import fix_report
 
-    return fix_report(fix, width=args.width, color=args.color)
+    return fix_report(fix, width=args.width, color=args.color, is_written=bool(args.patch or args.apply))
 
 
 def _tell(text: str) -> None:

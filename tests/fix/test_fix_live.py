@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,14 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+import compiler_lens
+from compiler_lens import load
 from compiler_lens.cli import main
+from compiler_lens.cli.command import interpreter
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.measure.fix.plan import Outcome, Plan, Program
+from compiler_lens.measure.fix.process import Processes
 from compiler_lens.render.json import view_schema
 from compiler_lens.views.registry import documented
 
@@ -163,6 +171,111 @@ def test_a_program_that_is_not_deterministic_is_said_to_be_so_and_is_not_changed
     said = capsys.readouterr().err
     assert "nothing was applied: the results could not be compared" in said
     assert (tmp_path / "step.py").read_text() == dedent(script).lstrip()
+
+
+TRAINS = """
+    import torch
+    from torch import nn
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+            self.register_buffer("mean", torch.zeros(8))
+            self.linear, self.norm = nn.Linear(8, 8), nn.BatchNorm1d(8)
+
+        def forward(self, x):
+            self.count += 1
+            with torch.no_grad():
+                self.mean += 0.1 * x.mean(0)
+            return self.norm(self.linear(x - self.mean)).square().mean()
+
+    net = Net()
+    optimizer = torch.optim.Adam(net.parameters())
+    fast = torch.compile(net, backend="eager")
+
+    @torch.compile(backend="eager")
+    def step(x):
+        net(x).backward()
+        print("step")
+        optimizer.step()
+
+    for size in (4, 6, 7):
+        fast(torch.randn(size, 8)).backward()
+        step(torch.randn(size, 8))
+"""
+
+
+def test_a_run_compiles_what_the_program_compiles_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers assigned in place, running statistics, an optimizer: as many breaks, recompiles and eager functions."""
+    written(tmp_path, {"train.py": TRAINS})
+    monkeypatch.chdir(tmp_path)
+    recording = [sys.executable, "-m", "compiler_lens", "run", "-o", "train.clens", "train.py"]
+    subprocess.run(recording, check=True, stdout=subprocess.DEVNULL)
+    with Processes(interpreter(), str(Path(compiler_lens.__file__).parent.parent), os.environ, 300) as processes:
+        ended = processes.run(Plan(Program("train.py"), str(tmp_path / "out")))
+    assert ended.outcome == Outcome(str(tmp_path / "train.py"), calls=6)
+    plain, tried = (observed(one, Ownership()) for one in (load(tmp_path / "train.clens"), ended.recording))
+    assert plain.figures == tried.figures
+    assert plain.broken == tried.broken
+    assert [one.rule for one in plain.findings] == [one.rule for one in tried.findings]
+    assert plain.figures is not None
+    assert plain.figures.graph_breaks > 1 < plain.figures.recompiles
+
+
+_COMPILED = "@torch.compile(backend='eager')\ndef f(x):\n    return x + 1\n\n"
+SILENT = {
+    "stance": (
+        f"{_COMPILED}torch.compiler.set_stance('force_eager')\nf(torch.ones(2))",
+        ("takes the stance `force_eager`",),
+    ),
+    "discarded": (
+        "net = torch.nn.Linear(2, 2)\ntorch.compile(net)\nnet(torch.ones(2))",
+        ("gives `Linear` to torch.compile, and no call",),
+    ),
+    "sequential": (
+        "net = torch.nn.Sequential(torch.nn.Linear(2, 2))\nnet.compile()\nnet(torch.ones(2))",
+        ("gives `Sequential` to torch.compile",),
+    ),
+    "suppressed": (
+        """
+torch._dynamo.config.suppress_errors = True
+
+@torch.library.custom_op("fix_tests::twice", mutates_args=())
+def twice(x: torch.Tensor) -> torch.Tensor:
+    return x * 2
+
+@torch.compile(backend="eager")
+def f(x):
+    return twice(x)
+
+f(torch.ones(2))
+""",
+        ("1 function runs eagerly; no edit can be tried", "`suppress_errors` hides that"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_what_runs_eagerly_without_a_word_is_not_called_nothing_to_fix(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, said = SILENT[name]
+    (tmp_path / "step.py").write_text(f"import torch\n\n{script}\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "--width", "200", "step.py"]) == 0
+    shown = capsys.readouterr().out
+    assert "othing to fix" not in shown
+    assert all(text in shown for text in said), shown
+
+
+def test_a_program_that_compiles_whole_has_nothing_to_fix(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "step.py").write_text(f"import torch\n\n{_COMPILED}f(torch.ones(2))\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "step.py"]) == 0
+    assert capsys.readouterr().out.startswith("Nothing to fix: no graph breaks")
 
 
 SLEEPS = ("import time\ntime.sleep(60)", "3", "not done after 3 s")

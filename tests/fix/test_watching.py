@@ -77,6 +77,42 @@ def test_a_change_that_stops_a_parameter_from_training_is_noticed() -> None:
     assert compared(other.keeper.kept, one.keeper.kept) == (Results.DIFFER, Difference("gradient", 1, 0))
 
 
+def test_nothing_of_it_runs_where_dynamo_traces() -> None:
+    """Assigning a buffer runs torch's registration hooks: compiled code sees none; what it puts there is kept."""
+    seen = []
+
+    class Counts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+            self.register_buffer("last", torch.zeros(2))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.count += 1
+            self.last = x + self.count
+            return x * 2
+
+    def program() -> None:
+        inner = torch.compile(lambda x: x + 1, backend="eager", fullgraph=True)
+        model = torch.compile(Counts(), backend="eager", fullgraph=True)
+        model(inner(torch.ones(2)))
+        seen.append(len(nn.modules.module._global_buffer_registration_hooks))
+        del model
+
+    kept = watched(program).keeper.kept
+    assert seen == [1]
+    assert [one.value.tolist() for one in kept if one.kind == "state"][:2] == [1, [0, 0]]
+
+    model: list[nn.Module] = []
+
+    def alive() -> None:
+        model.append(Counts())
+        torch.compile(model[0], backend="eager", fullgraph=True)(torch.ones(2))
+
+    kept = watched(alive).keeper.kept
+    assert [one.value.tolist() for one in kept if one.kind == "state"] == [1, [0, 0], [2, 2]]
+
+
 def test_a_gradient_of_an_argument_is_kept() -> None:
     def program() -> None:
         x = torch.ones(2, requires_grad=True)

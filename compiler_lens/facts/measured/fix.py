@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.measured.edits import Edit, Lines, Texts, patch
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.recording.model import Figures, Results, SourceLine, Tried
 
 
@@ -78,6 +79,7 @@ class Observed(Struct, frozen=True):
     error: str = ""  # what it raised, or how it ended, in one line
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions
+    findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
 
     @property
     def cost(self) -> tuple[int, ...]:

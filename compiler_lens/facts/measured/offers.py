@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from compiler_lens.facts.breaks.cards import break_cards, specific_hints
+from compiler_lens.facts.breaks.cards import specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
 from compiler_lens.facts.breaks.rewrites import rewrite, shown_at
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.what_if import count
-from compiler_lens.facts.program.coverage import Treatment, coverage
+from compiler_lens.facts.overview.explanation import Explanation, explain
+from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.ownership import Ownership
-from compiler_lens.facts.recompiles.reports import RecompileCause, recompile_reports
+from compiler_lens.facts.recompiles.reports import RecompileCause
 from compiler_lens.recording.model import BreakCause, Figures, Outcome, Recording, SourceLine
 from compiler_lens.recording.source_text import sources
 
@@ -24,25 +25,28 @@ _IMPORT = "`import torch`"  # among what a rewrite needs
 
 def observed(recording: Recording, own: Ownership) -> Observed:
     """Return what a recording says of a run, and what it offers."""
-    covered = coverage(recording, own)
+    explained = explain(recording, user_paths=own.paths)
     figures = Figures(
         len(recording.graph_breaks),
         len(recording.recompiles),
-        sum(function.treatment in _NOT_COMPILED and not function.generator for function in covered.functions),
+        sum(
+            function.treatment in _NOT_COMPILED and not function.generator for function in explained.coverage.functions
+        ),
     )
-    found = list(_offered(recording, own))
+    found = list(_offered(recording, explained, own))
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
         if isinstance(one, Offer):
             offers.setdefault(one.edit, one)
     others = tuple(dict.fromkeys(one for one in found if isinstance(one, NotTried)))
     broken = frozenset(one.target.key for one in found)
-    return Observed(figures, count(recording), tuple(offers.values()), others, broken)
+    every = explained.findings
+    return Observed(figures, count(recording), tuple(offers.values()), others, broken, findings=every)
 
 
-def _offered(recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:
+def _offered(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[Offer | NotTried]:
     known = sources(recording)
-    for card in break_cards(recording, own):
+    for card in explained.cards:
         if not card.disabled:
             target = Target(card.place, card.gb_type)
             yield from _of_break(target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own)
@@ -53,7 +57,7 @@ def _offered(recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]
             found = rewrite(cause, known, at) if is_own else None
             setting = remedy.setting if remedy else None
             yield from _of_break(Target(at, cause.gb_type), cause, remedy, setting, found, is_own=is_own)
-    for report in recompile_reports(recording):
+    for report in explained.recompiles:
         for changed in report.causes if not report.benign else ():
             yield from _of_recompile(changed)
 

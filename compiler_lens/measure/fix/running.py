@@ -42,11 +42,12 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         make: for a factory: returns the model, and its calls.
     """
     with contextlib.ExitStack() as stack:
+        # Before the recording: it has the stances that the program takes.
+        stance = "force_eager" if plan.is_eager else "default"
+        stack.enter_context(torch.compiler.set_stance(stance, force_backend=None if plan.is_eager else captured))
         recorder = stack.enter_context(recorded(plan.at / RECORDING))
         watch = Watch(plan.steps, lambda: _end(plan, watch, recorder.close))
         stack.enter_context(watch.watching())
-        stance = "force_eager" if plan.is_eager else "default"
-        stack.enter_context(torch.compiler.set_stance(stance, force_backend=None if plan.is_eager else captured))
         _seed()
         serving.serve(plan.texts)
         error: BaseException | None = None

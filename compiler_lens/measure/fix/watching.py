@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
@@ -23,6 +24,39 @@ class _Thread(threading.local):
     is_inside = False  # of a compiled call
 
 
+class _Hooks:
+    """Hear of what modules register, but not in compiled calls: Dynamo traces these hooks with `self.count += 1`."""
+
+    def __init__(self, hear: Callable[[torch.nn.Module, str, Any], None]) -> None:
+        self._hear = hear
+        self._lock = threading.Lock()
+        self._calls = 0  # compiled ones under way, in all threads
+        self._undo: list[Callable[[], None]] = []
+
+    def put_in(self) -> None:
+        parameters = modules.register_module_parameter_registration_hook(self._hear)
+        buffers = modules.register_module_buffer_registration_hook(self._hear)
+        self._undo = [parameters.remove, buffers.remove]
+
+    def take_out(self) -> None:
+        for undo in self._undo:
+            undo()
+        self._undo = []
+
+    @contextlib.contextmanager
+    def out(self) -> Iterator[None]:
+        with self._lock:
+            self._calls += 1
+            self.take_out()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._calls -= 1
+                if not self._calls:
+                    self.put_in()
+
+
 class Watch:
     """Keeps what compiled functions return, what they change in place, and the gradients of parameters.
 
@@ -39,26 +73,28 @@ class Watch:
         # Parameters and buffers, in the order of their making. They are kept alive: when a program's are collected
         # depends on how it is compiled.
         self._state: dict[int, torch.Tensor] = {}
+        self._modules: dict[int, weakref.ref[torch.nn.Module]] = {}  # Dynamo drops code of modules that are gone
         self._given: list[torch.Tensor] = []  # leaves that need a gradient, of the last call
+        self._hooks = _Hooks(self._register)
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
         """Watch all calls of the process while the block runs."""
         compiled, backward = dynamo.COMPILED.find(), dynamo.BACKWARD.find()
-        hooks = [
-            modules.register_module_parameter_registration_hook(self._register),
-            modules.register_module_buffer_registration_hook(self._register),
-        ]
+        self._hooks.put_in()
         undo = [put_in(*compiled[:2], self._compiles), put_in(*backward[:2], self._backward)]
         try:
             yield
         finally:
-            for step in (*undo, *(hook.remove for hook in hooks)):
+            for step in (*undo, self._hooks.take_out):
                 step()
 
     def keep_state(self) -> None:
         """Keep gradients, parameters and buffers as they are in the end."""
         self._keep_gradients()
+        for module in filter(None, [known() for known in self._modules.values()]):
+            for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+                self._state.setdefault(id(tensor), tensor)  # also what a call has put in place of another
         self.keeper.keep("state", self.calls, self._state.values())
 
     # -- calls
@@ -82,7 +118,8 @@ class Watch:
             before = [_version(tensor) for tensor in given]
             self._here.is_inside = True
             try:
-                result = compiled(*args, **kwargs)
+                with self._hooks.out():
+                    result = compiled(*args, **kwargs)
             finally:
                 self._here.is_inside = False
             self._keep(result, given, before)
@@ -99,7 +136,11 @@ class Watch:
 
     # -- gradients
 
-    def _register(self, _module: Any, _name: str, tensor: Any) -> None:
+    def _register(self, module: torch.nn.Module, _name: str, tensor: Any) -> None:
+        known = self._modules.get(id(module))
+        if known is None or known() is not module:
+            self._modules.pop(id(module), None)  # the number of one that is gone: it comes last
+            self._modules[id(module)] = weakref.ref(module)
         if isinstance(tensor, torch.Tensor):
             self._state.setdefault(id(tensor), tensor)
 

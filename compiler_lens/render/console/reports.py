@@ -117,14 +117,18 @@ def what_if_report(result: WhatIf, *, width: int | None = None, color: bool | No
     return _measured(what_if.blocks(result), [*places, *(trial.error_line for trial in result.trials)], width, color)
 
 
-def fix_report(result: Fix, *, width: int | None = None, color: bool | None = None) -> str:
-    """Return what was tried as text; `width` in columns and `color` default to what standard output can show."""
+def fix_report(result: Fix, *, width: int | None = None, color: bool | None = None, is_written: bool = False) -> str:
+    """Return what was tried as text; `width` in columns and `color` default to what standard output can show.
+
+    Without `is_written` it ends with how to get the best.
+    """
     from compiler_lens.views.measured import fix
 
     offers = [offer for trial in result.tried for offer in trial.offers]
     targets = [one.at for one in (*(left.target for left in result.not_tried), *(offer.target for offer in offers))]
     errors = [seen.error_line for seen in (result.first, *(trial.observed for trial in result.tried))]
-    return _measured(fix.blocks(result), [*targets, *errors], width, color)
+    found = [one.place for one in result.first.findings]
+    return _measured(fix.blocks(result, is_written=is_written), [*targets, *errors, *found], width, color)
 
 
 def _measured(

@@ -6,14 +6,33 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
+from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
+from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, Results, SourceLine
-from compiler_lens.views.document import Block, Column, Gap, Line, Listing, Section, Table, line, paragraph
+from compiler_lens.views import steps
+from compiler_lens.views.advice import advice
+from compiler_lens.views.document import (
+    Block,
+    Column,
+    Gap,
+    Line,
+    Listing,
+    Section,
+    Step,
+    Steps,
+    Table,
+    line,
+    paragraph,
+)
 from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
 _SHOWN = 8  # of what was not tried
+_FINDINGS = 3
+_TARGETS = (BreakCard, RecompileReport, FrameFailed)  # findings that are listed as what was not tried
 
 _COLUMNS = (
     Column(tone=Tone.GOOD),
@@ -126,8 +145,11 @@ def _difference(found: Difference | None) -> str:
 # -- on a console
 
 
-def blocks(fix: Fix) -> tuple[Block, ...]:
-    """Return the trials as a table, what was not tried, and the diff of the best with how to get it."""
+def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
+    """Return the trials as a table, what was not tried, and the diff of the best with how to get it.
+
+    With `is_written` the user has it.
+    """
     if not fix.tried:
         return *_nothing(fix), *_not_tried(fix)
     numbers: dict[Edit, int] = {}
@@ -144,7 +166,13 @@ def blocks(fix: Fix) -> tuple[Block, ...]:
         beneath.append(_errors(trial.observed))
     summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
-    return Section("Tried", (table,), summary), *_remarks(fix), Gap(), *_not_tried(fix), *_best(fix)
+    return (
+        Section("Tried", (table,), summary),
+        *_remarks(fix),
+        Gap(),
+        *_not_tried(fix),
+        *_best(fix, is_written=is_written),
+    )
 
 
 def _name(trial: Trial, numbers: Mapping[Edit, int], *, is_best: bool) -> Cell:
@@ -175,14 +203,28 @@ def _errors(seen: Observed) -> tuple[Block, ...]:
 
 
 def _nothing(fix: Fix) -> Iterator[Block]:
+    """Say why nothing was tried: all is well only if no finding asks for anything."""
     first = fix.first
+    worth = [
+        one for one in first.findings if not one.benign and not (first.broken and isinstance(one.evidence, _TARGETS))
+    ]
+    eager = first.figures.eager_functions if first.figures else 0
     if not first.calls:
-        yield paragraph("Nothing that torch.compile made was called: there is nothing to fix.")
-    elif not first.broken:
+        yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
+    elif not (first.broken or worth or eager):
         yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, and no recompiles but those that must be.")
+    elif eager:
+        yield paragraph(f"{_run_eagerly(eager)}; no edit can be tried for that.", tone=Tone.WARN)
     else:
         yield paragraph("Nothing could be tried.", tone=Tone.WARN)
-        yield from _errors(first)
+    yield from _errors(first)
+    told = [steps.body(advice(one), 5) for one in worth if not isinstance(one.evidence, NothingSeen)]
+    if told:
+        yield Steps(tuple(Step(tuple(blocks), Tone.WARN) for blocks in told[:_FINDINGS]))
+
+
+def _run_eagerly(functions: int, how: str = "") -> str:
+    return f"{plural(functions, 'function')} {how}{'runs' if functions == 1 else 'run'} eagerly"
 
 
 def _remarks(fix: Fix) -> Iterator[Block]:
@@ -211,7 +253,7 @@ def _kind(target: Target) -> str:
     return one_line(target.kind, 80)
 
 
-def _best(fix: Fix) -> Iterator[Block]:
+def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
     best = fix.best
     if best is None:
         yield paragraph("Nothing that was tried helps without a change of the results.")
@@ -229,5 +271,8 @@ def _best(fix: Fix) -> Iterator[Block]:
         Results.EQUAL: "the same results",
         Results.UNKNOWN: "results that could not be compared",
     }[best.observed.results]
-    yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with {same}.", tone=Tone.GOOD)
-    yield Line((quiet("Again with --patch FILE for a patch, or with --apply to have it written."),), whole=True)
+    left = after.eager_functions if after else 0
+    still = f" {_run_eagerly(left, 'still ')}." if left else ""
+    yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with {same}.{still}", tone=Tone.WARN if left else Tone.GOOD)
+    if not is_written:
+        yield Line((quiet("Again with --patch FILE for a patch, or with --apply to have it written."),), whole=True)
