@@ -13,6 +13,7 @@ from compiler_lens.facts.measured.edits import Setting
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
 from compiler_lens.recording.errors import LensError
 from compiler_lens.recording.model import Figures, Results
+from compiler_lens.render.console import fix_report
 
 
 @pytest.fixture
@@ -44,6 +45,16 @@ def test_files_are_changed_and_the_patch_undoes_it(fix: Fix, capsys: pytest.Capt
     assert "a.fix-2.patch" in undo
     subprocess.run(undo, shell=True, check=True, stdout=subprocess.DEVNULL)
     assert files(fix) == fix.texts
+
+
+def test_what_is_left_is_said_last_and_how_to_get_a_patch_only_to_whom_has_none(fix: Fix) -> None:
+    assert fix.best is not None
+    left = replace(fix.best, observed=replace(fix.best.observed, figures=Figures(0, 0, 3)))
+    shown = {written: fix_report(replace(fix, best=left), width=120, is_written=written) for written in (False, True)}
+    assert all("with the same results. 3 functions still run eagerly." in text for text in shown.values())
+    assert "Again with --patch FILE" in shown[False]
+    assert "--patch" not in shown[True]
+    assert "still" not in fix_report(fix, width=120)
 
 
 def test_a_file_that_has_changed_since_stops_all(fix: Fix) -> None:

@@ -92,6 +92,16 @@ def test_of_two_changes_for_one_line_only_one_is_in_a_combination() -> None:
     assert found.best.offers == (A, B)
 
 
+def test_what_brings_nothing_by_itself_is_not_tried_together_with_what_does() -> None:
+    """B only leads to another break (16 to 16); A and C make more compile, also without it."""
+    hidden = Offer(B.target, Lines("train.py", 3, ("z = 1",), ("z = 2",)))
+    outcomes = {"211": seen(10, B, C), "121": seen(16, A, C), "112": seen(12, A, B), "212": seen(6, hidden)}
+    found = Program(outcomes).searched(seen(16, A, B, C))
+    assert found.best is not None
+    assert found.best.offers == (A, C)
+    assert found.best.observed.figures == Figures(6, 0, 0)
+
+
 def test_a_program_that_raises_is_mended_by_what_ends_that() -> None:
     program = Program({"211": seen(0)})
     found = program.searched(seen(1, A, error="Unsupported: no", results=Results.UNKNOWN))

@@ -61,10 +61,12 @@ class Search:
         if not helping:
             return None
         best = min(helping, key=lambda state: state.observed.cost)
-        together = _one_for_each_target(helping)
+        # What only comes past its break waits for the next round, if something else makes more compile by itself.
+        gaining = [state for state in helping if state.observed.cost < base.observed.cost]
+        together = _one_for_each_target(gaining or helping)
         if len(together) > 1:
             found = self._try(base, together)
-            if found is not None and found.observed.cost <= best.observed.cost and self._is_better(found, base):
+            if found is not None and self._is_better(found, best):
                 return found
         return best
 
