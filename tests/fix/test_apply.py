@@ -57,6 +57,12 @@ def test_what_is_left_is_said_last_and_how_to_get_a_patch_only_to_whom_has_none(
     assert "still" not in fix_report(fix, width=120)
 
 
+def test_what_raises_only_when_compiled_is_not_called_nothing_to_fix() -> None:
+    shown = fix_report(Fix(Observed(None, None, error="RuntimeError: no", calls=1)), width=120)
+    assert "Nothing could be tried." in shown
+    assert "RuntimeError: no" in shown
+
+
 def test_a_file_that_has_changed_since_stops_all(fix: Fix) -> None:
     Path("b.py").write_text("other\n")
     with pytest.raises(LensError, match=r"b\.py has changed since it was tried"):

@@ -211,7 +211,7 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     eager = first.figures.eager_functions if first.figures else 0
     if not first.calls:
         yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
-    elif not (first.broken or worth or eager):
+    elif not (first.error or first.broken or worth or eager):
         yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, and no recompiles but those that must be.")
     elif eager:
         yield paragraph(f"{_run_eagerly(eager)}; no edit can be tried for that.", tone=Tone.WARN)
