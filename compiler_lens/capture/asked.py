@@ -41,7 +41,8 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
         "function": chain[-1].__qualname__.replace("<locals>.", ""),
         "defined": {"file": code.co_filename, "line": code.co_firstlineno},
         "module": "" if module is None else type(module).__name__,
-        "methods": [] if module is None else asked.other_methods(module)[:_METHODS],
+        "methods": [] if module is None else asked.other_methods(module, sources.is_kept)[:_METHODS],
+        "in_place": module is not None and module is not wrapped,
     }
     _note(tap, "lens.compile_site", facts, owner_of(backend))
 

@@ -111,8 +111,8 @@ def _graph(args: argparse.Namespace) -> str:
     recording = opened(args)
     drawing = draw(recording, args.stage, args.id, module=args.module, depth=args.depth, part=args.part)
     target = drawing.save(args.output or f"{drawing.name}.svg", overwrite=args.force)
-    unfinished = words.unfinished(recording.unfinished)
-    return "".join(f"{line}\n" for line in (f"{visible(str(target))}: {one_line(drawing.title)}", unfinished) if line)
+    warnings = (words.unfinished(recording.unfinished), words.damaged(recording.damage))
+    return "".join(f"{line}\n" for line in (f"{visible(str(target))}: {one_line(drawing.title)}", *warnings) if line)
 
 
 def _redact(args: argparse.Namespace) -> str:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.journal import began_here
-from compiler_lens.recording.model import Environment, Recording, SourceLine
+from compiler_lens.recording.model import DAMAGE, Environment, Recording, SourceLine
 from compiler_lens.views.text import one_line
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO)
     name = _shortest(where) if where else ""
     color = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     yield report(recording, width=_width(stream), color=color, path=name or "REC")
-    failure = next((problem.message for problem in recording.problems if problem.where == "journal"), None)
+    failure = next((problem.message for problem in recording.problems if problem.where in {"journal", DAMAGE}), None)
     if failure:
         yield f"{'The recording is not whole' if where else 'There is no recording'}: {visible(failure)}"
     elif not where:

@@ -24,6 +24,7 @@ class _Site(_At, frozen=True):
     defined: _At = _At()
     module: str = ""
     methods: tuple[str, ...] = ()
+    in_place: bool = False
 
 
 class _Stance(_At, frozen=True):
@@ -41,7 +42,7 @@ def read_site(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[
     """Read where something was given to torch.compile."""
     told = shaped(_Site, event.meta)
     defined = SourceLine(told.defined.file, told.defined.line, told.function)
-    return (CompileSite(defined, told.line_of(), told.module, told.methods),)
+    return (CompileSite(defined, told.line_of(), told.module, told.methods, told.in_place),)
 
 
 def read_stance(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[Stance, ...]:

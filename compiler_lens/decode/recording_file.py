@@ -24,6 +24,8 @@ from compiler_lens.recording.output_files import Product, write_whole
 from compiler_lens.recording.shape import DEEPEST, MAX_NESTING
 from compiler_lens.recording.torch_log import begins_torch_log, torch_log_events, torch_log_files
 
+_TRIED = "what was tried"  # what a problem of the file beside a recording is about
+
 
 def load(
     path: str | os.PathLike[str],
@@ -83,12 +85,13 @@ def _beside(path: Path, limits: Limits, problems: list[CaptureProblem]) -> Itera
     """Yield the events that are kept beside a recording. One that cannot be read is no reason not to open it."""
     file = beside(path)
     if file.is_file():
-        own = replace(limits, name=str(file))
+        own, found = replace(limits, name=str(file)), list[CaptureProblem]()
         try:
-            start, parts = begun(own, problems)
-            yield from (event for event in journal_events(start, parts, own, problems) if event.name == "lens.tried")
+            start, parts = begun(own, found)
+            yield from (event for event in journal_events(start, parts, own, found) if event.name == "lens.tried")
         except (RecordingFileError, OSError) as error:
-            problems.append(CaptureProblem("what was tried", str(error)))
+            found.append(CaptureProblem(_TRIED, str(error)))
+        problems += (replace(problem, where=_TRIED) for problem in found)  # of this file, not of the recording
 
 
 def save_tried(tried: Iterable[Tried], recording: Path) -> Path:

@@ -14,7 +14,7 @@ from msgspec.json import Decoder
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import NO_ID, Event
 from compiler_lens.recording.journal import FORMAT_VERSION, MAGIC, PROMISE, REFERENCE, is_closing
-from compiler_lens.recording.model import THE_END, CaptureProblem
+from compiler_lens.recording.model import DAMAGE, THE_END, CaptureProblem
 from compiler_lens.recording.opening import Limits, begun, head, lines
 from compiler_lens.recording.shape import Count, Time, holds_more, nests_deeper
 
@@ -147,7 +147,7 @@ class _Lost(Struct):
 
     def problem(self) -> CaptureProblem:
         where = f"at line {self.first}" if self.count == 1 else f"in {self.count:,} lines from line {self.first} on"
-        return CaptureProblem("journal", f"{self.what} {where}: {self.size:,} bytes could not be read")
+        return CaptureProblem(DAMAGE, f"{self.what} {where}: {self.size:,} bytes could not be read")
 
 
 def _decoded(decoder: Decoder[_Line], data: bytes) -> _Line:

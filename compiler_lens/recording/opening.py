@@ -19,11 +19,10 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from compiler_lens.recording.errors import RecordingFileError
-from compiler_lens.recording.model import CaptureProblem
+from compiler_lens.recording.model import DAMAGE, CaptureProblem
 from compiler_lens.recording.shape import MAX_NESTING, MAX_VALUES
 
 MAX_SIZE = 1 << 30  # bytes of text: the events of 10,000 large compilations or so
-_WHERE = "journal"
 _GZIP = b"\x1f\x8b"
 _NOT_GZIP = (EOFError, zlib.error)
 _HEAD = 4096
@@ -151,7 +150,7 @@ def blocks(limits: Limits, problems: list[CaptureProblem]) -> Generator[bytes]:
         except _NOT_GZIP as error:
             if not start and not isinstance(error, EOFError):
                 raise RecordingFileError(f"{limits.name} is not a recording: it cannot be unpacked: {error}") from error
-            problems.append(CaptureProblem(_WHERE, f"{limits.name} cannot be unpacked to its end: {error}"))
+            problems.append(CaptureProblem(DAMAGE, f"{limits.name} cannot be unpacked to its end: {error}"))
         if len(start) < _HEAD:
             yield start
 

@@ -22,7 +22,7 @@ from msgspec import Struct, field
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import RECORD_CONTEXT, Event, TorchId
-from compiler_lens.recording.model import CaptureProblem, CompileId
+from compiler_lens.recording.model import DAMAGE, CaptureProblem, CompileId
 from compiler_lens.recording.opening import Limits, begun, head
 from compiler_lens.recording.shape import holds_more, nests_deeper
 
@@ -112,7 +112,7 @@ def torch_log_events(
             yield event
     if reader.last_is_damaged:  # at the very end: the process was stopped while it wrote
         last = problems.pop()
-        problems.append(CaptureProblem("torch_log", "the log is cut off in its last record", last.compile_id))
+        problems.append(CaptureProblem(DAMAGE, "the log is cut off in its last record", last.compile_id))
 
 
 def _chunks(parts_of_log: Iterable[bytes], limits: Limits) -> Iterator[bytes]:
@@ -222,7 +222,7 @@ class _Reader:
             start = header[:60].decode("utf-8", "replace")
             what = self._limits.too_deep if is_deep else "not a record of torch's"
             message = f"{len(chunk):,} bytes of the log are {what}: {start!r}"
-            problems.append(CaptureProblem("torch_log", message))
+            problems.append(CaptureProblem(DAMAGE, message))
             return None
         numbers = (record.get(key) for key in ("frame_id", "frame_compile_id", "compiled_autograd_id", "attempt"))
         frame, recompile, autograd, attempt = (
@@ -245,7 +245,7 @@ class _Reader:
         if self.last_is_damaged:
             where = CompileId(frame, recompile, life.epoch, autograd) if life else None
             message = f"the payload of {name} is damaged: its checksum differs"
-            problems.append(CaptureProblem("torch_log", message, where))
+            problems.append(CaptureProblem(DAMAGE, message, where))
         return Event(
             name=name,
             at=self._clock(match),

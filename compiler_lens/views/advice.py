@@ -257,6 +257,8 @@ def _silent(evidence: object) -> Advice | None:
             name = site.module or site.defined.function
             what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
             change = "Call what torch.compile returned."
+            if site.in_place:
+                change = "Write `model = torch.compile(model)` in place of `model.compile()`, and call that."
             if site.methods:
                 methods = ", ".join(f"`{method}`" for method in site.methods)
                 change += f" Calls of its methods ({methods}) do not go through it: compile what they call by "

@@ -27,7 +27,9 @@ class Data(Struct, frozen=True):
 def document(recording: Recording, _selection: Selection) -> Document:
     """Return versions, device, changed settings, and all gaps in the recording."""
     environment = recording.environment
-    sections = [Section("Environment", (_table(environment_facts(environment)),))]
+    facts = environment_facts(environment)
+    known = _table(facts) if facts else paragraph("Nothing of it is in this recording.", indent=2)
+    sections = [Section("Environment", (known,))]
     if environment.versions:
         sections.append(Section("Packages", (_table(sorted(environment.versions.items())),)))
     if environment.config:

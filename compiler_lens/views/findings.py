@@ -19,7 +19,7 @@ from compiler_lens.views.breaks import CardFacts, card_facts
 from compiler_lens.views.document import Command, Document, Section, line
 from compiler_lens.views.parts import Span, Tone
 from compiler_lens.views.recompiles import RecompiledFunction
-from compiler_lens.views.steps import ABOUT, beside, body, severity
+from compiler_lens.views.steps import ABOUT, NOTHING_READ, beside, body, severity
 from compiler_lens.views.text import plural
 
 
@@ -95,7 +95,8 @@ def document(recording: Recording, selection: Selection) -> Document:
     found = summary_of(recording, selection).findings
     data = Data(finding_facts(found))
     if not found:
-        return Document((line(Span("Nothing to fix", Tone.GOOD), ".", indent=2),), data, count=0)
+        nothing = NOTHING_READ if recording.damage else line(Span("Nothing to fix", Tone.GOOD), ".", indent=2)
+        return Document((nothing,), data, count=0)
     worth = sum(not finding.benign for finding in found)
     told = f"{plural(worth, 'thing')} to fix" if worth else "nothing to fix"
     settings: set[str] = set()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.program.coverage import Function, Treatment
 from compiler_lens.facts.time.caches import Warmth
-from compiler_lens.recording.model import THE_END, Environment, Outcome, Recording
+from compiler_lens.recording.model import DAMAGE, THE_END, Environment, Outcome, Recording
 from compiler_lens.views import words
 from compiler_lens.views.advice import often
 from compiler_lens.views.document import Block, Command, KeyFigures, Section, Verdict, paragraph
@@ -35,11 +35,13 @@ def setting(environment: Environment, summary: Summary) -> Parts:
 def headline(recording: Recording, summary: Summary) -> list[Block]:
     """Return what became of what was run, and what can be counted of it."""
     blocks: list[Block] = []
-    unfinished = words.unfinished(recording.unfinished)
-    if unfinished:  # before anything that is read as the whole
-        blocks.append(paragraph(unfinished, tone=Tone.WARN))
+    warnings = (words.unfinished(recording.unfinished), words.damaged(recording.damage))
+    blocks += [
+        paragraph(warning, tone=Tone.WARN) for warning in warnings if warning
+    ]  # before what is read as the whole
     is_whole = all(problem.where == THE_END for problem in recording.problems)
-    blocks.append(_verdict(summary, "Nothing was compiled" if is_whole else "Nothing that can be read was compiled"))
+    nothing = "Nothing was compiled" if is_whole else "Nothing that can be read was compiled"
+    blocks.append(_verdict(summary, nothing, recording.damage))
     blocks += _children(recording)
     if not summary.coverage.frames and not recording.graph_breaks:
         return blocks
@@ -77,7 +79,7 @@ def _taken(recording: Recording) -> Iterator[Block]:
         yield from more(len(files) - 3, "file", "environment")
 
 
-def _verdict(summary: Summary, nothing: str) -> Verdict:
+def _verdict(summary: Summary, nothing: str, damage: str) -> Verdict:
     """`3 of 5 functions compiled; 2 run eagerly: MoE.forward (model.py:41), …`."""
     covered = summary.coverage
     if not covered.frames:
@@ -90,7 +92,7 @@ def _verdict(summary: Summary, nothing: str) -> Verdict:
         return Verdict(nothing, (rest,), Tone.BAD)
     compiled, total = sum(f.treatment.is_compiled for f in counted), len(counted)
     noun = "call" if all(f.is_call for f in counted) else "function"
-    others: list[Part] = []
+    others: list[Part] = [", as far as the recording could be read"] if damage else []
     for kind in words.TREATMENTS_COUNTED:
         found = covered.treated(kind)
         if found:
@@ -104,11 +106,17 @@ def _verdict(summary: Summary, nothing: str) -> Verdict:
         elif covered.treatments.get(Treatment.LIMIT):
             news = f"0 of {plural(total, noun)} {'stays' if total == 1 else 'stay'} compiled"
         return Verdict(news, tuple(others), Tone.BAD)
-    news = f"{compiled:,} of {plural(total, noun)} compiled"
-    if 1 < compiled == total:
-        news = f"Both {noun}s compiled" if total == 2 else f"All {total:,} {noun}s compiled"  # noqa: PLR2004
+    news = _compiled(compiled, total, noun, damage)
     is_whole = covered.treatments.get(Treatment.WHOLE, 0) == total
-    return Verdict(news, tuple(others), Tone.GOOD if is_whole else Tone.WARN)
+    return Verdict(news, tuple(others), Tone.GOOD if is_whole and not damage else Tone.WARN)
+
+
+def _compiled(compiled: int, total: int, noun: str, damage: str) -> str:
+    if damage and compiled == total:  # of those that are known
+        return f"{plural(total, noun)} compiled"
+    if 1 < compiled == total:
+        return f"Both {noun}s compiled" if total == 2 else f"All {total:,} {noun}s compiled"  # noqa: PLR2004
+    return f"{compiled:,} of {plural(total, noun)} compiled"
 
 
 def _named(functions: tuple[Function, ...], counted: tuple[str, str]) -> Parts:
@@ -130,6 +138,7 @@ def _named(functions: tuple[Function, ...], counted: tuple[str, str]) -> Parts:
 def gaps(recording: Recording, most: int) -> Iterator[Section]:
     """Yield what is not in the recording, at most so many problems and so many facts of it."""
     problems = Counter((p.where, p.message) for p in recording.problems).most_common()
+    problems.sort(key=lambda counted: counted[0][0] != DAMAGE)  # what is lost for all views comes first
     missing = Counter((u.fact, u.reason) for u in recording.unavailable).most_common()
     if not problems and not missing:
         return

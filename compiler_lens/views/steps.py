@@ -27,6 +27,7 @@ _LINES = 4  # of a suggestion's code
 _APART = {"capture_scalar_outputs", "reorderable_logging_functions"}
 _PROFILE = "compiler-lens profile FILE:FACTORY"
 _FACTORY = "FACTORY is a function in FILE: def make(): return model, (x,)"
+NOTHING_READ = paragraph("No finding, as far as the recording could be read: record again.", indent=2, tone=Tone.WARN)
 _TONES = {Severity.HIGH: Tone.BAD, Severity.MEDIUM: Tone.WARN, Severity.LOW: Tone.PLAIN, Severity.INFO: Tone.QUIET}
 
 
@@ -127,6 +128,8 @@ def nothing_to_fix(recording: Recording, summary: Summary) -> tuple[doc.Block, .
     recompiles = "no recompiles"
     if recording.recompiles:
         recompiles = f"{plural(len(recording.recompiles), 'recompile')}, as expected"
+    if recording.damage:
+        return (NOTHING_READ,)
     here = " in this process" if recording.children else ""
     said = line(Span(f"Nothing to fix{here}", Tone.GOOD), f": {breaks}, {recompiles}.", indent=2)
     if not recording.kernels:

@@ -10,6 +10,7 @@ from compiler_lens.facts.overview.findings import Basis, Severity
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.time.caches import Warmth
 from compiler_lens.recording.model import (
+    DAMAGE,
     AutotuneResult,
     CudagraphState,
     Direction,
@@ -137,9 +138,14 @@ def unfinished(why: str, name: str = "This recording") -> str:
     return f"{name} is not finished: {one_line(why)}" if why else ""
 
 
+def damaged(why: str) -> str:
+    """That bytes of a recording could not be read; nothing where all could."""
+    return f"What follows is not all: {one_line(why, 300)}" if why else ""
+
+
 def gap(where: str, why: str) -> str:
     """Something that is not in a recording; of its file it is told already what could not be done."""
-    return why if where == "journal" else f"could not read {where}: {why}"
+    return why if where in {"journal", DAMAGE} else f"could not read {where}: {why}"
 
 
 def kernel_kind(kernel: Kernel) -> str:

@@ -103,6 +103,19 @@ def test_what_is_compiled_and_never_called_is_named_with_its_line_and_what_bypas
     assert "Nothing to fix" in screen(lens)
 
 
+def test_in_place_the_advice_is_what_can_be_done_and_names_no_method_of_torchs() -> None:
+    with Lens(strict=True) as lens:
+        net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        net.compile(backend="aot_eager")
+        net(X)
+    (site,) = lens.recording.sites
+    assert (site.in_place, site.methods) == (True, ())
+    shown = screen(lens)
+    assert "Write `model = torch.compile(model)` in place of `model.compile()`" in shown
+    assert "what torch.compile returned" not in shown
+    assert "Calls of its methods" not in shown
+
+
 @torch.compile(backend="aot_eager")
 def scaled(x: Tensor) -> Tensor:
     return x * 3

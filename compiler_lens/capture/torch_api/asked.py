@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -37,12 +38,13 @@ def module_in(wrapped: Any) -> Any:
     return wrapped if issubclass(type(wrapped), torch.nn.Module) else None
 
 
-def other_methods(module: Any) -> list[str]:
-    """Return the methods that a module's author wrote and that do not go through its call, as far as names tell."""
+def other_methods(module: Any, is_wanted: Callable[[str], bool]) -> list[str]:
+    """Return a module's methods from wanted files that do not go through its call, as far as names tell."""
     import torch
 
     kinds = [kind for kind in type(module).__mro__ if not issubclass(torch.nn.Module, kind)]
-    names = [name for kind in kinds for name, found in vars(kind).items() if type(found) is FunctionType]
+    found = [one for kind in kinds for one in vars(kind).items() if type(one[1]) is FunctionType]
+    names = [name for name, method in found if is_wanted(method.__code__.co_filename)]
     return [name for name in dict.fromkeys(names) if not name.startswith("_") and name != "forward"]
 
 

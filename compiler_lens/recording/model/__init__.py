@@ -20,13 +20,13 @@ from compiler_lens.recording.model.program import (
 )
 from compiler_lens.recording.model.tried import Figures, Results, Tried
 from compiler_lens.recording.model.whole import (
-    CacheLayer, CacheOutcome, CacheResult, CaptureProblem, ChildProcess, Environment, Recording, Span, THE_END,
+    CacheLayer, CacheOutcome, CacheResult, CaptureProblem, ChildProcess, DAMAGE, Environment, Recording, Span, THE_END,
     Unavailable,
 )
 
 __all__ = [
     "AutotuneChoice", "AutotuneResult", "BreakCause", "BreakOutcome", "Buffer", "BufferAccess", "CacheLayer",
-    "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "ChildProcess", "CodeId", "Compilation",
+    "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "ChildProcess", "CodeId", "Compilation", "DAMAGE",
     "CompileId", "CompileSite", "CudagraphOutcome", "CudagraphState", "DTYPE_BYTES", "Decomposition", "Direction",
     "Environment", "Figures", "Graph", "GraphBreak", "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel",
     "KernelConfig", "KernelId", "KernelKind", "Launch", "LaunchId", "LaunchTime", "Node", "OtherTime", "Outcome",

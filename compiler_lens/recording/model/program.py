@@ -100,6 +100,7 @@ class CompileSite(Struct, frozen=True):
     place: SourceLine | None = None  # the user's line that gave it
     module: str = ""  # its class
     methods: tuple[str, ...] = ()  # of that class, by its author: calls of them are not compiled
+    in_place: bool = False  # by `Module.compile()`, which returns nothing
 
 
 class Stance(Struct, frozen=True):

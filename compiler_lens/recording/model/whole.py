@@ -56,6 +56,7 @@ class Span(Struct, frozen=True, gc=False):
     self_seconds: Figure = 0.0  # without the time of nested spans
 
 
+DAMAGE = "what the file holds"  # what a problem is about where bytes of a file could not be read
 THE_END = "the end of the recording"  # what a problem is about where a file was not written, or not read, to its end
 
 
@@ -129,3 +130,8 @@ class Recording(Struct, frozen=True):
     def unfinished(self) -> str:
         """Why there is no end to it: still being written, cut off, damaged. Empty where there is one."""
         return next((problem.message for problem in self.problems if problem.where == THE_END), "")
+
+    @property
+    def damage(self) -> str:
+        """Which bytes of its file could not be read. Empty where all could."""
+        return "; ".join(dict.fromkeys(problem.message for problem in self.problems if problem.where == DAMAGE))
