@@ -141,6 +141,7 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     function = original.__func__ if is_static else original
     wrapper = make(function)
     wrapper.__code__ = _in_place_of(getattr(function, "__code__", None), wrapper.__code__)
+    have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])  # each time: `torch._dynamo.reset()` may have undone it
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function
     replacement = staticmethod(wrapper) if is_static else wrapper
@@ -155,7 +156,7 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
 
 @lru_cache(64)
 def _in_place_of(code: CodeType | None, ours: CodeType) -> CodeType:
-    """Our code under the name of what it wraps, for those who read the stack; Dynamo passes over it.
+    """Our code under the name of what it wraps, for those who read the stack.
 
     torch cuts a user's stack at the frame of torch/_dynamo/convert_frame.py, known by its file's name (filter_stack()
     in torch/_dynamo/exc.py): a frame of ours before it would be taken for the user's.
@@ -163,5 +164,4 @@ def _in_place_of(code: CodeType | None, ours: CodeType) -> CodeType:
     if code is not None:
         name = code.co_name + _OURS
         ours = ours.replace(co_filename=code.co_filename, co_name=name, co_firstlineno=code.co_firstlineno)
-    have_dynamo_see(Sees.WHAT_IT_CALLS, [ours])
     return ours
