@@ -141,7 +141,7 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     function = original.__func__ if is_static else original
     wrapper = make(function)
     wrapper.__code__ = _in_place_of(getattr(function, "__code__", None), wrapper.__code__)
-    have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])  # each time: `torch._dynamo.reset()` may have undone it
+    have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function
     replacement = staticmethod(wrapper) if is_static else wrapper
