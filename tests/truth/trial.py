@@ -92,6 +92,7 @@ def _alone() -> Iterator[None]:
     np.random.seed(0)  # noqa: NPY002
     for_eager = functools.partial(torch.compile, backend="eager")
     logging.disable(logging.CRITICAL)
+    before = torch._dynamo.config.get_config_copy()  # programs change it
     try:
         with mock.patch.object(torch, "compile", for_eager), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -99,4 +100,7 @@ def _alone() -> Iterator[None]:
                 yield
     finally:
         logging.disable(logging.NOTSET)
+        for name, value in torch._dynamo.config.get_config_copy().items():
+            if value != before[name]:
+                setattr(torch._dynamo.config, name, before[name])
         torch._dynamo.reset()
