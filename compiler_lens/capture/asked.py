@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any
 
 from compiler_lens.capture import sources
+from compiler_lens.capture.hooks import before
 from compiler_lens.capture.session import Session, owner_of
 from compiler_lens.capture.tap import Tap
 from compiler_lens.capture.torch_api import asked
 from compiler_lens.capture.torch_api.doors import caller
-from compiler_lens.capture.torch_api.places import Arguments, Function, Hook, Place
 
 _METHODS = 5  # named of a module
-
-
-def _observed(place: Place, observer: Callable[..., None]) -> Hook:
-    def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
-        @functools.wraps(original)
-        def hooked(*args: Any, **kwargs: Any) -> Any:
-            tap.safely("what is asked for", lambda: observer(tap, *arguments.of(args, kwargs)))
-            return original(*args, **kwargs)
-
-        return hooked
-
-    return Hook(place, make)
 
 
 def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
@@ -67,4 +53,8 @@ def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> 
     tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner)
 
 
-ASKED_HOOKS = (_observed(asked.COMPILE, _compile), _observed(asked.STANCE, _stance), _observed(asked.CHILD, _child))
+_ASKED = "what is asked for"
+ASKED_HOOKS = tuple(
+    before(place, _ASKED, observer)
+    for place, observer in ((asked.COMPILE, _compile), (asked.STANCE, _stance), (asked.CHILD, _child))
+)

@@ -26,8 +26,8 @@ from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.torch_names import GRAPH_RECORDS, OUTPUT_CODE_RECORD
 
 
-def _before(place: Place, name: str, observer: Callable[..., None]) -> Hook:
-    """A hook that looks at a call before it changes its arguments: `observer(tap, *what the place reads)`."""
+def before(place: Place, name: str, observer: Callable[..., None]) -> Hook:
+    """Return a hook that looks at a call before it changes its arguments: `observer(tap, *what the place reads)`."""
 
     def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
         @functools.wraps(original)
@@ -385,17 +385,17 @@ def _recall(tap: Tap, entry: sidecar.Entry | None, known: set[tuple[str, Any]]) 
 DYNAMO_HOOKS = (
     Hook(structured_trace.STACK, _stack),
     Hook(dynamo.FRAME, _frame),
-    _before(dynamo.DYNAMO_GRAPH, "Dynamo graph", _dynamo_graph),
+    before(dynamo.DYNAMO_GRAPH, "Dynamo graph", _dynamo_graph),
     _aot_graphs(graphs.AOT_JOINT, "AOT joint graph", GraphStage.AOT_JOINT),
     _aot_graphs(graphs.AOT_TRAINING, "AOT graphs", GraphStage.AOT_FORWARD, GraphStage.AOT_BACKWARD),
     _aot_graphs(graphs.AOT_INFERENCE, "AOT graph", GraphStage.AOT_INFERENCE),
 )
 INDUCTOR_HOOKS = (Hook(inductor.POST_GRAD, _post_grad_graph), Hook(inductor.POST_COMPILE, _post_compile))
 CODEGEN_HOOKS = (
-    *(_before(place, "kernel nodes", _kernel_nodes) for place in inductor.KERNEL_NODES),
+    *(before(place, "kernel nodes", _kernel_nodes) for place in inductor.KERNEL_NODES),
     _after(scheduler.FUSED, "fusion", _fused),
-    _before(scheduler.NOT_FUSED, "fusion", _not_fused),
-    _before(inductor.CHOICES, "autotuning", _choices),
+    before(scheduler.NOT_FUSED, "fusion", _not_fused),
+    before(inductor.CHOICES, "autotuning", _choices),
 )
 RUNTIME_HOOKS = (
     _after(inductor.TRITON_CONFIGS, "Triton configs", _triton_configs),

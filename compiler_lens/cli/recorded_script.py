@@ -93,11 +93,7 @@ def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO)
         replace(recording, environment=Environment(), sources=(), sites=(), children=(), unavailable=()) == Recording()
     )
     if is_bare and (raised or not has_torch):
-        earlier = put_by(wanted)
-        kept = "what was there before stays" if where and earlier.exists() else "no recording kept"
-        if where:
-            file = os.path.realpath(where)  # a link of the user's stays
-            shutil.move(earlier, file) if earlier.exists() else Path(file).unlink(missing_ok=True)
+        kept = _left_of_nothing(where, put_by(wanted))
         why = (
             "nothing was compiled before that" if has_torch else "torch was not imported, and only this process counts"
         )
@@ -117,6 +113,17 @@ def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO)
         yield f"There is no recording: {_shortest(Path(wanted))} does not hold it"
     else:
         yield f"Recorded in {name}, open it again with: compiler-lens show {shlex.quote(name)}"
+
+
+def _left_of_nothing(where: Path | None, earlier: Path) -> str:
+    """Take away a recording of nothing, or put back what it was written over; return what is there then."""
+    file = os.path.realpath(where) if where else ""  # a link of the user's stays
+    if file and earlier.exists():
+        shutil.move(earlier, file)
+        return "what was there before stays"
+    if file:
+        Path(file).unlink(missing_ok=True)
+    return "no recording kept"
 
 
 def _raised() -> str:

@@ -10,8 +10,9 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -136,12 +137,12 @@ def blocks(limits: Limits, problems: list[CaptureProblem]) -> Generator[bytes]:
         if not start.startswith(_GZIP):
             yield start
             limits.check_size(os.fstat(file.fileno()).st_size)
-            yield from _counted(file.read, len(start), limits)
+            yield from _counted(iter(partial(file.read, _BLOCK), b""), len(start), limits)
             return
         file.seek(0)
         start = b""
         try:
-            for block in _unpacked(file, limits):
+            for block in _counted(_unpacked(file), 0, limits):
                 if len(start) >= _HEAD:
                     yield block
                 elif len(start := start + block) >= _HEAD:
@@ -155,22 +156,21 @@ def blocks(limits: Limits, problems: list[CaptureProblem]) -> Generator[bytes]:
             yield start
 
 
-def _counted(read: Callable[[int], bytes], size: int, limits: Limits) -> Iterator[bytes]:
-    while block := read(_BLOCK):
+def _counted(parts: Iterable[bytes], size: int, limits: Limits) -> Iterator[bytes]:
+    for block in parts:
         size += len(block)
         limits.check_size(size)
         yield block
 
 
-def _unpacked(file: BinaryIO, limits: Limits) -> Iterator[bytes]:
+def _unpacked(file: BinaryIO) -> Iterator[bytes]:
     """What gzip packed, up to 1 MiB at a time. Each of several parts has to hold something; zeros only fill up a file.
 
     The module gzip reads empty parts and zeros one by one, for as long as they go on.
     """
     packed = file.read(_PACKED)
-    size = 0
     while packed and not packed.startswith(b"\0"):
-        part, before = zlib.decompressobj(wbits=31), size
+        part, is_empty = zlib.decompressobj(wbits=31), True
         while not part.eof:
             packed = packed or file.read(_PACKED)
             if not packed:
@@ -184,10 +184,9 @@ def _unpacked(file: BinaryIO, limits: Limits) -> Iterator[bytes]:
                     yield undamaged.decompress(packed[at : at + 1])
                 raise
             packed = part.unconsumed_tail
-            size += len(block)
-            limits.check_size(size)
+            is_empty = is_empty and not block
             yield block
-        if size == before:
+        if is_empty:
             raise zlib.error("it has an empty part")
         packed = part.unused_data or file.read(_PACKED)
 

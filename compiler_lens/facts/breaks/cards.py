@@ -193,6 +193,9 @@ def root_cause(event: GraphBreak) -> BreakCause:
     return event.causes[0] if event.causes else BreakCause("Graph break of unknown cause")
 
 
+_UNDERLINED = re.compile(r'^  File "([^"\n]+)", line (\d{1,9}), in .*\n    .*\n    ( *)[~^]+$', re.MULTILINE)
+
+
 def _column(event: GraphBreak, at: SourceLine) -> int | None:
     """Return where in a line, without its indent, the expression begins that torch underlined; None if it did not.
 
@@ -204,7 +207,6 @@ def _column(event: GraphBreak, at: SourceLine) -> int | None:
     return len(found[-1]) if found else None
 
 
-_UNDERLINED = re.compile(r'^  File "([^"\n]+)", line (\d{1,9}), in .*\n    .*\n    ( *)[~^]+$', re.MULTILINE)
 # What a condition was computed from, in the explanation of "Data-dependent branching".
 _COMPUTED = re.compile(r'^ *# File "(.+)", line (\d{1,9}), in (\S+), code: (.*)$', re.MULTILINE)
 
