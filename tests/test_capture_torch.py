@@ -210,8 +210,27 @@ class _Key:
 def test_of_a_long_value_of_a_setting_the_beginning_is_kept(length: int) -> None:
     backends = "x" * length
     with torch._inductor.config.patch(max_autotune_gemm_backends=backends):
-        kept = settings.config_lines()["_inductor.config.max_autotune_gemm_backends"]
+        kept = settings.Settings().lines()["_inductor.config.max_autotune_gemm_backends"]
     assert kept == repr(backends)[:200]
+
+
+def test_settings_are_rendered_anew_where_one_was_set_also_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = torch._dynamo.config
+    asked = settings.Settings()
+    with config.patch(reorderable_logging_functions={print}):
+        (before, again) = asked.lines(), asked.lines()
+        config.reorderable_logging_functions.add(repr)
+        added = asked.lines()
+    after = asked.lines()
+    name = "_dynamo.config.reorderable_logging_functions"
+
+    assert before == again
+    assert "repr" not in before[name]
+    assert "repr" in added[name]
+    assert name not in after
+    with monkeypatch.context() as patched:
+        patched.setattr(type(config), "codegen_config", lambda _: pytest.fail("nothing was set"))
+        assert asked.lines() == after
 
 
 def test_the_time_of_our_own_is_of_every_compilation() -> None:

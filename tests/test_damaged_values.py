@@ -92,8 +92,12 @@ ADDED: list[tuple[str, Any, Sequence[Any], Any, str]] = [
     ("lens.stance", STANCE, ("name",), None, "at `$.name`"),
     ("lens.stance", STANCE, ("skips_guards",), "no", "at `$.skips_guards`"),
     ("lens.stance", STANCE, ("file",), ["m.py"], "at `$.file`"),
+    ("lens.cached_otherwise", {"setting": "s", "then": "math", "now": ""}, ("then",), 3, "at `$.then`"),
+    ("lens.eager_calls", {**LINE, "function": "f", "calls": 3}, ("calls",), -1, "at `$.calls`"),
+    ("lens.eager_calls", {**LINE, "function": "f", "calls": 3}, ("function",), {}, "at `$.function`"),
     ("lens.child", LINE, ("line",), "3", "at `$.line`"),
     ("lens.child", LINE, ("file",), 3, "at `$.file`"),
+    ("lens.child", {**LINE, "compiled": True}, ("compiled",), "yes", "at `$.compiled`"),
     ("lens.call_error", {**LINE, "function": "f", "code": "g()"}, ("line",), math.nan, "at `$.line`"),
     ("lens.call_error", {**LINE, "function": "f", "code": "g()"}, ("code",), [], "at `$.code`"),
 ]

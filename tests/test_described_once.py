@@ -20,7 +20,7 @@ def test_versions_of_packages_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(session.metadata, "version", version)
     session._version.cache_clear()
     try:
-        first, second = session.describe_environment(None), session.describe_environment(None)
+        first, second = session.describe_environment({}), session.describe_environment({})
     finally:
         session._version.cache_clear()
     assert sorted(asked) == sorted(session._PACKAGES)

@@ -92,3 +92,31 @@ def test_the_readme_quotes_what_is_printed(tmp_path: Path) -> None:
         outputs[command] = outputs.get(command) or _run(command, tmp_path)
         assert _plain(quoted) in _plain(outputs[command]), f"`{command}` does not print\n{quoted}"
     assert outputs
+
+
+def _pasted(command: str, folder: Path) -> str:
+    """What a shell shows of lines of the README, where compiler-lens is this one."""
+    (folder / "bin").mkdir(exist_ok=True)
+    ours = folder / "bin" / "compiler-lens"
+    ours.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m compiler_lens "$@"\n')
+    ours.chmod(0o755)
+    env = {**os.environ, "COLUMNS": "80", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)}
+    env["PATH"] = f"{ours.parent}:{env['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-e"], input=command, cwd=folder, env=env, capture_output=True, encoding="utf-8", check=False
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    return ran.stdout + ran.stderr
+
+
+def test_what_the_readme_begins_with_is_pasted_as_it_is(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    (kind, command), (_, quoted), (_, snippet) = blocks[:3]
+    install, _, rest = command.partition("\n")
+    assert (kind, install) == ("sh", "pip install torch compiler_lens")
+    printed = _plain(_pasted(rest, tmp_path))
+    for part in quoted.split("…\n"):
+        assert _plain(part) in printed, part
+    (tmp_path / "second.py").write_text(snippet)
+    assert "1 function compiled" in _plain(_pasted(f'"{sys.executable}" second.py', tmp_path))

@@ -119,6 +119,29 @@ def test_every_event_is_on_disk_before_the_next(tmp_path: Path) -> None:
     writer.close()
 
 
+def test_an_event_that_waits_is_written_with_the_next_or_when_somebody_asks(tmp_path: Path) -> None:
+    path = tmp_path / "r.clens"
+
+    def on_disk() -> list[str]:
+        return [event.name for event in read_journal(path)[0]]
+
+    writer = JournalWriter(path)
+    writer.append(Event("first", 1.0), waits=True)
+    writer.append(Event("second", 2.0), waits=True)
+    assert on_disk() == []
+    writer.append(Event("third", 3.0))
+    assert on_disk() == ["first", "second", "third"]
+    writer.append(Event("fourth", 4.0), waits=True)
+    writer.contents()
+    assert on_disk()[3:] == ["fourth"]
+    writer.append(Event("fifth", 5.0), waits=True)
+    assert writer.is_open_at(path)
+    assert on_disk()[4:] == ["fifth"]
+    writer.append(Event("last", 6.0), waits=True)
+    writer.close()
+    assert on_disk()[5:] == ["last"]
+
+
 @pytest.mark.parametrize("lost", [1, 60, 300])
 def test_a_cut_off_file_opens_up_to_the_cut(tmp_path: Path, lost: int) -> None:
     path = tmp_path / "r.clens"

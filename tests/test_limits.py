@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import socket
+import sys
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -304,6 +305,16 @@ def test_a_document_is_made_part_by_part(file) -> None:
     recording = load(file(timed_events(20_000)))
     size = len(view_json(recording, "times"))
     assert peak(lambda: view_json(recording, "times")) < 3 * size
+
+
+def test_a_document_that_is_printed_is_never_there_as_a_whole(file, monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = timed_events(10_000), timed_events(40_000)
+    paths = file(few, "few.clens"), file(many, "many.clens")
+    with Path(os.devnull).open("w") as nowhere:
+        monkeypatch.setattr(sys, "stdout", nowhere)
+        main(["show", str(paths[0]), "times", "--json"])
+        most = [peak(lambda path=path: main(["show", str(path), "times", "--json"])) for path in paths]
+    assert most[1] - most[0] < 2.5 * (len(many) - len(few))
 
 
 def test_a_text_counts_each_time_that_an_event_refers_to_it(file) -> None:

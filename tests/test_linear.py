@@ -24,9 +24,11 @@ from compiler_lens.decode.compilations import name_definitions
 from compiler_lens.decode.op_names import ops_in_kernel_name
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.breaks.remedies import remedy_for, remedy_table
+from compiler_lens.facts.program.uses import uses
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.guard_values import EntryValues
-from compiler_lens.facts.recompiles.written import _writes
+from compiler_lens.facts.recompiles.reports import _is_made
+from compiler_lens.facts.recompiles.written import writing_line
 from compiler_lens.recording.model import (
     BreakCause,
     BreakOutcome,
@@ -46,6 +48,7 @@ from compiler_lens.recording.model import (
     Symbol,
 )  # fmt: skip
 from compiler_lens.recording.redact import redacted
+from compiler_lens.recording.source_text import Sources
 from compiler_lens.views.text import short_paths
 
 kinds: Any = importlib.import_module("re._constants" if sys.version_info >= (3, 11) else "sre_constants")
@@ -267,8 +270,26 @@ def a_size_in_guards(size: int) -> Callable[[], object]:
 
 
 def a_line_that_writes(size: int) -> Callable[[], object]:
-    lines = (".calls = " * size, ".calls" + "]" * size, ".calls \n=" * size, "'calls'] << " * size, " " * size)
-    return lambda: [_writes(line, "self.calls") for line in lines]
+    lines = (
+        ".calls = " * size, ".calls" + "]" * size, ".calls \n=" * size, "'calls'] << " * size, " " * size,
+        ".calls, " * size, "setattr(" * size, "setattr(.calls" * size, ".calls[" * size, ".calls[x]" * size,
+    )  # fmt: skip
+    subjects = "self.calls", "len(self.calls)"
+    return lambda: [writing_line(Sources(), SourceLine("m.py", 1, "f", a), s) for a in lines for s in subjects]
+
+
+def a_name_that_is_made(size: int) -> Callable[[], object]:
+    names = ("n = " * size, "n, " * size, "for n " * size, " " * size, "n,=" * size)
+    where = "torch_dynamo_resume_in_f_at_3"
+    rests = tuple(a_compilation(1, where, 3, resumes="f") for _ in names)
+    texts = [Sources({"m.py": f"def f(x):\n    {name!r}\n    g(x)\n"}) for name in names]
+    return lambda: [_is_made("n", c, 3, text) for c, text in zip(rests, texts, strict=True)]
+
+
+def a_container_that_is_made(size: int) -> Callable[[], object]:
+    lines = ("t: " * size, "t = " * size, "t" + " " * size, "t = x." + "x." * size, "t: x" + "x" * size)
+    texts = [Sources({"m.py": f"def f(n):\n    {line!r}\n    return t[n]\n"}) for line in lines]
+    return lambda: [uses(text, "m.py", 3, "n") for text in texts]
 
 
 def keys_in_guards(size: int) -> Callable[[], object]:
@@ -279,7 +300,9 @@ def keys_in_guards(size: int) -> Callable[[], object]:
 RUN_TIME: dict[str, Callable[[int], Callable[[], object]]] = {
     "compiler_lens.facts.breaks.remedies.remedy_for": a_break,
     "compiler_lens.facts.recompiles.dimensions._dimension": a_size_in_guards,
-    "compiler_lens.facts.recompiles.written._writes": a_line_that_writes,
+    "compiler_lens.facts.program.uses._Reader._is_container": a_container_that_is_made,
+    "compiler_lens.facts.recompiles.reports._is_made": a_name_that_is_made,
+    "compiler_lens.facts.recompiles.written._written": a_line_that_writes,
     "compiler_lens.facts.recompiles.guard_values.EntryValues.keys_of": keys_in_guards,
 }
 

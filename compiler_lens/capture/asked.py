@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import Any
 
 from compiler_lens.capture import sources
-from compiler_lens.capture.hooks import before
+from compiler_lens.capture.hooks import after, before
 from compiler_lens.capture.session import Session, owner_of
 from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import asked
+from compiler_lens.capture.torch_api import asked, dynamo
 from compiler_lens.capture.torch_api.doors import caller
 
 _METHODS = 5  # named of a module
@@ -19,7 +20,7 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
     if backend is None or tap.local.frames:  # what compiles now asks for itself: export, compiled autograd
         return
     module = asked.module_in(wrapped)
-    chain = sources.decorated(wrapped if module is None else _forward(module))
+    chain = _written(wrapped, module)
     if not chain or (module is None and not sources.is_kept(chain[-1].__code__.co_filename)):
         return  # of a module torch compiles its own wrapper, too
     code = chain[-1].__code__
@@ -33,28 +34,67 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
     _note(tap, "lens.compile_site", facts, owner_of(backend))
 
 
-def _forward(module: Any) -> Any:
-    return vars(module).get("forward") or getattr(type(module), "forward", None)
+def _written(wrapped: Any, module: Any) -> list[FunctionType]:
+    """What its author wrote, innermost last: of a module its forward."""
+    if module is not None:
+        wrapped = vars(module).get("forward") or getattr(type(module), "forward", None)
+    return sources.decorated(wrapped)
 
 
-def _stance(tap: Tap, stance: Any) -> None:
+def _stance(tap: Tap, _prior: Any, stance: Any) -> None:
+    if facts := _takes(tap, stance):
+        for session in tap.sessions:  # it holds for whatever is compiled, by whichever lens
+            _note(tap, "lens.stance", facts, session)
+
+
+def look_at_stance(tap: Tap, session: Session) -> None:
+    """Note a stance that was taken before a lens opened: nobody knows where."""
+    stance = asked.stance_in_force()
+    if stance is not None and (facts := _takes(tap, stance)):
+        tap.note_once("lens.stance", facts, session)
+
+
+def _takes(tap: Tap, stance: Any) -> dict[str, Any]:
+    """What there is to note of a stance, nothing of the default; its calls are counted where all are eager."""
+    if asked.forces_eager(stance):
+        tap.install((_FORCED_HOOK,))
+    else:
+        tap.withdraw(asked.FORCED)
     facts = asked.stance_facts(stance)
-    if facts != {"name": "default", "skips_guards": False, "backend": ""}:
-        _note(tap, "lens.stance", facts, None)
+    return {} if facts == {"name": "default", "skips_guards": False, "backend": ""} else facts
 
 
-def _child(tap: Tap) -> None:
-    if tap.is_outside:  # else it is a worker of the compiler's
-        _note(tap, "lens.child", {}, None)
+def _eager_call(tap: Tap, callback: Any) -> None:
+    if not callable(callback):  # of what is disabled, or of no compiled function
+        return
+    wrapped = asked.called()
+    chain = _written(wrapped, asked.module_in(wrapped))
+    call = ("", "", 0)
+    if chain:
+        at, name = chain[-1].__code__, chain[-1].__qualname__.replace("<locals>.", "")
+        call = (name, at.co_filename, at.co_firstlineno) if sources.is_kept(at.co_filename) else (name, "", 0)
+    tap.count_eager(call, owner_of(dynamo.compiler_of(dynamo.innermost_backend(callback))))
 
 
-def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> None:
+def _child(tap: Tap, process: Any) -> None:
+    if not tap.is_outside:  # a worker of the compiler's
+        return
+    at = _note(tap, "lens.child", {}, None)
+    if asked.forks(process):
+        for session in tap.sessions:
+            session.begin_fork(at)
+
+
+def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> tuple[str, int]:
     at = caller(sources.is_kept)
     tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner)
+    return at.file, at.line
 
 
 _ASKED = "what is asked for"
-ASKED_HOOKS = tuple(
-    before(place, _ASKED, observer)
-    for place, observer in ((asked.COMPILE, _compile), (asked.STANCE, _stance), (asked.CHILD, _child))
+_FORCED_HOOK = before(asked.FORCED, _ASKED, _eager_call)
+ASKED_HOOKS = (
+    before(asked.COMPILE, _ASKED, _compile),
+    after(asked.STANCE, _ASKED, _stance),  # before, it may yet be refused
+    before(asked.CHILD, _ASKED, _child),
 )

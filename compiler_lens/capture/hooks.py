@@ -40,8 +40,8 @@ def before(place: Place, name: str, observer: Callable[..., None]) -> Hook:
     return Hook(place, make)
 
 
-def _after(place: Place, name: str, observer: Callable[..., None]) -> Hook:
-    """A hook that looks at a call once it has returned: `observer(tap, result, *what the place reads)`."""
+def after(place: Place, name: str, observer: Callable[..., None]) -> Hook:
+    """Return a hook that looks at a call once it has returned: `observer(tap, result, *what the place reads)`."""
 
     def make(tap: Tap, arguments: Arguments, original: Function) -> Function:
         @functools.wraps(original)
@@ -215,7 +215,7 @@ def _aot_graphs(place: Place, name: str, *stages: GraphStage) -> Hook:
             _note_graph(tap, stage, graph_module, is_sent=graphs.sends_records(aot_config))
         _hook_inductor_if_there(tap)
 
-    return _after(place, name, observe)
+    return after(place, name, observe)
 
 
 def _post_grad_graph(tap: Tap, arguments: Arguments, original: Function) -> Function:
@@ -343,7 +343,8 @@ def _note_compiled(tap: Tap, compiled: Any, graph_kwargs: Any, requested: bool) 
         tap.notice_missing(record)
         note_kernels(tap, pending)
         if entry is not None:
-            tap.safely("facts kept for warm runs", sidecar.keep, entry, pending)
+            with_settings = [*pending, Event(sidecar.TRACED_WITH, time.time(), meta=settings.unkeyed())]
+            tap.safely("facts kept for warm runs", sidecar.keep, entry, with_settings)
     else:
         _recall(tap, entry, {(event.name, event.meta.get("stage")) for event in pending})
     outcome = inductor.cudagraph_outcome(compiled, graph_kwargs, requested=requested)
@@ -373,7 +374,11 @@ def _recall(tap: Tap, entry: sidecar.Entry | None, known: set[tuple[str, Any]]) 
         return
     program = tap.here().program
     for event in events:
-        if event.meta.get("program", program) != program:
+        if event.name == sidecar.TRACED_WITH:
+            for setting, value in settings.unkeyed().items():
+                if (then := event.meta.get(setting, value)) != value:
+                    tap.note("lens.cached_otherwise", {"setting": setting, "then": then, "now": value})
+        elif event.meta.get("program", program) != program:
             reason = "the cached graph was compiled from other code, and its origins are of that"
             lacks("exact node origins of a cached graph", reason)
         elif (event.name, event.meta.get("stage")) not in known:
@@ -393,11 +398,11 @@ DYNAMO_HOOKS = (
 INDUCTOR_HOOKS = (Hook(inductor.POST_GRAD, _post_grad_graph), Hook(inductor.POST_COMPILE, _post_compile))
 CODEGEN_HOOKS = (
     *(before(place, "kernel nodes", _kernel_nodes) for place in inductor.KERNEL_NODES),
-    _after(scheduler.FUSED, "fusion", _fused),
+    after(scheduler.FUSED, "fusion", _fused),
     before(scheduler.NOT_FUSED, "fusion", _not_fused),
     before(inductor.CHOICES, "autotuning", _choices),
 )
 RUNTIME_HOOKS = (
-    _after(inductor.TRITON_CONFIGS, "Triton configs", _triton_configs),
-    _after(inductor.TRITON_DESCENT, "coordinate descent", _triton_configs),
+    after(inductor.TRITON_CONFIGS, "Triton configs", _triton_configs),
+    after(inductor.TRITON_DESCENT, "coordinate descent", _triton_configs),
 )

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from compiler_lens.capture import asked, doors, hooks
-from compiler_lens.capture.session import Session
+from compiler_lens.capture.session import Session, SessionOwner
 from compiler_lens.capture.tap import ANCHOR, Tap, open_tap
 from compiler_lens.capture.torch_api import inductor, structured_trace
 from compiler_lens.decode.fold import collector_paused, fold
@@ -51,7 +51,7 @@ class Delegates:
             wrapper.reset()  # type: ignore[attr-defined]
 
 
-class Recorder:
+class Recorder(SessionOwner):
     """Records what the compiler does, and lets Inductor do it; see `compiler_lens.Lens` for its arguments."""
 
     def __init__(
@@ -75,6 +75,7 @@ class Recorder:
         except BaseException:
             self._session.journal.close()
             raise
+        self._tap.safely("stance", asked.look_at_stance, self._tap, self._session)
         self._finalizer = weakref.finalize(self, _close, self._tap, self._session, self._progress)
 
     # -- as a backend
@@ -106,6 +107,8 @@ class Recorder:
     @property
     def recording(self) -> Recording:
         """Everything recorded so far."""
+        self._session.tell_eager()
+        self._session.tell_forks()
         with collector_paused():
             events, problems = parse_journal(self._session.journal.contents(), str(self.path or "the recording"))
             if self._session.journal.failure:

@@ -8,15 +8,17 @@ ids begin again at 0/0.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
+import mmap
 import os
 import platform
 import sys
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -24,10 +26,12 @@ from typing import Any
 from msgspec import Struct, field
 
 from compiler_lens.capture.sources import source_event
-from compiler_lens.capture.torch_api import dynamo, graphs, settings
+from compiler_lens.capture.torch_api import dynamo, graphs
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.journal import JournalWriter
+
+_MOST_FORKS = 256  # lines that fork: more of them share the last byte
 
 
 class Session:
@@ -48,19 +52,54 @@ class Session:
         self._said: set[str] = set()
         self._files: set[str] = set()  # whose text was asked for
         self._has_failed = False
+        self._eager: Counter[tuple[str, str, int]] = Counter()  # calls under a stance, until they are told
+        self._counting = threading.Lock()
+        self._forks: dict[tuple[str, int], int] = {}  # lines that fork, and which byte of the memory below is of each
+        self._compiling: mmap.mmap | None = None  # shared with the forks: 1 where one has compiled
+        self._pid = os.getpid()
+        self._fork = 0  # which is being made: a fork finds its own here
         self.is_described = False
         self._say_failure()
 
-    def take(self, event: Event) -> None:
-        """Keep one event."""
-        self.journal.append(event)
+    def take(self, event: Event, *, waits: bool = False) -> None:
+        """Keep one event; where it waits, it is written with the next."""
+        if self._compiling is not None and event.name == "lens.frame_start" and os.getpid() != self._pid:
+            self._compiling[self._fork] = 1
+        self.journal.append(event, waits=waits)
         if self.journal.failure:
             self._say_failure()
         if self._listener is not None:
             self._listener(event)
 
+    def count_eager(self, call: tuple[str, str, int]) -> None:
+        """Count a call that a stance makes eager; it is told with all others of its function."""
+        with self._counting:
+            self._eager[call] += 1
+
+    def tell_eager(self) -> None:
+        """Note how many calls ran eagerly since this was last told."""
+        with self._counting:
+            counted, self._eager = self._eager, Counter()
+        for (function, file, line), calls in counted.items():
+            facts = {"function": function, "file": file, "line": line, "calls": calls}
+            self.take(Event("lens.eager_calls", time.time(), meta=facts))
+
+    def begin_fork(self, at: tuple[str, int]) -> None:
+        """Note that a line is about to fork: whether that process compiles, it can say in memory that both have."""
+        if self._compiling is None:
+            self._compiling = mmap.mmap(-1, _MOST_FORKS)
+        self._fork = min(self._forks.setdefault(at, len(self._forks)), _MOST_FORKS - 1)
+
+    def tell_forks(self) -> None:
+        """Note which lines forked processes that have compiled so far."""
+        for (file, line), fork in self._forks.items():
+            compiled = self._compiling is not None and bool(self._compiling[min(fork, _MOST_FORKS - 1)])
+            self.take(Event("lens.child", time.time(), meta={"file": file, "line": line, "compiled": compiled}))
+
     def close(self) -> None:
         """Let go of the file."""
+        self.tell_eager()
+        self.tell_forks()
         self.journal.close()
         self._say_failure()
 
@@ -96,11 +135,11 @@ class Session:
         self._said.add(told)
         return is_first
 
-    def describe_once(self, dynamic: bool | None) -> None:
-        """Keep the environment as it is when the first frame compiles: settings are often made late."""
+    def describe_once(self, config: Mapping[str, str]) -> None:
+        """Keep the environment as it is when the first frame compiles, with its settings, which are often made late."""
         if not self.is_described:
             self.is_described = True
-            self.take(Event("lens.environment", time.time(), meta=describe_environment(dynamic)))
+            self.take(Event("lens.environment", time.time(), meta=describe_environment(config)))
 
     def keep_sources(self, files: Iterable[str]) -> None:
         """Keep the text of files that were not kept yet."""
@@ -116,16 +155,24 @@ class Session:
             self.take(Event("lens.unavailable", time.time(), meta={"fact": fact, "reason": reason}))
 
 
+class SessionOwner:
+    """What records into a session of its own: a lens."""
+
+    _session: Session
+
+
 def owner_of(backend: Any) -> Session | None:
-    """Return the session of a lens that is somebody's backend; None for any other backend."""
-    session = getattr(backend, "_session", None)
-    return session if isinstance(session, Session) else None
+    """Return the session of a lens that is somebody's backend; None for any other, of which no attribute is read.
+
+    Reading one may run the user's code; so may `isinstance`, by a property `__class__`.
+    """
+    return backend._session if issubclass(type(backend), SessionOwner) else None  # noqa: SLF001
 
 
 _PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
 
 
-@cache
+@functools.cache
 def _version(package: str) -> str:
     """The version that is installed; empty where none is. Reading it takes half a millisecond."""
     try:
@@ -134,8 +181,16 @@ def _version(package: str) -> str:
         return ""
 
 
-def describe_environment(dynamic: bool | None) -> dict[str, Any]:
-    """Return the meta of a `lens.environment` event, while a frame compiles that was given this `dynamic`.
+def _platform() -> str:
+    """The same as `platform.platform()`, which runs `uname -p`: no process is started in the user's program."""
+    system = os.uname()
+    libc = (os.confstr("CS_GNU_LIBC_VERSION") or "") if "CS_GNU_LIBC_VERSION" in os.confstr_names else ""
+    known = (system.sysname, system.release, system.machine, libc and f"with-{libc.replace(' ', '')}")
+    return "-".join(filter(None, known))
+
+
+def describe_environment(config: Mapping[str, str]) -> dict[str, Any]:
+    """Return the meta of a `lens.environment` event, with these settings.
 
     Does not start CUDA: the program may fork yet.
     """
@@ -149,13 +204,13 @@ def describe_environment(dynamic: bool | None) -> dict[str, Any]:
         "torch": str(torch.__version__),  # with the build: the wheel's metadata leaves out `+cu130`
         "triton": versions.get("triton", ""),
         "python": platform.python_version(),
-        "platform": platform.platform(),
+        "platform": _platform(),
         "device": str(torch.cuda.get_device_name()) if on_cuda else f"CPU, {os.cpu_count()} cores",
         "threads": int(torch.get_num_threads()),
         "argv": [str(word)[:300] for word in sys.argv[:50]],
         "pid": os.getpid(),
         "rank": distributed.get_rank() if is_distributed else None,
-        "config": settings.config_lines(dynamic),
+        "config": config,
         "versions": versions,
     }
 
@@ -165,7 +220,7 @@ def describe_environment(dynamic: bool | None) -> dict[str, Any]:
 Sessions = tuple[Session, ...]
 
 
-class FrameRecord(Struct, eq=False, weakref=True):
+class FrameRecord(Struct, eq=False):
     """One entry of a frame into the compiler, and what follows from it."""
 
     run: int | None
@@ -194,6 +249,17 @@ class _Local(threading.local):
         self.alone: Session | None = None  # the only session that hears of this thread
 
 
+_Kept = dict[int | None, tuple[FrameRecord, "weakref.ref[Any]"]]
+
+
+def _keep(records: _Kept, key: int, record: FrameRecord, *, while_alive: Any) -> None:
+    """Keep a record until an object of torch's is gone. Not by a dictionary of weakref: Dynamo would see its callback.
+
+    The garbage collector calls back where it happens to run, also in what Dynamo looks at; `dict.pop` has no frame.
+    """
+    records[key] = record, weakref.ref(while_alive, functools.partial(records.pop, key))
+
+
 class Attribution:
     """Which record a moment belongs to."""
 
@@ -201,10 +267,10 @@ class Attribution:
         self.local = _Local()
         self._runs = itertools.count()
         self._latest: dict[str, tuple[TorchId, FrameRecord]] = {}
-        # By CompileContext; a call's without one by its TracingContext, which torch keeps for the backward, too.
-        self._records: weakref.WeakKeyDictionary[Any, FrameRecord] = weakref.WeakKeyDictionary()
+        # By the id of a CompileContext, a call's without one of its TracingContext: torch keeps that for the backward.
+        self._records: _Kept = {}
         # And without either by AOTAutograd's number of the graph, as long as torch keeps that for the backward.
-        self._calls: weakref.WeakValueDictionary[int | None, FrameRecord] = weakref.WeakValueDictionary()
+        self._calls: _Kept = {}
 
     def enter(self, sessions: Sessions, facts: Mapping[str, Any]) -> FrameRecord:
         """Open the record of a frame that enters the compiler on this thread."""
@@ -220,12 +286,12 @@ class Attribution:
         if self.local.frames:
             record = self.local.frames[-1]
             if record.is_call and tracing is not None:
-                self._records[tracing] = record
+                _keep(self._records, id(tracing), record, while_alive=tracing)
             return record
-        if tracing in self._records:  # a backward that is compiled later
-            return self._records[tracing]
+        if later := self._records.get(id(tracing)):  # a backward that is compiled later
+            return later[0]
         if self._calls and (later := self._calls.get(graphs.number_in_progress())):
-            return later
+            return later[0]
         self.local.outside.sessions = sessions()
         return self.local.outside
 
@@ -233,24 +299,23 @@ class Attribution:
         """Note that AOTAutograd makes a graph in a call on this thread which leaves nothing else to know it by."""
         frames = self.local.frames
         if frames and frames[-1].is_call and dynamo.tracing_context() is None:
-            self._records[graph_module] = self._calls[number] = frames[-1]
+            _keep(self._calls, number, frames[-1], while_alive=graph_module)
 
     def of(self, context: Any, sessions: Callable[[], Sessions]) -> tuple[FrameRecord, bool]:
         """Return the record of a compilation, and whether this is the first that is seen of it.
 
         One that no frame leads to (compiled autograd's, export's, one from before we were here) is of *sessions*.
         """
-        record = self._records.get(context)
-        if record is not None:
-            return record, False
+        if known := self._records.get(id(context)):
+            return known[0], False
         frames = self.local.frames
         if frames and frames[-1].is_call:  # export goes through Dynamo, and AOTInductor takes over export's compile id
-            self._records[context] = frames[-1]
+            _keep(self._records, id(context), frames[-1], while_alive=context)
             return frames[-1], False
         begins = bool(frames) and frames[-1].torch_id is None
         record = frames[-1] if begins else FrameRecord(next(self._runs), sessions(), {})
         record.torch_id = dynamo.torch_id(context)
-        self._records[context] = record
+        _keep(self._records, id(context), record, while_alive=context)
         self._latest[str(context.compile_id)] = record.torch_id, record
         return record, True
 
@@ -267,6 +332,7 @@ class Attribution:
     def forget(self, session: Session) -> None:
         """Let go of a session that was closed: compiled code lives on, and its records with it."""
         # Copies, each made in one step: other threads may be compiling.
-        records = [*self._records.copy().values(), *(record for _, record in list(self._latest.values()))]
+        kept = [*self._records.values(), *self._calls.values()]
+        records = [*(record for record, _ in kept), *(record for _, record in list(self._latest.values()))]
         for record in (*records, *self.local.frames):
             record.sessions = tuple(s for s in record.sessions if s is not session)

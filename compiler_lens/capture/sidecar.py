@@ -39,8 +39,9 @@ _UNREADABLE = "what is kept of it cannot be read"
 _OTHER_GRAPH = "what is kept of it is of another graph"
 
 _ENTRY = "lens.cache_entry"  # first in a file: which entry the rest is of
+TRACED_WITH = "lens.traced_with"  # settings that torch's key leaves out
 _KEPT = frozenset(("lens.node_facts", "lens.kernel_nodes", "lens.fusion", "lens.autotune", "lens.triton_configs",
-                   "triton_kernel_info"))  # fmt: skip
+                   "triton_kernel_info", TRACED_WITH))  # fmt: skip
 
 
 class Entry(Struct, frozen=True):

@@ -9,9 +9,12 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType, MethodType
 from typing import Any
 
 from compiler_lens.capture.session import Attribution, FrameRecord, Session, owner_of
@@ -34,6 +37,13 @@ class _StrictError(CaptureError):
     """On its way out to the user of a strict lens."""
 
 
+def _is_of_a_signal(error: Exception) -> bool:
+    """Whether a handler of a signal raised this: it may run at any line of ours, and means the user's call."""
+    found = map(signal.getsignal, signal.valid_signals())
+    codes = {handler.__code__ for handler in found if isinstance(handler, (FunctionType, MethodType))}
+    return any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__))
+
+
 class Tap(TraceHandler):
     """Receives everything, gives each session its own. Lives on torch's trace logger, nowhere else."""
 
@@ -51,6 +61,7 @@ class Tap(TraceHandler):
         self._hooked: dict[Place, Callable[[], None] | str] = {}
         self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
         self._subscription = Subscription(self)
+        self._settings = settings.Settings()
 
     # -- opening and closing
 
@@ -142,6 +153,13 @@ class Tap(TraceHandler):
                 for session in self.sessions:
                     session.unavailable(hook.place.fact, reason)
 
+    def withdraw(self, place: Place) -> None:
+        """Take out a hook that is not to stay until the last lens closes."""
+        with self._lock:
+            undo = self._hooked.pop(place, "")
+        if not isinstance(undo, str):
+            undo()
+
     def install_late(self) -> None:
         """Put in the hooks whose modules were half imported when a lens opened, as far as they are there now."""
         if self._late:
@@ -211,7 +229,9 @@ class Tap(TraceHandler):
         try:
             local.is_ours = True  # in here: an interrupt may come at any call
             step(*arguments)
-        except Exception as error:  # noqa: BLE001 -- whatever it is, it is ours and not the user's
+        except Exception as error:  # whatever it is, it is ours and not the user's, but for what a signal brings
+            if _is_of_a_signal(error):
+                raise
             self._keep_error(where, error)
         finally:
             if is_outermost:
@@ -239,6 +259,17 @@ class Tap(TraceHandler):
         """Note a record of torch's trace."""
         self.safely(name, self._note_record, name, meta, text)
 
+    def render(self, name: str, parameters: Mapping[str, Any]) -> None:
+        """Note a record that nobody else wants."""
+        self.safely(name, self._render, name, parameters)
+
+    def _render(self, name: str, parameters: Mapping[str, Any]) -> None:
+        if name == "chromium_event":
+            if (event := structured_trace.timed(parameters)) is not None:
+                self.note(name, event, waits=True)
+        else:
+            self._note_record(name, *structured_trace.rendered(name, parameters))
+
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
         self._heard.add(name)
         if name == "str":
@@ -252,7 +283,9 @@ class Tap(TraceHandler):
             if name == "triton_kernel_info":  # sent when code is generated, not when the graph comes from a cache
                 self.here().pending.append(event)
 
-    def note(self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False) -> Event:
+    def note(
+        self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False, waits: bool = False
+    ) -> Event:
         """Record something that happens now, for the sessions whose compilation is under way."""
         context = dynamo.compile_context()
         record = self._record(context)
@@ -264,13 +297,18 @@ class Tap(TraceHandler):
         event = Event(name, time.time(), run, torch_id, attempt, meta, text, threading.get_ident(), cached)
         # Interned file names come once a process, whoever compiles; nobody knows whose CUDA graph runs.
         is_process_wide = name == "str" or (name == "lens.cudagraph_skip" and context is None)
-        self._give(self.sessions if is_process_wide else record.sessions, event)
+        self._give(self.sessions if is_process_wide else record.sessions, event, waits=waits)
         return event
 
     def note_once(self, name: str, meta: Mapping[str, Any], owner: Session | None) -> None:
         """Record something that is in no compilation, for the sessions that were not told it yet."""
         event = Event(name, time.time(), meta=meta)
         self._give(tuple(s for s in self._recorders(owner) if s.is_first(event)), event)
+
+    def count_eager(self, call: tuple[str, str, int], owner: Session | None) -> None:
+        """Count a call of a compiled function that a stance makes eager: its name, file and line."""
+        for session in self._recorders(owner):
+            session.count_eager(call)
 
     def keep_sources(self, files: Iterable[str]) -> None:
         """Keep the text of files that the compilation under way points to."""
@@ -304,7 +342,7 @@ class Tap(TraceHandler):
         self._describe(record)
         facts = record.facts
         begun = dict(facts)
-        self.safely("settings", lambda: begun.update(config=settings.config_lines(facts.get("dynamic"))))
+        self.safely("settings", lambda: begun.update(config=self._settings.lines(facts.get("dynamic"))))
         event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, begun)
         self._give(record.sessions, event)
         defined = facts.get("definition") or {}
@@ -314,16 +352,19 @@ class Tap(TraceHandler):
     def _describe(self, record: FrameRecord) -> None:
         for session in record.sessions:
             if not session.is_described:
-                self.safely("environment", session.describe_once, record.facts.get("dynamic"))
+                self.safely("environment", self._describe_session, session, record.facts.get("dynamic"))
+
+    def _describe_session(self, session: Session, dynamic: bool | None) -> None:
+        session.describe_once(self._settings.lines(dynamic))
 
     def _all_seeing(self) -> tuple[Session, ...]:
         is_told_whose = callable(self._hooked.get(dynamo.FRAME))
         return self._recorders() if is_told_whose else self._hearers()
 
-    def _give(self, sessions: tuple[Session, ...], event: Event) -> None:
+    def _give(self, sessions: tuple[Session, ...], event: Event, *, waits: bool = False) -> None:
         for session in sessions:
             if session in self.sessions:
-                session.take(event)
+                session.take(event, waits=waits)
 
 
 def _found(place: Place) -> tuple[Any, str, Arguments] | str:

@@ -1,9 +1,9 @@
 """torch's structured trace, received in the process while it compiles.
 
-A `logging.Handler` on torch's trace logger sees every record. torch renders all payloads as soon as anybody
-listens, also those that nobody reads (a graph before each pass, 34 to 61 ms each): `WantedOnly` lets it render
-what we want and nothing else. `Subscription` is our place on the logger: taken, noticed when somebody takes it away,
-given back.
+torch renders all records as soon as anybody listens on its trace logger, also those that nobody reads (a graph before
+each pass, 34 to 61 ms each): `WantedOnly` answers that nobody does, and has what we want rendered itself. Where others
+listen, too, a `logging.Handler` sees what torch renders for them. `Subscription` is our place on the logger: taken,
+noticed when somebody takes it away, given back.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class TraceHandler(logging.Handler):
         """Take a record: its name, metadata and payload. Must not raise: we are inside a compilation."""
         raise NotImplementedError
 
+    def render(self, name: str, parameters: Mapping[str, Any]) -> None:
+        """Take a record from the locals of trace_structured(). Must not raise, either."""
+        raise NotImplementedError
+
     def handle(self, record: logging.LogRecord) -> bool:
         """Take a record without the handler's lock, which a forked child could inherit locked."""
         metadata = getattr(record, "metadata", None)
@@ -42,17 +46,23 @@ class TraceHandler(logging.Handler):
         value = metadata[name]
         if name == "artifact" and isinstance(value, dict):
             name = str(value.get("name"))
-        if name in WANTED or is_bytecode(name):  # bytecode of a resume function has that one's name in its own
+        if is_wanted(name):
             self.take(name, value, getattr(record, "payload", None))
         return True
 
 
-class WantedOnly(list[logging.Handler]):
-    """The logger's handlers, which answers "is there any?" by whether somebody wants the record at hand.
+def is_wanted(name: str) -> bool:
+    """Return whether a reader takes records of this name: bytecode of a resume function has that one's in its own."""
+    return name in WANTED or is_bytecode(name)
 
-    trace_structured() in torch/_logging/_internal.py asks `if trace_log.handlers:` before it renders a payload;
-    its parameters `name`, `metadata_fn` and `payload_fn` are read from its frame. Where that fails, or where
-    somebody else listens too, the answer is yes and all is rendered, as without us.
+
+class WantedOnly(list[logging.Handler]):
+    """The logger's handlers, which answers "is there any?" by whether somebody else listens.
+
+    trace_structured() in torch/_logging/_internal.py asks `if trace_log.handlers:` before it renders a record; what
+    it was called with is read from its frame, and rendered here if we want it: the log record, the hash of the text
+    and the stack that torch makes of it are read by nobody. Where others listen, the answer is yes and all is
+    rendered, as without us.
     """
 
     def __init__(self, handlers: Iterable[logging.Handler], ours: TraceHandler, trace_code: Any) -> None:
@@ -61,10 +71,13 @@ class WantedOnly(list[logging.Handler]):
         self._only_ours = [ours]
         self._trace_code = trace_code
 
+    def copy(self) -> WantedOnly:
+        """Return a list that answers as this one: newer Pythons' `removeHandler` takes a handler out of a copy."""
+        return WantedOnly(self, self._ours, self._trace_code)
+
     @property
     def others_listen(self) -> bool:
         """Whether all would be rendered without us, too."""
-        # A LazyTraceHandler without a folder (no TORCH_TRACE) removes itself at its first record.
         return self != self._only_ours and any(
             handler is not self._ours and getattr(handler, "root_dir", handler) is not None for handler in self
         )
@@ -76,14 +89,17 @@ class WantedOnly(list[logging.Handler]):
         if frame.f_code is not self._trace_code:
             # The partitioner asks too, and renders extra graphs on failure if anybody listens.
             return False
-        try:
-            name, meta = structured_trace.requested(frame.f_locals)
-        except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become
+        if self != self._only_ours:
+            # A LazyTraceHandler without a folder (no TORCH_TRACE) is to find out at a record that it has none to write.
             return True
-        if meta is not None:
-            self._ours.take(name, meta, None)
-            return False
-        return (name in WANTED and name != "chromium_event") or is_bytecode(name)
+        parameters = frame.f_locals
+        try:
+            name = structured_trace.name_of(parameters)
+        except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become: it renders, and `handle` sees it
+            return True
+        if is_wanted(name):
+            self._ours.render(name, parameters)
+        return False
 
 
 def cache_answer(meta: Mapping[str, Any], text: str) -> tuple[Mapping[str, Any], str]:

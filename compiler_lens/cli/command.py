@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -136,10 +136,15 @@ def opened(args: argparse.Namespace) -> Recording:
     return open_recording(args.recording, sources=args.sources, max_size=args.max_size, max_nesting=args.max_nesting)
 
 
-def printed(text: Callable[[argparse.Namespace], str], args: argparse.Namespace) -> int:
-    """Print what a command has to say; its exit status. A closed pipe and Ctrl-C end it without a word."""
+def printed(text: Callable[[argparse.Namespace], str | Iterable[str]], args: argparse.Namespace) -> int:
+    """Print what a command has to say, as a whole or in parts. A closed pipe and Ctrl-C end it without a word.
+
+    Returns its exit status.
+    """
     try:
-        write(text(args))
+        said = text(args)
+        for part in (said,) if isinstance(said, str) else said:
+            write(part)
     except BrokenPipeError:
         _let_go()
         return PIPE_CLOSED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 from functools import partial
@@ -37,7 +38,8 @@ Run a Python script, or with -m a module, and try what would make more of it com
 on a copy of your file (the file itself is not touched), as far as Dynamo goes (nothing is generated), with fixed seeds.
 It counts graph breaks, recompiles and functions that run eagerly, and compares the results of every call of what
 torch.compile made, and gradients, with those of a run without the change. Then what helps is tried together. It shows
-what was tried, and the diff of the best. Everything after the script's name is the script's."""
+what was tried, and the diff of the best. Everything after the script's name is the script's. Only your own files are
+changed, even in copies; --include PACKAGE has it change copies of that package's files, too, for a patch."""
 
 _EPILOG = (
     """The script runs many times, in the current folder: what it writes is written each time. --steps N ends it early.
@@ -46,6 +48,7 @@ _EPILOG = (
   compiler-lens fix --steps 3 --patch fix.patch train.py
   compiler-lens fix --apply -m package.train
   compiler-lens fix model.py:make
+  compiler-lens fix --include transformers --patch transformers.patch train.py
 
 In place of a script, FILE:FACTORY: """
     + CONTRACT
@@ -61,6 +64,8 @@ def run(args: argparse.Namespace) -> int:
             raise UsageError(f"{name} {value:g}: one or more")
     if args.patch:
         _check_new(Path(args.patch))
+    if args.include and args.apply:
+        raise UsageError("--apply changes your own files, and --include tries changes of others': use --patch FILE")
     if args.beside and not (Path(args.beside).is_file() and is_journal(Path(args.beside))):
         raise UsageError(f"{args.beside} is no recording: --beside takes what compiler-lens run -o REC wrote")
     return printed(partial(_fixed, program), args)
@@ -79,6 +84,24 @@ def _program(args: argparse.Namespace) -> Program:
     return Program(name, tuple(rest))
 
 
+def _package(name: str) -> str:
+    """Return the folder of a package that is installed, or the file of a module. Raises `UsageError` for any other."""
+    root = name.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(root) if root.isidentifier() else None
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None:
+        raise UsageError(f"--include {name}: no such package is installed")
+    if root in {"torch", "compiler_lens"} or root in sys.stdlib_module_names:
+        raise UsageError(f"--include {name}: {root} runs the trials, so it cannot be changed in them")
+    found = Path(next(iter(spec.submodule_search_locations or ()), spec.origin or ""), *name.split(".")[1:])
+    path = found if found.exists() else found.with_suffix(".py")
+    if not path.exists():
+        raise UsageError(f"--include {name}: {root} has no such part")
+    return str(path)
+
+
 def _check_new(patch: Path) -> None:
     if patch.is_dir() or not patch.absolute().parent.is_dir():
         raise UsageError(f"cannot write {patch}: {'it is a folder' if patch.is_dir() else 'no such folder'}")
@@ -87,7 +110,8 @@ def _check_new(patch: Path) -> None:
 
 
 def _fixed(program: Program, args: argparse.Namespace) -> str:
-    asked = Asked(program, Ownership.of(tuple(args.user_path)), args.steps or 0)
+    included = tuple(map(_package, args.include))
+    asked = Asked(program, Ownership.of((*args.user_path, *included)), args.steps or 0, included)
     environment = {"PYTHONHASHSEED": "0", **os.environ}  # sets in one order, in each run
     home = str(Path(compiler_lens.__file__).parent.parent)
     with Processes(interpreter(), home, environment, args.timeout) as processes:
@@ -175,7 +199,8 @@ COMMANDS = {
         run=run,
         help="try changes of your code on copies of it, and show the best as a diff",
         usage="[--steps N] [--timeout SECONDS] [--patch FILE] [--apply] [--beside REC] [--user-path P]\n"
-        "         [--training] [--json] [--width N] [--no-color] (script | -m module | FILE:FACTORY) [args ...]",
+        "         [--include PACKAGE] [--training] [--json] [--width N] [--no-color]\n"
+        "         (script | -m module | FILE:FACTORY) [args ...]",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         arguments=(
@@ -194,6 +219,11 @@ COMMANDS = {
             argument(
                 "--beside", metavar="REC",
                 help="keep what each change did beside a recording of the program: show and report have it then",
+            ),
+            argument(
+                "--include", metavar="PACKAGE", action="append", default=[],
+                help="try changes of this installed package, too, on copies of its files: for a patch, never applied; "
+                "may be repeated",
             ),
             argument("--training", action="store_true", help="of a factory's model: run a backward after each call"),
             user_path(),

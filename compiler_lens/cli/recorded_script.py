@@ -100,7 +100,8 @@ def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO)
         yield f"compiler-lens: {why}: no report, and {kept}."
         return
     if is_bare:
-        yield "The script imported torch, but called nothing that torch.compile made."
+        off = " TORCHDYNAMO_DISABLE=1 is set: torch.compile makes nothing." if _is_off() else ""
+        yield f"The script imported torch, but called nothing that torch.compile made.{off}"
     from compiler_lens.render.console import report
 
     name = _shortest(where) if where else ""
@@ -113,6 +114,11 @@ def _told(recording: Recording, where: Path | None, wanted: str, stream: TextIO)
         yield f"There is no recording: {_shortest(Path(wanted))} does not hold it"
     else:
         yield f"Recorded in {name}, open it again with: compiler-lens show {shlex.quote(name)}"
+
+
+def _is_off() -> bool:
+    """Whether torch.compile returns what it is given (torch/_dynamo/eval_frame.py)."""
+    return os.environ.get("TORCHDYNAMO_DISABLE") == "1"
 
 
 def _left_of_nothing(where: Path | None, earlier: Path) -> str:

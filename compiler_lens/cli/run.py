@@ -16,10 +16,11 @@ from itertools import count
 from pathlib import Path
 
 import compiler_lens
-from compiler_lens.cli.command import FORCE, Command, argument, check_script, interpreter
+from compiler_lens.cli.command import FORCE, Command, argument, check_can_be_written, check_script, interpreter
 from compiler_lens.cli.recorded_script import put_by
 from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.output_files import Product
 
 _DESCRIPTION = """\
 Run a Python script, or with -m a module, exactly as Python would, and record every compilation of torch.compile in
@@ -50,8 +51,23 @@ def run(args: argparse.Namespace) -> int:
     path = _output(args.output, script, is_module=args.module)
     if path.exists() and Path(script).exists() and path.samefile(script):
         raise UsageError(f"{path} is the script itself: name another file with -o")
-    # An empty recording, so that one is there even if the script never comes to compile.
-    earlier = _put_by(path)
+    path = _begun(path, args)
+    unbuffered = ["-u"] if getattr(sys.stdout, "write_through", False) else []
+    python = [*interpreter(), *unbuffered, *(["-m"] if args.module else []), script, *arguments]
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    chosen = {"strict": args.strict, "report": not args.no_report, "progress": not args.no_progress}
+    options = " ".join(option for option, is_on in chosen.items() if is_on)
+    os.execve(sys.executable, python, _environment(path, options))  # noqa: S606 -- the user's own command
+
+
+def _begun(path: Path, args: argparse.Namespace) -> Path:
+    """Write an empty recording: one is there even if the script never comes to compile. Return where it is."""
+    is_named = bool(args.output) and not Path(args.output).is_dir()
+    if is_named:
+        check_can_be_written(str(path), Product.RECORDING, overwrite=args.force)
+    earlier = _put_by(path, is_named=is_named)
     try:
         journal = JournalWriter(path, overwrite=args.force)
     except UsageError:
@@ -66,14 +82,7 @@ def run(args: argparse.Namespace) -> int:
         path = journal.path
     if journal.failure:
         sys.stderr.write(f"compiler-lens: {visible(journal.failure)}: there will be a report, but no recording\n")
-    unbuffered = ["-u"] if getattr(sys.stdout, "write_through", False) else []
-    python = [*interpreter(), *unbuffered, *(["-m"] if args.module else []), script, *arguments]
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()
-    chosen = {"strict": args.strict, "report": not args.no_report, "progress": not args.no_progress}
-    options = " ".join(option for option, is_on in chosen.items() if is_on)
-    os.execve(sys.executable, python, _environment(path, options))  # noqa: S606 -- the user's own command
+    return path
 
 
 def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:
@@ -88,10 +97,10 @@ def _output(wanted: str | None, script: str, *, is_module: bool) -> Path:
     return target.with_name(f"{target.stem}{rank}{target.suffix}") if rank else target
 
 
-def _put_by(path: Path) -> Path:
-    """Copy what an earlier run recorded under this name: it comes back if this one has nothing to record."""
+def _put_by(path: Path, *, is_named: bool) -> Path:
+    """Copy what is there under this name: it comes back if this run has nothing to record. We make an unnamed one."""
     copy = put_by(str(path))
-    if path.is_file() and path.stat().st_size:
+    if is_named and path.is_file():
         with contextlib.suppress(OSError):  # then it is written over, as the help says
             shutil.copy2(path, copy)
     return copy

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -110,7 +111,7 @@ def _meant(found: Sequence[Path], rest: Sequence[str]) -> str:
     return f"Did you mean{newest}? {typed}"
 
 
-def _view(asks: Asks, args: argparse.Namespace) -> str:
+def _view(asks: Asks, args: argparse.Namespace) -> Iterable[str]:
     recording, name = opened(args), args.recording
     if args.redact:
         from compiler_lens.facts.program.ownership import Ownership
@@ -119,9 +120,9 @@ def _view(asks: Asks, args: argparse.Namespace) -> str:
         recording, name = redacted(recording, Ownership.of(tuple(args.user_path)).owns), "REC"
     selection = _selection(recording, args, asks)
     if args.json:
-        from compiler_lens.render.json import view_json
+        from compiler_lens.render.json import view_parts
 
-        return view_json(recording, args.view, selection) + "\n"
+        return chain(view_parts(recording, args.view, selection), "\n")
     from compiler_lens.render import console
     from compiler_lens.render.console.page import page_for
 
@@ -131,8 +132,8 @@ def _view(asks: Asks, args: argparse.Namespace) -> str:
     options = [] if args.redact else _read_with(args)
     page = page_for(recording, width=args.width, color=color, path=name, options=options)
     if args.view == REPORT:
-        return console.report_on(page, recording, selection.user_paths)
-    return console.view(recording, args.view, page, selection)
+        return (console.report_on(page, recording, selection.user_paths),)
+    return (console.view(recording, args.view, page, selection),)
 
 
 def _read_with(args: argparse.Namespace) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import ChildProcess, CompileId, CompileSite, SourceLine, Stance
+from compiler_lens.recording.model import ChildProcess, CompileId, CompileSite, EagerCalls, SourceLine, Stance
 from compiler_lens.recording.shape import Count, shaped
 
 
@@ -33,9 +33,30 @@ class _Stance(_At, frozen=True):
     backend: str = ""
 
 
+class _Calls(_At, frozen=True):
+    function: str = ""
+    calls: Count = 0
+
+
+def read_eager_calls(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[EagerCalls, ...]:
+    """Read how many calls of a function ran eagerly under a stance."""
+    told = shaped(_Calls, event.meta)
+    return (EagerCalls(SourceLine(told.file, told.line, told.function), told.calls),)
+
+
+class _Child(_At, frozen=True):
+    compiled: bool | None = None
+
+
 def read_child(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[ChildProcess, ...]:
-    """Read where a child process was started."""
-    return (ChildProcess(shaped(_At, event.meta).line_of()),)
+    """Read where a child process was started, and later whether it has compiled."""
+    told = shaped(_Child, event.meta)
+    return (ChildProcess(told.line_of(), told.compiled),)
+
+
+def join_children(told: Iterable[ChildProcess]) -> tuple[ChildProcess, ...]:
+    """Return the processes of each line once, as they were told of last."""
+    return tuple({child.place: child for child in told}.values())
 
 
 def read_site(event: Event, _id: CompileId, _files: Mapping[int, str]) -> tuple[CompileSite, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -82,7 +82,19 @@ def join_compilations(
         is_alone = not (each.starts or each.end or each.failure or each.breaks or each.graphs or each.backward)
         if not is_alone or each.figures.co_name or each.figures.fail_type:
             compiled.append(_compilation(compile_id, each, backward_seconds.get(compile_id)))
-    return tuple(compiled)
+    return tuple(_numbered(compiled))
+
+
+def _numbered(compilations: Iterable[Compilation]) -> Iterator[Compilation]:
+    """Give each object the number in which it was first seen of its class, in place of its address."""
+    seen: dict[str, dict[int, int]] = defaultdict(dict)
+    for one in compilations:
+        if not one.instance:
+            yield one
+            continue
+        of_class = one.definition.function.rpartition(".")[0] if one.definition else ""
+        objects = seen[one.module or of_class]
+        yield replace(one, instance=objects.setdefault(one.instance, len(objects) + 1))
 
 
 def _seen(

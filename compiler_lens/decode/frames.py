@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Any
 
 from msgspec import Struct, field
@@ -153,8 +154,13 @@ def read_frame_end(event: Event, compile_id: CompileId, _files: Mapping[int, str
 
 def read_metrics(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Metrics, ...]:
     """Read what torch counted and timed, without what it left empty and without its configurations."""
-    values = {name: value for name, value in event.meta.items() if value is not None and name not in _BLOBS}
+    values = {name: value for name, value in event.meta.items() if name not in _BLOBS and _is_told(value)}
     return (Metrics(compile_id, event.at, values, shaped(Figures, values), event.name.startswith("bwd_")),)
+
+
+def _is_told(value: Any) -> bool:
+    """Whether a metric has a value; torch has no infinite ones, and a saved recording could not hold them."""
+    return isfinite(value) if isinstance(value, float) else value is not None
 
 
 def read_bytecode_name(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[ResumeName, ...]:

@@ -14,6 +14,7 @@ from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, SourceLine
+from compiler_lens.recording.own_files import is_own
 from compiler_lens.recording.shape import Count, shaped
 
 # log_graph_break() in torch/_dynamo/symbolic_convert.py; the attribution is new in torch 2.12.
@@ -82,10 +83,17 @@ def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, 
     if raised is None:
         raise PayloadError(f"{event.name}: not a traceback: {text[:80]!r}")
     known = read_causes(raised.message)[0] if _BLOCK.search(raised.message) else None
-    stack = read_traceback(raised.user_code)
-    said = known.gb_type if known else raised.message
+    head, _, lowered = raised.message.partition(_LOWERED)
+    stack = read_traceback(raised.user_code or lowered)
+    said = known.gb_type if known else head.partition(_OPERANDS)[0]
     message = said if said.startswith(f"{raised.kind}: ") else f"{raised.kind}: {said}"
-    return (Failure(compile_id, known, message, stack[-1] if stack else None, text),)
+    line = next((at for at in reversed(stack) if is_own(at.file)), stack[-1] if stack else None)
+    return (Failure(compile_id, known, message, line, text),)
+
+
+# LoweringException in torch/_inductor/exc.py: the op, what it is given, and the lines that it comes from.
+_OPERANDS = "\n  args[0]: "
+_LOWERED = "\nFound from : \n"
 
 
 class _RaisedAt(Struct, frozen=True):

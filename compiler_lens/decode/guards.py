@@ -109,6 +109,10 @@ def read_recompiles(event: Event, compile_id: CompileId, _files: Mapping[int, st
     return (Recompile(compile_id, tuple(map(_failure, reasons))),)
 
 
+# What torch adds after a failed guard on a tensor that is a parameter; the values stand before it.
+_OF_PARAMETER = ". Guard failed on a parameter,"
+
+
 def _failure(reason: str) -> GuardFailure:
     entry = _ENTRY.match(reason)
     if entry is None:
@@ -121,7 +125,7 @@ def _failure(reason: str) -> GuardFailure:
     hint = hint if more else hint.removesuffix(")")
     hint = "" if _TORCHS_LINE.fullmatch(hint) else hint.removeprefix("HINT: ")
     stack_lines = read_traceback(stack) or ((place,) if place else ())
-    values = read_values(text)
+    values = read_values(text.partition(_OF_PARAMETER)[0])
     return GuardFailure(entry[1], text, values.source, values.old, values.new, stack_lines, hint)
 
 

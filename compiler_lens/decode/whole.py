@@ -16,7 +16,7 @@ from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId
 from compiler_lens.recording.shape import Figure, read_json, shaped
 
-OWN_EVENTS = ("environment", "source", "problem", "unavailable")
+OWN_EVENTS = ("environment", "source", "problem", "unavailable", "cached_otherwise")
 
 
 def read_own_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Struct, ...]:
@@ -27,6 +27,8 @@ def read_own_event(event: Event, compile_id: CompileId, _files: Mapping[int, str
             return (unpacked(model.Environment, {**meta, "started": event.at}),)
         case "lens.source":
             return (shaped(model.SourceFile, {**meta, "text": event.text or ""}),)
+        case "lens.cached_otherwise":
+            return (shaped(model.CachedOtherwise, {**meta, "compile_id": compile_id}),)
         case "lens.problem":
             return (shaped(model.CaptureProblem, {**meta, "compile_id": compile_id.or_none}),)
         case _:

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import inspect
 import logging
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import Recorder, alone
 from compiler_lens.capture.torch_api import dynamo, settings
 from compiler_lens.facts.breaks.cards import break_cards
-from compiler_lens.facts.measured.what_if import NotTried, Trial, WhatIf, breaks_left, count
+from compiler_lens.facts.breaks.ranks import Offered, OfferKind
+from compiler_lens.facts.measured.what_if import NotTried, Trial, WhatIf, count, left_of
+from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.measure.program import Call, Program, as_calls, callable_of, described, must_run
 from compiler_lens.measure.sandbox.restoring import code_caches_apart, quiet, restoring_state
 from compiler_lens.recording.errors import UsageError
 from compiler_lens.recording.model import Recording, SourceLine
+from compiler_lens.recording.source_text import expression
 
 _MOST = 16  # trials: each compiles the whole program
 
@@ -32,6 +37,9 @@ _NOTHING_VARIES = "no size or number recompiled"
 _NESTED = "nested_graph_breaks"
 # What torch says of a size, a stride or a number that changed; of an attribute of a module it says what to set.
 _VARIES = re.compile(r"size|stride| == -?\d")
+_NAMED = re.compile(r"torch\._dynamo\.config\.(\w+)")  # settings, in what is offered
+_DYNAMIC = "dynamic=True"
+_MOST_CALLS = 18  # a limit that is higher than torch's own is not waited for
 _ATTRIBUTES = "allow_unspec_int_on_nn_module"
 
 
@@ -141,13 +149,31 @@ def _wanted(recording: Recording, marks: Change | None) -> tuple[Change, ...]:
         said += [f"{cause.explanation} {cause.hints}" for cause in graph_break.causes]
     all_said = "\n".join(said)
     found = {change.name for change in CHANGES if change.is_asked_for and change.name in all_said}
-    if any(len({(b.compile_id.frame, b.compile_id.epoch) for b in card.events}) > 1 for card in break_cards(recording)):
+    cards = break_cards(recording)
+    if any(len({(b.compile_id.frame, b.compile_id.epoch) for b in card.events}) > 1 for card in cards):
         found.add(_NESTED)  # one line breaks several frames
-    if varies:
+    causes = [cause for report in recompile_reports(recording) for cause in report.causes if not cause.benign]
+    offers = [offer for card in cards for offer in card.offers]
+    offers += [offer for cause in causes for offer in cause.offers]
+    found |= {name for offer in offers for name in _NAMED.findall(offer.change)}
+    if varies or any(_DYNAMIC in offer.change for offer in offers):
         found |= _TWINS
     if marks is None:
         found.discard(MARKS.name)
-    return tuple(marks if marks and change is MARKS else change for change in CHANGES if change.name in found)
+    known = tuple(marks if marks and change is MARKS else change for change in CHANGES if change.name in found)
+    return known + _others(offers)
+
+
+def _others(offers: Iterable[Offered]) -> tuple[Change, ...]:
+    """Return the settings that are offered and that CHANGES does not have."""
+    known, made = {change.name for change in CHANGES}, {}
+    for offer in offers:
+        name, _, value = offer.change.removeprefix(_CONFIG).partition(" = ")
+        if offer.kind is OfferKind.SETTING and name not in known:
+            with contextlib.suppress(ValueError, SyntaxError):  # names of functions, which CHANGES has
+                config = {name: ast.literal_eval(expression(value))}
+                made[name] = Change(name, (offer.change,), offer.check, "", config, is_asked_for=True)
+    return tuple(made.values())
 
 
 # -- trials
@@ -176,7 +202,7 @@ class _Session:
         self._wanted: dict[frozenset[str], tuple[Change, ...]] = {}
 
     def result(self) -> WhatIf:
-        baseline = self._try(())
+        baseline = self._as_it_is()
         first = self._possible(self._wanted[frozenset()])
         for change in first:
             self._follow((change,))
@@ -190,16 +216,25 @@ class _Session:
         not_tried = tuple(NotTried(change.name, self._obstacle(change) or change.unless) for change in left)
         return WhatIf((baseline, *list(self._done.values())[1:]), not_tried, len(self._program.calls))
 
+    def _as_it_is(self) -> Trial:
+        """Try the program as it is; where it is compiled again, with as many calls as reach the recompile limit."""
+        baseline = self._try(())
+        calls, most = self._program.calls, min(settings.recompile_limit() + 2, _MOST_CALLS)
+        if baseline.after is None or not baseline.after.recompiles or len(calls) >= most:
+            return baseline
+        self._program = replace(self._program, calls=calls * -(-most // len(calls)))
+        self._marks = _marks(self._program.function, self._program.calls)
+        return self._try(())
+
     def _follow(self, chosen: tuple[Change, ...]) -> None:
         """Try some changes; then also what torch asks for only once these are made."""
         if not chosen or len(self._done) >= _MOST or _names(chosen) in self._done:
             return
         self._try(chosen)
         known = {change.name for change in self._wanted[frozenset()]}
-        order = [change.name for change in CHANGES]
         for change in self._possible(self._wanted[_names(chosen)]):
             if change.name not in known and change not in chosen and change.is_asked_for:
-                self._follow(tuple(sorted((*chosen, change), key=lambda one: order.index(one.name))))
+                self._follow(tuple(sorted((*chosen, change), key=_place)))
 
     def _try(self, chosen: tuple[Change, ...]) -> Trial:
         try:
@@ -221,7 +256,7 @@ class _Session:
             after=after,
             error=error,
             error_line=line,
-            left=breaks_left(recording),
+            left=left_of(recording),
             problems=recording.problems,
         )
         self._wanted[_names(chosen)] = _wanted(recording, self._marks)
@@ -237,6 +272,11 @@ class _Session:
         is_set = bool(change.config) and settings.is_set(change.config)
         is_dynamic = change.dynamic is not None and change.dynamic == self._program.dynamic
         return "set already" if is_set or is_dynamic else ""
+
+
+def _place(change: Change) -> int:
+    names = [known.name for known in CHANGES]
+    return names.index(change.name) if change.name in names else len(names)
 
 
 def _names(chosen: tuple[Change, ...]) -> frozenset[str]:

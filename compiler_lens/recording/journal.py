@@ -1,7 +1,8 @@
 """The file that a recording is written to, event by event; `journal_reader.py` reads it back.
 
-One JSON value a line, appended by a single unbuffered write as things happen, so that a killed process loses
-nothing that was seen. The first line is the header. A text longer than `INLINE_LIMIT` stands once, in a line of
+One JSON value a line, appended by a single unbuffered write as things happen, so that a killed process loses nothing
+that was seen but the timed events since the last other one: these wait for the next, as a write costs more than many
+a phase of torch's takes. The first line is the header. A text longer than `INLINE_LIMIT` stands once, in a line of
 its own (`{"@": 3, "is": "..."}`), and events refer to it by number (`{"@": 3}`).
 
 What is in an event line: `e` name, `at` seconds, `run`, `id` torch's compile id, `n` attempt, `m` metadata,
@@ -22,14 +23,15 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, field, to_builtins
 from msgspec.json import Encoder
 
 from compiler_lens.recording.errors import LensError, UsageError
-from compiler_lens.recording.event import NO_ID, Event
+from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.opening import opened
 from compiler_lens.recording.output_files import Product, check_is_ours
 
@@ -60,7 +62,8 @@ def _lines(values: Sequence[Any]) -> bytes:
     try:
         return _encoder.encode_lines(values)
     except UnicodeEncodeError:  # user source may hold half characters, and must not stop a recording
-        texts = (json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain) for value in values)
+        plain = (to_builtins(value, str_keys=True, enc_hook=_plain) for value in values)
+        texts = (json.dumps(value, ensure_ascii=False, separators=(",", ":")) for value in plain)
         return b"".join(text.encode("utf-8", "surrogatepass") + b"\n" for text in texts)
 
 
@@ -89,6 +92,7 @@ class JournalWriter:
         self._texts: dict[bytes, int] = {}
         self._digest = functools.lru_cache(_KNOWN_TEXTS)(_digest)
         self._numbers = itertools.count()
+        self._waiting: list[Event] = []
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
@@ -102,17 +106,26 @@ class JournalWriter:
                 self.failure = f"cannot write {path}: {why}"
         self._write(self._header)
 
-    def append(self, event: Event) -> None:
-        """Write one event. Never raises for a failing disk: see `failure`."""
+    def append(self, event: Event, *, waits: bool = False) -> None:
+        """Write one event, or let it wait for the next one. Never raises for a failing disk: see `failure`."""
         if self._closed or os.getpid() != self._pid:
             return
         with self._lock:
-            new_texts: dict[bytes, dict[str, Any]] = {}
-            value = _event_value(event, functools.partial(self._reference, new_texts))
-            self._write(_lines([*new_texts.values(), value]))
-            # Only now: an interrupt in between must not leave a reference to a text that was never written.
-            for digest, line in new_texts.items():
-                self._texts[digest] = line[REFERENCE]
+            self._waiting.append(event)
+            if not waits:
+                self._write_waiting()
+
+    def _write_waiting(self) -> None:
+        events, self._waiting = self._waiting, []
+        if not events:
+            return
+        new_texts: dict[bytes, dict[str, Any]] = {}
+        reference = functools.partial(self._reference, new_texts)
+        lines = [_line_of(event, reference) for event in events]
+        self._write(_lines([*new_texts.values(), *lines]))
+        # Only now: an interrupt in between must not leave a reference to a text that was never written.
+        for digest, of_text in new_texts.items():
+            self._texts[digest] = of_text[REFERENCE]
 
     def _reference(self, new_texts: dict[bytes, dict[str, Any]], text: str) -> dict[str, int]:
         digest = self._digest(text)
@@ -162,10 +175,14 @@ class JournalWriter:
     def contents(self) -> bytes:
         """Return all that was written, as the file would hold it had nothing failed."""
         with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
+            if os.getpid() == self._pid:
+                self._write_waiting()
             return b"".join(self._memory) if self._memory else self._file_contents()
 
     def is_open_at(self, path: Path) -> bool:
-        """Return whether events are just being written to the file of this name."""
+        """Return whether events are just being written to the file of this name; it holds all until now."""
+        with self._lock:
+            self._write_waiting()
         file = self._file
         return file is not None and file.is_readable and path.exists() and file.is_at(path)
 
@@ -174,6 +191,8 @@ class JournalWriter:
         with self._lock if os.getpid() == self._pid else contextlib.nullcontext():
             is_ours = os.getpid() == self._pid and not self._closed
             self._closed = True
+            if is_ours:
+                self._write_waiting()
             if is_ours and self._file is not None:
                 self._write(_closing_line())
             if is_ours and self._file is not None and self._file.is_readable and not self._file.is_at(self._file.path):
@@ -276,25 +295,28 @@ def _open_unshared(path: Path, *, overwrite: bool) -> _File:
     raise OSError(errno.EBUSY, "it is being recorded to already")
 
 
-def _event_value(event: Event, reference: Callable[[str], Any]) -> dict[str, Any]:
-    value: dict[str, Any] = {"e": event.name, "at": event.at}
-    if event.run is not None:
-        value["run"] = event.run
-    if event.torch_id != NO_ID:
-        value["id"] = event.torch_id
-    if event.attempt:
-        value["n"] = event.attempt
-    if event.meta:
-        value["m"] = {
-            key: reference(v) if isinstance(v, str) and len(v) > INLINE_LIMIT else v for key, v in event.meta.items()
-        }
-    if event.text is not None:
-        value["x"] = reference(event.text) if len(event.text) > INLINE_LIMIT else event.text
-    if event.thread:
-        value["th"] = event.thread
-    if event.cached:
-        value["c"] = 1
-    return value
+class _Line(Struct, omit_defaults=True, frozen=True):
+    """What is in the line of an event."""
+
+    e: str
+    at: float
+    run: int | None = None
+    id: TorchId = NO_ID
+    n: int = 0
+    m: Mapping[str, Any] = field(default_factory=dict)  # left out where it is empty
+    x: str | dict[str, int] | None = None
+    th: int = 0
+    c: int = 0
+
+
+def _line_of(event: Event, reference: Callable[[str], Any]) -> _Line:
+    text, meta = event.text, event.meta
+    if text is not None and len(text) > INLINE_LIMIT:
+        text = reference(text)
+    if any(type(value) is str and len(value) > INLINE_LIMIT for value in meta.values()):
+        meta = {key: reference(v) if isinstance(v, str) and len(v) > INLINE_LIMIT else v for key, v in meta.items()}
+    torch_id = NO_ID if event.torch_id == NO_ID else event.torch_id  # by identity it is known as the default
+    return _Line(event.name, event.at, event.run, torch_id, event.attempt, meta, text, event.thread, int(event.cached))
 
 
 def began_here(path: Path) -> bool:

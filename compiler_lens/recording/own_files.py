@@ -18,6 +18,7 @@ _NOT_OWN = re.compile(
     r"|fx|optim|autograd|distributed|utils/_)(/|\.|_))",
 )
 _NO_FILE = ("<frozen ", "<string>", "<eval_with_key>", "<eval with", "<__array_function__", "<unknown")
+_PACKAGE = re.compile(r"/(?:site-packages|dist-packages)/([^/]+)")
 _MACHINERY = re.compile(r"/((site-packages|dist-packages)/torch|compiler_lens/(capture|measure))/")
 
 
@@ -29,6 +30,12 @@ def is_own(file: str) -> bool:
 def is_machinery(file: str) -> bool:
     """Return whether a file is torch's or ours: its lines in a stack say nothing to a user."""
     return _MACHINERY.search("/" + slashed(file)) is not None
+
+
+def package_of(file: str) -> str:
+    """Return the name of the installed package that a file is of; empty for any other file."""
+    found = _PACKAGE.search("/" + slashed(file))
+    return found[1].removesuffix(".py") if found else ""
 
 
 def slashed(path: str) -> str:

@@ -92,6 +92,8 @@ class _Black(Struct, frozen=True):
     wording: Wording
     of_code: Wording  # in graphs and kernels: between quotes only
     kernels: Mapping[CodeId, Sequence[str]]  # the user's own
+    # What texts became, others and those of code: a name comes at each node, and many events may refer to one text.
+    known: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
 
     @classmethod
     def of(cls, recordings: Sequence[Recording], owns: Callable[[str], bool]) -> _Black:
@@ -150,6 +152,12 @@ class _Black(Struct, frozen=True):
 
     def text(self, text: str) -> str:
         """Return a text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
+        known = self.known[self.wording is self.of_code]
+        if text not in known:
+            known[text] = self._text(text)
+        return known[text]
+
+    def _text(self, text: str) -> str:
         if len(text) >= _SHORTEST and ("\n" in text or text.strip() in self.lines):
             text = "\n".join("" if line.strip() in self.lines else line for line in text.split("\n"))
         if self.wording is not self.of_code:

@@ -116,6 +116,10 @@ class Sources(Struct, frozen=True):
         at = bisect_right(stretches, number, key=lambda stretch: stretch[0]) - 1
         return stretches[at][1] if at >= 0 else None
 
+    def syntax_of(self, file: str, first: int) -> ast.AST | None:
+        """Return the syntax of the function whose `def` is at a line; None if there is none."""
+        return self._read(file).functions.get(first)
+
     def repeats(self, file: str, number: int) -> bool:
         """Return whether one call may run a line several times; so, where the file is not known."""
         return not self.texts.get(file) or number in self._read(file).repeated

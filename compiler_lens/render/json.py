@@ -7,7 +7,7 @@ its text, a place in a file a `Place`; a number that JSON cannot write is null.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -39,7 +39,12 @@ class Place(Struct, frozen=True):
 
 def view_json(recording: Recording, name: str = REPORT, selection: Selection = EVERYTHING) -> str:
     """Return one view of a recording as a document."""
-    return document_json(name, checked_view(name).document(recording, selection).data, recording)
+    return "".join(view_parts(recording, name, selection))
+
+
+def view_parts(recording: Recording, name: str = REPORT, selection: Selection = EVERYTHING) -> Iterator[str]:
+    """Return the same document in parts: as a whole it can be larger than the recording that it was made of."""
+    return _parts(name, checked_view(name).document(recording, selection).data, recording)
 
 
 def document_json(view: str, data: Any, recording: Recording | None = None) -> str:
@@ -50,12 +55,16 @@ def document_json(view: str, data: Any, recording: Recording | None = None) -> s
         data: the facts, a frozen `Struct`.
         recording: whose program's folder paths are relative to; None leaves paths as they are.
     """
+    return "".join(_parts(view, data, recording))
+
+
+def _parts(view: str, data: Any, recording: Recording | None) -> Iterator[str]:
     root = program_root(recording) if recording else ""
     each = partial(plain_fields, substitutes=_substitutes(root))
-    # By parts, put together a few thousand at a time: a document is several times as large as plain values.
+    # A few thousand bits at a time: a document's bits are several times as large as plain values.
     encoder = json.JSONEncoder(indent=1, allow_nan=False, check_circular=False, default=each)
-    parts = encoder.iterencode({"format": FORMAT, "view": view} | each(data))
-    return "".join(iter(lambda: "".join(islice(parts, _AT_ONCE)), ""))
+    bits = encoder.iterencode({"format": FORMAT, "view": view} | each(data))
+    return iter(lambda: "".join(islice(bits, _AT_ONCE)), "")
 
 
 def view_schema(view: str, kind: Any) -> Schema:

@@ -7,20 +7,29 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard, Rank, computed_at, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, computed_at, specific_hints
+from compiler_lens.facts.breaks.following import Known
+from compiler_lens.facts.breaks.ranks import Offered, OfferKind, Rank, offered
 from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
 from compiler_lens.facts.overview.findings import Finding
+from compiler_lens.facts.overview.unintended import Unintended
 from compiler_lens.facts.program.coverage import Function, FunctionName
+from compiler_lens.facts.program.owners import Owner, Whose
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport
-from compiler_lens.recording.model import BreakOutcome, Results, Stance, Tried
+from compiler_lens.facts.recompiles.reports import RecompileCause, RecompileReport, Step
+from compiler_lens.facts.recompiles.serving import Stage
+from compiler_lens.recording.groups import grouped
+from compiler_lens.recording.model import BreakOutcome, Compilation, Results, Stance, Tried
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
+from compiler_lens.views.doubts import unintended
 from compiler_lens.views.parts import At, Parts, Span, Tone, strong
-from compiler_lens.views.text import clean, microseconds, one_line, percent, plural, seconds, times
+from compiler_lens.views.text import clean, joined, microseconds, one_line, percent, plural, seconds, times
 
 _SERIES = 6
+# Of one object nothing changed: each has its own value.
+INSTANCES = (CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE)
 _SITE = "https://meta-pytorch.github.io/compile-graph-break-site/gb/"
 
 
@@ -33,10 +42,26 @@ class Advice(Struct, frozen=True):
     change: str = ""
     instead: tuple[str, ...] = ()  # lines of code to write instead
     setting: str = ""  # the configuration that would do
-    rank: str = ""  # how much is known of it: tried, sure by rule, general
+    offers: tuple[Offered, ...] = ()  # what all that is to be changed by, each with how much is known of it
+    after: str = ""  # what breaks next, once this does not
+
+    @property
+    def rank(self) -> Rank | None:
+        """How much is known of the first offer; None where there is none."""
+        return self.offers[0].rank if self.offers else None
+
+    @property
+    def first(self) -> str:
+        """How much is known of what stands first, in words."""
+        return ranked(self.offers[0]) if self.offers else ""
+
+    @property
+    def others(self) -> tuple[Offered, ...]:
+        """The other offers that were tried."""
+        return tuple(offer for offer in self.offers[1:] if offer.tried)
 
 
-def advice(finding: Finding) -> Advice:
+def advice(finding: Finding) -> Advice:  # noqa: PLR0911 -- one for each kind
     """The words for one finding."""
     evidence = finding.evidence
     match evidence:
@@ -47,13 +72,32 @@ def advice(finding: Finding) -> Advice:
         case kinds.FrameFailed():
             return _failed(evidence)
         case Function():
-            return Advice(_function(evidence.name), what=f"runs entirely in eager: {_reason(evidence.reason)}.")
+            what = f"runs entirely in eager: {_reason(evidence.reason)}.{_of(evidence.owner)}"
+            change = _ON_AGAIN.get(evidence.reason.rstrip("."), evidence.owner.change)
+            return Advice(_function(evidence.name), what=what, change=change)
         case kinds.NothingSeen():
-            change = "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`."
+            change = (
+                "Call what torch.compile made, with `backend=lens`, in a `with` block, or by `compiler-lens run`. It"
+                " makes nothing where `TORCHDYNAMO_DISABLE=1` is set, or by torch.compile(…, disable=True)."
+            )
             subject = (strong("Nothing entered the compiler:"),)
             return Advice(subject, what="no call of a compiled function was recorded.", change=change)
+        case Unintended():
+            what, change = unintended(evidence)
+            if (at := evidence.place) is None:
+                return Advice((strong("A graph"),), "", what, change)
+            return Advice((At(at, Tone.STRONG),), one_line(at.code, 120), what, change)
         case _:
             return _silent(evidence) or _others(evidence)
+
+
+# torch/_dynamo/convert_frame.py says no more than this, whoever set it.
+_ON_AGAIN: Mapping[str, str] = {
+    "Dynamo tracing is disabled": (
+        "`torch._dynamo.config.disable` is True. `TORCH_COMPILE_DISABLE=1` in the environment sets it: unset that, or"
+        " set it to False where the program begins."
+    )
+}
 
 
 def _reason(text: str) -> str:
@@ -63,49 +107,120 @@ def _reason(text: str) -> str:
 
 def _card(card: BreakCard) -> Advice:
     """What to do about a graph break: the rewrite of this very line if there is one, else the remedy, else torch's."""
-    hint, setting = next(iter(specific_hints(card.cause)), ""), card.setting
+    setting = card.setting
+    if not card.owner.is_yours:
+        return _theirs(card)
     return Advice(
         (At(card.place, Tone.STRONG) if card.place else strong("an unknown place"),),
         one_line(card.place.code, 120) if card.place else "",
         f"{why(card)} {sentence(effect(card))}",
-        card.remedy.change if card.remedy else one_line(hint, 600),
+        card.remedy.change if card.remedy else one_line(card.hint, 600),
         card.rewrite.after if card.rewrite else (),
-        f"{setting.name} = {setting.value}" if setting else "",
-        ranked(card),
+        setting.code if setting else "",
+        card.offers,
+        following(card) if card.unseen else " ".join(next_tried(card)),
     )
 
 
-_RANKS = {Rank.SURE: "Not tried, but sure by its rule.", Rank.GENERAL: "General advice, not tried here."}
+def _theirs(card: BreakCard) -> Advice:
+    """What to do about a break that is not the user's: from their line that leads there, and nothing at a library's."""
+    owner, setting, at = card.owner, card.setting, card.owner.line or card.place
+    return Advice(
+        (At(at, Tone.STRONG) if at else strong("an unknown place"),),
+        one_line(at.code, 120) if at else "",
+        f"{_where(card)} {why(card)} {sentence(effect(card))}",
+        owner.change,
+        card.rewrite.after if card.rewrite else (),
+        setting.code if setting else "",
+        card.offers,
+    )
+
+
+def _where(card: BreakCard) -> str:
+    """`By design of accelerate's hooks (hooks.py:49).`"""
+    inside = card.inside[0] if card.own and card.inside else card.place
+    at = f" ({inside.file.rpartition('/')[2]}:{inside.line})" if inside and inside != card.owner.line else ""
+    return f"{belongs(card.owner)}{at}."
+
+
+def belongs(owner: Owner) -> str:
+    """`By design of FSDP`, `Inside transformers`."""
+    return f"By design of {owner.label}" if owner.whose is Whose.BY_DESIGN else f"Inside {owner.label}"
+
+
+def _of(owner: Owner) -> str:
+    """Return whose it is, as a sentence to add; nothing of what is the user's."""
+    return "" if owner.is_yours else f" {belongs(owner)}."
+
+
+def following(card: BreakCard) -> str:
+    """Return what breaks next in the same function once a break is mended; empty where nothing is known of that."""
+    if card.place is None:
+        return ""
+    function = f"`{plain_function(card.place.function)}`"
+    said = []
+    if unseen := card.unseen:
+        lines = f"lines {unseen.first} to {unseen.last}" if unseen.first != unseen.last else f"line {unseen.last}"
+        said.append(
+            f"Dynamo gave up at line {card.place.line} and never came to {lines} of {function}: what breaks there"
+            " shows only after this fix."
+        )
+    told = [f"{one.line.line}" for one in card.following if one.known is Known.RECORDED]
+    if told:
+        lines = f"lines {', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else f"line {told[0]}"
+        said.append(f"After this fix {function} still breaks at {lines}.")
+    said += next_tried(card)
+    return " ".join(said)
+
+
+def next_tried(card: BreakCard) -> list[str]:
+    """Return what came up where an offer was tried, as a sentence."""
+    new = [one.line for one in card.following if one.known is Known.TRIED]
+    told = joined([f"line {line.line} (`{one_line(line.code, 48)}`)" for line in new], 3)
+    return [f"After this fix it breaks at {told}, as the trial showed."] if new else []
+
+
 _FIGURES = {"eager_functions": "eager functions", "graph_breaks": "graph breaks", "recompiles": "recompiles"}
 _RESULTS = {
     Results.EQUAL: "the same results",
-    Results.DIFFER: "other results",
+    Results.DIFFER: "but other results: do not use it",
     Results.UNKNOWN: "results that could not be compared",
 }
 
 
-def ranked(card: BreakCard) -> str:
-    """One sentence on how much is known of a card's first offer; empty where it has none."""
-    if not (card.rewrite or card.remedy or card.tried):
-        return ""
-    trial = card.trial_of(card.rewrite) if card.rewrite else next(iter(card.tried), None)
-    if trial is None and card.rewrite and card.rank is Rank.GENERAL:
-        return "Not tried; it takes more for granted than the recording shows."
-    return tried_sentence(trial) if trial else _RANKS[card.rank]
+_WHOSE = {OfferKind.HINT: "torch's hint", OfferKind.REWRITE: "Your line, rewritten"}
+
+
+def ranked(offer: Offered) -> str:
+    """Return one sentence or two on how much is known of an offer, and what to check before it is used."""
+    head = "" if offer.kind is OfferKind.SETTING else "Check before you use it: "
+    check = f" {sentence(head + offer.check)}" if offer.check else ""
+    if offer.tried:
+        return f"{tried_sentence(offer.tried)}{check}"
+    if offer.kind is OfferKind.SKETCH:
+        return f"A sketch: the rest of it is left to you. {sentence(offer.check)}".rstrip()
+    if offer.rank is Rank.SURE:
+        return "Sure by rule: it works for any such line, as tests show. Not tried yet."
+    whose = _WHOSE.get(offer.kind, "General advice")
+    return f"{whose}; not tried yet.{check}"
 
 
 def tried_sentence(trial: Tried) -> str:
-    """`Tried: graph breaks 3 → 1, with the same results.`"""
+    """`Tried on a copy of this program: graph breaks 3 → 1, with the same results.`"""
+    head = "Tried on a copy of this program:"
     if trial.after is None:
-        return f"Tried: it raises {one_line(trial.error, 200)}"
+        return f"{head} do not use it, it raises {one_line(trial.error, 200)}"
     before, after = trial.before, trial.after
     pairs = [(words, getattr(before, name), getattr(after, name)) for name, words in _FIGURES.items() if before]
     gain = ", ".join(f"{words} {was:,} → {now:,}" for words, was, now in pairs if was != now)
-    return f"Tried: {gain or ('no gain' if before else 'it compiles')}, with {_RESULTS[trial.results]}."
+    joint = ", " if trial.results is Results.DIFFER else ", with "
+    return f"{head} {gain or ('it changes nothing' if before else 'it compiles')}{joint}{_RESULTS[trial.results]}."
 
 
 def why(card: BreakCard) -> str:
     """One sentence on why the compiler cannot go on there; torch's own words where we have none."""
+    if card.owner.means:
+        return card.owner.means
     if card.remedy is None:
         return sentence(one_line(card.cause.explanation, 600) or card.gb_type)
     if (at := computed_at(card)) is None:
@@ -139,12 +254,42 @@ def _report(report: RecompileReport) -> Advice:
     cause = report.causes[0]
     others = len(report.causes) - 1
     more = f"; and for {plural(others, 'other reason')}" if others else ""
-    limit = " It hit the recompile limit: calls that fit no compilation so far run eagerly." if report.limit else ""
-    price = f" {seconds(report.seconds)} of recompiling." if report.seconds else ""
-    what = f"was recompiled {often(report.recompiles)}: {changed(cause)}{more}.{price}{limit}"
-    if report.repeats_breaks:
-        what += f" {sentence(recurred(report))}"
-    return Advice(_function(report.function), what=what, change=cause.fix.leave if report.benign else cause.fix.change)
+    share = f", {seconds(cause.seconds)} of it for this" if others and cause.seconds else ""
+    costliest = max(report.causes, key=lambda one: one.seconds)
+    if share and costliest.seconds > cause.seconds:
+        share += f" and {seconds(costliest.seconds)} for `{one_line(costliest.subject, 40)}`"
+    price = f" {seconds(report.seconds)} of recompiling{share}." if report.seconds else ""
+    whose = _of(report.owner)
+    what = f"was recompiled {often(report.recompiles)}: {changed(cause)}{more}.{whose}{price}"
+    for told in (limit(report), recurred(report) if report.repeats_breaks else "", serving(report)):
+        what += f" {sentence(told)}" if told else ""
+    if report.follows:
+        what += f" {cause.fix.why}"
+    change, offers = cause.fix.change, cause.offers
+    if report.benign:
+        change, offers = cause.fix.leave, ()
+    return Advice(_function(report.function), what=what, change=change, offers=offers)
+
+
+def limit(report: RecompileReport) -> str:
+    """Return how near the recompile limit is, or what runs eagerly since it was hit; empty where it is far."""
+    if report.limit:
+        since = "what fits no compilation runs eagerly since, with all it calls"
+        return f"it hit the recompile limit at [{report.limit}]: {since}"
+    if not report.is_near_limit:
+        return ""
+    used = f"{report.entries:,} of the {report.allowed:,} compilations that torch keeps of it are used"
+    return f"{used}: the next call that fits none runs eagerly" if report.entries >= report.allowed else used
+
+
+def serving(report: RecompileReport) -> str:
+    """Return `prefill is [0/0], decode is [0/1] and [0/2]`; empty where there are not both."""
+    of_stage = grouped(report.stages, lambda one: one[1])
+    return "; ".join(
+        f"{'one token (decode)' if stage is Stage.DECODE else 'several tokens (prefill)'}: "
+        f"{', '.join(f'[{compile_id}]' for compile_id, _ in ids)}"
+        for stage, ids in of_stage.items()
+    )
 
 
 def recurred(report: RecompileReport) -> str:
@@ -158,7 +303,8 @@ def changed(cause: RecompileCause) -> str:
     if not (name := one_line(cause.subject, 80)):
         return f"torch gave no reason{_series(cause)}"
     kind = "" if cause.cause is CauseClass.OTHER else f" ({kind_of(cause)})"
-    return f"{name if ' of the ' in name else f'`{name}`'} changed{kind}{_series(cause)}"
+    verb = "differs" if cause.cause in INSTANCES else "changed"
+    return f"{name if ' of the ' in name else f'`{name}`'} {verb}{kind}{_series(cause)}"
 
 
 def kind_of(cause: RecompileCause) -> str:
@@ -166,17 +312,25 @@ def kind_of(cause: RecompileCause) -> str:
     values = {step.value for step in cause.series}
     if cause.cause is CauseClass.BOOL_OR_NONE and "Tensor" in values:
         return "None or a tensor"
+    if cause.objects:
+        return f"{cause.cause.value}, {cause.objects:,} of them"
     return cause.cause.value
 
 
 def _series(cause: RecompileCause) -> str:
     """`: 8 → 4 → 1`, what repeats with its count."""
     told: list[str] = []
-    for step in cause.series[:_SERIES]:
+    known = known_steps(cause.series)
+    for step in known[:_SERIES]:
         several = f" {times(step.times)}" if step.times > 1 else ""
         told.append(f"{one_line(step.value, 32)}{several}" if step.value else "?")
-    more = " → …" if len(cause.series) > _SERIES else ""
+    more = " → …" if len(cause.series) > min(_SERIES, len(known)) else ""
     return f": {' → '.join(told)}{more}" if told else ""
+
+
+def known_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Return a series without a last value that nobody told: that of a call for which torch compiled no more."""
+    return steps[:-1] if len(steps) > 2 and not steps[-1].value else steps  # noqa: PLR2004 -- from one to another
 
 
 def often(count: int) -> str:
@@ -209,9 +363,10 @@ _NO_COMPILER = "InvalidCxxCompiler"
 
 
 def _failed(finding: kinds.FrameFailed) -> Advice:
-    failed, card = kinds.failed_compilation(finding.frame), finding.card
+    failed, card = finding.failed, finding.card
     reason = failed.failure.gb_type if failed.failure else finding.frame.reason
-    name, place = f"`{finding.frame.name.name}`", failed.failure_line
+    name, at = f"`{finding.frame.name.name}`", finding.inside
+    place = None if at else failed.failure_line
     doing = name if failed.door else f"compiling {name}"
     if _NO_COMPILER in reason:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
@@ -219,19 +374,20 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
     remedy = remedy_for(failed.failure) if failed.failure else None
     hints = specific_hints(failed.failure) if failed.failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
+    inside = f" inside {at.file.rpartition('/')[2]}:{at.line}, `{one_line(at.code, 80)}`" if at else ""
+    change, hint = remedy.change if remedy else "", one_line(hints[0], 600) if hints else ""
+    rewrite = card.rewrite if card else None
     return Advice(
         (At(place or finding.frame.name, Tone.STRONG),),
         one_line(place.code, 120) if place else "",
-        f"{doing} failed: {sentence(one_line(reason, 200))}{also}",
-        remedy.change if remedy else one_line(hints[0], 600) if hints else "",
-        card.rewrite.after if card and card.rewrite else (),
+        f"{doing} failed{inside}: {sentence(one_line(reason, 200))}{also}",
+        change or hint,
+        rewrite.after if rewrite else (),
+        offers=offered(change, hint, rewrite, (), finding.tried),
     )
 
 
-_STANCE_CHANGE = (
-    'Remove it where speed counts, or end it with torch.compiler.set_stance("default"); torch keeps no count of the'
-    " calls that it changes."
-)
+_STANCE_CHANGE = 'Remove it where speed counts, or end it with torch.compiler.set_stance("default").'
 _STANCES: Mapping[str, str] = {
     "force_eager": "calls of compiled functions run eagerly while it is in force",
     "eager_on_recompile": "calls that fit no compilation so far run eagerly while it is in force",
@@ -247,12 +403,28 @@ def _stance(stance: Stance) -> str:
     return f"takes the stance `{one_line(stance.name, 60)}`: {'; '.join(told) or 'calls are compiled later'}."
 
 
+_SUPPRESSED = "Take away `torch._dynamo.config.suppress_errors = True`, and torch raises the error with its place."
+
+
+def _suppressed(name: FunctionName, failed: Compilation) -> Advice:
+    """A failure that nobody heard of: with torch's op and the user's line, as far as torch said them."""
+    said = failed.failure.explanation if failed.failure else failed.reason
+    why = f"compiling it failed, and `suppress_errors` hides that: {_reason(said)}."
+    remedy = remedy_for(failed.failure) if failed.failure else None
+    change = f"{remedy.change} {_SUPPRESSED}" if remedy else _SUPPRESSED
+    if (at := failed.failure_line) is None:
+        return Advice(_function(name), what=f"runs entirely in eager: {why}", change=change)
+    what = f"`{name.name}` runs entirely in eager: {why}"
+    return Advice((At(at, Tone.STRONG),), one_line(at.code, 120), what, change)
+
+
 def _silent(evidence: object) -> Advice | None:
     """What went on without a word of torch's."""
     match evidence:
-        case kinds.StanceTaken(stance):
+        case kinds.StanceTaken(stance, calls):
             at = At(stance.place, Tone.STRONG) if stance.place else strong("torch.compiler.set_stance")
-            return Advice((at,), what=_stance(stance), change=_STANCE_CHANGE)
+            counted = f" So ran {plural(calls, 'call')}." if calls else ""
+            return Advice((at,), what=_stance(stance) + counted, change=_STANCE_CHANGE)
         case kinds.NeverCalled(site):
             name = site.module or site.defined.function
             what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
@@ -264,12 +436,8 @@ def _silent(evidence: object) -> Advice | None:
                 change += f" Calls of its methods ({methods}) do not go through it: compile what they call by "
                 change += "`model.forward = torch.compile(model.forward)`, or the method itself."
             return Advice((At(site.place, Tone.STRONG) if site.place else strong(name),), what=what, change=change)
-        case kinds.FailureSuppressed(frame, reason):
-            what = f"runs entirely in eager: compiling it failed, and `suppress_errors` hides that: {_reason(reason)}."
-            change = (
-                "Take away `torch._dynamo.config.suppress_errors = True`, and torch raises the error with its place."
-            )
-            return Advice(_function(frame.name), what=what, change=change)
+        case kinds.FailureSuppressed(frame, failed):
+            return _suppressed(frame.name, failed)
         case kinds.HoldsNothing(function, wrapper):
             what = f"holds nothing that is compiled: `{wrapper}` breaks the graph, and what it wraps runs eagerly."
             change = "Compile before you wrap: `model = torch.compile(model)` first, then DDP or `fully_shard` of that."
@@ -286,9 +454,17 @@ def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
         case kinds.CacheBypassed(layer, outcomes):
             what = f"{plural(len(outcomes), 'graph')} not kept, so every new process compiles again: "
             return Advice((strong(f"{layer.value} cache"),), what=f"{what}{_reason(outcomes[0].reason)}.")
+        case kinds.CachedUnder(told, place):
+            what = f"comes from a cache, and was traced while `{told.setting}` allowed {one_line(told.then, 80)}: now "
+            what += f"{one_line(told.now, 80) or 'nothing'}. torch's key leaves that setting out."
+            change = "Set `torch.compiler.config.force_disable_caches = True` for this run, or give it its own cache."
+            at = At(place, Tone.STRONG) if place else strong("A graph")
+            return Advice((at,), one_line(place.code, 120) if place else "", what, change)
         case kinds.TinyGraphs(function, graphs):
             what = f"fell into {plural(graphs, 'graph')} of three ops or fewer: too small to be worth compiling."
-            return Advice(_function(function.name), what=what, change="Take away the graph breaks between them first.")
+            what, change = what + _of(function.owner), function.owner.change
+            change = change or "Take away the graph breaks between them first."
+            return Advice(_function(function.name), what=what, change=change)
         case kinds.PhaseDominates(phase, share):
             return Advice(
                 (strong("Compile time:"),), what=f"{percent(share, 1)} of it went into {words.PHASES[phase]}."
@@ -298,9 +474,10 @@ def _others(evidence: object) -> Advice:  # noqa: PLR0911 -- one for each kind
             better = "max-autotune" if mode.startswith("max-autotune") else "reduce-overhead"
             change = f'Compile with mode="{better}": CUDA graphs launch the kernels, and the CPU is not waited for.'
             return Advice((strong("The device"),), what=what, change=change)
-        case kinds.DisabledOnPurpose(line):
+        case kinds.DisabledOnPurpose(line, owner):
             called = f" in `{plain_function(line.function)}`" if line.function else ""
-            what = f"calls a function that is kept out of the compiler on purpose{called}: the graph is cut there."
+            kept = "on purpose" if owner.is_yours else f"by {owner.label}"
+            what = f"calls a function that is kept out of the compiler {kept}{called}: the graph is cut there."
             return Advice((At(line, Tone.STRONG),), one_line(line.code, 120), what)
         case kinds.Unfinished(frame):
             what = "was still being compiled when the recording ends."

@@ -7,15 +7,19 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from compiler_lens.facts.breaks.cards import BreakCard, Rank, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
+from compiler_lens.facts.breaks.following import Following
+from compiler_lens.facts.breaks.ranks import Offered, OfferKind
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite
 from compiler_lens.facts.overview.shared import cards_of
+from compiler_lens.facts.program.coverage import Lines
+from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.program.select import Selection
-from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine, Tried
+from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Excerpt
 from compiler_lens.views import document as doc
-from compiler_lens.views.advice import effect, link, ranked, sentence, tried_sentence, why
+from compiler_lens.views.advice import belongs, effect, following, link, ranked, sentence, why
 from compiler_lens.views.document import Block, Document, Field, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Span, Tone, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
@@ -30,6 +34,7 @@ class CardFacts(Struct, frozen=True):
 
     place: SourceLine | None
     own: bool
+    owner: Owner
     gb_type: str
     cause: BreakCause
     specific_hints: tuple[str, ...]
@@ -41,14 +46,16 @@ class CardFacts(Struct, frozen=True):
     compile_ids: tuple[CompileId, ...]
     chain: tuple[SourceLine, ...]
     inside: tuple[SourceLine, ...]
+    columns: tuple[int, int] | None
     excerpt: Excerpt | None
     why: str
     effect: str
     remedy: Remedy | None
     rewrite: Rewrite | None
     link: str
-    rank: Rank
-    tried: tuple[Tried, ...]
+    offers: tuple[Offered, ...]  # what there is to change, the first first, each with its rank
+    following: tuple[Following, ...]  # what breaks next in the same function, once this does not
+    unseen: Lines | None  # of the function, after the break, where Dynamo never came
 
 
 class CardWithEvents(CardFacts, frozen=True):
@@ -80,10 +87,10 @@ def document(recording: Recording, selection: Selection) -> Document:
 def card_facts(card: BreakCard) -> CardFacts:
     """Return a card for programs, without its single breaks."""
     return CardFacts(
-        card.place, card.own, card.gb_type, card.cause, specific_hints(card.cause), len(card.events), card.direct,
-        card.frames, card.parts, dict(card.outcomes), card.compile_ids, card.chain, card.inside, card.excerpt,
-        why(card), effect(card), card.remedy, card.rewrite, link(card), card.rank,
-        card.tried,
+        card.place, card.own, card.owner, card.gb_type, card.cause, specific_hints(card.cause), len(card.events),
+        card.direct, card.frames, card.parts, dict(card.outcomes), card.compile_ids, card.chain, card.inside,
+        card.columns, card.excerpt, why(card), effect(card), card.remedy, card.rewrite, link(card), card.offers,
+        card.following, card.unseen,
     )  # fmt: skip
 
 
@@ -94,7 +101,7 @@ def _card(number: int, card: BreakCard, selection: Selection) -> doc.Card:
     function = f" in {plain_function(place.function)}" if place and place.function else ""
     shown: tuple[Block, ...] = ()
     if place and card.excerpt:
-        shown = (doc.Excerpt(card.excerpt.lines, card.excerpt.first, place.line),)
+        shown = (doc.Excerpt(card.excerpt.lines, card.excerpt.first, place.line, card.columns),)
     elif place:
         source = place.code.strip()
         shown = (line(code(source) if source else quiet("its source text is not in the recording"), indent=6),)
@@ -102,6 +109,7 @@ def _card(number: int, card: BreakCard, selection: Selection) -> doc.Card:
     seen = sequence([Compiled(compile_id, Tone.PLAIN) for compile_id in ids])
     more = f" and {len(card.compile_ids) - len(ids):,} more" if len(card.compile_ids) > len(ids) else ""
     told = (
+        *([] if card.owner.is_yours else [_owner(card)]),
         _field("why", why(card)),
         _field("effect", sentence(effect(card)), Tone.WARN),
         *_remedy(card),
@@ -113,6 +121,15 @@ def _card(number: int, card: BreakCard, selection: Selection) -> doc.Card:
     return doc.Card(number, (where, function), (*shown, doc.Fields(told)), note=note)
 
 
+def _owner(card: BreakCard) -> Field:
+    """Whose it is, and the user's line that leads there where that is another."""
+    led, said = card.owner.line, f"{belongs(card.owner)}, not your code"
+    if led is None or led == card.place:
+        return _field("whose", f"{said}.")
+    parts = (f"{said}; you come there from ", At(led), "  ", code(led.code.strip()))
+    return Field("whose", (paragraph(*parts, indent=_FROM),))
+
+
 def _field(label: str, text: str, tone: Tone = Tone.PLAIN, *, is_action: bool = False) -> Field:
     return Field(label, (paragraph(text, indent=_FROM, tone=tone),), is_action)
 
@@ -121,22 +138,26 @@ def _remedy(card: BreakCard) -> list[Field]:
     """What to change; the code to write is for this very line, else an example."""
     remedy, rewrite = card.remedy, card.rewrite
     changes = (remedy.change,) if remedy else specific_hints(card.cause)
+    if not card.owner.is_yours:  # torch's hints are for whoever can change that code
+        changes = (card.owner.change,)
     told = [_field("change", change, Tone.DO, is_action=True) for change in changes]
     if rewrite:
         where = f"in place of {plural(len(rewrite.before), 'line')}" if len(rewrite.before) > 1 else "to"
         head = line(quiet(where if rewrite.is_complete else "along the lines of"), indent=_FROM)
-        needs = (paragraph(f"given that {rewrite.needs}", indent=_FROM, tone=Tone.QUIET),) if rewrite.needs else ()
-        told.append(Field("", (head, doc.Change(after=rewrite.after), *needs), is_action=True))
+        told.append(Field("", (head, doc.Change(after=rewrite.after)), is_action=True))
     elif remedy:
         example = doc.Change(tuple(remedy.before.splitlines()), tuple(remedy.after.splitlines()))
         told.append(Field("", (line(quiet("as in"), indent=_FROM), example), is_action=True))
-    if rank := ranked(card):
-        told.append(_field("rank", rank, Tone.QUIET))
-    if setting := card.setting:
-        typed = paragraph(code(f"{setting.name} = {setting.value}"), indent=_FROM)
-        trial = card.trial_of(setting) if card.rewrite else None
-        price = f"{setting.price} {tried_sentence(trial) if trial else ''}".rstrip()
-        told.append(Field("or set", (typed, paragraph(price, indent=_FROM, tone=Tone.QUIET))))
+    for number, offer in enumerate(card.offers):
+        blocks: list[Block] = [paragraph(ranked(offer), indent=_FROM, tone=Tone.QUIET)]
+        if number and offer.kind is OfferKind.SETTING:
+            blocks.insert(0, paragraph(code(offer.change), indent=_FROM))
+        elif number:
+            blocks.insert(0, doc.Change(after=tuple(offer.change.splitlines())))
+        label = "" if not number else "or set" if offer.kind is OfferKind.SETTING else "or"
+        told.append(Field(label, tuple(blocks)))
+    if after := following(card):
+        told.append(_field("next", after))
     if remedy and remedy.leave:
         told.append(_field("leave it", remedy.leave))
     return told

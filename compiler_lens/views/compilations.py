@@ -22,7 +22,7 @@ _TONES = {
 }
 _COLUMNS = (
     Column("id"),
-    Column("function", flexible=True),
+    Column("function", flexible=True, middle=True),
     Column("Dynamo", Kind.COUNT),
     Column("fwd", Kind.COUNT),
     Column("bwd", Kind.COUNT),

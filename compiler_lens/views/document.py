@@ -112,6 +112,7 @@ class Excerpt(Struct, frozen=True):
     lines: tuple[str, ...]
     first: int  # number of the first of them
     marked: int = 0  # the line it is about
+    columns: tuple[int, int] | None = None  # of what it is about in that line; None: all of it
 
 
 class Change(Struct, frozen=True):

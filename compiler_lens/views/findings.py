@@ -7,19 +7,22 @@ from collections.abc import Iterable
 from msgspec import Struct, convert
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.ranks import Offered
 from compiler_lens.facts.overview import evidence as seen
+from compiler_lens.facts.overview.all_clear import Against, against
 from compiler_lens.facts.overview.findings import Basis, Finding, Severity
 from compiler_lens.facts.overview.shared import summary_of
+from compiler_lens.facts.overview.unintended import Unintended
 from compiler_lens.facts.program.coverage import Function, FunctionName, Treatment
+from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.views.advice import advice, spelled
 from compiler_lens.views.breaks import CardFacts, card_facts
 from compiler_lens.views.document import Command, Document, Section, line
-from compiler_lens.views.parts import Span, Tone
 from compiler_lens.views.recompiles import RecompiledFunction
-from compiler_lens.views.steps import ABOUT, NOTHING_READ, beside, body, severity
+from compiler_lens.views.steps import ABOUT, all_clear, beside, body, severity
 from compiler_lens.views.text import plural
 
 
@@ -32,7 +35,8 @@ class AdviceFacts(Struct, frozen=True):
     change: str
     instead: tuple[str, ...]
     setting: str
-    rank: str
+    offers: tuple[Offered, ...]  # what there is to change, each with its rank
+    after: str  # what breaks next, once this does not
 
 
 class EagerFunction(Struct, frozen=True):
@@ -67,7 +71,7 @@ class SmallGraphs(Struct, frozen=True):
 EvidenceFacts = (
     CardFacts | RecompiledFunction | EagerFunction | FailedFrame | UnfinishedFrame | SmallGraphs
     | seen.CudagraphsSkipped | seen.CacheBypassed | seen.PhaseDominates | seen.DeviceIdle | seen.DisabledOnPurpose
-    | seen.NothingSeen | seen.StanceTaken | seen.NeverCalled
+    | seen.CachedUnder | seen.NothingSeen | seen.StanceTaken | seen.NeverCalled | Unintended
 )  # fmt: skip
 
 
@@ -77,6 +81,7 @@ class FindingFacts(Struct, frozen=True):
     rule: str  # torch's number of a graph break, or a slug that stays the same
     kind: str
     place: SourceLine | None
+    owner: Owner
     severity: Severity
     seconds: float | None
     basis: Basis
@@ -88,17 +93,18 @@ class Data(Struct, frozen=True):
     """Everything worth knowing, what costs most first."""
 
     findings: tuple[FindingFacts, ...]
+    against: tuple[Against, ...]  # what contradicts "nothing to fix", beside findings that ask for a change
 
 
 def document(recording: Recording, selection: Selection) -> Document:
     """Return all findings with severity, cost and what to change."""
-    found = summary_of(recording, selection).findings
-    data = Data(finding_facts(found))
+    summary = summary_of(recording, selection)
+    found = summary.findings
+    data = Data(finding_facts(found), against(recording, summary))
     if not found:
-        nothing = NOTHING_READ if recording.damage else line(Span("Nothing to fix", Tone.GOOD), ".", indent=2)
-        return Document((nothing,), data, count=0)
+        return Document((all_clear(recording, summary),), data, count=0)
     worth = sum(not finding.benign for finding in found)
-    told = f"{plural(worth, 'thing')} to fix" if worth else "nothing to fix"
+    told = f"{plural(worth, 'thing')} to fix" if worth else "none to fix"
     settings: set[str] = set()
     blocks = []
     for finding in found:
@@ -114,13 +120,20 @@ def finding_facts(found: Iterable[Finding]) -> tuple[FindingFacts, ...]:
     for finding in found:
         told = advice(finding)
         spelt = AdviceFacts(
-            spelled(told.subject), told.code, told.what, told.change, told.instead, told.setting, told.rank
+            spelled(told.subject),
+            told.code,
+            told.what,
+            told.change,
+            told.instead,
+            told.setting,
+            told.offers,
+            told.after,
         )
         kind = ABOUT[type(finding.evidence)].kind
         facts.append(
             FindingFacts(
-                finding.rule, kind, finding.place, finding.severity, finding.seconds, finding.basis, spelt,
-                _evidence(finding.evidence),
+                finding.rule, kind, finding.place, finding.owner, finding.severity, finding.seconds,
+                finding.basis, spelt, _evidence(finding.evidence),
             )
         )  # fmt: skip
     return tuple(facts)
@@ -136,8 +149,8 @@ def _evidence(evidence: seen.Evidence) -> EvidenceFacts:  # noqa: PLR0911 -- one
             return EagerFunction(name, evidence.treatment, evidence.reason)
         case seen.FrameFailed(frame, card):
             return FailedFrame(frame.name, frame.reason, card_facts(card) if card else None)
-        case seen.FailureSuppressed(frame, reason):
-            return FailedFrame(frame.name, reason, None)
+        case seen.FailureSuppressed(frame, failed):
+            return FailedFrame(frame.name, failed.reason, None)
         case seen.HoldsNothing(function):
             return EagerFunction(function.name, function.treatment, function.reason)
         case seen.Unfinished(frame):

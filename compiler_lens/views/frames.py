@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from compiler_lens.facts.overview.shared import cards_of, coverage_of, reports_of
 from compiler_lens.facts.program.coverage import Coverage, Frame, Function, FunctionName, Lines, Treatment
+from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.program.select import EVERYTHING, Selection
 from compiler_lens.recording.model import BreakOutcome, CompileId, Outcome, Recording, SourceLine
 from compiler_lens.views import words
@@ -43,6 +44,7 @@ class FunctionFacts(Struct, frozen=True):
     function: FunctionName
     treatment: Treatment
     own: bool
+    owner: Owner
     parts: int
     eager_lines: tuple[Lines, ...]
     reason: str
@@ -85,7 +87,7 @@ def coverage_data(covered: Coverage, selection: Selection = EVERYTHING) -> Data:
     """Return coverage for programs, or the part of it that was asked for."""
     homes = {frame.id: function.name for function in covered.functions for frame in function.frames}
     functions = [
-        FunctionFacts(f.name, f.treatment, f.own, f.parts, f.eager_lines, f.reason, f.compile_ids)
+        FunctionFacts(f.name, f.treatment, f.own, f.owner, f.parts, f.eager_lines, f.reason, f.compile_ids)
         for f in _chosen(covered.functions, selection)
     ]
     frames: list[FrameFacts] = []
@@ -138,7 +140,7 @@ def _reasons(recording: Recording, selection: Selection) -> Reasons:
 def _functions(title: str, functions: Sequence[Function], reasons: Reasons) -> Section:
     columns = (
         Column("function", tone=Tone.STRONG, flexible=True, middle=True, headless=True),
-        Column("at", tone=Tone.QUIET, flexible=True, headless=True),
+        Column("at", tone=Tone.QUIET, flexible=True, middle=True, headless=True),
         Column("became", headless=True),
         Column("compilation", tone=Tone.QUIET, headless=True),
     )

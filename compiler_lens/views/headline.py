@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.program.coverage import Function, Treatment
@@ -62,13 +62,20 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
     return [*blocks, KeyFigures(tuple(figures)), *_taken(recording)]
 
 
+_CHILDREN: Mapping[bool | None, str] = {
+    True: "processes that this one started have compiled, too, and are not recorded",
+    None: "processes that this one started are not recorded, and may compile, too",
+}
+
+
 def _children(recording: Recording) -> Iterator[Block]:
-    """Where processes were started: nobody knows whether they compile."""
-    if recording.children:
-        places = [At(child.place) for child in recording.children if child.place]
+    """Where processes were started; of forks it is known whether they compiled."""
+    for compiled, words_on in _CHILDREN.items():
+        children = [child for child in recording.children if child.compiled is compiled]
+        places = [At(child.place) for child in children if child.place]
         told: Parts = (": ", *sequence(places[:3], ", ")) if places else ()
-        started = "processes that this one started are not recorded, and may compile, too"
-        yield paragraph(started, *told, tone=Tone.WARN)
+        if children:
+            yield paragraph(words_on, *told, tone=Tone.WARN)
 
 
 def _taken(recording: Recording) -> Iterator[Block]:
@@ -93,6 +100,8 @@ def _verdict(summary: Summary, nothing: str, damage: str) -> Verdict:
     compiled, total = sum(f.treatment.is_compiled for f in counted), len(counted)
     noun = "call" if all(f.is_call for f in counted) else "function"
     others: list[Part] = [", as far as the recording could be read"] if damage else []
+    if cut := len(covered.treated(Treatment.SPLIT)):
+        others.append(_cut(cut, compiled))
     for kind in words.TREATMENTS_COUNTED:
         found = covered.treated(kind)
         if found:
@@ -117,6 +126,14 @@ def _compiled(compiled: int, total: int, noun: str, damage: str) -> str:
     if 1 < compiled == total:
         return f"Both {noun}s compiled" if total == 2 else f"All {total:,} {noun}s compiled"  # noqa: PLR2004
     return f"{compiled:,} of {plural(total, noun)} compiled"
+
+
+def _cut(cut: int, compiled: int) -> str:
+    """Return how many of the compiled functions are in several pieces."""
+    which = f"{cut:,} of them"
+    if cut == compiled:
+        which = {1: "but", 2: "but both"}.get(cut, "but all of them")
+    return f", {which} cut by graph breaks"
 
 
 def _named(functions: tuple[Function, ...], counted: tuple[str, str]) -> Parts:
@@ -144,7 +161,7 @@ def gaps(recording: Recording, most: int) -> Iterator[Section]:
         return
     told = [(Span(words.gap(what, why), Tone.BAD), n) for (what, why), n in problems[:most]]
     told += [(Span(f"{what}: {why}", Tone.PLAIN), n) for (what, why), n in missing[:most]]
-    blocks: list[Block] = [paragraph(text, f" {times(n)}" if n > 1 else "", indent=2, limit=2) for text, n in told]
+    blocks: list[Block] = [paragraph(text, f" {times(n)}" if n > 1 else "", indent=2, limit=5) for text, n in told]
     hidden = max(len(problems) - most, 0) + max(len(missing) - most, 0)
     blocks += more(hidden, "gap", "environment")
     yield Section("Gaps", tuple(blocks), "not in this recording, though it may have happened")

@@ -7,22 +7,26 @@ from collections.abc import Sequence
 
 from msgspec import Struct, convert
 
+from compiler_lens.facts.breaks.ranks import Offered
 from compiler_lens.facts.overview.shared import reports_of
 from compiler_lens.facts.program.coverage import FunctionName
+from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.facts.recompiles.dimensions import dimensions
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix
 from compiler_lens.facts.recompiles.reports import Change, RecompileCause, RecompileReport, Step
+from compiler_lens.facts.recompiles.serving import Stage
 from compiler_lens.recording.model import CompileId, Recompile, Recording, SourceLine
-from compiler_lens.views.advice import kind_of, recurred
+from compiler_lens.views.advice import INSTANCES, kind_of, known_steps, limit, ranked, recurred, sentence, serving
 from compiler_lens.views.document import Aside, Block, Card, Document, Field, Fields, Section, line, paragraph
-from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, strong
+from compiler_lens.views.parts import At, Compiled, Part, Parts, Span, Tone, code, coded, quiet, sequence, strong
 from compiler_lens.views.text import one_line, plural, seconds, times
 
 _VALUE = 32  # characters
 _FIRST, _LAST = 5, 2  # of a long series
 _CAUSES = 2  # in a headline
 _RAW = 3  # of torch's messages
+_IDS = 4  # of compilations
 _DIGITS = re.compile(r"\d\.\d{6,}")
 
 
@@ -45,7 +49,12 @@ class CauseFacts(Struct, frozen=True):
     fix: Fix
     line: SourceLine | None
     seconds: float
+    compile_ids: tuple[CompileId, ...]
     benign: bool
+    follows: SourceLine | None
+    objects: int
+    is_serving: bool
+    offers: tuple[Offered, ...]  # what there is to change, each with its rank
 
 
 class RecompiledFunction(Struct, frozen=True):
@@ -57,6 +66,10 @@ class RecompiledFunction(Struct, frozen=True):
     limit: CompileId | None
     benign: bool
     repeats_breaks: int
+    owner: Owner
+    entries: int
+    allowed: int
+    stages: tuple[tuple[CompileId, Stage], ...]
     causes: tuple[CauseFacts, ...]
 
 
@@ -110,12 +123,13 @@ def _function(function: FunctionName) -> Parts:
 
 def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
     blocks: list[Block] = []
-    if report.limit is not None:
-        told = f"the recompile limit was hit at [{report.limit}]: calls that fit none of these run eagerly"
-        blocks.append(paragraph(told, indent=4, tone=Tone.BAD))
+    if told := limit(report):
+        blocks.append(paragraph(sentence(told), indent=4, tone=Tone.WARN if report.is_near_limit else Tone.BAD))
+    if told := serving(report):
+        blocks.append(paragraph(sentence(told), indent=4, tone=Tone.QUIET))
     if report.repeats_breaks:
         blocks.append(paragraph(recurred(report), indent=4, tone=Tone.QUIET))
-    blocks += [_chapter(cause, selection) for cause in report.causes]
+    blocks += [_chapter(cause, selection) for cause in sorted(report.causes, key=lambda one: -one.seconds)]
     parts = f", in {report.parts} parts" if report.parts > 1 else ""
     note: list[Part] = [f" was compiled {plural(report.compilations, 'time')}{parts}"]
     if not selection.for_page:  # where there is room, each cause has its values beside it
@@ -133,20 +147,23 @@ def _card(number: int, report: RecompileReport, selection: Selection) -> Card:
 def _changed(cause: RecompileCause) -> str:
     if cause.cause is CauseClass.DEAD_OBJECT:
         return f"{cause.subject} does not exist any more"
-    told = f"{cause.subject or 'something'} changed", _series(cause.series), f"({kind_of(cause)})"
+    verb = "differs" if cause.cause in INSTANCES else "changed"
+    told = f"{cause.subject or 'something'} {verb}", _series(cause.series), f"({kind_of(cause)})"
     return " ".join(filter(None, told))
 
 
 def _series(steps: Sequence[Step]) -> str:
     """`8 → 4 → 1`; a long series without its middle, a question mark for a value that nobody told."""
     told: list[str] = []
-    for step in steps:
+    for step in known_steps(tuple(steps)):
         text = one_line(_DIGITS.sub(lambda m: m[0][:6], step.value), _VALUE) or "?"
         told.append(f"{text} {times(step.times)}" if step.times > 1 and len(steps) > 1 else text)
     if len(steps) == 1:  # values that look the same, as two functions of one type do
         return f"from one {told[0]} to another"
     if len(told) > _FIRST + _LAST + 1:
         told[_FIRST:-_LAST] = ["…"]
+    if len(known_steps(tuple(steps))) < len(steps):
+        told.append("…")
     return " → ".join(told)
 
 
@@ -163,13 +180,20 @@ def _chapter(cause: RecompileCause, selection: Selection) -> Card:
     for label, text in {"why": fix.why, **advice}.items():
         told = paragraph(*coded(text), indent=12, tone=Tone.DO if label == "fix" else Tone.PLAIN)
         fields.append(Field(label, (told,)))
+    for number, offer in enumerate(cause.offers):
+        said = f"`{offer.change}`: {ranked(offer)}" if number else ranked(offer)
+        fields.append(Field("", (paragraph(*coded(said), indent=12, tone=Tone.QUIET),)))
     blocks += [Fields(tuple(fields), indent=6, width=6), _messages(cause.changes, selection)]
-    note = Span(f"  {times(cause.count)}", Tone.WARN), quiet(f"  {kind_of(cause)}")
+    ids = cause.compile_ids if selection.for_page else cause.compile_ids[:_IDS]
+    more = f" and {len(cause.compile_ids) - len(ids):,} more" if len(cause.compile_ids) > len(ids) else ""
+    price = f"  {seconds(cause.seconds)}" if cause.seconds else ""
+    paid = (Span(price, Tone.WARN), "  ", *sequence([Compiled(one, Tone.QUIET) for one in ids]), quiet(more))
+    note = (Span(f"  {times(cause.count)}", Tone.WARN), quiet(f"  {kind_of(cause)}"), *paid)
     return Card(0, (code(cause.subject or "unknown"),), tuple(blocks), indent=4, note=note)
 
 
 def _source(at: SourceLine) -> Block:
-    return line(At(at, Tone.STRONG), "  ", code(at.code.strip()), indent=6)
+    return paragraph(At(at, Tone.STRONG), "  ", code(at.code.strip()), indent=6)
 
 
 def _messages(changes: Sequence[Change], selection: Selection) -> Aside:

@@ -113,6 +113,7 @@ VIEWS: tuple[View, ...] = (
     View("breaks", "Graph breaks", "graph breaks by place in your code: why, and what to change"),
     View("recompiles", "Recompiles", "what changed from one compilation of a function to the next, and what to do"),
     View("frames", "Functions", "what became of every function: compiled, skipped, failed"),
+    View("eager", "Eager", "what runs eagerly, for which reason, and how much of it is known", Asks.NOTHING),
     View("guards", "Guards", "the conditions for reusing compiled code; with ID every one"),
     View("times", "Compile time", "compile time by phase, by compilation, by torch's own events"),
     View("caches", "Caches", "hit, miss or bypass, for every question to torch's caches"),

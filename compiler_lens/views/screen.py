@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.kernels.kernels import launch_count
 from compiler_lens.facts.kernels.lineage import is_generated
 from compiler_lens.facts.overview.explanation import Summary
@@ -16,7 +17,7 @@ from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import CacheLayer, CacheResult, CudagraphState, Outcome, Recording
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
-from compiler_lens.views.advice import changed, effect
+from compiler_lens.views.advice import belongs, changed, effect
 from compiler_lens.views.compilations import compilation_table
 from compiler_lens.views.document import Block, Column, Section, Table, line, paragraph
 from compiler_lens.views.headline import gaps, headline, more, setting
@@ -79,11 +80,20 @@ def _breaks(summary: Summary, room: Room) -> Iterator[Section]:
         blocks.append(line(counted, where, function, "  ", code(source)))
         known = f" ({card.cause.gbid})" if card.cause.gbid else ""
         inside: Parts = (", inside ", At(card.inside[0])) if card.inside else ()
-        told = Span(effect(card), Tone.WARN), f": {card.gb_type}{known}", *inside
+        told = Span(effect(card), Tone.WARN), f": {card.gb_type}{known}", *inside, *_whose(card)
         blocks.append(paragraph(*told, indent=7, limit=room.wrapped))
     blocks += more(len(summary.cards) - room.places, "place", "breaks")
     events = sum(len(card.events) for card in summary.cards)
     yield Section("Graph breaks", tuple(blocks), f"{plural(events, 'break')} at {plural(len(summary.cards), 'place')}")
+
+
+def _whose(card: BreakCard) -> Parts:
+    """`, by design of DistributedDataParallel, from train.py:13`; nothing of the user's."""
+    if card.owner.is_yours:
+        return ()
+    led = card.owner.line if card.owner.line != card.place else None
+    whose = belongs(card.owner)
+    return f", {whose[0].lower()}{whose[1:]}", *((", from ", At(led)) if led else ())
 
 
 def _recompiles(summary: Summary, room: Room) -> Iterator[Section]:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.ranks import Offered
 from compiler_lens.facts.overview import evidence as seen
+from compiler_lens.facts.overview.all_clear import against
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.overview.findings import Finding, Severity
+from compiler_lens.facts.overview.unintended import Unintended
 from compiler_lens.facts.program.coverage import Function, FunctionName
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.views import document as doc
 from compiler_lens.views import words
-from compiler_lens.views.advice import Advice, advice
+from compiler_lens.views.advice import Advice, advice, tried_sentence
 from compiler_lens.views.document import line, paragraph
+from compiler_lens.views.doubts import contradicted
 from compiler_lens.views.parts import Span, Tone, ToView, code, quiet, strong
-from compiler_lens.views.text import plural, seconds
+from compiler_lens.views.text import one_line, plural, seconds
 
 _MOST = 3  # steps of the first screen
 _LINES = 4  # of a suggestion's code
@@ -43,18 +47,20 @@ ABOUT: Mapping[type, About] = {
     BreakCard: About("graph-break", "graph break", "breaks"),
     RecompileReport: About("recompiles", "recompiles", "recompiles"),
     seen.FrameFailed: About("frame-failed", "", "frames"),
-    seen.StanceTaken: About("stance-taken", "stance", "settings"),
-    seen.NeverCalled: About("never-called", "", "environment"),
+    seen.StanceTaken: About("stance-taken", "stance", "eager"),
+    seen.NeverCalled: About("never-called", "", "eager"),
     seen.FailureSuppressed: About("failure-suppressed", "", "frames"),
     seen.HoldsNothing: About("wrapper-holds-nothing", "", "frames"),
     Function: About("function-eager", "", "frames"),
     seen.CudagraphsSkipped: About("cudagraphs-skipped", "CUDA graphs", "cudagraphs"),
     seen.CacheBypassed: About("cache-bypassed", "caches", "caches"),
+    seen.CachedUnder: About("cached-under-other-settings", "caches", "caches"),
     seen.TinyGraphs: About("tiny-graphs", "", "graphs"),
     seen.PhaseDominates: About("phase-dominates", "compile time", "times"),
     seen.DeviceIdle: About("device-idle", "profile", "profile"),
     seen.DisabledOnPurpose: About("disabled-on-purpose", "", "frames"),
     seen.Unfinished: About("frame-unfinished", "", "frames"),
+    Unintended: About("unintended", "probably not meant", "graphs"),
     seen.NothingSeen: About("nothing-compiled", "", "environment"),
 }
 
@@ -78,23 +84,33 @@ def body(told: Advice, indent: int, *, change: bool = True) -> list[doc.Block]:
     """Return what a finding says on a terminal; with `change`, also what to do."""
     blocks: list[doc.Block] = []
     if told.code:
-        blocks.append(line(*told.subject, "  ", code(told.code), indent=indent))
+        blocks.append(paragraph(*told.subject, "  ", code(told.code), indent=indent, limit=2))
         blocks.append(paragraph(told.what, indent=indent, limit=3))
     else:
         blocks.append(paragraph(*told.subject, f" {told.what}", indent=indent, limit=4))
     if not change:
         return blocks
     if told.change:
-        blocks.append(paragraph(told.change, indent=indent, tone=Tone.DO, limit=6))
+        rank = () if told.instead or not told.offers else (quiet(f" {told.first}"),)
+        blocks.append(paragraph(told.change, *rank, indent=indent, tone=Tone.DO, limit=6))
     if told.instead:
         blocks.append(doc.Change(after=told.instead[:_LINES], indent=indent + 2))
     if len(told.instead) > _LINES:
         blocks.append(line(quiet("…"), indent=indent + 2))
+    if told.instead and told.offers:
+        blocks.append(paragraph(told.first, indent=indent, tone=Tone.QUIET, limit=4))
     if told.setting:
-        blocks.append(line(quiet("or set "), code(told.setting), indent=indent))
-    if told.rank:
-        blocks.append(paragraph(told.rank, indent=indent, tone=Tone.QUIET, limit=2))
+        blocks.append(paragraph(quiet("or set "), code(told.setting), indent=indent, limit=3))
+    blocks += [paragraph(_other(offer, told), indent=indent, tone=Tone.QUIET, limit=3) for offer in told.others]
+    if told.after:
+        blocks.append(paragraph(told.after, indent=indent, tone=Tone.QUIET, limit=4))
     return blocks
+
+
+def _other(offer: Offered, told: Advice) -> str:
+    """What another offer did; what it is, where that does not stand above."""
+    code = "" if offer.change == told.setting else f"`{one_line(offer.change, 100)}`: "
+    return f"{code}{tried_sentence(offer.tried) if offer.tried else ''}"
 
 
 def next_steps(recording: Recording, summary: Summary, hints: int) -> doc.Section:
@@ -105,33 +121,58 @@ def next_steps(recording: Recording, summary: Summary, hints: int) -> doc.Sectio
     steps = []
     given: set[str] = set()
     settings: set[str] = set()
-    for i, finding in enumerate(worth[:_MOST], 1):
+    for i, finding in enumerate(_of_each_owner(worth)[:_MOST], 1):
         told = beside(advice(finding), settings)
         if told.change in given:  # said once, it need not be said for each line
-            told = replace(told, change="", setting="", rank="" if not told.instead else told.rank)
+            told = replace(told, change="", setting="", offers=told.offers if told.instead else ())
         steps.append(doc.Step(tuple(body(told, 5, change=i <= hints)), _TONES[finding.severity]))
         given.add(told.change)
-    hidden = len(worth) - _MOST
+    hidden = len(worth) - len(steps)
     more = doc.Command("All details: ", ABOUT[type(worth[0].evidence)].view)
     if hidden > 0:
         more = doc.Command(f"{plural(hidden, 'more finding')}: ", "findings")
-    return doc.Section("Next", (doc.Steps(tuple(steps)), more))
+    return doc.Section(
+        "Next", (doc.Steps(tuple(steps)), *(_trying(recording, worth[:_MOST]) if hints > 1 else ()), more)
+    )
+
+
+def _trying(recording: Recording, shown: Sequence[Finding]) -> tuple[doc.Block, ...]:
+    """Return how to have it tried, where some of it is code and has not been."""
+    offers = [offer for finding in shown for offer in advice(finding).offers]
+    argv = recording.environment.argv
+    if not argv or not argv[0].endswith(".py") or not any(offer.can_be_tried for offer in offers):
+        return ()
+    typed = f"compiler-lens fix {argv[0].rpartition('/')[2]}{' …' if argv[1:] else ''}"
+    return (line(quiet("Try these on a copy, and compare results: "), strong(typed), indent=2, whole=True),)
+
+
+def _of_each_owner(found: Sequence[Finding]) -> list[Finding]:
+    """Return findings without those that ask of the same wrapper what one before them does."""
+    apart: dict[object, Finding] = {}
+    for finding in found:
+        apart.setdefault(finding.owner.change or id(finding), finding)
+    return list(apart.values())
+
+
+def all_clear(recording: Recording, summary: Summary) -> doc.Block:
+    """Return "nothing to fix", or what there is all the same, where no finding asks for anything."""
+    doubts = against(recording, summary)
+    if not doubts:
+        return line(Span("Nothing to fix", Tone.GOOD), ": no graph breaks, no recompiles.", indent=2)
+    if recording.damage:
+        return NOTHING_READ
+    if unfinished := sum(isinstance(finding.evidence, seen.Unfinished) for finding in summary.findings):
+        ends = f"The recording ends while {plural(unfinished, 'frame')} was being compiled: record again to the end."
+        return line(ends, indent=2)
+    told = [part for doubt in doubts for part in ("; ", *contradicted(doubt))]
+    return paragraph("Nothing must be changed, but there is: ", *told[1:], ".", indent=2, tone=Tone.WARN)
 
 
 def nothing_to_fix(recording: Recording, summary: Summary) -> tuple[doc.Block, ...]:
     """Return what is said where no finding asks for anything, and where to look closer."""
-    unfinished = sum(isinstance(finding.evidence, seen.Unfinished) for finding in summary.findings)
-    if unfinished:
-        ends = f"The recording ends while {plural(unfinished, 'frame')} was being compiled: record again to the end."
-        return (line(ends, indent=2),)
-    breaks = "graphs are cut on purpose only" if recording.graph_breaks else "no graph breaks"
-    recompiles = "no recompiles"
-    if recording.recompiles:
-        recompiles = f"{plural(len(recording.recompiles), 'recompile')}, as expected"
-    if recording.damage:
-        return (NOTHING_READ,)
-    here = " in this process" if recording.children else ""
-    said = line(Span(f"Nothing to fix{here}", Tone.GOOD), f": {breaks}, {recompiles}.", indent=2)
+    said = all_clear(recording, summary)
+    if said is NOTHING_READ:
+        return (said,)
     if not recording.kernels:
         return said, doc.Command("Look closer: ", "graphs")
     lines = doc.Command("The kernels of your lines: ", "line")
@@ -182,10 +223,13 @@ def _to_do(finding: Finding, told: Advice, more: ToView, *, is_again: bool) -> d
         blocks.append(doc.Change(before, told.instead))
     elif before:
         blocks.append(doc.Listing("\n".join(before)))
+    if told.offers:
+        blocks.append(paragraph(told.first, tone=Tone.QUIET))
     if told.setting:
         blocks.append(paragraph("or set ", code(told.setting), tone=Tone.QUIET))
-    if told.rank:
-        blocks.append(paragraph(told.rank, tone=Tone.QUIET))
+    blocks += [paragraph(_other(offer, told), tone=Tone.QUIET) for offer in told.others]
+    if told.after:
+        blocks.append(paragraph(told.after, tone=Tone.QUIET))
     if told.what:
         blocks.append(paragraph(f"{told.what} ", more, tone=Tone.QUIET))
     return doc.Step(tuple(blocks), _TONES[finding.severity])

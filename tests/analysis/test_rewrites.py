@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from compiler_lens import Lens
-from compiler_lens.facts.breaks.rewrites import Rewrite, rewrite
+from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
 from compiler_lens.recording.model import BreakCause, GraphBreak, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -29,7 +29,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-logger = logging.getLogger("user")
+class OnceLogger(logging.Logger):
+    def warning_once(self, *args):
+        self.warning(*args)
+logger = OnceLogger("user")
 """
 
 
@@ -221,6 +224,24 @@ def f(x):
         x = x + 1
     return x
 """,
+    "in": """
+def f(x):
+    y = x.abs()
+    if 1.0 in y:
+        y = y * 2
+    return y
+""",
+    "not in": """
+def f(x):
+    y = x.abs()
+    if x.max() not in y and x.sum() > 0:
+        y = y * 2
+    return y + 1
+""",
+    "in, as a value": """
+def f(x):
+    return x.exp() * 2 if 2 in x.abs() else x.exp() + 1
+""",
     "a number as test": """
 def f(x):
     if x.sum():
@@ -293,6 +314,27 @@ def test_a_branch_becomes_where(source):
     assert any("torch.where(" in line for line in found.after)
 
 
+SAVES_WORK = {
+    "a write of a number": "def f(x):\n    m = x > 3\n    x = x * 1\n    if m.any():\n        x[m] = 0.5\n    return x\n",
+    "in place": "def f(x):\n    m = x > 3\n    x = x * 1\n    if m.any():\n        x.masked_fill_(m, 2.0)\n    return x\n",
+    "two of them": """
+def f(x):
+    m = x > 3
+    y = x * 2
+    if m.any():
+        x = x.masked_fill(m, 1.0)  # a remark
+        y.masked_fill_(m, -1.0)
+    return x + y
+""",
+}
+
+
+@pytest.mark.parametrize("source", SAVES_WORK.values(), ids=SAVES_WORK)
+def test_a_check_that_only_saves_work_is_left_out(source):
+    found = proven(source)
+    assert not any("any()" in line for line in found.after)
+
+
 COND = {
     "both sides are costly": """
 layer = torch.nn.Linear(3, 3)
@@ -336,6 +378,11 @@ def test_a_branch_of_calls_becomes_cond(source):
 
 
 CHECKS = {
+    "check of all": ("def f(x):\n    torch._check_tensor_all(x > -1e9)\n    return x + 1\n", ""),
+    "check of all with an error": (
+        "def f(x):\n    torch._check_tensor_all_with(ValueError, x > -1e9, lambda: 'bad')\n    return x + 1\n",
+        "",
+    ),
     "assert": ("def f(x):\n    assert x.sum() > -1e9, f'bad: {x}'\n    return x + 1\n", "'bad'"),
     "assert both": ("def f(x):\n    assert x.min() > -999 and x.max() < 999\n    return x + 1\n", ""),
     "raise": (
@@ -356,12 +403,18 @@ def test_a_check_becomes_an_asynchronous_one(source, words):
     assert "CUDA context" in found.needs
 
 
-@pytest.mark.parametrize("name", ["assert", "raise", "raise unless", "raise on a comparison"])
+@pytest.mark.parametrize("name", ["assert", "raise", "raise unless", "raise on a comparison", "check of all"])
 def test_the_asynchronous_check_still_finds_what_is_wrong(name):
     text = HEAD + CHECKS[name][0]
     places, _ = places_of(text, UP)
     better = applied(text, rewrite(places[0].cause, Sources({FILE: text}), places[0].line))
-    bad = {"assert": -1e12, "raise": float("nan"), "raise unless": float("inf"), "raise on a comparison": 1e6}[name]
+    bad = {
+        "check of all": -1e12,
+        "assert": -1e12,
+        "raise": float("nan"),
+        "raise unless": float("inf"),
+        "raise on a comparison": 1e6,
+    }[name]
     with pytest.raises(RuntimeError):
         places_of(better, UP + bad)
 
@@ -466,6 +519,33 @@ MASKS = {
     "write": "def f(x):\n    x = x.clone()\n    x[x < 0] = x[x < 0].exp() * 2\n    return x\n",
     "write of another": "def f(x):\n    y = x * 3\n    m = y > 4\n    y[m] = x[m] - 1\n    return y\n",
     "augmented write": "def f(x):\n    x = x.clone()\n    x[x < 0] *= 2\n    return x\n",
+    "write where what is no name": """
+def f(x):
+    chosen = (x > 0).int()
+    y = torch.zeros_like(x)
+    y[chosen.bool()] = x[chosen.bool()]
+    return y
+""",
+    "write where an argument says": """
+rows = torch.tensor([[True, False, True], [False, True, False]])
+
+def f(x):
+    return g(x, rows.view(6))
+
+def g(x, chosen):
+    y = torch.zeros(6)
+    x = x.view(6)
+    y[chosen.view(-1)] = x[chosen.view(-1)]
+    return y
+""",
+    "write where another mask is not": """
+def f(x):
+    inside = (x >= 0) & (x <= 4)
+    outside = ~inside
+    y = torch.zeros_like(x)
+    y[outside] = x[outside]
+    return y
+""",
     "rows": """
 def f(x):
     out = torch.zeros_like(x)
@@ -528,9 +608,13 @@ def test_a_mean_is_right_where_its_sum_is_no_float16(count):
 
 
 EFFECTS = {
+    "texts beside each other": (
+        "def f(x):\n    x = x + 1\n    logger.warning(\n        'so '\n        f'{x.dim()} '\n        'long',\n    )\n    return x * 2\n"
+    ),
     "print": "def f(x):\n    x = x + 1\n    print('hi', x.shape)\n    return x * 2\n",
     "over lines": "def f(x):\n    x = x + 1\n    print(\n        'hi',\n        x.shape,\n    )\n    return x * 2\n",
     "logger": "def f(x):\n    x = x + 1\n    logger.debug('hi %s', x)\n    return x * 2\n",
+    "once": "def f(x):\n    x = x + 1\n    logger.warning_once(\n        'hi'\n    )\n    return x * 2\n",
     "logging": "def f(x):\n    x = x + 1\n    logging.info('hi')\n    return x * 2\n",
     "warn": "def f(x):\n    x = x + 1\n    warnings.warn('hi', stacklevel=2)\n    return x * 2\n",
 }
@@ -569,6 +653,149 @@ def test_numpy_becomes_torch():
         left, (result,) = places_of(applied(HEAD + text, found), UP)
     assert not left
     torch.testing.assert_close(result, UP.sin() + 1)
+
+
+@pytest.mark.parametrize("drawn", ["np.random.uniform(0, 1)", "random.random()"])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_number_that_decides_in_training_alone_comes_from_torch(drawn, training):
+    body = (
+        f"        p = {drawn}\n        if not (self.training and (p < 0.5)):\n            x = x * 2\n        return x\n"
+    )
+    module = "class M(torch.nn.Module):\n    def forward(self, x):\n" + body
+    text = HEAD + module + f"m = M().train({training})\ndef f(x):\n    return m(x)\n"
+    places, _ = places_of(text, UP)
+    assert places
+    known = Sources({FILE: text})
+    assert rewrite(places[0].cause, known, places[0].line) is None, "in training it does not help"
+    found = alternative(places[0].cause, known, places[0].line)
+    assert found.after == ("p = torch.rand(())",)
+    assert found.needs.endswith("in training it still breaks the graph")
+    left, (result,) = places_of(applied(text, found), UP)
+    assert bool(left) == training
+    assert training or torch.equal(result, UP * 2)
+
+
+EXPERTS = """
+import torch
+from torch import nn
+
+class Experts(nn.ModuleDict):
+    def __init__(self):
+        super().__init__()
+        for n in range(3):
+            self[f"expert_{n}"] = nn.Linear(4, 4)
+
+    def forward(self, x, chosen, weights):
+        out = torch.zeros_like(x)
+        mask = nn.functional.one_hot(chosen, num_classes=3).permute(2, 1, 0)
+        HIT
+        for number in hit:
+            ROWS
+            y = self[NAME](x[None, rows].reshape(-1, x.shape[-1])) * weights[rows, slot, None]
+            out.index_add_(0, rows, y.to(x.dtype))
+        return out
+
+torch.manual_seed(0)
+experts = Experts()
+
+def f(chosen):
+    return experts(torch.ones(len(chosen), 4) * torch.arange(4), chosen, chosen / 2 + 1)
+"""
+HITS = {
+    "rows of nonzero": (
+        "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()",
+        "slot, rows = torch.where(mask[number].squeeze(0))", 'f"expert_{number[0]}"',
+    ),
+    "numbers": (
+        "hit = (mask.sum(dim=(-1, -2)) > 0).nonzero().squeeze(-1)",
+        "slot, rows = torch.where(mask[number])", 'f"expert_{number}"',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("hit", "rows", "name"), HITS.values(), ids=HITS)
+def test_a_loop_over_the_experts_that_were_chosen_runs_for_all(hit, rows, name):
+    text = EXPERTS.replace("HIT", hit).replace("ROWS", rows).replace("NAME", name)
+    choices = [torch.tensor(c) for c in ([[0, 1], [1, 2], [0, 2]], [[1, 1], [1, 1], [1, 1]], [[2, 0], [2, 0], [0, 2]])]
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        places, _ = places_of(text, choices[0])
+        line = next(n for n, code in enumerate(text.split("\n"), 1) if "hit = " in code)
+        assert places, "the loop is over a number of rows that depends on the data"
+        found = rewrite(SHAPE, Sources({FILE: text}), at(text, line))
+        assert "gradient of zeros in place of none" in found.needs
+        better = applied(text, found)
+        left, results = places_of(better, *choices)
+    assert not left
+    for given, result in zip(choices, results, strict=True):
+        torch.testing.assert_close(result, loaded(text).f(given))
+
+
+OTHERS = {
+    "a mean of the rows": "total = total + weights[rows].mean()",
+    "a counter": "count += 1",
+    "a list": "seen.append(rows)",
+    "a largest of the rows": "high = weights[rows].max()",
+    "a name that is read later": "out_of = weights[rows]",
+}
+
+
+@pytest.mark.parametrize("line", OTHERS.values(), ids=OTHERS)
+def test_a_loop_over_the_experts_that_does_more_is_left_alone(line):
+    hit, rows, name = HITS["numbers"]
+    text = EXPERTS.replace("HIT", hit).replace("ROWS", rows + "\n            LINE").replace("NAME", name)
+    text = text.replace("        return out", "        return out, out_of")
+    text = text.replace("        hit =", "        total, high, count, seen = 0, 0, 0, []\n        hit =")
+    assert suggestion(text.replace("LINE", "low = weights[rows]"), SHAPE, "hit = ") is not None
+    assert suggestion(text.replace("LINE", line), SHAPE, "hit = ") is None
+
+
+def test_a_loop_that_adds_means_of_groups_is_left_alone():
+    hit, rows, name = HITS["numbers"]
+    text = EXPERTS.replace("HIT", hit).replace("ROWS", rows).replace("NAME", name)
+    assert suggestion(text.replace("index_add_(0, rows,", "index_add_(0, number,"), SHAPE, "hit = ") is None
+
+
+PRINTS = {
+    "a value": "print('sum', x.sum())",
+    "a tensor": "print(x.abs())",
+    "a number": "print('sum', x.sum().item())",
+    "a format": "print(f'{{sum}} {x.sum().item():.2f} and {x.max():>8.3f}')",
+}
+
+
+@pytest.mark.parametrize("line", PRINTS.values(), ids=PRINTS)
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_the_graph_prints_what_python_printed(line, backend, capfd):
+    text = HEAD + f"def f(x):\n    x = x + 1\n    {line}\n    return x * 2\n"
+    found = alternative(
+        BreakCause("Failed to trace builtin operator"),
+        Sources({FILE: text}),
+        at(text, text[: text.index("print(")].count("\n") + 1),
+    )
+    torch.compiler.reset()
+    compiled = torch.compile(loaded(applied(text, found)).f, backend=backend, fullgraph=True)
+    capfd.readouterr()
+    results = [compiled(x) for x in INPUTS]
+    printed = capfd.readouterr().out
+    expected = [loaded(text).f(x) for x in INPUTS]
+    torch.testing.assert_close(results, expected)
+    said = capfd.readouterr().out
+    assert printed == said
+
+
+@pytest.mark.parametrize(
+    "line", ["print('shape', x.shape)", "print(name)", "print(name, x.sum())", "print(x.sum(), end='')"]
+)
+def test_what_may_be_no_number_is_not_printed_by_the_graph(line):
+    text = HEAD + f"def f(x, name):\n    x = x + 1\n    {line}\n    return x * 2\n"
+    assert (
+        alternative(
+            BreakCause("Failed to trace builtin operator"),
+            Sources({FILE: text}),
+            at(text, text[: text.index("print(")].count("\n") + 1),
+        )
+        is None
+    )
 
 
 RANDOM = {
@@ -687,6 +914,29 @@ NONE = {
         BRANCH, "if", "def f(x, m):\n    if m is not None and m.any():\n        x = x + 1\n    return x\n",
     ),
     "a test of anything": (BRANCH, "if", "def f(x, on):\n    if on and x.any():\n        x = x + 1\n    return x\n"),
+    "a write where something else is true": (
+        BRANCH, "if", "def f(x, k):\n    m = x > 3\n    if m.any():\n        x[k] = 0.5\n    return x\n",
+    ),
+    "a write of what may be an error": (
+        BRANCH, "if", "def f(x, s):\n    m = x > 3\n    if m.any():\n        x[m] = s.pop()\n    return x\n",
+    ),
+    "a write where an index of numbers says": (
+        BRANCH, "if", "def f(x, k):\n    if k.any():\n        x[k] = 0.0\n    return x\n",
+    ),
+    "a write of a largest of none": (
+        BRANCH, "if", "def f(x):\n    m = x > 3\n    if m.any():\n        x[m] = x[m].max()\n    return x\n",
+    ),
+    "a write of so many rows": (
+        BRANCH, "if", "def f(x, rows):\n    m = x > 3\n    if m.any():\n        x[m] = rows\n    return x\n",
+    ),
+    "a write, or another": (
+        BRANCH, "if", "def f(x):\n    m = x > 3\n    if m.any():\n        x[m] = 0\n    else:\n        x[0] = 1\n    return x\n",
+    ),
+    "a write and a count": (
+        BRANCH, "if", "def f(x, s):\n    m = x > 3\n    if m.any():\n        x[m] = 0\n        s.n += 1\n    return x\n",
+    ),
+    "in what may be a list": (BRANCH, "if", "def f(x, seen):\n    if 1.0 in seen:\n        x = x + 1\n    return x\n"),
+    "anything in a tensor": (BRANCH, "if", "def f(x, k):\n    y = x.abs()\n    if k in y:\n        y = y + 1\n    return y\n"),
     "walrus": (BRANCH, "if", "def f(x):\n    if (s := x.sum()) > 0:\n        x = x + s\n    return x\n"),
     "raise after more": (BRANCH, "if", "def f(x):\n    if x.any():\n        print(x)\n        raise ValueError\n    return x\n"),
     "while that counts": (BRANCH, "while", "def f(x):\n    n = 0\n    while x.sum() < 9:\n        x = x + 1\n        n = n + 1\n    return n\n"),
@@ -824,6 +1074,8 @@ def test_a_file_without_torch_is_told_to_import_it():
     text = "def f(x):\n    if x.sum() > 0:\n        x = x + 1\n    return x\n"
     assert suggestion(text, BRANCH, "if").needs.endswith("; `import torch`")
     assert suggestion("import torch as th\n" + text, BRANCH, "if").after == ("x = th.where(x.sum() > 0, x + 1, x)",)
+    for_types = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import torch\n\n"
+    assert suggestion(for_types + text, BRANCH, "if x").needs.endswith("; `import torch`")
 
 
 HUGE = {

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.overview import evidence
 from compiler_lens.facts.overview.evidence import RULES, Evidence
 from compiler_lens.facts.overview.explanation import summarize
+from compiler_lens.facts.overview.unintended import Doubt, Unintended
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.recording.model import BreakCause, Outcome, Recording, Span
 
@@ -25,7 +26,8 @@ def found(recording):
 
 
 def test_every_kind_of_evidence_and_every_cause_has_a_rule_of_its_own():
-    assert set(evidence._OF_TYPE) == set(get_args(Evidence))
+    assert {*evidence._OF_TYPE, Unintended} == set(get_args(Evidence))
+    assert {doubt.value for doubt in Doubt} < set(RULES)
     assert set(evidence._OF_CAUSE) == set(CauseClass)
     assert len(set(RULES)) == len(RULES)
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)+", rule) for rule in RULES)

@@ -265,16 +265,18 @@ def test_ranks_write_a_file_each(folder):
     assert sorted(path.name for path in folder.glob("*.clens")) == ["a.rank0.clens", "b.clens", "train.rank1.clens"]
 
 
-def test_an_unwritable_path_does_not_stop_the_script(folder):
+def test_a_named_file_that_cannot_be_made_is_said_before_the_script_runs(folder):
     done = start(*RUN, "-o", "missing/a.clens", script("print(1)"))
-    assert (done.returncode, done.stdout) == (0, "1\n")
-    first, last = done.stderr.splitlines()
-    assert "cannot write" in first
-    assert last == "compiler-lens: nothing was compiled: no report, and no recording."
-    done = start(*RUN, "-o", "missing/a.clens", script(COMPILE), "")
-    assert "cannot write" in done.stderr.splitlines()[0]
-    assert "show missing/a.clens" not in done.stderr, "what is not there cannot be shown"
-    assert done.stderr.splitlines()[-1].startswith("There is no recording: cannot write ")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith(f"no folder {Path('missing').absolute()}\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_empty_file_of_the_users_is_there_after_a_run_that_recorded_nothing(folder):
+    Path("a.clens").touch()
+    done = start(*RUN, "-o", "a.clens", script("print(1)"))
+    assert done.stderr.endswith("what was there before stays.\n")
+    assert Path("a.clens").read_text() == ""
 
 
 # -- what is recorded

@@ -1,5 +1,8 @@
 """Whatever fails in our own code: the user's program computes what it always did, and the report says what failed."""
 
+import platform
+import signal
+import subprocess
 import uuid
 from typing import Any
 
@@ -7,6 +10,7 @@ import pytest
 import torch
 import torch._inductor.config
 from msgspec.structs import replace
+from torch._dynamo.exc import InternalTorchDynamoError
 
 import compiler_lens
 from compiler_lens import CaptureError, Lens
@@ -274,3 +278,83 @@ def test_a_session_takes_word_of_a_problem_even_when_its_journal_does_not(monkey
 
     assert opened.unwritten == [("here", "that")]
     assert compiler_lens.__version__
+
+
+def test_no_attribute_of_a_users_backend_is_read_for_ours() -> None:
+    """Each of these would run code of the user's."""
+    asked: list[str] = []
+
+    class Backend:
+        def __call__(self, gm: Any, _inputs: Any) -> Any:
+            return gm.forward
+
+        def __getattribute__(self, name: str) -> Any:
+            asked.append(name)
+            return object.__getattribute__(self, name)
+
+        @property
+        def _session(self) -> Any:
+            raise RuntimeError("not ours to ask")
+
+    def compiled() -> list[str]:
+        torch._dynamo.reset()
+        asked.clear()
+        assert torch.equal(torch.compile(lambda x: x.sin(), backend=Backend())(torch.ones(2)), torch.ones(2).sin())
+        return [*asked]
+
+    plain = compiled()
+    with Lens(strict=True):
+        assert compiled() == plain
+
+
+def test_what_a_signals_handler_raises_reaches_the_user_also_out_of_our_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    class LateError(Exception):
+        pass
+
+    def raises(_signal: int, _frame: Any) -> None:
+        raise LateError
+
+    kept = Session.take
+
+    def take(self: Session, event: Event) -> None:
+        kept(self, event)
+        if event.name == "dynamo_cpp_guards_str":
+            signal.raise_signal(signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, raises)
+    try:
+        with Lens() as lens:
+            monkeypatch.setattr(Session, "take", take)
+            with pytest.raises(InternalTorchDynamoError, match="LateError"):  # as torch wraps all at that line
+                torch.compile(double_sine, backend="eager")(X)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert not [problem for problem in lens.recording.problems if "Late" in problem.message]
+
+
+def test_no_process_is_started_and_no_attribute_of_a_users_module_is_read_for_ours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    class Model(torch.nn.Module):
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            return super().__getattr__(name)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.sin()
+
+    def compiled() -> list[str]:
+        torch._dynamo.reset()
+        model = Model()
+        asked.clear()
+        torch.compile(model, backend="eager")(X)
+        return [*asked]
+
+    plain = compiled()
+    monkeypatch.setattr(subprocess, "Popen", boom)
+    with Lens(strict=True) as lens:
+        assert compiled() == plain
+    monkeypatch.undo()
+    assert lens.recording.environment.platform == platform.platform()

@@ -75,6 +75,32 @@ def test_after_our_handler_was_taken_off_the_next_frame_is_whole(logger: logging
     assert "may be missing" in lens.report()
 
 
+class Once(logging.Handler):
+    """Takes itself off at its first record, as torch's own does without TORCH_TRACE."""
+
+    def emit(self, _record: logging.LogRecord) -> None:
+        structured_trace.trace_logger().removeHandler(self)
+
+
+def test_a_handler_that_newer_pythons_take_off_a_copy_of_the_list_is_no_change_of_ours(
+    logger: logging.Logger, functions: Functions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def as_of_python_3_14(self: logging.Logger, handler: logging.Handler) -> None:
+        handlers = self.handlers.copy()
+        handlers.remove(handler)
+        self.handlers = handlers
+
+    monkeypatch.setattr(logging.Logger, "removeHandler", as_of_python_3_14)
+    logger.addHandler(Once())
+    with Lens(strict=True) as lens:
+        run(first)
+        assert taps(logger) == list(logger.handlers)
+        run(second)
+
+    assert functions(lens) == ["first", "second"]
+    assert not lens.recording.problems
+
+
 def test_a_handler_taken_off_in_mid_compilation_is_told(logger: logging.Logger) -> None:
     def vandal(gm: Any, _inputs: Any) -> Any:
         logger.handlers = []
@@ -243,6 +269,53 @@ def test_metrics_are_those_that_torch_sends_and_not_copied_first(
     assert {key: type(value) for key, value in ours.items()} == {key: type(value) for key, value in theirs.items()}
     same = ("co_name", "guard_count", "graph_op_count", "non_compliant_ops", "dynamo_config", "restart_reasons")
     assert [ours[key] for key in same] == [theirs[key] for key in same]
+
+
+def records(events: tuple[Event, ...]) -> list[Any]:
+    """What does not change from one compilation to the next of the same function; but not timed events."""
+    texts = [(event.text or "").partition("Guard latency")[0] for event in events]
+    found = zip(events, texts, strict=True)
+    return [(e.name, sorted(e.meta), text) for e, text in found if e.name not in ("chromium_event", "lens.node_facts")]
+
+
+def test_a_record_that_only_we_want_is_what_torch_renders_for_others(logger: logging.Logger, events: Events) -> None:
+    run(first)  # what is told once a process
+    found = []
+    for others in ([], [Collector()]):
+        torch._dynamo.reset()
+        with Lens(strict=True) as lens:
+            for handler in others:
+                logger.addHandler(handler)
+            run(first)
+            for handler in others:
+                logger.removeHandler(handler)
+        found.append(records(events(lens)))
+    alone, beside = found
+
+    assert alone == beside
+    assert {"dynamo_start", "dynamo_output_graph", "dynamo_cpp_guards_str", "compilation_metrics"} <= {
+        n for n, *_ in alone
+    }
+
+
+def test_where_only_we_listen_no_log_record_is_made(monkeypatch: pytest.MonkeyPatch, logger: logging.Logger) -> None:
+    with Lens(strict=True) as lens:
+        run(first)  # the LazyTraceHandler that is there at first finds out that it has no folder
+        monkeypatch.setattr(logger, "makeRecord", lambda *_, **__: pytest.fail("a log record"))
+        run(second)
+
+    assert len(lens.recording.compilations) == 2
+
+
+def test_a_payload_that_cannot_be_rendered_is_a_problem_and_not_the_users() -> None:
+    def payload() -> str:
+        raise ZeroDivisionError
+
+    with Lens() as lens:
+        run(first)
+        _internal.trace_structured("dynamo_start", payload_fn=payload, expect_trace_id=False)
+
+    assert [(p.where, p.message) for p in lens.recording.problems] == [("dynamo_start", "ZeroDivisionError: ")]
 
 
 def test_records_of_another_shape_do_not_disturb() -> None:

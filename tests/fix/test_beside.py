@@ -7,15 +7,18 @@ import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import compiler_lens
 from compiler_lens.cli import main
 from compiler_lens.decode.recording_file import beside, save, save_tried
-from compiler_lens.facts.breaks.cards import Rank
+from compiler_lens.facts.breaks.following import Known
+from compiler_lens.facts.breaks.ranks import OfferKind, Rank
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Figures, Results, Tried
+from compiler_lens.recording.model import Figures, NextBreak, Results, Tried
 
 RECORDED = Path(__file__).parent.parent / "pictures" / "data" / "broken.clens.gz"
+RECOMPILED = Path(__file__).parent.parent / "gpu" / "data" / "decoder-default-profiled.clens.gz"
 
 
 @pytest.fixture
@@ -37,15 +40,19 @@ def test_an_offer_that_was_tried_says_so_wherever_it_is_shown(
     one = tried(recording, Figures(1, 1, 0))
     assert save_tried([one], recording) == recording.with_name("breaks.fix.json")
     card = next(card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.tried)
-    assert (card.rank, card.tried) == (Rank.TRIED, (one,))
-    said = "Tried: graph breaks 3 → 1, with the same results."
+    offer = card.offers[0]
+    assert (offer.kind, offer.rank, offer.tried) == (OfferKind.REWRITE, Rank.TRIED, one)
+    said = "Tried on a copy of this program: graph breaks 3 → 1, with the same results."
     for view in ("breaks", "findings"):
         assert main(["show", str(recording), view]) == 0
         assert said in " ".join(capsys.readouterr().out.split())
     assert main(["show", str(recording), "breaks", "--json"]) == 0
-    shown = next(card for card in json.loads(capsys.readouterr().out)["cards"] if card["tried"])
-    assert shown["rank"] == "tried"
-    assert shown["tried"][0]["after"] == {"graph_breaks": 1, "recompiles": 1, "eager_functions": 0}
+    cards = json.loads(capsys.readouterr().out)["cards"]
+    shown = [offer for card in cards for offer in card["offers"] if offer["rank"] == "tried"]
+    assert shown[0]["tried"]["after"] == {"graph_breaks": 1, "recompiles": 1, "eager_functions": 0}
+    assert main(["show", str(recording), "findings", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert shown == [offer for one in found for offer in one["advice"]["offers"] if offer["rank"] == "tried"]
     page = recording.with_name("page.html")
     assert main(["report", str(recording), "-o", str(page)]) == 0
     assert said in page.read_text()
@@ -57,16 +64,63 @@ def test_one_that_raised_is_shown_without_what_acts_on_a_terminal(
     save_tried([tried(recording)], recording)
     assert main(["show", str(recording), "breaks"]) == 0
     shown = capsys.readouterr().out
-    assert "Tried: it raises No:" in shown
+    assert "Tried on a copy of this program: do not use it, it raises No:" in " ".join(shown.split())
     assert "\x1b" not in shown
 
 
+def test_other_results_are_no_recommendation(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = tried(recording, Figures(1, 1, 0))
+    save_tried([replace(one, results=Results.DIFFER)], recording)
+    assert main(["show", str(recording), "breaks"]) == 0
+    assert "graph breaks 3 → 1, but other results: do not use it." in " ".join(capsys.readouterr().out.split())
+
+
 def test_what_was_not_tried_is_sure_or_general(recording: Path) -> None:
-    cards = compiler_lens.explain(compiler_lens.load(recording)).cards
-    assert all(card.rank is not Rank.TRIED for card in cards)
-    for card in cards:
+    for card in compiler_lens.explain(compiler_lens.load(recording)).cards:
         is_sure = card.rewrite is not None and card.rewrite.is_complete and not card.rewrite.needs
-        assert (card.rank is Rank.SURE) == is_sure
+        first, *others = [offer.rank for offer in card.offers]
+        assert first is (Rank.SURE if is_sure else Rank.GENERAL)
+        assert set(others) <= {Rank.GENERAL}
+
+
+def test_what_was_tried_is_of_the_offer_that_it_was(recording: Path) -> None:
+    """A setting that was tried says nothing of the rewrite beside it."""
+    card = next(card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.setting)
+    assert card.setting is not None
+    code = f"{card.setting.name} = {card.setting.value}"
+    save_tried([Tried(card.place, card.gb_type, code, Figures(3, 1, 0), Figures(1, 1, 0), Results.EQUAL)], recording)
+    again = next(card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.tried)
+    first, second = again.offers
+    assert first.rank is not Rank.TRIED
+    assert (second.kind, second.rank, second.change) == (OfferKind.SETTING, Rank.TRIED, code)
+
+
+def test_an_offer_for_a_recompile_is_shown_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recording = Path(shutil.copy(RECOMPILED, tmp_path))
+    reports = compiler_lens.explain(compiler_lens.load(recording)).recompiles
+    cause = next(cause for report in reports for cause in report.causes if not cause.benign)
+    code = "torch._dynamo.config.allow_unspec_int_on_nn_module = True"
+    one = Tried(cause.line, cause.cause.value, code, Figures(3, 4, 0), Figures(3, 1, 0), Results.EQUAL)
+    save_tried([one], recording)
+    assert main(["show", str(recording), "recompiles"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"{code}: Tried on a copy of this program: recompiles 4 → 1, with the same results." in said
+
+
+def test_what_a_trial_brought_up_stands_on_the_card(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = tried(recording, Figures(1, 1, 0))
+    assert one.place is not None
+    new = NextBreak(replace(one.place, line=one.place.line + 90, code="size = x.nonzero()"), "Dynamic shape operator")
+    save_tried([replace(one, next=(new,))], recording)
+    card = next(card for card in compiler_lens.explain(compiler_lens.load(recording)).cards if card.tried)
+    assert card.following[-1].known is Known.TRIED
+    said = f"After this fix it breaks at line {new.line.line} (`size = x.nonzero()`), as the trial showed."
+    for view in ("breaks", "findings"):
+        assert main(["show", str(recording), view]) == 0
+        assert said in " ".join(capsys.readouterr().out.split())
+    page = recording.with_name("page.html")
+    assert main(["report", str(recording), "-o", str(page)]) == 0
+    assert "<code>size = x.nonzero()</code>" in page.read_text()
 
 
 def test_a_script_known_by_its_name_alone_is_found_and_another_line_is_not(recording: Path) -> None:

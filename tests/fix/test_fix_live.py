@@ -115,6 +115,7 @@ def test_a_package_is_trained_with_its_breaks_mended(
     assert found["best"]["before"]["graph_breaks"] >= 3
     assert found["best"]["after"] == {"graph_breaks": 0, "recompiles": 0, "eager_functions": 0}
     assert found["best"]["results"] == "equal"
+    assert {finding["kind"] for finding in found["findings"]} >= {"graph-break"}
     assert found["best"]["files"] == [str(tmp_path / "pkg" / "model.py"), str(tmp_path / "pkg" / "parts.py")]
     assert "x = torch.where(x.sum() > 0, x * 2, x - 1)" in (tmp_path / "pkg" / "parts.py").read_text()
     assert (tmp_path / "pkg" / "parts.py").read_text().startswith("import torch\n")
@@ -291,6 +292,15 @@ def test_a_program_that_cannot_be_tried_is_one_line_and_a_status(
     monkeypatch.chdir(tmp_path)
     assert main(["fix", "--timeout", timeout, "step.py"]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_a_factory_that_is_not_there_is_said_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "step.py").write_text("print('from the program')\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "step.py:nope"]) == 2
+    assert capsys.readouterr().err.splitlines()[1:] == ["compiler-lens: no nope in step.py"]
 
 
 def test_a_script_that_compiles_nothing_runs_once(

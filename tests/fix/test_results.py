@@ -64,8 +64,8 @@ def test_what_differs(value: object, other: object, largest: float | None) -> No
 
 def test_a_gradient_that_is_gone_and_results_that_are_missing_differ() -> None:
     assert compared(kept(None, kind="gradient"), kept(X, kind="gradient"))[0] is Results.DIFFER
-    assert compared(kept(X), kept(X, X)) == (Results.DIFFER, Difference("count", 0, 0))
-    assert compared([], kept(X)) == (Results.DIFFER, Difference("count", 0, 0))
+    assert compared(kept(X), kept(X, X)) == (Results.DIFFER, Difference("result", 0, 0, numbers=(2, 1)))
+    assert compared([], kept(X)) == (Results.DIFFER, Difference("call", 0, 0, numbers=(1, 0)))
 
 
 def test_of_a_large_tensor_a_sample_and_its_mean_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ def offer(name: str, new: str = "2") -> Offer:
 def seen(breaks: int, *offers: Offer, eager: int = 0, results: Results = Results.EQUAL, error: str = "") -> Observed:
     counts = Counts(1, breaks, eager, 1, 0, 0.0)
     figures = None if error else Figures(breaks, 0, eager)
-    broken = frozenset(one.target.key for one in offers)
-    return Observed(figures, counts, offers, (), broken, results, error=error, calls=1)
+    targets = tuple(one.target for one in offers)
+    return Observed(figures, counts, offers, (), targets, results=results, error=error, calls=1)
 
 
 class Program:
@@ -70,9 +70,9 @@ def test_what_changes_results_or_raises_is_not_the_best_and_not_built_upon() -> 
 
 def test_a_break_behind_another_is_found() -> None:
     """The function ran eagerly from its first break on: with that mended it breaks at the next, no better counted."""
-    program = Program({"211": seen(1, B, eager=1), "221": seen(0)})
+    program = Program({"211": seen(1, B, eager=1), "221": seen(0), "121": seen(1, A, eager=1)})
     found = program.searched(seen(1, A, eager=1))
-    assert program.runs == ["211", "221"]
+    assert program.runs == ["211", "221", "121"]  # the last: whether B alone would do
     assert found.best is not None
     assert found.best.offers == (A, B)
 
@@ -100,6 +100,17 @@ def test_what_brings_nothing_by_itself_is_not_tried_together_with_what_does() ->
     assert found.best is not None
     assert found.best.offers == (A, C)
     assert found.best.observed.figures == Figures(6, 0, 0)
+
+
+def test_what_the_rest_makes_needless_is_left_out() -> None:
+    """A and B help by themselves; C, which comes up with them, ends what B is for as well."""
+    outcomes = {"211": seen(2, B), "121": seen(2, A), "221": seen(1, C), "222": seen(0), "122": seen(1), "212": seen(0)}
+    program = Program(outcomes)
+    found = program.searched(seen(3, A, B))
+    assert program.runs == ["211", "121", "221", "222", "122", "212"]
+    assert found.best is not None
+    assert found.best.offers == (A, C)
+    assert found.patch.count("\n+b") == 0
 
 
 def test_a_program_that_raises_is_mended_by_what_ends_that() -> None:

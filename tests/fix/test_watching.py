@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import pytest
@@ -75,6 +76,29 @@ def test_a_change_that_stops_a_parameter_from_training_is_noticed() -> None:
     one, same, other = (watched(trained(detaches)) for detaches in (False, False, True))
     assert compared(same.keeper.kept, one.keeper.kept) == (Results.EQUAL, None)
     assert compared(other.keeper.kept, one.keeper.kept) == (Results.DIFFER, Difference("gradient", 1, 0))
+
+
+def checked(kind: type[Exception]) -> Callable[[], None]:
+    def program() -> None:
+        @torch.compile(backend="eager")
+        def step(x: torch.Tensor, limit: int) -> torch.Tensor:
+            if x.shape[0] > limit:
+                raise kind("too many")
+            return x + 1
+
+        step(torch.ones(2), 3)
+        with contextlib.suppress(Exception):
+            step(torch.ones(2), 1)
+        step(torch.ones(2), 3)
+
+    return program
+
+
+def test_another_error_that_the_program_catches_is_noticed() -> None:
+    one, same, other = (watched(checked(kind)) for kind in (ValueError, ValueError, RuntimeError))
+    assert one.calls == 3
+    assert compared(same.keeper.kept, one.keeper.kept) == (Results.EQUAL, None)
+    assert compared(other.keeper.kept, one.keeper.kept) == (Results.DIFFER, Difference("error", 1, 0))
 
 
 def test_nothing_of_it_runs_where_dynamo_traces() -> None:

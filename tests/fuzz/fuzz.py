@@ -315,13 +315,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=2000, help="in total")
     parser.add_argument("--kind", action="append", choices=list(KINDS), help="only this kind of input; may be repeated")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no new case after these")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=float("inf"),
+        help="begin no new case after these, of which each kind has its share",
+    )
     parser.add_argument("--seed", type=int, help="other cases than always the same ones")
     parser.add_argument("--keep", type=Path, default=Path("fuzz-faults"), help="the folder for inputs that make faults")
     args = parser.parse_args()
     kinds = args.kind or list(KINDS)
     shares = sum(KINDS[kind].share for kind in kinds)
-    until, total, faults = time.monotonic() + args.seconds, 0, 0
+    until, left, total, faults = time.monotonic() + args.seconds, shares, 0, 0
     scratch = Path(tempfile.mkdtemp())
     well_typed.recordings()
     known: set[str] = set()
@@ -329,7 +334,9 @@ def main() -> int:
     try:
         for kind in kinds:
             found = Found(kind, scratch, known, args.seed)
-            fuzz(found, -(-args.cases * KINDS[kind].share // shares), args.seed, until)
+            now, share = time.monotonic(), KINDS[kind].share
+            fuzz(found, -(-args.cases * share // shares), args.seed, now + (until - now) * share / left)
+            left -= share
             _say(found, args.keep)
             total, faults = total + found.cases, faults + len(found.faults)
     finally:

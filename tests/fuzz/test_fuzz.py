@@ -12,9 +12,11 @@ import pytest
 import sample_recordings as samples
 from msgspec.structs import replace
 
+from compiler_lens.decode.recording_file import load, save
 from compiler_lens.recording.errors import LensError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import Environment, GuardFailure, Recompile, Recording, SourceFile
+from compiler_lens.recording.model import CaptureProblem, Environment, GuardFailure, Recompile, Recording, SourceFile
+from compiler_lens.recording.redact import Wording, redacted
 
 HERE = Path(__file__).parent
 _TWO_LINES = SourceFile(samples.MODEL, "def step(x):\n    return x + 1\n")
@@ -57,6 +59,34 @@ def test_what_was_found_is_shown(name: str) -> None:
     recording, other = FOUND[name](), samples.clean()
     for door in (doors.views_as_json, *(door.steps for door in doors.DOORS.values())):
         assert not list(doors.go_through(door(recording, other, 0)))
+
+
+def test_a_metric_that_is_infinite_has_no_value(tmp_path: Path) -> None:
+    """JSON has no such number: what is saved would not be what was read."""
+    path = tmp_path / "r.clens"
+    where = '"at": 1.0, "run": 0, "id": [0, 0, null]'
+    path.write_text(
+        '{"compiler_lens": 2}\n'
+        f'{{"e": "lens.frame_start", {where}, "m": {{"function": "f", "file": "a.py", "line": 1}}}}\n'
+        f'{{"e": "compilation_metrics", {where}, "m": {{"a": Infinity, "b": 2}}}}\n'
+    )
+    (read,) = load(path).compilations
+    save(load(path), tmp_path / "saved.clens")
+
+    assert read.metrics == {"b": 2}
+    assert load(tmp_path / "saved.clens").compilations == (read,)
+
+
+def test_a_text_is_redacted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    sought: list[str] = []
+    hidden = Wording.hidden
+    monkeypatch.setattr(Wording, "hidden", lambda self, text: sought.append(text) or hidden(self, text))
+    once, often = (replace(_placed(1), problems=(CaptureProblem("x", "a message " * 99),) * count) for count in (1, 99))
+    redacted(once)
+    first = len(sought)
+    redacted(often)
+
+    assert first == len(sought) - first > 0
 
 
 @pytest.mark.parametrize("line", [0, -7])

@@ -66,6 +66,21 @@ def heads(*, apart):
         one({"a": torch.ones(3), "b": torch.ones(3)})
 
 
+class Filter:
+    def __init__(self, kind):
+        self.kind = kind
+
+    def run(self, x):
+        return x * len(self.kind)
+
+
+def filters(*, apart):
+    both = [Filter("a"), Filter("bb")]
+    f = [compiled(one.run) for one in both] if apart else [compiled(lambda x: [one.run(x) for one in both])]
+    for one in f:
+        one(torch.ones(3))
+
+
 def levels(*several):
     f = compiled(lambda x, level: x * torch.exp(-level) if isinstance(level, torch.Tensor) else x * math.exp(-level))
     for level in several:
@@ -512,6 +527,7 @@ SCENES = (
     Scene("style", C.CALL_STYLE, "arguments by position", "1 -> 0", by_keyword, by_position),
     Scene("keywords", C.KEYWORDS, "**options", "none -> scale -> scale, shift -> shift", lambda: keywords(always=False), lambda: keywords(always=True)),
     Scene("heads", C.ANOTHER_MODULE, "self.key", "'a' -> 'b'", lambda: heads(apart=True), lambda: heads(apart=False)),
+    Scene("instances", C.ANOTHER_INSTANCE, "self.kind", "'a' -> 'bb'", lambda: filters(apart=True), lambda: filters(apart=False)),
     Scene("exponent", C.FLOAT_ARGUMENT, "level", "0.9 -> 0.7 -> 0.5 -> ?", lambda: levels(0.9, 0.7, 0.5, 0.3), lambda: levels(*map(torch.tensor, (0.9, 0.7, 0.5)))),
     Scene("list", C.LIST_LENGTH, "len(xs)", "1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> 8 -> ?", growing_list, allocated_list),
     Scene("cache", C.DICT_KEYS, "len(cache)", "0 -> 1 -> 2 -> 3 -> 4 -> 5 -> 6 -> 7 -> ?", growing_cache, written_outside),

@@ -209,11 +209,14 @@ def _fixes() -> Iterator[fix.Fix]:
 
     def seen(breaks: int, eager: int, results: Results = Results.EQUAL, **more: object) -> fix.Observed:
         counts = Counts(1, breaks, eager, 1, 2, 0.0)
-        return fix.Observed(Figures(breaks, 2, eager), counts, broken=frozenset({branch.key}), results=results, **more)
+        return fix.Observed(Figures(breaks, 2, eager), counts, targets=(branch,), results=results, **more)
 
-    first, best = fix.Observed(Figures(3, 2, 1), now, broken=frozenset({branch.key}), calls=7), seen(0, 0)
+    first, best = fix.Observed(Figures(3, 2, 1), now, targets=(branch,), calls=7), seen(0, 0)
     after = {file: text.replace("if x.sum() > 0:\n    y = x", where.after[0])}
     differs = seen(1, 0, Results.DIFFER, difference=fix.Difference("result", 2, 0, 0.125))
+    fewer = seen(1, 0, Results.DIFFER, difference=fix.Difference("call", 4, 0, numbers=(7, 4)))
+    alike = (where.after[0], where.after[0].replace("y)", "x.new_zeros(()))"))
+    rewrites = [fix.Offer(branch, Lines(file, 2, where.before, (text,))) for text in alike]
     raised = fix.Observed(None, now, error="RuntimeError: no", error_line=places[5])
     tried = (
         fix.Trial(offers[:1], after, first.figures, seen(1, 0), helps=True),
@@ -229,6 +232,8 @@ def _fixes() -> Iterator[fix.Fix]:
         raised, (unknown,), unknown, (), {file: text}, "/home/user", is_deterministic=False, reference_is_eager=True
     )
     yield fix.Fix(first, tried[1:3], texts={file: text})
+    trials = [fix.Trial((one,), after, first.figures, fewer, helps=False) for one in rewrites]
+    yield fix.Fix(first, tuple(trials), texts={file: text})
     yield fix.Fix(first, not_tried=not_tried[:1])
     yield fix.Fix(fix.Observed(Figures(0, 0, 0), now, calls=1))
     yield fix.Fix(fix.Observed(Figures(0, 0, 0), now))

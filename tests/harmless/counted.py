@@ -32,7 +32,8 @@ def _counts(kind: str, name: str, backend: str, *, recorded: bool, calls: int) -
     torch._dynamo.reset()
     torch._dynamo.utils.counters.clear()
     settings = {"backend": "aot_eager", "dynamic": False} if backend == "static" else {"backend": backend}
-    # What the garbage collector calls is counted where it happens to run: callbacks of dictionaries of weak references.
+    # torch has dictionaries of weak references of its own, whose callbacks are counted where the collector happens to
+    # run: these programs run it where they want it.
     gc.collect()
     gc.disable()
     with contextlib.redirect_stdout(io.StringIO()), contextlib.ExitStack() as stack:

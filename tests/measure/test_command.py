@@ -115,7 +115,7 @@ def test_the_best_row_is_marked_and_what_to_do_comes_last(width: int) -> None:
     assert [line.split()[1] for line in lines if line.lstrip().startswith("*")] == ["much"]
     assert lines[-2] == "Frames that run eagerly 1 → 0, breaks 3 → 1, graphs 2 → 1, with"
     assert lines[-1] == "    config.much = True"
-    assert "Not tried: allow_rnn (nothing here asks for them); other (set already)" in lines
+    assert "Not tried: other (set already); 1 setting that nothing here asks for (in --json)" in lines
     assert all(len(line) <= width for line in lines)
 
 

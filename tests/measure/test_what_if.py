@@ -81,7 +81,7 @@ def test_an_lstm_is_compiled(trial: Find) -> None:
 def test_a_growing_batch_is_compiled_once_with_dynamic_sizes(trial: Find) -> None:
     calls = [((torch.randn(size, 3),), {}) for size in (8, 4, 5)]
     result = compiler_lens.what_if(programs.by_size, calls=calls)
-    assert result.calls == 3
+    assert result.calls == 12  # the three, until a recompile limit would show
     assert cost(result.baseline) == (0, 0, 1, 2)
     assert cost(trial(result, "dynamic=True")) == (0, 0, 0, 1)
     assert cost(trial(result, "mark_dynamic")) == (0, 0, 0, 1)
@@ -96,7 +96,7 @@ def test_a_size_that_changed_once_is_nothing_to_try() -> None:
     assert cost(result.baseline) == (0, 0, 1, 2)
     assert not any(trial.helps for trial in result.trials)
     assert result.best is None
-    assert str(result) == "Nothing to try: 2 graphs, no breaks, 1 recompile, as expected"
+    assert str(result) == "Nothing to try: 2 graphs, no breaks, 1 recompile in 10 calls, as expected"
 
 
 def test_where_graphs_break_a_benign_recompile_is_no_gain(trial: Find) -> None:
@@ -319,3 +319,78 @@ def test_a_backward_runs_only_if_asked_for() -> None:
     assert module.weight.grad is None
     with pytest.raises(compiler_lens.UsageError, match="nothing that the call returns needs a gradient"):
         compiler_lens.what_if(programs.item, torch.randn(2), training=True)
+
+
+class Growing(torch.nn.Module):
+    """Every call finds one more in a list: no setting of torch's makes that one compilation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.seen.append("x")
+        return x * len(self.seen)
+
+
+def test_as_many_calls_are_made_as_a_recompile_limit_takes_to_show() -> None:
+    result = compiler_lens.what_if(Growing(), torch.randn(4))
+    assert result.calls >= torch._dynamo.config.recompile_limit + 2
+    assert result.baseline.after is not None
+    assert result.baseline.after.eager_frames == 1
+    assert result.worst is not None
+    assert result.worst.gb_type.startswith("recompile: ")
+    assert "Nothing to try" not in str(result)
+
+
+def test_a_higher_limit_is_no_cure_for_what_is_compiled_at_every_call() -> None:
+    result = compiler_lens.what_if(Growing(), torch.randn(4))
+    assert result.best is None
+    assert "*" not in str(result)
+
+
+def test_several_inputs_are_called_in_turn_until_a_limit_shows() -> None:
+    result = compiler_lens.what_if(Growing(), calls=[(torch.randn(4),), (torch.randn(4),), (torch.randn(4),)])
+    assert result.calls == 12
+    assert result.baseline.after is not None
+    assert result.baseline.after.eager_frames == 1
+
+
+def tell(x: torch.Tensor) -> torch.Tensor:
+    print("x")
+    return x * 2
+
+
+def searching(x: torch.Tensor) -> torch.Tensor:
+    rounds = 0
+    while rounds < 2:
+        if x.sum() > 0:
+            x = x + 1
+        rounds += 1
+    return tell(x)
+
+
+def test_what_leaves_the_worst_break_has_no_star(trial: Find) -> None:
+    result = compiler_lens.what_if(searching, torch.randn(4))
+    assert result.worst is not None
+    assert result.worst.line is not None
+    assert result.worst.line.code.strip() == "if x.sum() > 0:"
+    printed = trial(result, "reorderable_logging_functions")
+    assert printed.helps
+    assert result.best is None
+    assert result.beside is printed
+    said = " ".join(str(result).split())
+    assert "Nothing tried here ends what hurts most" in said
+    assert "Beside that, breaks" in said
+    assert "*" not in said.partition("Nothing tried here")[0]
+
+
+def test_a_setting_that_only_an_offer_names_is_tried(trial: Find) -> None:
+    def scaled(x: torch.Tensor) -> torch.Tensor:
+        return x * torch.nn.Parameter(torch.ones(4))
+
+    assert "graph_break_on_nn_param_ctor" not in {change.name for change in CHANGES}
+    result = compiler_lens.what_if(scaled, torch.randn(4))
+    assert trial(result, "graph_break_on_nn_param_ctor").code == (
+        "torch._dynamo.config.graph_break_on_nn_param_ctor = False",
+    )

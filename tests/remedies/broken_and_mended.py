@@ -168,6 +168,54 @@ class sizes_from_tensor(Case):
         return torch.where(mine, x + 1, x * 2)
 
 
+class not_of_tensor(Case):
+    versions = ("2.13", "2.15")
+
+    def broken(x):
+        empty = not (x > 9).any()
+        return torch.zeros_like(x) if empty else x
+
+    def mended(x):
+        return torch.where(~(x > 9).any(), torch.zeros_like(x), x)
+
+
+class branch_on_item(Case):
+    def broken(x):
+        n = x.sum().item()
+        y = x * 2
+        if n > 3:
+            y = y + 1
+        return y
+
+    def mended(x):
+        y = x * 2
+        return torch.where(x.sum() > 3, y + 1, y)
+
+
+class loop_on_item(Case):
+    def broken(x):
+        n = int((x > 0).sum())
+        for i in range(n):
+            x = x + i
+        return x
+
+    def mended(x):
+        n = (x > 0).sum()
+        for i in range(x.numel()):
+            x = torch.where(i < n, x + i, x)
+        return x
+
+
+class key_from_tensor(Case):
+    def broken(x):
+        scales = {0: 1.0, 1: 0.5}
+        chosen = int((x > 0).any())
+        return x * scales[chosen]
+
+    def mended(x):
+        return x * torch.tensor([1.0, 0.5])[(x > 0).any().long()[None]]
+
+
 class number_in_text(Case):
     versions = ("2.13", "2.15")
 
@@ -195,7 +243,7 @@ class item(Case):
         return x * x.sum().item()
 
     def mended(x):
-        return x * x.sum()
+        return x * x.sum().detach()
 
 
 class numbers_from_tensor(Case):

@@ -135,8 +135,8 @@ def test_every_remedy_has_a_case_and_every_case_a_remedy():
     assert {remedy_name(case) for case in CASES} == set(BY_NAME) - {"check_that_saves_work", "check_that_raises"}
 
 
-def test_whatever_a_line_shows_has_advice_of_its_own_but_for_a_branch_that_may_be_for_anything():
-    assert {remedy.shown for remedy in REMEDIES} - {None} == set(Shown) - {Shown.BRANCH}
+def test_whatever_a_line_shows_has_advice_of_its_own():
+    assert {remedy.shown for remedy in REMEDIES} - {None} == set(Shown)
 
 
 def test_every_list_of_types_and_every_setting_of_the_file_is_used():
@@ -202,18 +202,27 @@ def test_a_remedy_that_asks_for_words_goes_before_one_that_takes_any():
     ],
 )
 def test_advice_on_a_branch_is_on_what_it_is_there_for(code, name):
-    text = f"def f(xs):\n    for x in xs:\n        {code}\n        g(x)\n"
+    assert advice_on(code, "g(x)") == name
+
+
+@pytest.mark.parametrize("then", ["y = y / x.sum()", "y /= x.sum()", "y = y + z[x].mean()"])
+def test_a_check_that_guards_a_division_is_not_to_be_deleted(then):
+    assert advice_on("if x.sum() == 0:\n            continue", then) == "branch_on_tensor"
+
+
+def advice_on(code, then):
+    text = f"def f(xs):\n    for x in xs:\n        {code}\n        {then}\n"
     line = SourceLine("/app/model.py", 3, "f", code.split("\n", maxsplit=1)[0])
     shown = shown_at(Sources({"/app/model.py": text}), line)
     cause = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
-    assert remedy_for(cause, shown).name == name
+    return remedy_for(cause, shown).name
 
 
 @pytest.mark.parametrize(
     ("code", "broke", "shown"),
     [
         ("y = x if 3 in x else -x", "3 in x", Shown.IN),
-        ("y = x if x.item() in (3, 4) else -x", "x.item()", None),
+        ("y = x if x.item() in (3, 4) else -x", "x.item()", Shown.BRANCH),
         ("y = x.any() or x.all()", "x.any()", Shown.LOGICAL),
         ("y = x[1 : lengths.max()].item()", "1 :", Shown.SLICE),
         ("y = x[1:3].sum().item()", "x[", None),
@@ -221,6 +230,9 @@ def test_advice_on_a_branch_is_on_what_it_is_there_for(code, name):
         ('y = table[f"{x.item()}"]', "x.item", Shown.TEXT),
         ("if flag: y = x.item()", "x.item", None),
         ("if x.item() > 3: y = x", "x.item", Shown.BRANCH),
+        ("if 0 in x: y = x", "0 in", Shown.IN),
+        ("if x.item() in (3, 4): y = x", "x.item", Shown.BRANCH),
+        ("y = x.new_empty(sizes.tolist())", "sizes", Shown.SIZES),
     ],
 )
 def test_what_asks_for_a_value_is_seen_where_torch_says_what_broke(code, broke, shown):

@@ -66,11 +66,13 @@ TENSOR = (
 def test_the_headline_says_what_changed_what_it_cost_and_what_runs_now():
     text = words(counted(8, limit=True))
     assert (
-        "Model.forward (model.py:12) was compiled 8 times: self.step changed 0 → 1 → 2 → 3 → 4 → … → 7 → ? (attribute)"
+        "Model.forward (model.py:12) was compiled 8 times: self.step changed 0 → 1 → 2 → 3 → 4 → 5 → 6 → 7 → … (attribute)"
         in text
     )
     assert "; 4.00 s" in text
-    assert "the recompile limit was hit at [0/8]: calls that fit none of these run eagerly" in text
+    assert (
+        "It hit the recompile limit at [0/8]: what fits no compilation runs eagerly since, with all it calls." in text
+    )
     assert "nothing to do" not in text
 
 
@@ -86,7 +88,7 @@ def test_a_buffer_begins_with_what_the_first_compilation_had():
     recompiles = (Recompile(CompileId(0, 1), (size,)), *recording.recompiles[1:])
     guard = Guard(CompileId(0, 0), "EQUALS_MATCH", "L['self'].step == 5", "L['self'].step", LINE)
     text = words(replace(recording, recompiles=recompiles, guards=(guard,)))
-    assert 'self.register_buffer("step", torch.tensor(5))' in text
+    assert 'self.register_buffer("step", torch.tensor(5), persistent=False)' in text
 
 
 def test_torchs_own_words_come_last_and_folded():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -16,8 +17,12 @@ def double(x: Tensor) -> Tensor:
     return x * 2
 
 
+def triple(x: Tensor) -> Tensor:
+    return x * 3
+
+
 def child() -> None:
-    torch.compile(double, backend="eager")(torch.ones(3))
+    torch.compile(triple, backend="eager")(torch.ones(3))
 
 
 class Doubled(Dataset[Tensor]):
@@ -39,14 +44,47 @@ def _load() -> None:
     assert len(list(DataLoader(Doubled(), num_workers=1, batch_size=1))) == 2
 
 
-@pytest.mark.parametrize("start", [_fork, _load, None])
-def test_processes_that_are_not_recorded_are_said_to_be(start) -> None:  # type: ignore[no-untyped-def]
+def _spawn() -> None:
+    process = multiprocessing.get_context("spawn").Process(target=int)
+    process.start()
+    process.join()
+
+
+def _recorded(start: Callable[[], None] | None) -> Lens:
     with Lens(strict=True) as lens:
         torch.compile(double, backend="eager")(torch.ones(3))
         if start:
             start()
+    return lens
+
+
+WORDS = {
+    _fork: "processes that this one started have compiled, too, and are not recorded: test_children.py:",
+    _spawn: "processes that this one started are not recorded, and may compile, too: test_children.py:",
+}
+
+
+@pytest.mark.parametrize("start", WORDS)
+def test_processes_that_are_not_recorded_are_said_to_be(start: Callable[[], None]) -> None:
+    shown = " ".join(_recorded(start).report(color=False, width=120).split())
+    assert WORDS[start] in shown
+    assert "Nothing to fix" not in shown
+    assert "there is: processes that are not recorded (test_children.py:" in shown
+
+
+@pytest.mark.parametrize("start", [_load, None])
+def test_forks_that_compile_nothing_are_no_matter(start: Callable[[], None] | None) -> None:
+    lens = _recorded(start)
+    assert [child.compiled for child in lens.recording.children] == ([False] if start else [])
     shown = " ".join(lens.report(color=False, width=120).split())
-    assert ("processes that this one started are not recorded, and may compile, too: test_children.py:" in shown) == (
-        start is not None
-    )
-    assert f"Nothing to fix{' in this process' if start else ''}: no graph breaks" in shown
+    assert "processes" not in shown
+    assert "Nothing to fix: no graph breaks, no recompiles." in shown
+
+
+def test_of_two_lines_that_fork_each_has_its_own() -> None:
+    def both() -> None:
+        _load()
+        _fork()
+
+    first, second = _recorded(both).recording.children
+    assert (first.compiled, second.compiled) == (False, True)

@@ -59,6 +59,47 @@ def test_a_suppressed_failure_is_no_compiled_function(suppressed: bool) -> None:
         assert "Take away `torch._dynamo.config.suppress_errors = True`" in shown
 
 
+def test_a_suppressed_failure_of_an_op_has_its_line_and_the_op(monkeypatch: pytest.MonkeyPatch) -> None:
+    def cannot(*_args: object) -> None:
+        raise AssertionError("not today")
+
+    def outer(x: Tensor) -> Tensor:
+        return inverted(x) * 2
+
+    def inverted(x: Tensor) -> Tensor:
+        return torch.erfinv(x.cos())
+
+    from torch._inductor.lowering import lowerings
+
+    monkeypatch.setitem(lowerings, torch.ops.aten.erfinv.default, cannot)
+    with Lens(strict=True) as lens, torch._dynamo.config.patch(suppress_errors=True):
+        torch.compile(outer, backend=lens)(torch.ones(4))
+    first = explain(lens.recording).findings[0]
+    assert first.place is not None
+    assert (first.rule, first.place.code) == ("failure-suppressed", "return torch.erfinv(x.cos())")
+    shown = screen(lens)
+    assert "AssertionError: not today target: aten.erfinv.default." in shown
+    assert "StorageBox" not in shown
+
+
+def test_a_suppressed_failure_with_advice_of_its_own_has_that_too() -> None:
+    @torch.library.custom_op("silences::thrice", mutates_args=())
+    def thrice(x: Tensor) -> Tensor:
+        return x * 3
+
+    def scaled(x: Tensor) -> Tensor:
+        return thrice(x + 1)
+
+    with Lens(strict=True) as lens, torch._dynamo.config.patch(suppress_errors=True):
+        torch.compile(scaled, backend="eager")(torch.ones(4))
+    first = explain(lens.recording).findings[0]
+    assert first.place is not None
+    assert first.place.code == "return thrice(x + 1)"  # not torch's own custom_ops.py
+    shown = screen(lens)
+    assert "silences.thrice.default" in shown
+    assert "Register a fake kernel" in shown
+
+
 @pytest.fixture
 def one_process_group() -> Iterator[None]:
     torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import sys
 from collections.abc import Callable
-from types import FunctionType
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 from compiler_lens.capture.torch_api.dynamo import compiler_of, innermost_backend
@@ -18,8 +20,13 @@ COMPILE = Place(
 )
 # The function, context manager and decorator set_stance call it under this name.
 STANCE = Place("torch._dynamo.decorators", "_set_stance", "stances of torch.compiler.set_stance", ("stance",))
+# Every call of a compiled function asks it what to do: hooked while a stance makes all of them eager, and no longer.
+FORCED = Place("torch._dynamo.eval_frame", "_callback_from_stance", "calls that a stance makes eager", ("callback",))
+_WRAPPERS = "torch/_dynamo/eval_frame.py"  # of what torch.compile was given: each has it as `fn`
+_CALLS = ("__call__", "_wrapped_call_impl", "_call_impl")  # of a module
+_DEEPEST = 12  # frames of ours and of torch's between that wrapper and an observer
 # Workers of a DataLoader, and ranks that torch.multiprocessing.spawn starts, are such, too.
-CHILD = Place("multiprocessing.process", "BaseProcess.start", "child processes")
+CHILD = Place("multiprocessing.process", "BaseProcess.start", "child processes", ("self",))
 
 
 def backend_of(context: Any) -> Any:
@@ -29,11 +36,28 @@ def backend_of(context: Any) -> Any:
     return compiler_of(innermost_backend(context.callback)) if isinstance(context, OptimizeContext) else None
 
 
+def called() -> Any:
+    """Return the module or function that was given to torch.compile and is called now; None if that is not known."""
+    import torch
+
+    frame: FrameType | None = sys._getframe(1)
+    for _ in range(_DEEPEST):
+        if frame is None:
+            break
+        if "fn" in frame.f_code.co_freevars and frame.f_code.co_filename.endswith(_WRAPPERS):
+            found = frame.f_locals.get("fn")
+            owner = getattr(found, "__self__", None)
+            is_call = issubclass(type(owner), torch.nn.Module) and getattr(found, "__name__", "") in _CALLS
+            return owner if is_call else found
+        frame = frame.f_back
+    return None
+
+
 def module_in(wrapped: Any) -> Any:
     """Return the module that torch.compile was given, also by `Module.compile()`; None for anything else."""
     import torch
 
-    if getattr(wrapped, "__func__", None) is torch.nn.Module._call_impl:
+    if type(wrapped) is MethodType and wrapped.__func__ is torch.nn.Module._call_impl:
         wrapped = wrapped.__self__
     return wrapped if issubclass(type(wrapped), torch.nn.Module) else None
 
@@ -46,6 +70,22 @@ def other_methods(module: Any, is_wanted: Callable[[str], bool]) -> list[str]:
     found = [one for kind in kinds for one in vars(kind).items() if type(one[1]) is FunctionType]
     names = [name for name, method in found if is_wanted(method.__code__.co_filename)]
     return [name for name in dict.fromkeys(names) if not name.startswith("_") and name != "forward"]
+
+
+def forks(process: Any) -> bool:
+    """Return whether a process of multiprocessing's begins as a copy of this one, with our hooks in it."""
+    method = type(process)._start_method or multiprocessing.get_start_method(allow_none=True)
+    return bool(method == "fork")
+
+
+def stance_in_force() -> Any:
+    """Return the stance that is in force; None where this torch does not tell, or nothing of Dynamo is imported."""
+    return getattr(sys.modules.get("torch._dynamo.eval_frame"), "_stance", None)
+
+
+def forces_eager(stance: Any) -> bool:
+    """Return whether nothing at all runs compiled under a stance."""
+    return bool(stance.stance == "force_eager")
 
 
 def stance_facts(stance: Any) -> dict[str, Any]:

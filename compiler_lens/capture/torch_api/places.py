@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from types import CodeType
 from typing import Any
 
@@ -44,8 +46,8 @@ class Arguments(Struct, frozen=True):
         return found
 
 
-class Place(Struct, frozen=True):
-    """A function of torch, and what we learn there."""
+class Place(Struct, frozen=True, eq=False):
+    """A function of torch, and what we learn there. Known by itself: each time a frame compiles it is looked up."""
 
     module: str
     name: str  # "function" or "Class.method"
@@ -123,12 +125,13 @@ class Hook(Struct, frozen=True):
     make: Callable[[Any, Arguments, Function], Function]  # from the tap, how to read arguments, and torch's function
 
 
-_OURS = " (compiler_lens)"  # how the names of our frames end
+_OURS = " (compiler_lens)"  # how the names of frames of hooks end
+_OUR_FILES = str(Path(__file__).parents[1]) + os.sep  # records of which only we hear are rendered within our frames
 
 
 def without_our_frames(stack: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a stack as torch symbolizes it, without the frames of hooks."""
-    return [frame for frame in stack if not frame["name"].endswith(_OURS)]
+    """Return a stack as torch symbolizes it, without our frames."""
+    return [frame for frame in stack if not (frame["name"].endswith(_OURS) or frame["filename"].startswith(_OUR_FILES))]
 
 
 def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) -> Callable[[], None]:

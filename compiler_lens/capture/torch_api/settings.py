@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +19,69 @@ _FOR_DYNAMIC = {
 }
 
 
-def config_lines(dynamic: bool | None = None) -> dict[str, str]:
-    """Return the settings of Dynamo, AOTAutograd and Inductor whose values differ from torch's defaults, as text.
+class Settings:
+    """The settings of Dynamo, AOTAutograd and Inductor, which are asked for each time a frame compiles.
 
-    What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
-    `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
+    Rendering them takes torch 2.11 half a millisecond, so what did not change since is not rendered again.
     """
-    found: dict[str, str] = {}
-    for module in (_DYNAMO, _FUNCTORCH, _INDUCTOR):
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[list[Any], str, dict[str, str]]] = {}
+
+    def lines(self, dynamic: bool | None = None) -> dict[str, str]:
+        """Return the settings whose values differ from torch's defaults, as text.
+
+        What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
+        `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
+        """
+        found: dict[str, str] = {}
+        for module in (_DYNAMO, _FUNCTORCH, _INDUCTOR):
+            found |= self._of(module)
+        patched = set() if dynamic is None else {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
+        return {name: value for name, value in found.items() if (name, value) not in patched}
+
+    def _of(self, module: str) -> dict[str, str]:
         config: Any = importlib.import_module(module)
-        for line in config.codegen_config().splitlines():
-            full_name, equals, value = line.partition(" = ")
-            name = full_name.removeprefix(f"{module}.")
-            known = getattr(config, "_config", {}).get(name)
-            if equals and name != full_name and (known is None or value != repr(known.default)):
-                found[full_name.removeprefix("torch.")] = value[:200]
-    patched = set() if dynamic is None else {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
-    return {name: value for name, value in found.items() if (name, value) not in patched}
+        values = _values_set(config)
+        changeable = repr([value for value in values or () if type(value) not in _CONSTANT])
+        known, said, lines = self._known.get(module, ([], "", {}))
+        if values and said == changeable and len(known) == len(values) and all(map(is_, known, values)):
+            return lines
+        lines = _lines_of(module, config)
+        self._known[module] = values or [], changeable, lines
+        return lines
+
+
+_CONSTANT = frozenset((object, bool, int, float, str, type(None)))  # torch's sign for "not set" is an object()
+
+
+def _values_set(config: Any) -> list[Any] | None:
+    """What the program set of each setting, or the sign that it did not; None where this torch keeps that otherwise."""
+    try:
+        values = [entry.user_override for entry in config._config.values()]
+        return [value.get() for value in values] if isinstance(values[0], ContextVar) else values
+    except (AttributeError, IndexError, LookupError):
+        return None
+
+
+def _lines_of(module: str, config: Any) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in config.codegen_config().splitlines():
+        full_name, equals, value = line.partition(" = ")
+        name = full_name.removeprefix(f"{module}.")
+        known = getattr(config, "_config", {}).get(name)
+        if equals and name != full_name and (known is None or value != repr(known.default)):
+            found[full_name.removeprefix("torch.")] = value[:200]
+    return found
+
+
+def unkeyed() -> dict[str, str]:
+    """Return settings that choose ops while a graph is traced and are no part of a cache's key (pytorch#185449)."""
+    from torch.backends import cuda
+
+    kinds = ("flash", "mem_efficient", "math", "cudnn")
+    allowed = [kind for kind in kinds if getattr(cuda, f"{kind}_sdp_enabled", bool)()]
+    return {"torch.nn.attention.sdpa_kernel": ", ".join(allowed)}
 
 
 # -- modes and options of torch.compile
@@ -111,6 +159,11 @@ def caches_in(folder: Path) -> Iterator[None]:
 def has_setting(name: str) -> bool:
     """Return whether this torch has a setting of Dynamo."""
     return hasattr(_dynamo(), name)
+
+
+def recompile_limit() -> int:
+    """Return how often a frame is compiled before torch gives it up."""
+    return int(getattr(_dynamo(), "recompile_limit", 8))
 
 
 def is_set(values: Mapping[str, object]) -> bool:

@@ -6,6 +6,7 @@ backend that ends early nor a warm cache raises a false alarm.
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from typing import Any
@@ -53,22 +54,32 @@ def trace_structured_code() -> Any:
     return _internal.trace_structured.__code__
 
 
-def requested(parameters: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """Return which event a call of trace_structured() is about, from its locals; and what is taken of it here.
-
-    The payload of a timed event is a dict: taking its begin or end here spares its JSON, its hash and a log record, a
-    hundred times a frame. Of metrics torch copies each of a hundred fields, if it is asked for them.
-    """
-    name = parameters["name"]
+def name_of(parameters: Mapping[str, Any]) -> str:
+    """Return the name of the record that a call of trace_structured() is about, from its locals."""
+    name: str = parameters["name"]
     if name == "artifact":
-        return parameters["metadata_fn"]()["name"], None
-    if name in _METRICS:
-        return name, _metrics(parameters["metadata_fn"])
-    if name != "chromium_event":
-        return name, None
+        name = parameters["metadata_fn"]()["name"]
+    return name
+
+
+def timed(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the begin or end of a timed event, from the locals of trace_structured(); None for any other event."""
     event = parameters["payload_fn"]()
-    is_timed = event["ph"] in ("B", "E")
-    return name, {"name": event["name"], "ph": event["ph"], "ts": event["ts"]} if is_timed else None
+    return {key: event[key] for key in ("name", "ph", "ts")} if event["ph"] in ("B", "E") else None
+
+
+def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
+    """Return metadata and payload of a record, as trace_structured() renders them, from its locals."""
+    # Of metrics torch copies each of a hundred fields, if it is asked for them.
+    meta = _metrics(parameters["metadata_fn"]) if name in _METRICS else None
+    if meta is None:
+        meta = parameters["metadata_fn"]()
+    payload = parameters["payload_fn"]()
+    if payload is None or isinstance(payload, str):
+        return meta, payload
+    if isinstance(payload, list):
+        return meta, "[\n" + ",\n".join(json.dumps(one) for one in payload) + "\n]"
+    return meta, json.dumps(payload, default=list, indent=0)
 
 
 def _metrics(metadata: Any) -> dict[str, Any] | None:

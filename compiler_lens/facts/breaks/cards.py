@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from enum import Enum
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from compiler_lens.facts.breaks.following import Beyond, Broken, Following, beyond
+from compiler_lens.facts.breaks.ranks import Offered, offered
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
-from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, coverage, is_disabling
+from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, Lines, coverage, is_disabling
+from compiler_lens.facts.program.owners import Owner, Whose, library, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import SourcePlace
 from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, GraphBreak, Recording, SourceLine, Tried
-from compiler_lens.recording.own_files import is_machinery, is_own
+from compiler_lens.recording.own_files import is_machinery, is_own, slashed
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
 # torch/_dynamo/graph_break_hints.py, the same eight texts in 2.11, 2.13 and 2.15: true of any break, so no advice.
@@ -30,17 +32,10 @@ _GENERIC_HINTS = (
     "Please report an issue to PyTorch",
 )
 _BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
-_LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)\(")
-_OPTIMIZER = "torch/optim/optimizer.py"
+# In torch's context of the break, "method: <Logger model (INFO)>.warning, args", or in the line.
+_LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)(?=\(|, args)")
+Key = tuple[SourcePlace | None, str]  # of a group of breaks: where, and the type of the root
 _SEVERITY = (BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST, BreakOutcome.SPLIT)
-
-
-class Rank(Enum):
-    """How much is known of an offer."""
-
-    TRIED = "tried"  # in a copy of this program
-    SURE = "sure_by_rule"  # all that the rule takes for granted is so here, and tests have tried the rule
-    GENERAL = "general"  # it usually helps with this kind
 
 
 class BreakCard(Struct, frozen=True):
@@ -51,15 +46,20 @@ class BreakCard(Struct, frozen=True):
     events: tuple[GraphBreak, ...]  # every raw break that the card stands for, in order
     direct: int  # how many of them broke here; the others only follow
     own: bool  # the place is in the user's own code
+    owner: Owner  # whose the break is: a library's may be at a line of the user's, which leads there
     chain: tuple[SourceLine, ...]  # the calls that lead there, outermost first, without torch's own; the place is last
     inside: tuple[SourceLine, ...]  # where in a library it broke, most frequent first; empty if at the place itself
     frames: int  # frames that broke
     parts: int  # compiled parts of the functions that it cuts, as coverage counts them: without recompiles
     functions: Mapping[BreakOutcome, int] = field(default_factory=dict)  # how many have a frame that ended so
+    columns: tuple[int, int] | None = None  # of the expression that broke, in its line, if torch says where it begins
     excerpt: Excerpt | None = None  # the lines around the place, where the source is known
-    remedy: Remedy | None = None  # our advice on this kind of break
+    remedy: Remedy | None = None  # our advice on this kind of break; None for what is not the user's
+    setting: Setting | None = None  # the configuration that would do for this very line
     rewrite: Rewrite | None = None  # what to write instead of this very line, where that is sure
     tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
+    following: tuple[Following, ...] = ()  # what breaks next, once this does not
+    unseen: Lines | None = None  # of its function, after the break, where Dynamo never came: they may break, too
 
     @property
     def gb_type(self) -> str:
@@ -67,38 +67,23 @@ class BreakCard(Struct, frozen=True):
         return self.cause.gb_type
 
     @property
-    def setting(self) -> Setting | None:
-        """The configuration that would do for this very line; None where none does."""
-        setting, code = self.remedy.setting if self.remedy else None, self.place.code if self.place else ""
-        if setting is None or (setting.name.endswith("capture_scalar_outputs") and _BRANCH.match(code)):
-            return None  # the number would be captured, and the branch on it break the graph instead
-        logged = _LOGGED.search(code) if setting.name.endswith("ignore_logging_functions") else None
-        return replace(setting, value=setting.value.replace("info", logged[1])) if logged else setting
+    def hint(self) -> str:
+        """The first of torch's hints that says something about this code of the user's; empty where none does."""
+        return next(iter(specific_hints(self.cause)), "") if self.owner.is_yours else ""
 
     @property
-    def rank(self) -> Rank:
-        """How much is known of the first offer: the rewrite, else the change in words."""
-        if self.trial_of(self.rewrite) if self.rewrite else self.tried:
-            return Rank.TRIED
-        is_sure = self.rewrite is not None and self.rewrite.is_complete and not self.rewrite.needs
-        return Rank.SURE if is_sure else Rank.GENERAL
-
-    def trial_of(self, offer: Rewrite | Setting) -> Tried | None:
-        """Return what an offer did where it was tried."""
-        code = "\n".join(offer.after) if isinstance(offer, Rewrite) else f"{offer.name} = {offer.value}"
-        return next((one for one in self.tried if one.code == code), None)
+    def offers(self) -> tuple[Offered, ...]:
+        """What to write or to set, the first first, each with how much is known of it."""
+        if self.owner.harmless:
+            return ()
+        words, settings = self.remedy.change if self.remedy else "", (self.setting,) if self.setting else ()
+        words = words if self.owner.is_yours else self.owner.change
+        return offered(words, self.hint, self.rewrite, settings, self.tried)
 
     @property
     def disabled(self) -> bool:
         """Whether somebody asked for it: a call of a function that is kept out of the compiler."""
         return is_disabling(self.cause)
-
-    @property
-    def by_design(self) -> bool:
-        """Whether torch breaks there itself: round an optimizer's step, and in its bookkeeping."""
-        at = _innermost(self.events[0])
-        name = self.remedy.name if self.remedy else ""
-        return name == "optimizer" or (name == "asked_for" and at is not None and _OPTIMIZER in at.file)
 
     @property
     def compile_ids(self) -> tuple[CompileId, ...]:
@@ -134,19 +119,28 @@ def break_cards(
     own = own or Ownership()
     events, around, known = recording.graph_breaks, regions(recording), sources(recording)
     places = [_place(event, around.compiled(event), own) for event in events]
-    keys = [(at.place if at else None, root_cause(e).gb_type) for e, at in zip(events, places, strict=True)]
+    keys = _keys_of(events, places)
     roots = fallout_of(events, keys, around, known)
     groups = grouped(range(len(events)), lambda number: roots.get(keys[number], keys[number]))
     homes: dict[CompileId, Function] = {}
     for function in (covered or coverage(recording, own)).functions:
         homes |= dict.fromkeys(function.compile_ids, function)
-    cards: list[BreakCard] = []
+    found: list[BreakCard] = []
     for key, numbers in groups.items():
         direct = [events[number] for number in numbers if keys[number] == key]
+        direct = sorted(direct, key=lambda event: _PUT_OFF in root_cause(event).context)  # the cause first
         place = places[next(number for number in numbers if keys[number] == key)]
-        cards.append(_card(place, direct, tuple(events[n] for n in numbers), own, known, homes, recording.tried))
+        found.append(_card(place, direct, tuple(events[n] for n in numbers), own, known, homes, recording.tried))
     skips = BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST
-    return tuple(sorted(cards, key=lambda c: (*map(c.frames_that, skips), len(c.events)), reverse=True))
+    ordered = sorted(found, key=lambda c: (*map(c.frames_that, skips), len(c.events)), reverse=True)
+    own_breaks = [
+        Broken(c.place, c.gb_type, c.events, c.tried) for c in ordered if c.place and c.own and not c.disabled
+    ]
+    after, cards = beyond(own_breaks, homes, known), []
+    for card in ordered:
+        one = after.get((card.place, card.gb_type), Beyond()) if card.place else Beyond()
+        cards.append(replace(card, following=one.following, unseen=one.unseen))
+    return tuple(cards)
 
 
 def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
@@ -158,14 +152,27 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     homes: Mapping[CompileId, Function],
     tried: Sequence[Tried],
 ) -> BreakCard:
-    from compiler_lens.facts.breaks.rewrites import rewrite, shown_at
+    from compiler_lens.facts.breaks.rewrites import columns_at, rewrite, shown_at, used_later
 
     cause = root_cause(direct[0])
+    column = _column(direct[0], place) if place else None
+    shown = shown_at(known, place, column) if place else None
+    if place and shown is None and cause.gb_type in _OF_NUMBERS:
+        shown = used_later(known, place)
     inside = Counter(inner for event in direct if (inner := _innermost(event)) is not None)
-    chain = [at for at in direct[0].user_stack if not is_machinery(at.file)]
+    # Of a frame that is traced from outside, torch leaves out callers of the same name; frames within have them all.
+    whole = max(direct, key=lambda event: len(event.user_stack))
+    chain = [at for at in whole.user_stack if not is_machinery(at.file)]
     if place is not None and place in chain:  # the user's own calls; where the place is a library's, those as well
         chain = chain[: len(chain) - chain[::-1].index(place)]
         chain = [at for at in chain if own.owns(at.file) or not own.owns(place.file)]
+    owner = owner_of(direct[0].user_stack or ((place,) if place else ()), own, cause)
+    is_branch = cause.gb_type.startswith("Data-dependent branching")
+    at_the_place = place is not None and not inside.keys() - {place}
+    is_own = place is not None and own.owns(place.file)
+    if owner.is_yours and place is not None and not is_own:
+        owner = library("torch" if "/torch/" in slashed(place.file) else "the standard library", owner.line)
+    found = remedy_for(cause, shown)
     broken: dict[BreakOutcome, dict[FunctionName, Function]] = {outcome: {} for outcome in BreakOutcome}
     for event in events:
         if function := homes.get(event.compile_id):
@@ -175,17 +182,45 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         cause=cause,
         events=events,
         direct=len(direct),
-        own=place is not None and own.owns(place.file),
+        own=is_own,
+        owner=owner,
         chain=tuple(chain),
         inside=tuple(at for at, _ in inside.most_common() if place is None or at.place != place.place),
         frames=len({event.compile_id.of_frame for event in events}),
         parts=sum(function.parts for function in broken[BreakOutcome.SPLIT].values()),
         functions={outcome: len(functions) for outcome, functions in broken.items()},
+        columns=columns_at(known, place, column, is_branch=is_branch) if place and column is not None else None,
         excerpt=known.excerpt(place.file, place.line) if place else None,
-        remedy=remedy_for(cause, shown_at(known, place, _column(direct[0], place)) if place else None),
-        rewrite=rewrite(cause, known, place) if place else None,
+        remedy=found if owner.is_yours else None,
+        setting=_setting(found, cause, place.code if place else "", owner),
+        rewrite=rewrite(cause, known, place) if place and is_own and (owner.is_yours or at_the_place) else None,
         tried=tuple(one for one in tried if one.is_for(place, cause.gb_type)),
     )
+
+
+def _setting(remedy: Remedy | None, cause: BreakCause, code: str, owner: Owner) -> Setting | None:
+    """Return the configuration that would do for this very line; None where none does, and where none is needed."""
+    setting = remedy.setting if remedy and owner.whose is not Whose.BY_DESIGN else None
+    if setting is None or (setting.name.endswith("capture_scalar_outputs") and _BRANCH.match(code)):
+        return None  # the number would be captured, and the branch on it break the graph instead
+    if not setting.name.endswith("ignore_logging_functions"):
+        return setting
+    logged = _LOGGED.search(f"{cause.context}\n{code}")
+    return replace(setting, value=setting.value.replace("info", logged[1])) if logged else None
+
+
+# Types of break where a line takes a number from a tensor.
+_OF_NUMBERS = ("Unsupported Tensor.item() call with capture_scalar_outputs=False", "Data dependent operator")
+# What stands for the result of a break that Dynamo has put off to see whether anything needs it: not a cause by itself.
+_PUT_OFF = "DelayGraphBreakVariable"
+
+
+def _keys_of(events: Sequence[GraphBreak], places: Sequence[SourceLine | None]) -> list[Key]:
+    """Return for each break its place and type; of one that follows from another put off at its line, that one's."""
+    keys: list[Key] = [(at.place if at else None, root_cause(e).gb_type) for e, at in zip(events, places, strict=True)]
+    put_off = [_PUT_OFF in root_cause(event).context for event in events]
+    causes = {key[0]: key for key, is_put_off in zip(keys, put_off, strict=True) if not is_put_off}
+    return [causes.get(key[0], key) if is_put_off else key for key, is_put_off in zip(keys, put_off, strict=True)]
 
 
 def root_cause(event: GraphBreak) -> BreakCause:

@@ -28,6 +28,9 @@ class Shown(Enum):
     MESSAGE = "message"  # an `assert` whose message is put together
     IN = "in"
     LOGICAL = "logical"  # `and`, `or`, outside of a test
+    NOT = "not"
+    LOOP = "loop"  # how often one runs
+    KEY = "key"  # what chooses from a list or dict
     SLICE = "slice"  # the bounds of a slice
     SIZES = "sizes"  # `.tolist()` where sizes are wanted
     TEXT = "text"  # an f-string
@@ -39,6 +42,11 @@ class Setting(Struct, frozen=True):
     name: str  # "torch._dynamo.config.capture_scalar_outputs"
     value: str  # "True"
     price: str  # what it costs, one sentence
+
+    @property
+    def code(self) -> str:
+        """The line to write."""
+        return f"{self.name} = {self.value}"
 
 
 class Remedy(Struct, frozen=True, kw_only=True):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from enum import Enum
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Lines, Texts, patch
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.findings import Finding
-from compiler_lens.recording.model import Figures, Results, SourceLine, Tried
+from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
 
 class Target(Struct, frozen=True):
@@ -30,6 +31,8 @@ class Offer(Struct, frozen=True):
     target: Target
     edit: Edit
     price: str = ""  # what it takes for granted, or costs
+    is_last_resort: bool = False  # tried only for what is left when nothing else helps any more
+    needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
 
     @property
     def code(self) -> str:
@@ -53,17 +56,19 @@ class NotTried(Struct, frozen=True):
     target: Target
     change: str  # what to do, as advised
     reason: NotTriedBecause
+    package: str = ""  # the installed package in which it happens, where that is not counted in
 
 
 class Difference(Struct, frozen=True):
     """The first result that is not what it is without a change."""
 
-    kind: (
-        str  # "result", "argument" (changed in place), "gradient", "state" (a parameter or buffer at the end), "count"
-    )
+    # "result", "argument" (changed in place), "error", "gradient", "state" (a parameter or buffer at the end), "call"
+    kind: str
     call: int  # outermost calls of compiled functions before it
     index: int  # among the values of its kind
     largest: float | None = None  # the largest difference of two elements; None where the shapes or types differ
+    # How many there are of its kind, without the change and with it, where only that differs: all else is the same.
+    numbers: tuple[int, int] | None = None
 
 
 class Observed(Struct, frozen=True):
@@ -73,13 +78,19 @@ class Observed(Struct, frozen=True):
     counts: Counts | None
     offers: tuple[Offer, ...] = ()
     not_tried: tuple[NotTried, ...] = ()
-    broken: frozenset[tuple[str, str, str]] = frozenset()  # keys of all targets
+    targets: tuple[Target, ...] = ()  # all that breaks, fails or is compiled again, the costliest first
     results: Results = Results.UNKNOWN
     difference: Difference | None = None
     error: str = ""  # what it raised, or how it ended, in one line
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
+    is_markable: bool = False  # a graph breaks in a function that could have a mark of torch's
+
+    @property
+    def broken(self) -> frozenset[tuple[str, str, str]]:
+        """The keys of all targets."""
+        return frozenset(target.key for target in self.targets)
 
     @property
     def cost(self) -> tuple[int, ...]:
@@ -110,6 +121,7 @@ class Fix(Struct, frozen=True):
     folder: str = ""  # where the patch is made
     is_deterministic: bool = True  # two runs of the program as it is computed the same
     reference_is_eager: bool = False  # it raised when compiled: results are compared with those without torch.compile
+    included: tuple[str, ...] = ()  # folders of installed packages whose files were changed in copies, too
 
     @property
     def by_themselves(self) -> tuple[Tried, ...]:
@@ -117,12 +129,32 @@ class Fix(Struct, frozen=True):
         return tuple(
             Tried(
                 offer.target.at, offer.target.kind, offer.code, trial.before, trial.observed.figures,
-                trial.observed.results, trial.observed.error,
+                trial.observed.results, trial.observed.error, self._next(trial),
             )
             for trial in self.tried
             for offer in trial.offers
             if len(trial.offers) == 1
         )  # fmt: skip
+
+    def _next(self, alone: Trial) -> tuple[NextBreak, ...]:
+        """Return what breaks once an offer is made; on top of it, what more comes up in the same function."""
+        (offer,), at = alone.offers, alone.offers[0].target.at
+        found: dict[tuple[str, str, str], NextBreak] = {}
+        for trial in self.tried if alone.helps else ():
+            if offer not in trial.offers:
+                continue
+            for target in trial.observed.targets:
+                line = target.at
+                is_near = line and at and (line.file, line.function) == (at.file, at.function)
+                if line and target.key not in self.first.broken and (trial is alone or is_near):
+                    found.setdefault(target.key, NextBreak(self._as_it_was(line), target.kind))
+        return tuple(found.values())
+
+    def _as_it_was(self, line: SourceLine) -> SourceLine:
+        """Return a line of a changed file as it stands in the user's."""
+        texts = self.texts.get(line.file, "").split("\n")
+        same = [number for number, text in enumerate(texts, 1) if text.strip() == line.code.strip()]
+        return replace(line, line=min(same, key=lambda number: abs(number - line.line), default=line.line))
 
     @property
     def changed(self) -> tuple[str, ...]:

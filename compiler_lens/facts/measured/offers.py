@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
-from compiler_lens.facts.breaks.rewrites import rewrite, shown_at
+from compiler_lens.facts.breaks.rewrites import alternative, rewrite, shown_at, used_later
 from compiler_lens.facts.measured import edits
+from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
+from compiler_lens.facts.measured.hatches import Markable, hatches, markable
+from compiler_lens.facts.measured.sizes import told_sizes
+from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.overview.explanation import Explanation, explain
 from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.reports import RecompileCause
 from compiler_lens.recording.model import BreakCause, Figures, Outcome, Recording, SourceLine
+from compiler_lens.recording.own_files import is_machinery, package_of
 from compiler_lens.recording.source_text import sources
 
 _NOT_COMPILED = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.FAILED)
-_NAMED_SETTING = re.compile(r"`(torch\._dynamo\.config\.\w+ = [^`]+)`")
 _IMPORT = "`import torch`"  # among what a rewrite needs
 
 
-def observed(recording: Recording, own: Ownership) -> Observed:
-    """Return what a recording says of a run, and what it offers."""
+def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()) -> Observed:
+    """Return what a recording says of a run, and what it offers; `called` is what functions were given and returned."""
     explained = explain(recording, user_paths=own.paths)
     figures = Figures(
         len(recording.graph_breaks),
@@ -33,15 +39,18 @@ def observed(recording: Recording, own: Ownership) -> Observed:
             function.treatment in _NOT_COMPILED and not function.generator for function in explained.coverage.functions
         ),
     )
-    found = list(_offered(recording, explained, own))
+    marks = list(_last_resorts(recording, explained, own))
+    found = [*_offered(recording, explained, own), *(offer for one in marks for offer in _marks(one, called))]
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
         if isinstance(one, Offer):
             offers.setdefault(one.edit, one)
     others = tuple(dict.fromkeys(one for one in found if isinstance(one, NotTried)))
-    broken = frozenset(one.target.key for one in found)
+    targets = tuple(dict.fromkeys(one.target for one in found))
     every = explained.findings
-    return Observed(figures, count(recording), tuple(offers.values()), others, broken, findings=every)
+    return Observed(
+        figures, count(recording), tuple(offers.values()), others, targets, is_markable=bool(marks), findings=every
+    )
 
 
 def _offered(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[Offer | NotTried]:
@@ -49,17 +58,48 @@ def _offered(recording: Recording, explained: Explanation, own: Ownership) -> It
     for card in explained.cards:
         if not card.disabled:
             target = Target(card.place, card.gb_type)
-            yield from _of_break(target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own)
+            theirs = (at.file for at in (*card.inside, card.place) if at and not own.owns(at.file))
+            package = next((package_of(file) for file in theirs if package_of(file) and not is_machinery(file)), "")
+            is_own, owner = card.own, card.owner
+            other = alternative(card.cause, known, card.place) if card.place and is_own and owner.is_yours else None
+            if card.place and other:
+                yield Offer(target, _lines(card.place, other), other.needs)
+            lines = substituted(card.place, card.cause, known) if card.place and is_own and owner.is_yours else None
+            if lines:
+                yield Offer(target, lines, PRICE)
+            for one in _of_break(
+                target, card.cause, card.remedy, card.setting, card.rewrite, is_own=is_own, owner=owner
+            ):
+                yield replace(one, package=package) if isinstance(one, NotTried) else one
     for compilation in recording.compilations:
         at, cause = compilation.failure_line, compilation.failure
         if compilation.outcome is Outcome.FAILED and at and cause:
-            remedy, is_own = remedy_for(cause, shown_at(known, at)), own.owns(at.file)
+            remedy, is_own = remedy_for(cause, shown_at(known, at) or used_later(known, at)), own.owns(at.file)
             found = rewrite(cause, known, at) if is_own else None
             setting = remedy.setting if remedy else None
-            yield from _of_break(Target(at, cause.gb_type), cause, remedy, setting, found, is_own=is_own)
+            target, owner = Target(at, cause.gb_type), owner_of((at,), own)
+            yield from _of_break(target, cause, remedy, setting, found, is_own=is_own, owner=owner)
     for report in explained.recompiles:
         for changed in report.causes if not report.benign else ():
-            yield from _of_recompile(changed)
+            yield from _of_recompile(changed, recording, own)
+
+
+def _last_resorts(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Target, Markable]]:
+    known = sources(recording)
+    for card in explained.cards:
+        # What torch.compile was given itself is no call in a graph.
+        is_called = any(sum(own.owns(line.file) for line in event.user_stack) > 1 for event in card.events)
+        is_meant = card.disabled or card.owner.whose is Whose.BY_DESIGN
+        if card.place and card.own and is_called and not is_meant:
+            found = markable(card.place, known)
+            if found:
+                yield Target(card.place, card.gb_type), found
+
+
+def _marks(at: tuple[Target, Markable], called: Sequence[Called]) -> Iterator[Offer]:
+    target, function = at
+    for one in hatches(function, target.kind, called):
+        yield Offer(target, one.lines, one.price, is_last_resort=True, needs_aot=one.needs_aot)
 
 
 def _of_break(  # noqa: PLR0913 -- what is known of a break
@@ -70,29 +110,32 @@ def _of_break(  # noqa: PLR0913 -- what is known of a break
     found: Rewrite | None,
     *,
     is_own: bool,
+    owner: Owner,
 ) -> Iterator[Offer | NotTried]:
     """Give the rewrite of the line and the setting; if there is neither, why not."""
     at = target.at
     if found and found.is_complete and at and is_own:
         yield Offer(target, _lines(at, found), found.needs)
     if setting:
-        yield Offer(target, edits.Setting(f"{setting.name} = {setting.value}"), setting.price)
+        yield Offer(target, edits.Setting(setting.code), setting.price)
     elif not (found and found.is_complete and is_own):
         reason = NotTriedBecause.SKETCH if found and is_own else NotTriedBecause.NO_EDIT
         change = remedy.change if remedy else next(iter(specific_hints(cause)), "")
-        yield NotTried(target, change, reason if is_own else NotTriedBecause.NOT_OWN)
+        is_theirs = not (is_own and owner.is_yours)
+        yield NotTried(target, owner.change if is_theirs else change, NotTriedBecause.NOT_OWN if is_theirs else reason)
 
 
 def _lines(at: SourceLine, found: Rewrite) -> edits.Lines:
     return edits.Lines(at.file, at.line, found.before, found.after, imports_torch=_IMPORT in found.needs)
 
 
-def _of_recompile(cause: RecompileCause) -> Iterator[Offer | NotTried]:
+def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:
     if cause.benign:
         return
     target = Target(cause.line, cause.cause.value)
-    named = _NAMED_SETTING.findall(cause.fix.change)
-    for code in named:
-        yield Offer(target, edits.Setting(code), "")
-    if not named:
+    offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
+    if setting := cause.fix.setting:
+        offers.append(Offer(target, edits.Setting(setting.code), setting.price))
+    yield from offers
+    if not offers:
         yield NotTried(target, cause.fix.change, NotTriedBecause.NO_EDIT)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import break_cards, broken_at
@@ -37,10 +39,15 @@ class Counts(Struct, frozen=True):
 
 
 class Left(Struct, frozen=True):
-    """A place that breaks graphs."""
+    """A place that breaks graphs, or that a function is compiled again for."""
 
-    gb_type: str
+    gb_type: str  # of recompiles "recompile", and what changed
     line: SourceLine | None
+
+    @property
+    def key(self) -> tuple[str, int] | str:
+        """What stays the same where a change makes another break of one."""
+        return (self.line.file, self.line.line) if self.line else self.gb_type
 
 
 class Trial(Struct, frozen=True):
@@ -53,7 +60,7 @@ class Trial(Struct, frozen=True):
     after: Counts | None  # None: it raised
     error: str = ""  # what it raised, in one line
     error_line: SourceLine | None = None  # the user's line where it raised
-    left: tuple[Left, ...] = ()  # what still breaks graphs, the costliest first
+    left: tuple[Left, ...] = ()  # what still breaks graphs, or recompiles, the costliest first
     problems: tuple[CaptureProblem, ...] = ()  # what could not be recorded: the figures may be too low
 
     @property
@@ -82,9 +89,26 @@ class WhatIf(Struct, frozen=True):
         return self.trials[0]
 
     @property
+    def worst(self) -> Left | None:
+        """What hurts most of the program as it is; None where nothing does, or it raises."""
+        return next(iter(self.baseline.left), None)
+
+    @property
     def best(self) -> Trial | None:
-        """The trial that helps most; of several, the one with the least to write."""
-        helping = [trial for trial in self.trials[1:] if trial.helps]
+        """The trial that helps most of those that end the worst; of several, the one with the least to write."""
+        return self._most([trial for trial in self.trials[1:] if not self._leaves_worst(trial)])
+
+    @property
+    def beside(self) -> Trial | None:
+        """Where the worst is left by all of them, the trial that helps most with the rest."""
+        return None if self.best else self._most(self.trials[1:])
+
+    def _leaves_worst(self, trial: Trial) -> bool:
+        return self.worst is not None and self.worst.key in {left.key for left in trial.left}
+
+    @staticmethod
+    def _most(trials: Sequence[Trial]) -> Trial | None:
+        helping = [trial for trial in trials if trial.helps]
         return min(helping, key=lambda one: (one.after.cost if one.after else (), len(one.code)), default=None)
 
     @property
@@ -115,6 +139,11 @@ def count(recording: Recording) -> Counts:
     )
 
 
-def breaks_left(recording: Recording) -> tuple[Left, ...]:
-    """Return what breaks graphs in a recording, each place once, the costliest first."""
-    return tuple(Left(card.gb_type, card.place) for card in break_cards(recording))
+def left_of(recording: Recording) -> tuple[Left, ...]:
+    """Return what breaks graphs in a recording and what recompiles, each place once, the costliest first."""
+    limited: list[Left] = []
+    others: list[Left] = []
+    for report in recompile_reports(recording):
+        causes = [Left(f"recompile: {one.cause.value}", one.line) for one in report.causes if not one.benign]
+        (limited if report.limit else others).extend(causes)
+    return (*limited, *(Left(card.gb_type, card.place) for card in break_cards(recording)), *others)

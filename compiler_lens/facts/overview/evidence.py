@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.overview.unintended import Doubt, Unintended
 from compiler_lens.facts.program.coverage import Frame, Function, FunctionName, Treatment
+from compiler_lens.facts.program.owners import Owner
 from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import (
+    CachedOtherwise,
     CacheLayer,
     CacheOutcome,
     Compilation,
@@ -19,6 +22,7 @@ from compiler_lens.recording.model import (
     Outcome,
     SourceLine,
     Stance,
+    Tried,
 )
 from compiler_lens.recording.torch_names import Phase
 
@@ -32,13 +36,21 @@ class FrameFailed(Struct, frozen=True):
 
     frame: Frame
     card: BreakCard | None = None  # where the same thing also broke graphs
+    tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
+    owner: Owner = Owner()  # of the line that failed
+    inside: SourceLine | None = None  # that line, if it is not the user's
+
+    @property
+    def failed(self) -> Compilation:
+        """The first of its compilations that failed."""
+        return next(c for c in self.frame.compilations if c.outcome is Outcome.FAILED)
 
 
 class FailureSuppressed(Struct, frozen=True):
     """Compiling a frame failed, and it runs eagerly without a word, as `suppress_errors` wants it."""
 
     frame: Frame
-    reason: str
+    failed: Compilation
 
 
 class HoldsNothing(Struct, frozen=True):
@@ -52,6 +64,7 @@ class StanceTaken(Struct, frozen=True):
     """A stance under which calls run otherwise than as they were compiled."""
 
     stance: Stance
+    calls: int = 0  # that are known to have run eagerly because of it
 
 
 class NeverCalled(Struct, frozen=True):
@@ -71,6 +84,13 @@ class CacheBypassed(Struct, frozen=True):
 
     layer: CacheLayer
     outcomes: tuple[CacheOutcome, ...]
+
+
+class CachedUnder(Struct, frozen=True):
+    """A graph came out of a cache that was traced under another setting than the one in force."""
+
+    told: CachedOtherwise
+    place: SourceLine | None  # of the op that the setting is about
 
 
 class TinyGraphs(Struct, frozen=True):
@@ -99,6 +119,7 @@ class DisabledOnPurpose(Struct, frozen=True):
     """A call of a function that is kept out of the compiler."""
 
     line: SourceLine
+    owner: Owner = Owner()
 
 
 class Unfinished(Struct, frozen=True):
@@ -110,10 +131,10 @@ class Unfinished(Struct, frozen=True):
 Evidence = (
     NothingSeen | StanceTaken | NeverCalled | FrameFailed | FailureSuppressed | HoldsNothing | BreakCard
     | RecompileReport | Function | CudagraphsSkipped | CacheBypassed | TinyGraphs | PhaseDominates | DeviceIdle
-    | DisabledOnPurpose | Unfinished
+    | DisabledOnPurpose | Unfinished | Unintended | CachedUnder
 )  # fmt: skip
 
-# Scripts compare these: a rule is never renamed, and docs/findings.md lists every one.
+# Scripts compare these: a rule is never renamed, and docs/findings.md lists every one. `Unintended` has several.
 _OF_TYPE: Mapping[type, str] = {
     NothingSeen: "nothing-compiled",
     StanceTaken: "stance-taken",
@@ -126,6 +147,7 @@ _OF_TYPE: Mapping[type, str] = {
     Function: "function-eager",
     CudagraphsSkipped: "cudagraphs-skipped",
     CacheBypassed: "cache-bypassed",
+    CachedUnder: "cached-under-other-settings",
     TinyGraphs: "tiny-graphs",
     PhaseDominates: "phase-dominates",
     DeviceIdle: "device-idle",
@@ -147,7 +169,7 @@ _OF_CAUSE: Mapping[CauseClass, str] = {
 }
 _LIMIT = "function-at-recompile-limit"  # without a recompile that a report could be about
 
-RULES = (*_OF_TYPE.values(), *_OF_CAUSE.values(), _LIMIT)
+RULES = (*_OF_TYPE.values(), *_OF_CAUSE.values(), *(doubt.value for doubt in Doubt), _LIMIT)
 
 
 def rule_of(evidence: Evidence) -> str:
@@ -158,6 +180,8 @@ def rule_of(evidence: Evidence) -> str:
         return _OF_CAUSE[evidence.causes[0].cause]
     if isinstance(evidence, Function) and evidence.treatment is Treatment.LIMIT:
         return _LIMIT
+    if isinstance(evidence, Unintended):
+        return evidence.doubt.value
     return _OF_TYPE[type(evidence)]
 
 
@@ -165,19 +189,26 @@ def place_of(evidence: Evidence) -> SourceLine | None:
     """Return the line that a finding points to: of the user's code where one is known, else of its function."""
     place: SourceLine | FunctionName | None = None
     match evidence:
-        case BreakCard(place=place) | DisabledOnPurpose(line=place) | Function(name=place):
+        case (
+            BreakCard(place=place)
+            | DisabledOnPurpose(line=place)
+            | Function(name=place)
+            | Unintended(place=place)
+            | CachedUnder(place=place)
+        ):
             pass
         case RecompileReport():
             place = evidence.causes[0].line or evidence.function
-        case FrameFailed():
-            place = failed_compilation(evidence.frame).failure_line or evidence.frame.name
+        case FrameFailed() | FailureSuppressed():
+            is_theirs = isinstance(evidence, FrameFailed) and evidence.inside
+            place = (None if is_theirs else evidence.failed.failure_line) or evidence.frame.name
         case StanceTaken():
             place = evidence.stance.place
         case NeverCalled():
             place = evidence.site.place
         case TinyGraphs() | HoldsNothing():
             place = evidence.function.name
-        case Unfinished() | FailureSuppressed():
+        case Unfinished():
             place = evidence.frame.name
         case CudagraphsSkipped():
             place = next(reversed(evidence.outcomes[0].user_stack), None)
@@ -188,6 +219,12 @@ def place_of(evidence: Evidence) -> SourceLine | None:
     return place
 
 
-def failed_compilation(frame: Frame) -> Compilation:
-    """Return the first compilation of a failed frame that failed."""
-    return next(c for c in frame.compilations if c.outcome is Outcome.FAILED)
+def owner_in(evidence: Evidence) -> Owner:
+    """Return whose it is that a finding is about; the user's where nobody else has a part in it."""
+    match evidence:
+        case BreakCard(owner=owner) | RecompileReport(owner=owner) | DisabledOnPurpose(owner=owner):
+            return owner
+        case FrameFailed(owner=owner) | Function(owner=owner) | TinyGraphs(function=Function(owner=owner)):
+            return owner
+        case _:
+            return Owner()

@@ -48,8 +48,8 @@ def explain(recording: Recording, *, user_paths: UserPaths = ()) -> Explanation:
     own = Ownership.of(user_paths)
     covered = coverage(recording, own)
     cards = break_cards(recording, own, covered)
-    reports = recompile_reports(recording, covered)
-    return Explanation(covered, cards, reports, findings(recording, covered, cards, reports))
+    reports = recompile_reports(recording, covered, own)
+    return Explanation(covered, cards, reports, findings(recording, covered, cards, reports, own))
 
 
 class Summary(Explanation, frozen=True):

@@ -9,8 +9,11 @@ from msgspec import Struct
 
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.overview import evidence as seen
+from compiler_lens.facts.overview.unintended import Doubt, unintended
 from compiler_lens.facts.program.asked import never_called
-from compiler_lens.facts.program.coverage import Coverage, Frame, Treatment
+from compiler_lens.facts.program.coverage import Coverage, Treatment
+from compiler_lens.facts.program.owners import Owner, owner_of
+from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording import model
@@ -58,39 +61,59 @@ class Finding(Struct, frozen=True):
         return seen.place_of(self.evidence)
 
     @property
+    def owner(self) -> Owner:
+        """Whose it is."""
+        return seen.owner_in(self.evidence)
+
+    @property
     def benign(self) -> bool:
         """Whether nothing needs fixing."""
         return self.severity is Severity.INFO
 
 
 def findings(
-    recording: Recording, covered: Coverage, cards: tuple[BreakCard, ...], reports: tuple[RecompileReport, ...]
+    recording: Recording,
+    covered: Coverage,
+    cards: tuple[BreakCard, ...],
+    reports: tuple[RecompileReport, ...],
+    own: Ownership | None = None,
 ) -> tuple[Finding, ...]:
     """Return everything worth knowing, what costs most first; none above INFO if there is nothing to fix."""
     if all(frame.outcome is Outcome.TRACED for frame in covered.frames) and not recording.graph_breaks:
         unheard = (*_stances(recording), *_never_called(recording, Severity.HIGH))
         return unheard or (Finding(Severity.HIGH, seen.NothingSeen()),)
-    failed = [
-        _failed(frame, cards)
-        for frame in covered.frames
-        # What the user stopped needs no fixing.
-        if frame.outcome is Outcome.FAILED and not seen.failed_compilation(frame).reason.startswith("KeyboardInterrupt")
-    ]
+    own = own or Ownership()
+    frames = [frame for frame in covered.frames if frame.outcome is Outcome.FAILED]
+    failed = [_failed(seen.FrameFailed(frame), cards, recording.tried, own) for frame in frames]
+    # What the user stopped needs no fixing.
+    failed = [failure for failure in failed if not failure.failed.reason.startswith("KeyboardInterrupt")]
     found = [
         *_stances(recording),
         *(Finding(Severity.HIGH, failure) for failure in failed),
         *_hidden(covered),
         *(_card(card) for card in cards if all(card is not failure.card for failure in failed)),
-        *(_report(report) for report in reports),
+        *(_report(report, cards) for report in reports),
         *_functions(covered, reports),
         *_never_called(recording, Severity.LOW),
         *_cudagraphs(recording),
         *_bypassed(recording),
+        *_cached_otherwise(recording),
         *_tiny(recording, covered),
+        *_unintended(recording),
         *_phase(recording),
     ]
-    order = list(Severity)
-    return tuple(sorted(found, key=lambda finding: order.index(finding.severity)))
+    return tuple(sorted(found, key=_rank))
+
+
+_WEIGHTS = {Severity.HIGH: 0, Severity.MEDIUM: 1, Severity.LOW: 4, Severity.INFO: 6}
+
+
+def _rank(finding: Finding) -> int:
+    """The user's own first, then a library's, and what is minor after both."""
+    weight = _WEIGHTS[finding.severity]
+    if finding.owner.is_yours or finding.benign or isinstance(finding.evidence, seen.FrameFailed):
+        return weight
+    return weight + (2 if weight < _WEIGHTS[Severity.LOW] else 1)
 
 
 _FORCE_EAGER = "force_eager"
@@ -101,13 +124,17 @@ _STANCES = {
 
 
 def _stances(recording: Recording) -> Iterator[Finding]:
+    forced = sum(stance.name == _FORCE_EAGER for stance in recording.stances)
     for stance in recording.stances:
         severity = Severity.LOW if stance.skips_guards or stance.backend else Severity.INFO
-        yield Finding(_STANCES.get(stance.name, severity), seen.StanceTaken(stance))
+        # Of two places nobody knows which made how many eager.
+        calls = sum(one.calls for one in recording.eager_calls) if forced == 1 and stance.name == _FORCE_EAGER else 0
+        yield Finding(_STANCES.get(stance.name, severity), seen.StanceTaken(stance, calls))
 
 
 def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]:
-    if not any(stance.name == _FORCE_EAGER for stance in recording.stances):  # else calls leave no trace
+    # While that stance is in force calls leave no trace but their count.
+    if recording.eager_calls or not any(stance.name == _FORCE_EAGER for stance in recording.stances):
         yield from (Finding(severity, seen.NeverCalled(site)) for site in never_called(recording))
 
 
@@ -119,7 +146,7 @@ def _hidden(covered: Coverage) -> Iterator[Finding]:
     """What went wrong and nobody was told: failures that are suppressed, wrappers that hide what they wrap."""
     for frame in covered.frames:
         if failed := frame.suppressed:
-            yield Finding(Severity.HIGH, seen.FailureSuppressed(frame, failed.reason))
+            yield Finding(Severity.HIGH, seen.FailureSuppressed(frame, failed))
     compiled = [c for f in covered.frames for c in f.compilations if c.outcome is Outcome.COMPILED]
     below = {(at.file, at.function) for c in compiled for at in c.stack[:-1]}
     for function in covered.treated(Treatment.EMPTY):
@@ -131,28 +158,40 @@ def _hidden(covered: Coverage) -> Iterator[Finding]:
             yield Finding(Severity.HIGH, seen.HoldsNothing(function, module))
 
 
-def _failed(frame: Frame, cards: tuple[BreakCard, ...]) -> seen.FrameFailed:
-    failed = seen.failed_compilation(frame)
-    failure, at = failed.failure, failed.failure_line
+def _failed(
+    found: seen.FrameFailed, cards: tuple[BreakCard, ...], every: tuple[model.Tried, ...], own: Ownership
+) -> seen.FrameFailed:
+    failure, at, name = found.failed.failure, found.failed.failure_line, found.frame.name
+    tried = tuple(one for one in every if failure and one.is_for(at, failure.gb_type))
+    owner = owner_of((*found.failed.stack, SourceLine(name.file, name.line), at), own) if at else Owner()
+    inside = at if at and not own.owns(at.file) else None
     for card in cards:
         if failure and at and card.place and card.place.place == at.place and card.gb_type == failure.gb_type:
-            return seen.FrameFailed(frame, card)
-    return seen.FrameFailed(frame)
+            return seen.FrameFailed(found.frame, card, tried, owner, inside)
+    return seen.FrameFailed(found.frame, None, tried, owner, inside)
 
 
 def _card(card: BreakCard) -> Finding:
     lost = card.frames_that(model.BreakOutcome.SKIPPED_FRAME) or card.frames_that(model.BreakOutcome.SKIPPED_REST)
-    if card.disabled and card.place and not lost and card.direct == len(card.events):
-        return Finding(Severity.INFO, seen.DisabledOnPurpose(card.place))
-    if card.by_design and not lost:
+    is_known = bool(card.owner.means)
+    if card.disabled and card.place and not lost and not is_known and card.direct == len(card.events):
+        return Finding(Severity.INFO, seen.DisabledOnPurpose(card.place, card.owner))
+    if card.owner.harmless and not lost:
         return Finding(Severity.INFO, card)
     return Finding(Severity.HIGH if lost else Severity.MEDIUM, card)
 
 
-def _report(report: RecompileReport) -> Finding:
-    severity = Severity.INFO if report.benign else Severity.MEDIUM
+def _report(report: RecompileReport, cards: tuple[BreakCard, ...]) -> Finding:
+    severity = Severity.MEDIUM
+    if report.owner.harmless:
+        severity = Severity.INFO
+    elif report.benign:
+        severity = Severity.LOW if report.is_near_limit else Severity.INFO
     if report.limit:
         severity = Severity.HIGH
+    if broken := report.follows:  # it goes with the break, and stands behind it
+        breaks = [_card(card) for card in cards if card.place and card.place.place == broken.place]
+        severity = breaks[0].severity if breaks and not breaks[0].benign else severity
     return Finding(severity, report, report.seconds, Basis.MEASURED)
 
 
@@ -199,12 +238,28 @@ def _bypassed(recording: Recording) -> Iterator[Finding]:
         told |= {o.compile_id for o in bypassed}
 
 
+def _cached_otherwise(recording: Recording) -> Iterator[Finding]:
+    """Where the graph has the op that the setting is about: else it changes nothing."""
+    told = {one.compile_id: one for one in recording.cached_otherwise}
+    for graph in recording.graphs if told else ():
+        if graph.stage is model.GraphStage.DYNAMO and (one := told.get(graph.compile_id)):
+            op = next((node for node in graph.ops if "scaled_dot_product_attention" in node.target), None)
+            if op is not None:
+                yield Finding(Severity.MEDIUM, seen.CachedUnder(one, innermost_own(op.source)))
+
+
 def _tiny(recording: Recording, covered: Coverage) -> Iterator[Finding]:
     tiny = {g.compile_id for g in recording.graphs if g.stage is model.GraphStage.DYNAMO and len(g.ops) <= _TINY}
     for function in covered.treated(Treatment.SPLIT, Treatment.PARTLY_EAGER):
         small = sum(any(c.compile_id in tiny for c in frame.compilations) for frame in function.frames)
         if small >= _MANY_TINY:
             yield Finding(Severity.LOW, seen.TinyGraphs(function, small))
+
+
+def _unintended(recording: Recording) -> Iterator[Finding]:
+    for one in unintended(recording):
+        # That it is float64 is sure; the others may be meant.
+        yield Finding(Severity.LOW if one.doubt is Doubt.FLOAT64 else Severity.INFO, one)
 
 
 def _phase(recording: Recording) -> Iterator[Finding]:

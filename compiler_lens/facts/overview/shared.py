@@ -32,7 +32,10 @@ def cards_of(recording: Recording, selection: Selection) -> tuple[BreakCard, ...
 
 def reports_of(recording: Recording, selection: Selection) -> tuple[RecompileReport, ...]:
     """Return the recompiles by function."""
-    return selection.once("reports", lambda: recompile_reports(recording, coverage_of(recording, selection)))
+    return selection.once(
+        "reports",
+        lambda: recompile_reports(recording, coverage_of(recording, selection), Ownership.of(selection.user_paths)),
+    )
 
 
 def summary_of(recording: Recording, selection: Selection) -> Summary:
@@ -41,7 +44,7 @@ def summary_of(recording: Recording, selection: Selection) -> Summary:
     def made() -> Summary:
         covered, cards = coverage_of(recording, selection), cards_of(recording, selection)
         reports = reports_of(recording, selection)
-        found = findings(recording, covered, cards, reports)
+        found = findings(recording, covered, cards, reports, Ownership.of(selection.user_paths))
         return summarize(recording, Explanation(covered, cards, reports, found))
 
     return selection.once("summary", made)

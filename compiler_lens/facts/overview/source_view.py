@@ -92,7 +92,7 @@ def source_view(
     own = own or Ownership()
     if explained is None:
         covered = coverage(recording, own)
-        cards, reports = break_cards(recording, own, covered), recompile_reports(recording, covered)
+        cards, reports = break_cards(recording, own, covered), recompile_reports(recording, covered, own)
     else:
         covered, cards, reports = explained.coverage, explained.cards, explained.recompiles
     files = _Files(sources(recording))

@@ -16,6 +16,7 @@ def never_called(recording: Recording) -> tuple[CompileSite, ...]:
     modules = {c.module for c in recording.compilations if c.module}
     places = {(c.file, c.line) for c in recording.compilations}
     places |= {(c.definition.file, c.definition.line) for c in recording.compilations if c.definition}
+    places |= {(one.function.file, one.function.line) for one in recording.eager_calls}
     # A compiled function that another one calls is a part of that.
     inlined = {(at.file, at.function) for at in _lines(recording)}
     return tuple(

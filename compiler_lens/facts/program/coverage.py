@@ -9,6 +9,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.facts.program.owners import Owner, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.groups import grouped
@@ -127,6 +128,7 @@ class Function(Struct, frozen=True):
     parts: int  # compiled pieces that it fell into: without recompiles, and of the two ways after a branch one
     eager_lines: tuple[Lines, ...] = ()  # what of it runs eagerly, where only a part does
     own: bool = True  # the user's own, not a library's
+    owner: Owner = Owner()  # whose it is; of a library's, what to do from where the user calls it
     generator: bool = False  # by itself it is never compiled, only within a function
 
     @property
@@ -259,7 +261,10 @@ def _function(name: FunctionName, frames: tuple[Frame, ...], own: Ownership, kno
     eager = tuple(replace(line, last=last) for line in lines)
     is_generator = refused and around is not None and around.generator
     parts = _parts(frames)
-    return Function(name, frames, _treatment(frames, eager, parts), parts, eager, own.owns(name.file), is_generator)
+    treatment, is_own, owner = _treatment(frames, eager, parts), own.owns(name.file), Owner()
+    if not (is_own or treatment is Treatment.WHOLE or treatment.is_idle):
+        owner = owner_of((*frames[0].compilations[0].stack, SourceLine(name.file, name.line, name.name)), own)
+    return Function(name, frames, treatment, parts, eager, is_own, owner, is_generator)
 
 
 def _parts(frames: Iterable[Frame]) -> int:

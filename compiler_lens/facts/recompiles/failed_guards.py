@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.recompiles.fixes import CauseClass
-from compiler_lens.facts.recompiles.guard_values import DTYPES, EntryValues, Names, readable
+from compiler_lens.facts.recompiles.guard_values import DTYPES, EntryValues, Names, literal_class, readable
 from compiler_lens.recording.model import GuardFailure
 
 _C = CauseClass
@@ -30,6 +30,8 @@ _FLOAT = re.compile(r"-?(?:\d+\.\d*(?:e[-+]?\d+)?|\d+e[-+]?\d+|inf|nan)\Z")
 _BACKEND = re.compile(r"(?:\w+\(compiler=)?'?(?:<(?:function|bound method) )?([^'<>,() ]+)")
 _INDUCTOR = re.compile(r"_TorchCompile(?:AOT)?InductorWrapper\b")
 _PRESENCE = re.compile(r"[\w.]+\((.+), '?([^,']+)'?\)\Z")
+_UNEQUAL = re.compile(r"(\w+) != (-?\d+)\Z")
+_CONSTANTS = frozenset(("None", "True", "False"))
 _SELF = re.compile(r"self\b")
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
@@ -63,8 +65,11 @@ def understand(failure: GuardFailure, names: Names, entry: EntryValues, now: Ent
     kinds = entry.kind(made.subject), now.kind(made.subject)
     if made.cause in OF_CLASS and "None" in kinds and all(kinds):
         return Failed(_C.BOOL_OR_NONE, made.subject, made.key, *kinds)
+    values = entry.values.get(made.subject, ""), now.values.get(made.subject, "")
+    if made.cause is _C.OBJECT_TYPE and all(map(literal_class, values)):  # torch asks for the class before the value
+        return replace(made, cause=_value_class(failure, made.subject, values[1], names), old=values[0], new=values[1])
     old = made.old if made.old and not made.old.startswith((">=", "<=")) else entry.values.get(made.key) or made.old
-    new = made.new or now.values.get(made.key) or ("Tensor" if now.rank(made.key) is not None else "")
+    new = made.new or now.values.get(made.key) or ("Tensor" if now.is_tensor(made.key) else "")
     if made.cause in OF_CLASS:
         new = new or kinds[1]
     return replace(made, old=_plain(made.cause, old), new=_plain(made.cause, new))
@@ -191,15 +196,28 @@ def _sentence(  # noqa: C901, PLR0911, PLR0912 -- one for each sentence
 
 
 def _keywords(name: str, entry: EntryValues, now: EntryValues) -> Failed:
-    old, new = (", ".join(values.keys_of(name)) or "none" for values in (entry, now))
+    old, new = (
+        ", ".join(values.keys_of(name)) or _unnamed(values.values.get(f"len({name})", "")) for values in (entry, now)
+    )
     return Failed(_C.KEYWORDS, f"**{name}", f"len({name})", old, new)
+
+
+def _unnamed(count: str) -> str:
+    """Keywords that no guard names: nothing asked for one of them."""
+    return "none" if count in {"", "0"} else f"{count} that nothing reads"
 
 
 # -- expressions
 
 
-def _expression(failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues) -> Failed:
+def _expression(  # noqa: PLR0911 -- one for each kind
+    failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues
+) -> Failed:
     name, text, old = readable(failure.source, names), failure.text, failure.old
+    if found := _UNEQUAL.match(text):  # of an int that varies: which way a branch on it went
+        return Failed(_C.INT_ARGUMENT, readable(found[1], names), text, f"not {found[2]}", found[2])
+    if old.isidentifier() and old not in _CONSTANTS and text.endswith(f" is {old}"):
+        return Failed(_C.ALIASING, f"{name}, {old}", text)
     if text.startswith("___check_obj_id("):
         is_flag = old in {"<class 'NoneType'>", "<class 'bool'>", "None", "True", "False"}
         cause = _C.BOOL_OR_NONE if is_flag else _C.OBJECT_IDENTITY
@@ -237,7 +255,7 @@ def _on_value(name: str, failure: GuardFailure, names: Names) -> Failed:
         negated = old.removeprefix("-") if old.startswith("-") else f"-{old}"
         return Failed(cause, number, name, negated if name == f"((-1)*{number})" else f"{name[1:-1]} = {old}")
     subject = f"global {name}" if failure.source.startswith("G[") else name
-    return Failed(_value_class(failure, name, names), subject, name, failure.old)
+    return Failed(_value_class(failure, name, failure.old, names), subject, name, failure.old)
 
 
 def _presence(name: str, failure: GuardFailure) -> Failed:
@@ -266,7 +284,7 @@ def _on_sizes(name: str, failure: GuardFailure, names: Names) -> Failed:
     return Failed(_C.OTHER, text, text)
 
 
-def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass:  # noqa: PLR0911 -- one each
+def _value_class(failure: GuardFailure, name: str, value: str, names: Names) -> CauseClass:  # noqa: PLR0911 -- one each
     root, *path = re.split(r"(?=[.\[])", name, maxsplit=1)
     if failure.source.startswith("G["):
         return _C.GLOBAL
@@ -278,7 +296,6 @@ def _value_class(failure: GuardFailure, name: str, names: Names) -> CauseClass: 
         return _C.CLOSURE
     if path and "." in path[0]:
         return _attribute(name, failure.source)
-    value = failure.old
     if value in {"True", "False", "None", "not None"}:
         return _C.BOOL_OR_NONE
     if value.startswith((">= ", "<= ")) or _NUMBER.match(value):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from compiler_lens.facts.breaks.remedies import Setting
 from compiler_lens.facts.data_file import read_data
 
 _FILE = Path(__file__).with_name("fixes.toml")
@@ -45,6 +46,7 @@ class CauseClass(Enum):
     OBJECT_ATTRIBUTE = "attribute of an object"
     TRAINING_MODE = "train or eval"
     ANOTHER_MODULE = "another module"
+    ANOTHER_INSTANCE = "another instance"
     GLOBAL = "global variable"
     CLOSURE = "variable of the function around"
     OPTIMIZER = "optimizer setting"
@@ -63,25 +65,35 @@ class Fix(Struct, frozen=True):
     change: str  # code in backticks
     leave: str  # when nothing need be done
     free: int = 0  # so many recompiles of one cause are how torch.compile is meant to work
+    setting: Setting | None = None  # for ints only
 
 
 class FixTable(Struct, frozen=True):
     """What fixes.toml says. What `change` names in braces is filled in by who knows it."""
 
     of_class: Mapping[CauseClass, Fix]
-    counted: Fix  # where the compiled function itself writes the value
-    counted_in_module: Fix
-    no_number_in_module: Fix  # an attribute of a module that is no number
-    after_a_break: str  # what to change where a graph break hands the value over
+    others: Mapping[str, Fix]  # for what is known beyond the class
+    in_a_library: str  # what to change where the function is not the user's
+    size_in_a_library: str
     unspec: str  # what else will do for an int
+
+
+# Fixes that stand in the place of a class's own, by what reports.py knows of the cause.
+OTHERS = frozenset((
+    "counted", "counted_in_module", "no_number", "int_in_module", "int_elsewhere", "unrolled", "not_lr",
+    "optimizer_state", "after_a_break", "prefill_and_decode",
+))  # fmt: skip
 
 
 @functools.cache
 def fix_table() -> FixTable:
     """Return the fixes of the package. Raise KeyError or TypeError for a class or a field that the file has wrong."""
     data = read_data(_FILE)
-    after_a_break, unspec = data.pop("after_a_break"), data.pop("unspec")
+    texts = {name: data.pop(name) for name in ("in_a_library", "size_in_a_library", "unspec")}
+    settings = {name: Setting(**entry) for name, entry in data.pop("settings").items()}
+    for entry in data.values():
+        if "setting" in entry:
+            entry["setting"] = settings[entry["setting"]]
     fixes = {name: Fix(**entry) for name, entry in data.items()}
-    others = {name: fixes.pop(name) for name in ("counted", "counted_in_module", "no_number_in_module")}
-    of_class = {CauseClass[name.upper()]: fix for name, fix in fixes.items()}
-    return FixTable(of_class, **others, after_a_break=after_a_break, unspec=unspec)
+    others = {name: fixes.pop(name) for name in OTHERS}
+    return FixTable({CauseClass[name.upper()]: fix for name, fix in fixes.items()}, others, **texts)

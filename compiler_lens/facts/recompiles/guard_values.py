@@ -162,8 +162,10 @@ _TENSOR = re.compile(
 _KIND = re.compile(
     r"___check_(?P<what>obj|type)_id\((?P<source>.*), (?P<id>\d+)\)(?:, type=(?P<type>.*))?\Z", re.DOTALL
 )
+_SAME = re.compile(r"(?P<first>L\[[^ ]+) is (?P<second>L\[[^ ]+)\Z")
 _EQUALS = re.compile(r"(?P<source>.+?) (?:==|is) (?P<value>.+)\Z", re.DOTALL)
 _CLASS = re.compile(r"(?:<class '(?:[^']*\.)?)?(?P<name>[A-Za-z_]\w*)(?:'>)?")  # an address is not a class
+_LITERAL = re.compile(r"-?\d+(\.\d*(?:e[-+]?\d+)?|e[-+]?\d+)?\Z")
 _STATE = "___check_global_state() against "
 _AUTOCAST_CPU = 0  # the first of the devices in at::autocast's table, the second is CUDA
 # c10/core/ScalarType.h
@@ -177,6 +179,10 @@ class EntryValues(Struct, frozen=True):
     varying: frozenset[str] = frozenset()  # sizes and numbers that may be any: `values` has the one that was seen
     dicts: frozenset[str] = frozenset()  # what `len(…)` was asked of as of a dict
     lines: Mapping[str, SourceLine] = field(default_factory=dict)  # where each was first needed
+
+    def is_tensor(self, name: str) -> bool:
+        """Return whether a value was a tensor, or one with another argument."""
+        return f"dim of {name}" in self.values or f"twin of {name}" in self.values
 
     def rank(self, tensor: str) -> int | None:
         """Return how many dimensions a tensor had."""
@@ -200,8 +206,18 @@ class EntryValues(Struct, frozen=True):
         told = next((self.values[key] for key in _asked(name) if key in self.values), "")
         if self.values.get(name) == "None" or told in {"None", "<class 'NoneType'>"}:
             return "None"
+        if not told and (value := self.values.get(name)):
+            return literal_class(value)
         found = _CLASS.fullmatch(told)
         return "" if found is None or found["name"] == "bool" else found["name"]
+
+
+def literal_class(text: str) -> str:
+    """Return the class of a number or a string as a guard writes it; empty for anything else."""
+    if text[:1] in {"'", '"'}:
+        return "str"
+    found = _LITERAL.match(text)
+    return "" if found is None else "int" if found[1] is None else "float"
 
 
 def _asked(name: str) -> tuple[str, str]:
@@ -248,6 +264,9 @@ def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:
         yield f"address of {name}", found["id"]
     elif said.startswith("not ") and guard.kind in {"LENGTH_CHECK", "DICT_LENGTH", "SEQUENCE_LENGTH"}:
         yield f"len({rename(guard.compile_id, guard.source)})", "0"
+    elif guard.kind == "LAMBDA_GUARD" and (found := _SAME.match(said)):  # one tensor came as two arguments
+        first, second = (rename(guard.compile_id, found[which]) for which in ("first", "second"))
+        yield f"twin of {second}", first
     elif guard.kind != "LAMBDA_GUARD" and (found := _EQUALS.match(said)):
         yield rename(guard.compile_id, found["source"]), found["value"]
 

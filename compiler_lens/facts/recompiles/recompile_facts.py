@@ -146,12 +146,23 @@ def decide(recompile: Recompile, facts: Facts) -> Decided:
     found = [one for one in found if facts.home(one.made_by) == home] or found  # modules share torch's wrapper's frame
     found = [one for one in found if one.failed.cause not in _CHECKED_FIRST] or found
     found = [one for one in found if not any(other.is_of_the_class(one, now) for other in found)] or found
-    closest = (one for one in found if not any(other.fulfils(one) for other in found))
-    one = next(closest, found[0])
-    objects = {c.instance for i in (recompile.compile_id, one.made_by) if (c := facts.compilations.get(i))} - {0}
-    if len(objects) > 1 and one.failed.subject.startswith("self."):
-        return Decided(recompile, one.failure, replace(one.failed, cause=CauseClass.ANOTHER_MODULE))
+    closest = [one for one in found if not any(other.fulfils(one) for other in found)] or found
+    one = closest[0]
+    here = facts.compilations.get(recompile.compile_id)
+    if here is None or not here.instance or not one.failed.subject.startswith("self."):
+        return Decided(recompile, one.failure, one.failed)
+    # Of several objects that share the code, the one that was called may have an entry of its own: that shows a change.
+    mine = (each for each in found if _instance(each.made_by, facts) == here.instance)
+    one = next((each for each in mine if each.failed.subject.startswith("self.")), one)
+    if _instance(one.made_by, facts) not in {0, here.instance}:
+        other = CauseClass.ANOTHER_MODULE if here.module else CauseClass.ANOTHER_INSTANCE
+        return Decided(recompile, one.failure, replace(one.failed, cause=other))
     return Decided(recompile, one.failure, one.failed)
+
+
+def _instance(compile_id: CompileId, facts: Facts) -> int:
+    compilation = facts.compilations.get(compile_id)
+    return compilation.instance if compilation else 0
 
 
 def author_name(compilation: Compilation, facts: Facts) -> FunctionName:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.cards import broken_at
+from compiler_lens.facts.breaks.ranks import Offered, offered
 from compiler_lens.facts.program.compilations import compile_seconds
 from compiler_lens.facts.program.coverage import Coverage, FunctionName, resumed_line
-from compiler_lens.facts.program.ownership import innermost_own
+from compiler_lens.facts.program.owners import Owner, Whose, owner_of
+from compiler_lens.facts.program.ownership import Ownership, innermost_own
+from compiler_lens.facts.program.uses import Use, uses
 from compiler_lens.facts.recompiles.fixes import CauseClass, Fix, fix_table
 from compiler_lens.facts.recompiles.guard_values import EntryValues, phrase
 from compiler_lens.facts.recompiles.recompile_facts import (
@@ -24,14 +27,20 @@ from compiler_lens.facts.recompiles.recompile_facts import (
     recompile_facts,
     whole_line,
 )
-from compiler_lens.facts.recompiles.written import WORD, writing_line
+from compiler_lens.facts.recompiles.serving import Stage, stages
+from compiler_lens.facts.recompiles.written import WORD, entered_from, writing_line
 from compiler_lens.recording.groups import grouped
-from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine
+from compiler_lens.recording.model import Compilation, CompileId, Outcome, Recompile, Recording, SourceLine, Tried
+from compiler_lens.recording.own_files import is_machinery
+from compiler_lens.recording.source_text import Sources
 
 _OF_TENSOR = re.compile(r"(?P<tensor>.+?)\.(?:shape\[|stride\(|dtype|device|dim\(|requires_grad)(?P<axis>\d*)")
 _UNNAMED = re.compile(r".* of (?:the )?(?P<what>(?:\w+ argument|value at line \d+))")
 _NUMBER = re.compile(r"-?[\d.]+(?:e[-+]?\d+)?\Z")
 _ATTRIBUTE = re.compile(r"\.(\w+)")
+_NEAR = 2  # of 8 compilations that torch keeps
+_LIMITS = ("recompile_limit", "cache_size_limit")  # its names in torch._dynamo.config, and before 2.6
+_DEFAULT_LIMIT = 8
 _NO_WORD = re.compile(r"\W+")
 
 
@@ -66,6 +75,20 @@ class RecompileCause(Struct, frozen=True):
     line: SourceLine | None  # the innermost line of the user's that depends on it, as far as torch says
     seconds: float  # of these recompiles, their backwards included
     benign: bool  # how torch.compile is meant to work: nothing to do
+    follows: SourceLine | None = None  # the line of the graph break that hands the value over, if one does
+    objects: int = 0  # that share the code, of recompiles for another one
+    is_serving: bool = False  # what tells a call for the prompt (prefill) from one for a token after it (decode)
+    tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
+
+    @property
+    def offers(self) -> tuple[Offered, ...]:
+        """What to change, with how much is known of it; nothing where nothing is to be done."""
+        return () if self.benign else offered(self.fix.change, "", None, (), self.tried)
+
+    @property
+    def compile_ids(self) -> tuple[CompileId, ...]:
+        """The compilations that this cost."""
+        return tuple(change.recompile.compile_id for change in self.changes)
 
     @property
     def count(self) -> int:
@@ -98,8 +121,23 @@ class RecompileReport(Struct, frozen=True):
     compilations: int  # how many times it was really compiled, the first times included
     parts: int  # frames that were recompiled: the function itself, and the rests of it after graph breaks
     seconds: float  # of all recompiles
+    owner: Owner = Owner()  # whose the function is, or the call that brings what changed
     limit: CompileId | None = None  # where the recompile limit was hit: it runs eagerly since
     repeats_breaks: int = 0  # graph breaks of recompilations at lines where the first compilation broke too
+    entries: int = 0  # compilations of the frame that has most of them
+    allowed: int = 0  # how many torch keeps of a frame, as it was set
+    stages: tuple[tuple[CompileId, Stage], ...] = ()  # of a model that serves: which compilation is for what
+
+    @property
+    def is_near_limit(self) -> bool:
+        """Whether few more compilations, or none, are kept before calls run eagerly."""
+        return self.limit is None and self.entries >= max(self.allowed - _NEAR, _NEAR)
+
+    @property
+    def follows(self) -> SourceLine | None:
+        """The line of the graph break that all recompiles that ask for something follow from; None where not all do."""
+        asking = [cause for cause in self.causes if not cause.benign or self.limit]
+        return asking[0].follows if asking and all(cause.follows for cause in asking) else None
 
     @property
     def recompiles(self) -> int:
@@ -109,10 +147,20 @@ class RecompileReport(Struct, frozen=True):
     @property
     def benign(self) -> bool:
         """Whether there is nothing to do."""
-        return self.limit is None and all(cause.benign for cause in self.causes)
+        is_full = self.entries >= self.allowed > 0  # the next one is refused
+        return self.limit is None and not is_full and all(cause.benign for cause in self.causes)
 
 
-def recompile_reports(recording: Recording, covered: Coverage | None = None) -> tuple[RecompileReport, ...]:
+class _Whole(Struct, frozen=True):
+    """What all reports of a recording share."""
+
+    own: Ownership
+    compiled: frozenset[tuple[str, str]]  # functions that were compiled, by file
+
+
+def recompile_reports(
+    recording: Recording, covered: Coverage | None = None, own: Ownership | None = None
+) -> tuple[RecompileReport, ...]:
     """Return a report for every function that was recompiled: those that need something done first, then by seconds.
 
     Every recompile of the recording is in exactly one cause of one report. `covered` is its coverage, if known.
@@ -122,36 +170,101 @@ def recompile_reports(recording: Recording, covered: Coverage | None = None) -> 
     facts = recompile_facts(recording, covered=covered)
     groups = grouped(recording.recompiles, lambda recompile: facts.home(recompile.compile_id))
     members = grouped(recording.compilations, lambda compilation: facts.home(compilation.compile_id))
-    reports = [_report(home, group, members.get(home, ()), facts) for home, group in groups.items()]
+    compiled = frozenset((c.file, name) for c in recording.compilations for name in (c.function, c.resumes))
+    whole = _Whole(own or Ownership(), compiled)
+    reports = [_report(home, group, members.get(home, ()), facts, whole) for home, group in groups.items()]
+    if recording.tried:
+        reports = [_with_trials(report, recording.tried) for report in reports]
     return tuple(sorted(reports, key=lambda s: (s.benign, s.limit is None, -s.seconds, -s.recompiles)))
 
 
+def _with_trials(report: RecompileReport, tried: Sequence[Tried]) -> RecompileReport:
+    causes = [
+        replace(cause, tried=tuple(one for one in tried if one.is_for(cause.line, cause.cause.value)))
+        for cause in report.causes
+    ]
+    return replace(report, causes=tuple(causes))
+
+
 def _report(
-    home: FunctionName, recompiles: Sequence[Recompile], members: Sequence[Compilation], facts: Facts
+    home: FunctionName, recompiles: Sequence[Recompile], members: Sequence[Compilation], facts: Facts, whole: _Whole
 ) -> RecompileReport:
     function = next((author_name(c, facts) for c in members if not c.resumes), home)
     groups: dict[tuple[CauseClass, str], list[Decided]] = {}
     for decided in (decide(recompile, facts) for recompile in recompiles):
         names = facts.names[decided.recompile.compile_id]
         groups.setdefault((decided.failed.cause, phrase(decided.failed.subject, names)), []).append(decided)
+    owner = _owner(function, members, {kind for kind, _ in groups}, whole)
     causes = [_cause(kind, subject, group, function, facts) for (kind, subject), group in groups.items()]
+    causes = [_from_there(cause, owner) for cause in causes]
     frames = {facts.epochs.first(recompile.compile_id) for recompile in recompiles}
     ours = [c for c in members if facts.epochs.first(c.compile_id) in frames]
     refused = [c.compile_id for c in ours if c.outcome is Outcome.RECOMPILE_LIMIT]
     repeated = 0
-    for own in (recompile.compile_id for recompile in recompiles):
-        first = facts.epochs.first(own)
-        before = {broken_at(b) for b in facts.breaks.get(first, ())} if first != own else set()
-        repeated += sum(broken_at(b) in before for b in facts.breaks.get(own, ()))
+    for this in (recompile.compile_id for recompile in recompiles):
+        first = facts.epochs.first(this)
+        before = {broken_at(b) for b in facts.breaks.get(first, ())} if first != this else set()
+        repeated += sum(broken_at(b) in before for b in facts.breaks.get(this, ()))
+    made = Counter(facts.epochs.first(c.compile_id) for c in ours if c.outcome is not Outcome.RECOMPILE_LIMIT)
     return RecompileReport(
         function,
         tuple(sorted(causes, key=lambda cause: (cause.benign, -cause.seconds, -cause.count))),
         len(ours) - len(refused),
         len(frames),
         sum(cause.seconds for cause in causes),
+        owner,
         refused[0] if refused else None,
         repeated,
+        max(made.values(), default=0),
+        _allowed(ours),
+        stages({c.compile_id: facts.values[c.compile_id] for c in ours if c.compile_id in facts.values}),
     )
+
+
+# What a call brings with it: whoever makes the call can change it.
+_BROUGHT = frozenset(CauseClass) - {
+    CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
+    CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS, CauseClass.OTHER,
+}  # fmt: skip
+_SIZES = (
+    CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE, CauseClass.ZERO_ONE,
+    CauseClass.SHAPE_EXPRESSION, CauseClass.INT_ARGUMENT,
+)  # fmt: skip
+
+
+def _owner(
+    function: FunctionName, members: Sequence[Compilation], kinds: Collection[CauseClass], whole: _Whole
+) -> Owner:
+    """Whose recompiles these are: where the user calls a library's function, theirs as far as the call brings them."""
+    own, first = whole.own, next((c for c in members if not c.resumes), None)
+    if own.owns(function.file) or first is None:
+        return Owner()
+    owner = owner_of((*first.stack, SourceLine(function.file, function.line, function.name)), own)
+    if owner.line is None or owner.whose is not Whose.LIBRARY or not _BROUGHT.issuperset(kinds):
+        return owner
+    # A compiled function leaves out of the stack what it calls: only a line that is not compiled calls directly.
+    if (owner.line.file, owner.line.function) in whole.compiled:
+        return owner
+    outside = [at for at in first.stack[:-1] if not is_machinery(at.file)]
+    return Owner(line=owner.line) if outside[-1:] == [owner.line] else owner
+
+
+def _from_there(cause: RecompileCause, owner: Owner) -> RecompileCause:
+    """Return a cause with what its user can do about it; an optimizer's settings are the user's own."""
+    if owner.is_yours or cause.follows or cause.cause is CauseClass.OPTIMIZER:
+        return cause
+    table, at = fix_table(), owner.line
+    text = table.size_in_a_library if cause.cause in _SIZES else table.in_a_library
+    line = f"{at.file.rpartition('/')[2]}:{at.line}" if at else "its outermost line"
+    change = owner.change if owner.whose is Whose.BY_DESIGN else text.format(owner=owner.label, line=line)
+    return replace(cause, fix=replace(cause.fix, change=change))
+
+
+def _allowed(compilations: Sequence[Compilation]) -> int:
+    """Return how many compilations of a frame torch keeps, as it was set when the last one began."""
+    config = next((c.config for c in reversed(compilations) if c.config is not None), {})
+    told = next((config[name] for name in _LIMITS if name in config), "")
+    return int(told) if told.isdigit() else _DEFAULT_LIMIT
 
 
 def _cause(
@@ -170,13 +283,98 @@ def _cause(
         compilation = facts.compilations.get(own)
         total += (compile_seconds(compilation) if compilation else None) or 0.0
     line = next((line for decided in group if (line := _line(decided, facts))), None)
-    writes = writing_line(facts.texts, line, subject) if line and kind in _WRITTEN else None
-    fix = _fix(kind, group, facts, is_written=writes is not None)
-    line = writes or line
+    writes = None
+    if line and kind in _WRITTEN:
+        compilation = facts.compilations.get(group[0].recompile.compile_id)
+        start = compilation.definition or compilation if compilation else line
+        entered = entered_from(facts.texts, line.file, start.line) if start.file == line.file else ()
+        writes = writing_line(facts.texts, line, subject, entered)
+    follows = _follows(group, facts)
+    crossed = _crosses(group, facts)
+    used = uses(facts.texts, line.file, line.line, subject.removeprefix("global ")) if line and kind in _HELD else None
+    fix = _fix(kind, group, changes, facts, used or frozenset(), is_written=writes is not None)
+    if follows:
+        fix = fix_table().others["after_a_break"]
+    elif subject.startswith("len(self.state[") and _OPTIMIZERS.search(function.file):
+        fix = fix_table().others["optimizer_state"]
+    elif crossed:
+        fix = fix_table().others["prefill_and_decode"]
     known = facts.values.get(changes[0].frame, EntryValues()).values.get(group[0].failed.key, "")
-    start = known if _NUMBER.match(known) else next((change.old for change in changes if change.old), "0")
-    fix = replace(fix, change=_worded(fix.change, subject, function, changes, start))
-    return RecompileCause(kind, subject, tuple(changes), fix, line, total, max(frames.values()) <= fix.free)
+    first = known if _NUMBER.match(known) else next((change.old for change in changes if change.old), "0")
+    words = {
+        "value": first,
+        "uses": " and ".join(sorted(use.value for use in used or ())),
+        "line": str(follows.line) if follows else "",
+        "loop": _loop(kind, subject) if Use.LOOP in (used or ()) else "",
+    }
+    if not all(change.old.lstrip("-").isdigit() for change in changes):
+        fix = replace(fix, setting=None)
+    words["setting"] = fix.setting.code if fix.setting else ""
+    words["unspec"] = fix_table().unspec.format(setting=words["setting"]) if fix.setting else ""
+    fix = replace(
+        fix,
+        why=_worded(fix.why, subject, function, changes, words),
+        change=_worded(fix.change, subject, function, changes, words),
+        leave=_worded(fix.leave, subject, function, changes, words),
+    )
+    benign = max(frames.values()) <= fix.free
+    objects = _objects(group, facts) if kind in {CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE} else 0
+    return RecompileCause(kind, subject, tuple(changes), fix, writes or line, total, benign, follows, objects, crossed)
+
+
+def _loop(kind: CauseClass, subject: str) -> str:
+    """What to do where a number is how often a loop runs; one that is handed in may be a tensor if no loop asks it."""
+    body = ": compile the body of the loop, and loop over that"
+    if kind is not CauseClass.INT_ARGUMENT:
+        return body
+    return f"{body}; or run the largest count, mask what is too much by `torch.tensor({subject})`, and hand that in"
+
+
+def _objects(group: Sequence[Decided], facts: Facts) -> int:
+    """Return how many objects these recompiles and what they were compared with are of."""
+    ids = {decided.recompile.compile_id for decided in group}
+    ids |= {facts.epochs.entry(decided.recompile, decided.failure) for decided in group if decided.failure}
+    return len({c.instance for i in ids if (c := facts.compilations.get(i)) and c.instance})
+
+
+def _crosses(group: Sequence[Decided], facts: Facts) -> bool:
+    """Whether each of these recompiles is for the other kind of call than what it was compared with."""
+    sides: list[set[Stage]] = []
+    for decided in group:
+        if decided.failure is None:
+            return False
+        both = decided.recompile.compile_id, facts.epochs.entry(decided.recompile, decided.failure)
+        sides.append({stage for _, stage in stages({i: facts.values[i] for i in both if i in facts.values})})
+    return all(len(side) > 1 for side in sides)
+
+
+def _follows(group: Sequence[Decided], facts: Facts) -> SourceLine | None:
+    """Return the line of the graph break that hands all these values over; None if any comes from elsewhere."""
+    found: SourceLine | None = None
+    for decided in group:
+        compilation = facts.compilations.get(decided.recompile.compile_id)
+        line = resumed_line(compilation) if compilation else None
+        if compilation is None or line is None or decided.failure is None:
+            return None
+        if "___stack" not in decided.failure.source and not _is_made(
+            decided.failed.subject, compilation, line, facts.texts
+        ):
+            return None
+        code = facts.texts.line(compilation.file, line).strip()
+        found = found or SourceLine(compilation.file, line, compilation.resumes, code)
+    return found
+
+
+def _is_made(subject: str, compilation: Compilation, line: int, texts: Sources) -> bool:
+    """Whether a name of the function's is one that it assigned itself before a line."""
+    root = next(iter(WORD.findall(subject.removeprefix("len("))), "")
+    function = texts.function_at(compilation.file, line)
+    if function is None or subject.startswith("global ") or root in {"", "self", "cls"}:
+        return False
+    name = rf"(?<![\w.]){re.escape(root)}\b"
+    assigned = re.compile(rf"{name}\s*(?:,[^=]{{0,80}})?(?:[-+*/%@]|//|\*\*)?=(?!=)|\bfor .{{0,80}}{name}.{{0,80}} in ")
+    numbers = range(function.first, line + 1)
+    return any(assigned.search(texts.line(compilation.file, n)) for n in numbers if n > function.first)
 
 
 def _line(decided: Decided, facts: Facts) -> SourceLine | None:
@@ -203,23 +401,44 @@ def _line(decided: Decided, facts: Facts) -> SourceLine | None:
 
 # -- words of a fix
 
-_WRITTEN = (CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE)
+_HELD = (
+    CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
+    CauseClass.INT_ARGUMENT, CauseClass.FLOAT_ARGUMENT,
+)  # fmt: skip
+_WRITTEN = (*_HELD[:4], CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS)
+_OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/\w+\.py\Z")
+_LEARNING_RATE = re.compile(r"\blr\b")
 
 
-def _fix(kind: CauseClass, group: Sequence[Decided], facts: Facts, *, is_written: bool) -> Fix:
-    """The fix of a class, but for what the function writes itself and for what only a graph break hands over."""
+def _fix(  # noqa: PLR0911, PLR0913 -- one for each thing that is known of a cause
+    kind: CauseClass,
+    group: Sequence[Decided],
+    changes: Sequence[Change],
+    facts: Facts,
+    used: frozenset[Use],
+    *,
+    is_written: bool,
+) -> Fix:
+    """The fix of a class, but for what its values are, what they are used for, and what the function writes itself."""
     table = fix_table()
-    fix = table.of_class[kind]
-    if all(decided.failure and "___stack" in decided.failure.source for decided in group):
-        at = next((resumed_line(c) for d in group if (c := facts.compilations.get(d.recompile.compile_id))), None)
-        return replace(fix, change=table.after_a_break.replace("{line}", str(at))) if at else fix
-    is_number = all(_NUMBER.match(decided.failed.old) for decided in group)
-    if kind is CauseClass.MODULE_ATTRIBUTE and not is_number:
-        return table.no_number_in_module
+    fix, others = table.of_class[kind], table.others
+    values = {value for change in changes for value in (change.old, change.new) if value}
+    if kind is CauseClass.OPTIMIZER:
+        return fix if _LEARNING_RATE.search(group[0].failed.subject) else others["not_lr"]
+    if kind not in _HELD:
+        return fix
+    if not values or not all(map(_NUMBER.match, values)):
+        return others["no_number"]
+    is_int = all(value.lstrip("-").isdigit() for value in values)
+    if used & {Use.LOOP, Use.TEXT, Use.KEY}:
+        return others["unrolled"]
+    if used:
+        kept = "int_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "int_elsewhere"
+        return others[kept if is_int else "no_number"]
     varies = any(d.failed.key in facts.values.get(d.recompile.compile_id, EntryValues()).varying for d in group)
     if varies or not is_written:
         return fix
-    return table.counted_in_module if kind is CauseClass.MODULE_ATTRIBUTE else table.counted
+    return others["counted_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "counted"]
 
 
 def _came_and_went(changes: Sequence[Change]) -> str:
@@ -231,8 +450,10 @@ def _came_and_went(changes: Sequence[Change]) -> str:
     return f", {', '.join(f'`{keyword}`' for keyword in some)} among them" if some else ""
 
 
-def _worded(change: str, subject: str, function: FunctionName, changes: Sequence[Change], start: str) -> str:
-    """Return what a fix says to change, with the names of this cause filled in."""
+def _worded(
+    text: str, subject: str, function: FunctionName, changes: Sequence[Change], words: Mapping[str, str]
+) -> str:
+    """Return what a fix says, with the names of this cause filled in."""
     name = tensor = subject.removeprefix("global ") or "the value"
     axis = "0"
     if found := _OF_TENSOR.match(subject):
@@ -241,7 +462,8 @@ def _worded(change: str, subject: str, function: FunctionName, changes: Sequence
         tensor = f"<{unnamed['what']}>"
         axis = next(iter(re.findall(r"\d+", subject)), axis)
     classes = list(dict.fromkeys(value for change in changes for value in (change.old, change.new) if value))
-    return change.format(
+    return text.format(
+        **words,
         name=name,
         tensor=tensor,
         axis=axis,
@@ -249,7 +471,5 @@ def _worded(change: str, subject: str, function: FunctionName, changes: Sequence
         attribute=next(reversed(WORD.findall(name)), name),
         function=function.name,
         keywords=_came_and_went(changes),
-        value=start,
-        unspec=fix_table().unspec if all(change.old.lstrip("-").isdigit() for change in changes) else "",
         classes=f": it was {' and '.join(classes)}" if len(classes) > 1 else "",
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.fix import Difference
 from compiler_lens.recording.model import Results, SourceLine
 
@@ -34,6 +35,10 @@ class Plan(Struct, frozen=True):
     steps: int = 0  # end after so many outermost calls of compiled functions; 0: run to the end
     reference: str = ""  # results to compare with
     is_eager: bool = False  # without torch.compile
+    is_aot: bool = False  # AOTAutograd traces what Dynamo captured
+    observe: frozenset[str] = (
+        frozenset()
+    )  # files: of calls of their functions is kept what these were given and returned
 
     @property
     def at(self) -> Path:
@@ -49,5 +54,7 @@ class Outcome(Struct, frozen=True):
     results: Results = Results.UNKNOWN
     difference: Difference | None = None
     is_whole: bool = True  # all results were kept; False: only as many as memory is meant for
+    called: tuple[Called, ...] = ()
     error: str = ""
+    is_unusable: bool = False  # nothing was raised: what was named is not there, or makes no model
     error_line: SourceLine | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -84,7 +85,17 @@ def compared(kept: Sequence[Kept], reference: Sequence[Kept]) -> tuple[Results, 
     else:
         if len(kept) == len(reference):
             return Results.EQUAL, None
-    return Results.DIFFER, Difference("count", min(kept[-1:] or reference[-1:], key=lambda k: k.call).call, 0)
+    before, after = _calls(reference), _calls(kept)
+    if before != after:
+        return Results.DIFFER, Difference("call", min(before, after), 0, numbers=(before, after))
+    counted, counted_before = (Counter((k.kind, k.call) for k in side) for side in (kept, reference))
+    kind, call = next(key for key in (*counted_before, *counted) if counted[key] != counted_before[key])
+    numbers = counted_before[kind, call], counted[kind, call]
+    return Results.DIFFER, Difference(kind, call, 0, numbers=numbers)
+
+
+def _calls(kept: Sequence[Kept]) -> int:
+    return len({one.call for one in kept if one.kind in {"result", "error"}})
 
 
 def _is_close(one: Any, other: Any) -> bool:

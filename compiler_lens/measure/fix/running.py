@@ -17,6 +17,7 @@ import torch
 
 from compiler_lens.capture.recorder import recorded
 from compiler_lens.measure.fix import results, serving
+from compiler_lens.measure.fix.observing import Observer
 from compiler_lens.measure.fix.plan import OUTCOME, RECORDING, RESULTS, Outcome, Plan
 from compiler_lens.measure.fix.watching import Watch
 from compiler_lens.measure.program import Program, as_calls, callable_of, described
@@ -44,18 +45,21 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
     with contextlib.ExitStack() as stack:
         # Before the recording: it has the stances that the program takes.
         stance = "force_eager" if plan.is_eager else "default"
-        stack.enter_context(torch.compiler.set_stance(stance, force_backend=None if plan.is_eager else captured))
+        backend = None if plan.is_eager else "aot_eager" if plan.is_aot else captured
+        stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
         recorder = stack.enter_context(recorded(plan.at / RECORDING))
-        watch = Watch(plan.steps, lambda: _end(plan, watch, recorder.close))
+        observer = Observer(plan.observe)
+        watch = Watch(plan.steps, lambda: _end(plan, watch, observer, recorder.close))
         stack.enter_context(watch.watching())
         _seed()
         serving.serve(plan.texts)
         error: BaseException | None = None
         try:
-            _program(plan, make)
+            with observer.observing():
+                _program(plan, make)
         except BaseException as raised:  # noqa: BLE001 -- also what ends a process: it is how the program ended
             error = raised
-        _end(plan, watch, recorder.close, error)
+        _end(plan, watch, observer, recorder.close, error)
 
 
 def _program(plan: Plan, make: Callable[[], tuple[Any, Any]] | None) -> None:
@@ -79,7 +83,9 @@ def _seed() -> None:
         importlib.import_module("numpy").random.seed(_SEED)
 
 
-def _end(plan: Plan, watch: Watch, close: Callable[[], None], error: BaseException | None = None) -> None:
+def _end(
+    plan: Plan, watch: Watch, observer: Observer, close: Callable[[], None], error: BaseException | None = None
+) -> None:
     """Leave what came of it, and end."""
     close()
     watch.keep_state()
@@ -88,12 +94,23 @@ def _end(plan: Plan, watch: Watch, close: Callable[[], None], error: BaseExcepti
     said, line = described(error) if error is not None and not _is_success(error) else ("", None)
     if isinstance(error, UsageError):
         said = str(error)
+    is_unusable = isinstance(error, UsageError) and error.__cause__ is None
     if not plan.reference:
         results.save(kept, plan.at / RESULTS)
     elif not said and watch.calls:
         found = results.compared(kept, results.load(plan.at / plan.reference))
     whole = watch.keeper.is_whole
-    outcome = Outcome(_script(plan), watch.calls, *found, is_whole=whole, error=said, error_line=line)
+    called = observer.called
+    outcome = Outcome(
+        _script(plan),
+        watch.calls,
+        *found,
+        is_whole=whole,
+        called=called,
+        error=said,
+        is_unusable=is_unusable,
+        error_line=line,
+    )
     (plan.at / OUTCOME).write_bytes(msgspec.json.encode(outcome))
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(Exception):  # whatever the program put there

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Texts, edited
 from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
@@ -13,6 +14,7 @@ from compiler_lens.recording.model import Results
 _MOST = 40  # trials
 
 Attempt = Callable[[Texts, tuple[Offer, ...]], Observed]
+More = Callable[[Observed], Observed]
 
 
 class _State(Struct, frozen=True):
@@ -31,9 +33,11 @@ class Search:
         texts: its files.
         script: the file that it begins with.
         attempt: runs the program with other texts, for the last of some offers.
+        more: adds the last resorts to the offers of what an attempt returned; None: there are none.
     """
 
-    def __init__(self, first: Observed, texts: Texts, script: str, attempt: Attempt) -> None:
+    def __init__(self, first: Observed, texts: Texts, script: str, attempt: Attempt, more: More | None = None) -> None:
+        self._more = more
         self._first = _State(first, texts)
         self._script, self._attempt = script, attempt
         self._tried: list[Trial] = []
@@ -43,18 +47,34 @@ class Search:
     def result(self) -> Fix:
         """Try until nothing improves."""
         state = self._first
-        while (better := self._round(state)) is not None:
+        while (better := self._round(state) or self._last_round(state)) is not None:
             state = better
         helping = [trial for trial in self._tried if trial.observed.cost < self._first.observed.cost and trial.helps]
         best = min(helping, key=lambda trial: (trial.observed.cost, len(trial.offers)), default=None)
+        best = self._pruned(best) if best else None
         last = best.observed if best else self._first.observed
         left = {one: None for one in (*last.not_tried, *self._not_tried) if one.target.key in last.broken}
         return Fix(self._first.observed, tuple(self._tried), best, tuple(left), self._first.texts)
 
-    def _round(self, base: _State) -> _State | None:
+    def _pruned(self, best: Trial) -> Trial:
+        """Leave out what the other offers of a trial do as well without, the first ones first."""
+        for offer in best.offers if len(best.offers) > 1 else ():
+            rest = tuple(one for one in best.offers if one is not offer)
+            if rest:
+                self._try(self._first, rest)
+                alike = (trial for trial in self._tried if trial.helps and set(trial.offers) == set(rest))
+                best = next((trial for trial in alike if trial.observed.cost <= best.observed.cost), best)
+        return best
+
+    def _last_round(self, base: _State) -> _State | None:
+        if self._more is None or not base.observed.is_markable:
+            return None
+        return self._round(replace(base, observed=self._more(base.observed)), is_last=True)
+
+    def _round(self, base: _State, *, is_last: bool = False) -> _State | None:
         """Try each offer of a state on top of it, then together those that help; None where none does."""
         helping: list[_State] = []
-        for offer in base.observed.offers:
+        for offer in (one for one in base.observed.offers if one.is_last_resort is is_last):
             found = self._try(base, (offer,))
             if found is not None and self._is_better(found, base):
                 helping.append(found)
@@ -98,6 +118,8 @@ class Search:
         """Whether more is compiled, or the program came past what an offer was for, and it computes the same."""
         now, before = found.observed, base.observed
         if now.results is Results.DIFFER or (now.error and not before.error):
+            return False
+        if now.results is not Results.EQUAL and any(offer.is_last_resort for offer in found.offers):
             return False
         if now.cost != before.cost:
             return now.cost < before.cost

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from compiler_lens.facts.measured.called import Called, named
 from compiler_lens.facts.measured.edits import Texts
 from compiler_lens.facts.measured.fix import Fix, Observed, Offer
 from compiler_lens.facts.measured.offers import observed
@@ -19,7 +20,7 @@ from compiler_lens.measure.fix.plan import RESULTS, Plan, Program
 from compiler_lens.measure.fix.process import Ended, Processes
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Results
+from compiler_lens.recording.model import Recording, Results
 
 _SHOWN = 3  # lines of what a program printed last
 
@@ -30,6 +31,7 @@ class Asked(Struct, frozen=True):
     program: Program
     own: Ownership = Ownership()
     steps: int = 0  # end each run after so many outermost calls of compiled functions; 0: run to the end
+    included: tuple[str, ...] = ()  # folders of installed packages that `own` counts in
 
 
 def tried(asked: Asked, processes: Processes, tell: Callable[[str], object]) -> Fix:
@@ -46,6 +48,9 @@ class _Runs:
         self._asked, self._processes, self._folder, self._tell = asked, processes, folder, tell
         self._number = 0
         self._reference = ""
+        self._texts: Texts = {}
+        self._called: tuple[Called, ...] = ()
+        self._recordings: list[tuple[Observed, Recording]] = []
 
     def result(self) -> Fix:
         self._tell("the program as it is")
@@ -55,24 +60,33 @@ class _Runs:
                 f"the program as it is was {ended.outcome.error}: give it longer with --timeout SECONDS, or end it"
                 " after N calls of what torch.compile made with --steps N"
             )
+        if ended.outcome.is_unusable:
+            raise UsageError(ended.outcome.error)
         is_eager = bool(ended.outcome.error)
         if is_eager:
             self._reference_without_compile(ended)
         else:
             self._reference = self._results()
         first = self._seen(ended)
-        if not first.offers:
+        if not (first.offers or first.is_markable):
             return Fix(first, not_tried=first.not_tried, reference_is_eager=is_eager)
         self._tell("the program as it is, once more")
         again = self._run(is_eager=is_eager)
-        first = replace(first, calls=again.outcome.calls)
+        first = self._noted(replace(first, calls=again.outcome.calls), ended.recording)
         is_deterministic = again.outcome.results is Results.EQUAL
         if not is_deterministic:
             self._reference = ""
         texts = _texts(ended.outcome.script, ended, self._asked.own)
-        found = Search(first, texts, ended.outcome.script, self._attempt).result()
+        # What is baked into compiled code by mistake shows at the second call.
+        more = self._with_last_resorts if first.calls > 1 and is_deterministic else None
+        self._texts = texts
+        found = Search(first, texts, ended.outcome.script, self._attempt, more).result()
         return replace(
-            found, folder=_folder(found.changed), is_deterministic=is_deterministic, reference_is_eager=is_eager
+            found,
+            folder=_folder(found.changed, self._asked.included),
+            is_deterministic=is_deterministic,
+            reference_is_eager=is_eager,
+            included=self._asked.included,
         )
 
     def _reference_without_compile(self, failed: Ended) -> None:
@@ -86,11 +100,19 @@ class _Runs:
             raise UsageError("\n  ".join([said, *last]))
         self._reference = self._results()
 
-    def _run(self, texts: Texts | None = None, *, is_eager: bool = False) -> Ended:
+    def _run(
+        self,
+        texts: Texts | None = None,
+        *,
+        is_eager: bool = False,
+        is_aot: bool = False,
+        observe: frozenset[str] = frozenset(),
+    ) -> Ended:
         self._number += 1
         folder = self._folder / str(self._number)
         served = {os.path.realpath(file): text for file, text in (texts or {}).items()}
-        plan = Plan(self._asked.program, str(folder), served, self._asked.steps, self._reference, is_eager)
+        asked = self._asked
+        plan = Plan(asked.program, str(folder), served, asked.steps, self._reference, is_eager, is_aot, observe)
         return self._processes.run(plan)
 
     def _results(self) -> str:
@@ -98,10 +120,24 @@ class _Runs:
 
     def _attempt(self, texts: Texts, offers: tuple[Offer, ...]) -> Observed:
         self._tell(f"change {' + '.join(offer.edit.title for offer in offers)}")
-        return self._seen(self._run(texts))
+        ended = self._run(texts, is_aot=any(offer.needs_aot for offer in offers))
+        return self._noted(self._seen(ended), ended.recording)
+
+    def _noted(self, seen: Observed, recording: Recording) -> Observed:
+        self._recordings.append((seen, recording))
+        return seen
+
+    def _with_last_resorts(self, seen: Observed) -> Observed:
+        """Return the same with marks on functions among its offers, once their calls were heard."""
+        if not self._called:
+            self._tell("the program without torch.compile, for what its functions return")
+            ended = self._run(is_eager=True, observe=frozenset(self._texts))
+            self._called = named(ended.outcome.called, self._texts)
+        recording = next(recording for one, recording in self._recordings if one is seen)
+        return replace(seen, offers=observed(recording, self._asked.own, self._called).offers)
 
     def _seen(self, ended: Ended) -> Observed:
-        seen, outcome = observed(ended.recording, self._asked.own), ended.outcome
+        seen, outcome = observed(ended.recording, self._asked.own, self._called), ended.outcome
         results = outcome.results if self._reference else Results.UNKNOWN
         return replace(
             seen,
@@ -114,10 +150,13 @@ class _Runs:
         )
 
 
-def _folder(files: Iterable[str]) -> str:
-    """Return where a patch of these files is made: here, or where all of them are."""
-    here, parents = Path.cwd(), [Path(file).parent for file in files]
-    return str(here) if all(p.is_relative_to(here) for p in parents) else os.path.commonpath(parents)
+def _folder(files: Iterable[str], included: Iterable[str]) -> str:
+    """Return where a patch of these files is made: where a package lies, here, or where all of them are."""
+    parents = [Path(file).parent for file in files]
+    for folder in (*(Path(package).parent for package in included), Path.cwd()):
+        if all(parent.is_relative_to(folder) for parent in parents):
+            return str(folder)
+    return os.path.commonpath(parents)
 
 
 def _texts(script: str, ended: Ended, own: Ownership) -> Texts:

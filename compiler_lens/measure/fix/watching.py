@@ -120,6 +120,11 @@ class Watch:
             try:
                 with self._hooks.out():
                     result = compiled(*args, **kwargs)
+            except Exception as error:
+                # Which the program may catch: what it is told then is a result, too.
+                self.keeper.keep("error", self.calls, [type(error).__name__])
+                self.calls += 1
+                raise
             finally:
                 self._here.is_inside = False
             self._keep(result, given, before)

@@ -15,22 +15,22 @@ from compiler_lens.recording.model.kernels import (
 from compiler_lens.recording.model.lines import SourceFile, SourceLine, Trust
 from compiler_lens.recording.model.profile import Ceilings, LaunchTime, OtherTime, Profile, ProfileNote, Remark
 from compiler_lens.recording.model.program import (
-    BreakCause, BreakOutcome, Compilation, CompileSite, GraphBreak, Guard, GuardFailure, Outcome, Recompile, Stance,
-    Symbol,
+    BreakCause, BreakOutcome, Compilation, CompileSite, EagerCalls, GraphBreak, Guard, GuardFailure, Outcome, Recompile,
+    Stance, Symbol,
 )
-from compiler_lens.recording.model.tried import Figures, Results, Tried
+from compiler_lens.recording.model.tried import Figures, NextBreak, Results, Tried
 from compiler_lens.recording.model.whole import (
-    CacheLayer, CacheOutcome, CacheResult, CaptureProblem, ChildProcess, DAMAGE, Environment, Recording, Span, THE_END,
-    Unavailable,
+    CacheLayer, CacheOutcome, CacheResult, CachedOtherwise, CaptureProblem, ChildProcess, DAMAGE, Environment,
+    Recording, Span, THE_END, Unavailable,
 )
 
 __all__ = [
     "AutotuneChoice", "AutotuneResult", "BreakCause", "BreakOutcome", "Buffer", "BufferAccess", "CacheLayer",
-    "CacheOutcome", "CacheResult", "CaptureProblem", "Ceilings", "ChildProcess", "CodeId", "Compilation", "DAMAGE",
-    "CompileId", "CompileSite", "CudagraphOutcome", "CudagraphState", "DTYPE_BYTES", "Decomposition", "Direction",
-    "Environment", "Figures", "Graph", "GraphBreak", "GraphId", "GraphStage", "Guard", "GuardFailure", "Kernel",
-    "KernelConfig", "KernelId", "KernelKind", "Launch", "LaunchId", "LaunchTime", "Node", "OtherTime", "Outcome",
-    "OutputCode", "Profile", "ProfileNote", "Recompile", "Recording", "Remark", "Results", "SavedTensor",
-    "SourceFile", "SourceLine", "SourcePlace", "Span", "Stance", "Subgraph", "Symbol", "THE_END", "TensorSpec",
-    "TorchFunction", "Tried", "Trust", "Unavailable", "UnfusedPair",
+    "CacheOutcome", "CacheResult", "CachedOtherwise", "CaptureProblem", "Ceilings", "ChildProcess", "CodeId",
+    "Compilation", "CompileId", "CompileSite", "CudagraphOutcome", "CudagraphState", "DAMAGE", "DTYPE_BYTES",
+    "Decomposition", "Direction", "EagerCalls", "Environment", "Figures", "Graph", "GraphBreak", "GraphId",
+    "GraphStage", "Guard", "GuardFailure", "Kernel", "KernelConfig", "KernelId", "KernelKind", "Launch", "LaunchId",
+    "LaunchTime", "NextBreak", "Node", "OtherTime", "Outcome", "OutputCode", "Profile", "ProfileNote", "Recompile",
+    "Recording", "Remark", "Results", "SavedTensor", "SourceFile", "SourceLine", "SourcePlace", "Span", "Stance",
+    "Subgraph", "Symbol", "THE_END", "TensorSpec", "TorchFunction", "Tried", "Trust", "Unavailable", "UnfusedPair",
 ]

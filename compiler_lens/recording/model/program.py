@@ -112,6 +112,13 @@ class Stance(Struct, frozen=True):
     backend: str = ""  # that everything is compiled with in place of its own
 
 
+class EagerCalls(Struct, frozen=True):
+    """Calls of a compiled function that ran eagerly because a stance, `force_eager`, wants it."""
+
+    function: SourceLine  # its file, line and qualified name, as far as that is known
+    calls: Count
+
+
 class Outcome(Enum):
     """How compiling a frame ended."""
 
@@ -150,7 +157,7 @@ class Compilation(Struct, frozen=True):
     guard_count: Count | None = None
     op_count: Count | None = None
     module: str = ""  # the class of the module compiled, if it was one
-    instance: Count = 0  # of a method: one number for one object; 0 where that is not known
+    instance: Count = 0  # of a method: which object of its class, the first seen is 1; 0 where that is not known
     # What the author calls it: for torch's wrapper around a module, the module's forward. None where that is not known.
     definition: SourceLine | None = None  # file, line of the def, qualified name: "MoE.forward"
     parameters: tuple[str, ...] = ()  # of that function, without self: what `args[0]` of a wrapper means

@@ -26,6 +26,13 @@ class Figures(Struct, frozen=True):
     eager_functions: Count  # functions that run eagerly, from some line on or after too many recompiles, or failed
 
 
+class NextBreak(Struct, frozen=True):
+    """A place that breaks the graph once what comes before it does not any more."""
+
+    line: SourceLine
+    gb_type: str
+
+
 class Tried(Struct, frozen=True):
     """One offer, made in a copy of the program by itself."""
 
@@ -36,6 +43,7 @@ class Tried(Struct, frozen=True):
     after: Figures | None
     results: Results
     error: str = ""  # what it raised, in one line
+    next: tuple[NextBreak, ...] = ()  # what broke the graph then, and did not before
 
     def is_for(self, place: SourceLine | None, kind: str) -> bool:
         """Return whether it is for what is there: by the text of the line, as lines may have moved."""

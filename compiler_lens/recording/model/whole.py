@@ -12,7 +12,16 @@ from compiler_lens.recording.model.graphs import Decomposition, Graph
 from compiler_lens.recording.model.kernels import AutotuneResult, CudagraphOutcome, Kernel, OutputCode, UnfusedPair
 from compiler_lens.recording.model.lines import SourceFile, SourceLine
 from compiler_lens.recording.model.profile import Profile
-from compiler_lens.recording.model.program import Compilation, CompileSite, GraphBreak, Guard, Recompile, Stance, Symbol
+from compiler_lens.recording.model.program import (
+    Compilation,
+    CompileSite,
+    EagerCalls,
+    GraphBreak,
+    Guard,
+    Recompile,
+    Stance,
+    Symbol,
+)
 from compiler_lens.recording.model.tried import Tried
 from compiler_lens.recording.shape import Count, Figure, Time
 
@@ -42,6 +51,15 @@ class CacheOutcome(Struct, frozen=True):
     reason: str = ""  # of a bypass
     seconds_saved: Figure | None = None
     bundled: bool = False  # answered from inside an AOTAutograd entry
+
+
+class CachedOtherwise(Struct, frozen=True):
+    """A graph out of a cache that was traced under another setting than the one in force, which no key holds."""
+
+    compile_id: CompileId
+    setting: str  # "torch.nn.attention.sdpa_kernel"
+    then: str
+    now: str
 
 
 class Span(Struct, frozen=True, gc=False):
@@ -97,6 +115,7 @@ class ChildProcess(Struct, frozen=True):
     """Processes that were started at one line: what they compile is not recorded."""
 
     place: SourceLine | None = None
+    compiled: bool | None = None  # whether one of them has; None: that is not known, as of any that is no fork
 
 
 class Recording(Struct, frozen=True):
@@ -117,11 +136,13 @@ class Recording(Struct, frozen=True):
     autotunes: tuple[AutotuneResult, ...] = ()
     cudagraphs: tuple[CudagraphOutcome, ...] = ()
     caches: tuple[CacheOutcome, ...] = ()
+    cached_otherwise: tuple[CachedOtherwise, ...] = ()
     spans: tuple[Span, ...] = ()
     sources: tuple[SourceFile, ...] = ()  # the files that frames, graphs and breaks point to
     tried: tuple[Tried, ...] = ()  # offers, from beside the recording
     sites: tuple[CompileSite, ...] = ()  # what torch.compile was given
     stances: tuple[Stance, ...] = ()  # that were taken, each once
+    eager_calls: tuple[EagerCalls, ...] = ()  # that a stance made eager
     children: tuple[ChildProcess, ...] = ()
     problems: tuple[CaptureProblem, ...] = ()
     unavailable: tuple[Unavailable, ...] = ()

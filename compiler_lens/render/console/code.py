@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from compiler_lens.recording.ids import CompileId
@@ -52,8 +53,8 @@ def excerpt_lines(block: Excerpt) -> list[Text]:
         made = Text(f"    {'>' if is_it else ' '} {number:>{digits}} | ", style=PLACE if is_it else DIM, no_wrap=True)
         lines.append(made.append(shown, style=CODE if is_it else DIM))
         if is_it:
-            start = len(shown) - len(shown.lstrip())
-            marks = " " * start + "^" * len(shown.strip())
+            start, end = block.columns or (len(shown) - len(shown.lstrip()), len(shown))
+            marks = " " * cell_len(shown[:start]) + "^" * max(cell_len(shown[start:end]), 1)
             lines.append(Text(f"      {' ' * digits} | {marks}", style=BAD, no_wrap=True))
     return lines
 

@@ -107,7 +107,10 @@ class _Writer(Struct):
             case doc.Excerpt():
                 lines = []
                 for number, text in enumerate(block.lines, block.first):
-                    line = _element("i", _text_of(str(number))) + escape(clean(text)[:_LONGEST_LINE])
+                    code = escape(clean(text)[:_LONGEST_LINE])
+                    if number == block.marked and block.columns:
+                        code = _underlined(clean(text)[:_LONGEST_LINE], *block.columns)
+                    line = _element("i", _text_of(str(number))) + code
                     lines.append(_element("span", line, "hit" if number == block.marked else ""))
                 return _element("pre", _joined(lines), "code numbered")
             case doc.Change():
@@ -359,6 +362,12 @@ def _element(tag: str, inside: Markup, kind: str = "") -> Markup:
     given += f' class="{kind}"' if kind else ""
     end = "\n" if tag in _APART else ""
     return Markup(f"<{tag}{given}>{inside}</{tag}>{end}")  # noqa: S704
+
+
+def _underlined(text: str, start: int, end: int) -> Markup:
+    """A line of code of which a part is what it is about."""
+    parts = escape(text[:start]), _element("u", escape(text[start:end])), escape(text[end:])
+    return _joined(parts)
 
 
 def _joined(given: Iterable[Markup]) -> Markup:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from compiler_lens.facts.compare import model
 from compiler_lens.facts.compare.model import RecordingDiff, Verdict, sum_times
@@ -141,13 +141,17 @@ def breaks(asked: Asked) -> tuple[Block, ...]:
     for change in d.breaks:
         at = At(change.place, Tone.STRONG) if change.place else strong("an unknown place")
         verdict = Span(f"{break_verdict(change):<6}", Tone.BAD if change.after > change.before else Tone.GOOD)
-        found.append(line(verdict, at, f"  {change.gb_type}  {change.before} {_ARROW} {change.after}", indent=2))
+        told = f"  {change.gb_type}  {change.before} {_ARROW} {change.after}"
+        found.append(paragraph(verdict, at, told, indent=2))
         if source := change.place.code.strip() if change.place else "":
-            found.append(line(code(source), indent=8))
+            found.append(paragraph(code(source), indent=8))
     counts = Column("before", Kind.COUNT), Column("after", Kind.COUNT)
     columns = Column("function"), Column("changed", flexible=True, missing="unknown"), *counts
     rows = tuple((change.function, change.subject, change.before, change.after) for change in d.recompiles)
-    table, frames = Table(columns, rows, title="Recompiles"), tuple(line(frame_line(one), indent=2) for one in d.frames)
+    table, frames = (
+        Table(columns, rows, title="Recompiles"),
+        tuple(line(text, indent=2) for text in frame_lines(d.frames)),
+    )
     broken, again = Section("Graph breaks", tuple(found), "" if found else _BOTH), "" if rows else _BOTH
     if asked.halves:
         apart = (Section("Functions", frames),) if frames else ()
@@ -155,14 +159,20 @@ def breaks(asked: Asked) -> tuple[Block, ...]:
     return broken, Section("Recompiles", (table, *frames), again)
 
 
-def frame_line(change: model.FrameChange) -> str:
-    """Return what became of a function's compilations."""
-    if not change.before or not change.after:
-        side, ids = ("after", change.after) if change.after else ("before", change.before)
-        many = f" {times(len(ids))}" if len(ids) > 1 else ""
-        return f"{change.function}{many}: only {side}"
-    outcomes = [words.OUTCOMES[o] for o in (change.outcome_before, change.outcome_after) if o]
-    return f"{change.function}: {f' {_ARROW} '.join(outcomes)}"
+def frame_lines(changes: Iterable[model.FrameChange]) -> tuple[str, ...]:
+    """Return what became of functions' compilations; of a function that only one side has, all of them at once."""
+    counts: dict[tuple[str, str], int] = {}
+    for change in changes:
+        outcomes = [words.OUTCOMES[o] for o in (change.outcome_before, change.outcome_after) if o]
+        told = f" {_ARROW} ".join(outcomes)
+        if not change.before or not change.after:
+            told = f"only {'after' if change.after else 'before'}"
+        key, ids = (change.function, told), change.before or change.after
+        counts[key] = counts.get(key, 0) + (len(ids) if told.startswith("only ") else 1)
+    return tuple(
+        f"{function}{f' {times(n)}' if n > 1 and told.startswith('only ') else ''}: {told}"
+        for (function, told), n in counts.items()
+    )
 
 
 def break_verdict(change: model.BreakChange) -> str:

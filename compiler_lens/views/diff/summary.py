@@ -119,8 +119,8 @@ def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
     """Return what differs around the kernels: a line each, with the view that has all of it."""
     if not beside.is_cause(d.graphs):
         yield from (("graphs", text, Tone.PLAIN) for text in beside.graph_lines(d.graphs))
-    for frame in d.frames[:_PLACES]:
-        yield "breaks", beside.frame_line(frame), Tone.PLAIN
+    for text in beside.frame_lines(d.frames)[:_PLACES]:
+        yield "breaks", text, Tone.PLAIN
     if d.breaks:
         fixed, new = sum(not one.after for one in d.breaks), sum(not one.before for one in d.breaks)
         other = len(d.breaks) - fixed - new

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum
+from pathlib import Path
 
 from msgspec import Struct
 
@@ -27,9 +29,12 @@ from compiler_lens.views.document import (
     line,
     paragraph,
 )
-from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, quiet, strong
+from compiler_lens.views.findings import FindingFacts, finding_facts
+from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, coded, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
+_KEEP = "`fullgraph=True` at torch.compile keeps it so: it raises where a graph would break again."
+_ALIKE = 20  # characters that a narrow column shows at least
 _SHOWN = 8  # of what was not tried
 _FINDINGS = 3
 _TARGETS = (BreakCard, RecompileReport, FrameFailed)  # findings that are listed as what was not tried
@@ -58,10 +63,29 @@ _TONES = {Results.EQUAL: Tone.GOOD, Results.DIFFER: Tone.BAD, Results.UNKNOWN: T
 _KINDS = {
     "result": "result {index} of call {call}",
     "argument": "argument {index} that call {call} changes in place",
+    "error": "the error that call {call} raises",
     "gradient": "gradient {index} after call {call}",
     "state": "parameter or buffer {index} at the end",
-    "count": "how many results there are, from call {call} on",
 }
+_NUMBERS = {
+    "result": "values that call {call} returns: {0} as it is, {1} with the change",
+    "argument": "arguments that call {call} changes in place: {0} as it is, {1} with the change",
+    "error": "errors of call {call}: {0} as it is, {1} with the change",
+    "gradient": "gradients after call {call}: {0} as it is, {1} with the change",
+    "state": "parameters and buffers at the end: {0} as it is, {1} with the change",
+    "call": "calls of compiled functions: {0} as it is, {1} with the change",
+}
+
+
+class Differs(Enum):
+    """In what a run differs from the program as it is."""
+
+    VALUE = "value"
+    CALLS = "number_of_calls"  # of compiled functions; what they give is the same
+    NUMBER = "number_of_values"  # there are more of them, or fewer
+
+
+_RESULTS = {None: "", Differs.VALUE: "differ", Differs.CALLS: "other calls", Differs.NUMBER: "other number"}
 
 
 class TriedFacts(Struct, frozen=True):
@@ -74,6 +98,7 @@ class TriedFacts(Struct, frozen=True):
     after: Figures | None  # None: it raised
     results: Results
     difference: str  # the first result that differs
+    differs: Differs | None  # in what
     error: str
     error_place: SourceLine | None
     helps: bool
@@ -86,6 +111,7 @@ class NotTriedFacts(Struct, frozen=True):
     kind: str  # torch's type of the graph break, or what recompiles
     change: str
     reason: NotTriedBecause
+    package: str  # the installed package where it happens, if --include NAME tries that
 
 
 class BestFacts(Struct, frozen=True):
@@ -104,6 +130,7 @@ class Data(Struct, frozen=True):
 
     calls: int  # outermost calls of compiled functions in each run
     deterministic: bool  # False: two runs of the program as it is differ, so results are not compared
+    findings: tuple[FindingFacts, ...]  # all that the recording of the program as it is shows, ranked
     tried: tuple[TriedFacts, ...]
     not_tried: tuple[NotTriedFacts, ...]
     best: BestFacts | None
@@ -112,11 +139,16 @@ class Data(Struct, frozen=True):
 def data(fix: Fix) -> Data:
     """Return the facts for programs."""
     best = None
-    if found := fix.best:
-        codes, after = tuple(offer.code for offer in found.offers), found.observed
-        best = BestFacts(codes, found.before, after.figures, after.results, fix.changed, fix.patch)
-    left = tuple(NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason) for one in fix.not_tried)
-    return Data(fix.first.calls, fix.is_deterministic, tuple(_tried(trial, fix) for trial in fix.tried), left, best)
+    if fix.best:
+        codes, after = tuple(offer.code for offer in fix.best.offers), fix.best.observed
+        best = BestFacts(codes, fix.best.before, after.figures, after.results, fix.changed, fix.patch)
+    left = tuple(
+        NotTriedFacts(one.target.at, one.target.kind, one.change, one.reason, one.package) for one in fix.not_tried
+    )
+    found = finding_facts(fix.first.findings)
+    return Data(
+        fix.first.calls, fix.is_deterministic, found, tuple(_tried(trial, fix) for trial in fix.tried), left, best
+    )
 
 
 def _tried(trial: Trial, fix: Fix) -> TriedFacts:
@@ -129,16 +161,28 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
         seen.figures,
         seen.results,
         _difference(seen.difference),
+        _differs(seen.difference),
         seen.error,
         seen.error_line,
         trial.helps and seen.cost < fix.first.cost,
     )
 
 
+def _differs(found: Difference | None) -> Differs | None:
+    if found is None:
+        return None
+    if not found.numbers:
+        return Differs.VALUE
+    return Differs.CALLS if found.kind == "call" else Differs.NUMBER
+
+
 def _difference(found: Difference | None) -> str:
     if found is None:
         return ""
-    said = _KINDS[found.kind].format(index=found.index + 1, call=found.call + (found.kind in {"result", "argument"}))
+    call = found.call + (found.kind in {"result", "argument", "error"})
+    if found.numbers:
+        return f"{_NUMBERS[found.kind].format(*found.numbers, call=call)}; no value differs"
+    said = _KINDS[found.kind].format(index=found.index + 1, call=call)
     return f"{said} differs by {found.largest:.3g}" if found.largest else f"{said} differs"
 
 
@@ -152,17 +196,17 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
     """
     if not fix.tried:
         return *_nothing(fix), *_not_tried(fix)
-    numbers: dict[Edit, int] = {}
-    for trial in fix.tried:
-        for offer in trial.offers:
-            numbers.setdefault(offer.edit, len(numbers) + 1)
+    offers = list({offer.edit: offer for trial in fix.tried for offer in trial.offers}.values())
+    numbers = {offer.edit: number for number, offer in enumerate(offers, 1)}
+    titles = _titles(offers)
     rows: list[tuple[Cell, ...]] = [(None, "as it is", *_figures(fix.first), None)]
     beneath = [_errors(fix.first)]
     for trial in fix.tried:
         results = trial.observed.results
         is_best = trial is fix.best
-        said = Span(results.value, _TONES[results])
-        rows.append(("*" if is_best else None, _name(trial, numbers, is_best=is_best), *_figures(trial.observed), said))
+        said = Span(_RESULTS[_differs(trial.observed.difference)] or results.value, _TONES[results])
+        name = _name(trial, numbers, titles, is_best=is_best)
+        rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
         beneath.append(_errors(trial.observed))
     summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(beneath))
@@ -175,19 +219,34 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
     )
 
 
-def _name(trial: Trial, numbers: Mapping[Edit, int], *, is_best: bool) -> Cell:
+def _name(trial: Trial, numbers: Mapping[Edit, int], titles: Mapping[Edit, str], *, is_best: bool) -> Cell:
     label = " + ".join(str(numbers[offer.edit]) for offer in trial.offers)
     tone = Tone.STRONG if is_best else Tone.PLAIN
     last = trial.offers[-1]
     if len(trial.offers) > 1 and any(offer.edit is not last.edit for offer in trial.offers[:-1]):
         return Span(label, tone)
     at: tuple[Part, ...] = (At(last.target.at, tone), " ") if last.target.at else ()
-    return (Span(f"{label} ", tone), *at, Span(_title(last), tone))
+    return (Span(f"{label} ", tone), *at, Span(titles[last.edit], tone))
 
 
-def _title(offer: Offer) -> str:
-    lines = [text.strip() for text in offer.code.splitlines()]
-    return one_line(lines[0] + (" …" if len(lines) > 1 else ""), 100)
+def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
+    """Return each offer's first line of code; of those that begin alike, what stands where they differ."""
+    codes = {offer.edit: " ".join(offer.code.split()) for offer in offers}
+    titles: dict[Edit, str] = {}
+    for offer in offers:
+        code = codes[offer.edit]
+        others = [codes[one.edit] for one in offers if one.target == offer.target and codes[one.edit] != code]
+        alike = [other for other in others if other[:_ALIKE] == code[:_ALIKE]]
+        common = code[: max((_common(code, other) for other in alike), default=0)]
+        begin = max(common.rfind(" "), common.rfind("."), common.rfind("(")) + 1
+        first, *rest = (line.strip() for line in offer.code.splitlines())
+        titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else first + (" …" if rest else ""), 100)
+    return titles
+
+
+def _common(one: str, other: str) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((number for number, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _figures(seen: Observed) -> tuple[int | None, ...]:
@@ -199,7 +258,7 @@ def _errors(seen: Observed) -> tuple[Block, ...]:
         at = (At(seen.error_line), ": ") if seen.error_line else ()
         return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=2),)
     said = _difference(seen.difference)
-    return (paragraph(said, indent=6, tone=Tone.BAD, limit=1),) if said else ()
+    return (paragraph(said, indent=6, tone=Tone.BAD, limit=2),) if said else ()
 
 
 def _nothing(fix: Fix) -> Iterator[Block]:
@@ -246,6 +305,8 @@ def _not_tried(fix: Fix) -> Iterator[Block]:
             yield paragraph(one.change, indent=6, tone=Tone.QUIET, limit=3)
     if len(fix.not_tried) > _SHOWN:
         yield line(quiet(f"… {plural(len(fix.not_tried) - _SHOWN, 'more place')}"), indent=2)
+    for package in dict.fromkeys(one.package for one in fix.not_tried if one.package):
+        yield paragraph(f"To try changes of copies of {package}, for a patch: --include {package}", tone=Tone.QUIET)
     yield Gap()
 
 
@@ -260,8 +321,9 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
         return
     yield Listing(fix.patch, "diff")
     yield Gap()
-    for price in dict.fromkeys(offer.price for offer in best.offers if offer.price):
-        yield paragraph(f"Given that: {price}", tone=Tone.QUIET)
+    if prices := dict.fromkeys(offer.price.rstrip(".") for offer in best.offers if offer.price):
+        yield line(quiet("Check before you use it, as only these inputs were tried:"))
+        yield from (paragraph(f"- {price[:1].upper()}{price[1:]}.", indent=2, tone=Tone.QUIET) for price in prices)
     before, after = best.before, best.observed.figures
     gain = "it compiles"
     if before and after:
@@ -274,5 +336,12 @@ def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:
     left = after.eager_functions if after else 0
     still = f" {_run_eagerly(left, 'still ')}." if left else ""
     yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with {same}.{still}", tone=Tone.WARN if left else Tone.GOOD)
+    if after and after.graph_breaks == left == 0:
+        yield paragraph(*coded(_KEEP), tone=Tone.QUIET)
+    packages = [Path(folder).stem for folder in fix.included if any(name.startswith(folder) for name in fix.changed)]
+    if packages:
+        said = f"It changes code of {' and '.join(packages)}: a patch to send to its authors."
+        yield paragraph(f"{said} Nothing installed is changed.", tone=Tone.QUIET)
     if not is_written:
-        yield Line((quiet("Again with --patch FILE for a patch, or with --apply to have it written."),), whole=True)
+        applied = "" if fix.included else ", or with --apply to have it written"
+        yield Line((quiet(f"Again with --patch FILE for a patch{applied}."),), whole=True)

@@ -14,7 +14,7 @@ from compiler_lens.views.document import Block, Column, Gap, Section, Table, lin
 from compiler_lens.views.parts import At, Cell, Figure, Kind, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, duration, plural, seconds
 
-_DIFF_LINES = 4  # of each row's differences
+_DIFF_LINES = 8  # of each row's differences
 _REASONS = 3  # why CUDA graphs were skipped
 
 _ROW = (Column(tone=Tone.GOOD), Column("", flexible=True, middle=True))
@@ -118,7 +118,9 @@ def blocks(result: Comparison) -> tuple[Block, ...]:
     diffs: list[Block] = []
     for row, lines in diff_lines(result).items():
         diffs.append(line(strong(row), indent=2))
-        diffs += [paragraph(one, indent=4, limit=2) for one in lines[:_DIFF_LINES]]
+        diffs += [paragraph(one, indent=4) for one in lines[:_DIFF_LINES]]
+        if (hidden := len(lines) - _DIFF_LINES) > 0:
+            diffs.append(line(quiet(f"… {plural(hidden, 'more line')} in --json"), indent=4))
     if diffs:
         made.append(Section("Against default", tuple(diffs), "what the compiler did differently"))
     unsteady = Tone.WARN if modes.no_verdict(result) is NoVerdict.UNSTEADY else Tone.BAD

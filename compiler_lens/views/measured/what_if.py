@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 from compiler_lens.facts.measured.what_if import Left, NotTried, Trial, WhatIf
+from compiler_lens.recording.groups import grouped
 from compiler_lens.views.document import Block, Column, Gap, Line, Section, Table, line, paragraph
 from compiler_lens.views.parts import At, Cell, Kind, Span, Tone, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, plural
 
 _LEFT = 3  # places that still break, shown
-_LINES = 3  # of the settings that were not tried
 _NOT_ASKED_FOR = "no "  # how such a reason begins
 
 _COLUMNS = (
@@ -42,7 +42,8 @@ class Data(Struct, frozen=True):
     """What every configuration that could matter does with a program. The first trial is the program as it is."""
 
     calls: int  # made in each trial
-    best: str | None  # the trial that helps most
+    best: str | None  # the trial that helps most, of those that end the worst
+    worst: Left | None  # of the program as it is
     trials: tuple[TrialFacts, ...]
     not_tried: tuple[NotTried, ...]
 
@@ -53,7 +54,8 @@ def data(result: WhatIf) -> Data:
         TrialFacts(**{name: getattr(trial, name) for name in Trial.__struct_fields__}, helps=trial.helps)
         for trial in result.trials
     )
-    return Data(result.calls, result.best.name if result.best else None, trials, result.not_tried)
+    best = result.best.name if result.best else None
+    return Data(result.calls, best, result.worst, trials, result.not_tried)
 
 
 def blocks(result: WhatIf) -> tuple[Block, ...]:
@@ -63,7 +65,8 @@ def blocks(result: WhatIf) -> tuple[Block, ...]:
         clean = "nothing was compiled, there are no tensor ops"
         if counts and counts.graphs:
             benign = counts.benign_recompiles
-            recompiles = f"{plural(benign, 'recompile')}, as expected" if benign else "no recompiles"
+            calls = plural(result.calls, "call")
+            recompiles = f"{plural(benign, 'recompile')} in {calls}, as expected" if benign else "no recompiles"
             clean = f"{plural(counts.graphs, 'graph')}, no breaks, {recompiles}"
         return line(Span("Nothing to try: ", Tone.GOOD), clean), *_problems(result)
     rows: list[tuple[Cell, ...]] = []
@@ -95,7 +98,7 @@ def _left(result: WhatIf) -> Iterator[Block]:
         yield from _places(f"Still breaks, {result.best.name}:", result.best.left)
         return
     known = set(result.baseline.left)
-    yield from _places("Breaks at:", result.baseline.left)
+    yield from _places("Breaks, or recompiles, at:", result.baseline.left)
     for trial in result.trials[1:]:
         if new := tuple(left for left in trial.left if left not in known):
             yield from _places(f"{trial.name} only leads to:", new)
@@ -112,14 +115,14 @@ def _places(title: str, places: Sequence[Left]) -> Iterator[Block]:
         yield line(quiet(f"… {plural(len(places) - _LEFT, 'more place')}"), indent=2)
 
 
-def _not_tried(not_tried: Iterable[NotTried]) -> Iterator[Block]:
-    reasons: dict[str, list[str]] = {}
-    for one in not_tried:
-        reason = "nothing here asks for them" if one.reason.startswith(_NOT_ASKED_FOR) else one.reason
-        reasons.setdefault(reason, []).append(one.name)
-    if reasons:
-        each = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
-        yield paragraph(f"Not tried: {each}", tone=Tone.QUIET, limit=_LINES)
+def _not_tried(not_tried: Sequence[NotTried]) -> Iterator[Block]:
+    others = [one for one in not_tried if not one.reason.startswith(_NOT_ASKED_FOR)]
+    reasons = grouped(others, lambda one: one.reason)
+    told = [f"{', '.join(one.name for one in group)} ({reason})" for reason, group in reasons.items()]
+    if unasked := len(not_tried) - len(others):
+        told.append(f"{plural(unasked, 'setting')} that nothing here asks for (in --json)")
+    if told:
+        yield paragraph(f"Not tried: {'; '.join(told)}", tone=Tone.QUIET)
 
 
 def _to_do(result: WhatIf) -> Iterator[Block]:
@@ -129,14 +132,25 @@ def _to_do(result: WhatIf) -> Iterator[Block]:
         if counts:
             what = "the breaks need" if counts.breaks else "this needs"
             head = "Nothing tried here helps" if len(result.trials) > 1 else "No setting could help"
-            how = "To see what: compile with backend=lens, then lens.report()"
+            how = "`compiler-lens fix` tries such changes, and lens.report() says what to change"
             told = f"{head}: {what} a change in the code. {how}"
+        if result.worst and result.beside:
+            told = "Nothing tried here ends what hurts most, "
+            at = At(result.worst.line, Tone.STRONG) if result.worst.line else ""
+            yield paragraph(told, at, f" ({result.worst.gb_type}): that needs a change in the code.")
+            yield from _gain(result.beside, "Beside that, ")
+            return
         yield paragraph(told)
         return
+    yield from _gain(best)
+
+
+def _gain(best: Trial, head: str = "") -> Iterator[Block]:
     yield paragraph(f"Price of {best.name}: {best.price}", tone=Tone.QUIET)
     gain = "It compiles"
     if best.before and best.after:
         figures = [(words, getattr(best.before, name), getattr(best.after, name)) for name, words in _FIGURES.items()]
         gain = ", ".join(f"{words} {number(was)} → {number(now)}" for words, was, now in figures if was != now)
-    yield paragraph(f"{gain[:1].upper()}{gain[1:]}, with", tone=Tone.GOOD)
+    said = f"{head}{gain}"
+    yield paragraph(f"{said[:1].upper()}{said[1:]}, with", tone=Tone.PLAIN if head else Tone.GOOD)
     yield from (Line((strong(code),), indent=4, whole=True) for code in best.code)

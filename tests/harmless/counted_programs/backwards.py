@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
 from typing import Any
 
@@ -351,11 +352,34 @@ def own_function_around_compiled(compiled: Compiled) -> Step:
     return lambda: run(ones(4))
 
 
+# -- the garbage collector
+
+
+def collects_in_a_backward(compiled: Compiled) -> Step:
+    """What an earlier compilation left dies where Dynamo looks at frames: also at those that are called back for it."""
+    compiled(net())(ones(2, 4)).sum().backward()
+    torch._dynamo.reset()
+    model = net()
+    run = compiled(model)
+
+    def collect(grad: Tensor) -> Tensor:
+        gc.collect()
+        return grad
+
+    model[0].weight.register_hook(collect)
+
+    def step(x: Tensor) -> None:
+        run(x).sum().backward()
+
+    outer = compiled(step)
+    return lambda: outer(ones(2, 4))
+
+
 KINDS: dict[str, tuple[Program, ...]] = {
     "training": (
         traced_by_others, backward_inside, optimizer_inside, adam_inside, optimizer_alone, backward_outside, accumulates,
     ),
-    "lazy backwards": (lazy_backward, backward_later),
+    "lazy backwards": (lazy_backward, backward_later, collects_in_a_backward),
     "double backward": (double_backward, gradient_penalty, gradient_inside, backward_twice),
     "compiled autograd": (
         compiled_autograd, compiled_autograd_with_hooks, compiled_autograd_of_own_function, compiled_autograd_enabled,

@@ -9,12 +9,12 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
 from compiler_lens.facts.breaks.rewrites.branches import branching
 from compiler_lens.facts.breaks.rewrites.masks import masked
-from compiler_lens.facts.breaks.rewrites.shown import shown_at
+from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
-__all__ = ["Rewrite", "rewrite", "shown_at"]
+__all__ = ["Rewrite", "alternative", "columns_at", "rewrite", "shown_at", "used_later"]
 
 _HANDLING = tuple(kind for name in ("Try", "TryStar") if (kind := getattr(ast, name, None)) is not None)
 _Rule = Callable[[Site, BreakCause], Rewrite | None]
@@ -22,9 +22,13 @@ _Rule = Callable[[Site, BreakCause], Rewrite | None]
 # By the words of torch's graph break registry, 2.11 to 2.15; the first rule that knows the statement answers.
 _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Data-dependent branching": (branching,),
-    "Data dependent operator": (branching, calls.python_number, calls.random_number),
+    "Data dependent operator": (branching, calls.checked_all, calls.python_number, calls.random_number),
     "Dynamic shape operator": (masked,),
-    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (branching, calls.python_number),
+    "Unsupported Tensor.item() call with capture_scalar_outputs=False": (
+        branching,
+        calls.checked_all,
+        calls.python_number,
+    ),
     "Tensor.tolist() with non-integer tensor": (calls.python_number,),
     "Failed to trace builtin operator": (calls.effect,),
     "Unsupported python_type() call": (calls.effect,),
@@ -49,9 +53,25 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
 }
 
 
+# What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone.
+_ALTERNATIVES: Mapping[str, tuple[_Rule, ...]] = {
+    "Failed to trace builtin operator": (calls.printed_in_the_graph,),
+    "Data dependent operator": (calls.number_for_training,),
+    "Attempted to call function marked as skipped": (calls.number_for_training,),
+}
+
+
 def rewrite(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
     """Return what to write instead of a line that breaks the graph; None where no rewrite is known to be right."""
-    rules = _RULES.get(cause.gb_type, ())
+    return _first(_RULES.get(cause.gb_type, ()), cause, sources, at)
+
+
+def alternative(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
+    """Return something else to write instead, which may be better and has to be tried."""
+    return _first(_ALTERNATIVES.get(cause.gb_type, ()), cause, sources, at)
+
+
+def _first(rules: tuple[_Rule, ...], cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
     try:
         site = site_at(sources, at) if rules else None
         # a handler may count on what the line raises

@@ -161,13 +161,15 @@ def runs_in_cond(node: ast.expr) -> bool:
     """Return whether a value may be computed inside of torch.cond: it changes nothing in place and is one tensor."""
     if isinstance(node, _NOT_IN_COND) or (isinstance(node, ast.Call) and syntax.gives_several(node)):
         return False
-    for call in syntax.calls_in(node):
-        name = called(call)
-        is_random = name.startswith("rand") or "random" in dotted(call.func).split(".")
-        in_place = syntax.writes(call) or (name.endswith("_") and not name.endswith("__"))
-        if not name or is_random or in_place or name in _EFFECTS:
-            return False
-    return True
+    return all(called(call) and not has_effect(call) for call in syntax.calls_in(node))
+
+
+def has_effect(call: ast.Call) -> bool:
+    """Return whether a call does more than to compute a value, by its name: it writes, or draws random numbers."""
+    name = called(call)
+    is_random = name.startswith("rand") or "random" in dotted(call.func).split(".")
+    in_place = syntax.writes(call) or (name.endswith("_") and not name.endswith("__"))
+    return is_random or in_place or name in _EFFECTS
 
 
 def as_function(

@@ -11,6 +11,7 @@ from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import assignments as assigned
 from compiler_lens.facts.breaks.rewrites.assignments import Assignment
 from compiler_lens.facts.breaks.rewrites.calls import RANDOM_NEEDS
+from compiler_lens.facts.breaks.rewrites.masks import is_mask
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, parsed
 from compiler_lens.facts.breaks.rewrites.syntax import (
     NOT_ON_TENSORS,
@@ -18,6 +19,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     called,
     dotted,
     is_boolean,
+    is_number,
     loads,
     of_torch,
 )
@@ -44,7 +46,7 @@ def branching(site: Site, cause: BreakCause) -> Rewrite | None:
         elif isinstance(statement, ast.While):
             found = _while_loop(site, statement, test)
         else:
-            found = _branch(site, statement, test)
+            found = _left_out(site, statement) or _branch(site, statement, test)
     elif isinstance(statement, SIMPLE):
         found = _conditional_expression(site) or _truth(site)
     if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
@@ -65,6 +67,8 @@ def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
         return any(f"aten.{name}." in cause.context for name in names if name)
     if "Random.random" in cause.context:
         return "random" in names
+    if any(isinstance(n, ast.Compare) and isinstance(n.ops[0], (ast.In, ast.NotIn)) for n in ast.walk(test)):
+        names.add("item")  # `in` asks for a bool
     return cause.gb_type.startswith("Unsupported Tensor.item()") and bool(names & {"item", "bool", "float", "int"})
 
 
@@ -108,6 +112,37 @@ def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
         return _chosen(site, node.test, test, first, second, last)
     mixed = any(simple and not assigned.stays_tensor(site, a) for a, simple in zip(both, are_simple, strict=True))
     return None if mixed or is_elif else _cond(site, test, first, second, last)
+
+
+def _left_out(site: Site, node: ast.If) -> Rewrite | None:
+    """Leave out `if m.any():` before what only writes where `m` is true."""
+    match node:
+        case ast.If(test=ast.Call(func=ast.Attribute(value=mask, attr="any"), args=[], keywords=[]), orelse=[]):
+            is_elif = site.edited(node).startswith("elif")
+            if not is_elif and is_mask(site, mask) and all(_changes_only(one, mask) for one in node.body):
+                lines = [line for one in node.body for line in replace(site, statement=one).lines()]
+                return site.rewrite(lines, "what is written there is computed every time")
+    return None
+
+
+def _changes_only(statement: ast.stmt, mask: ast.expr) -> bool:
+    """Whether a statement changes elements where a mask is true, and nothing where it is nowhere so."""
+    match statement:
+        case ast.Assign(targets=[ast.Subscript(slice=where)], value=value):
+            pass
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="masked_fill_"), args=[where, value], keywords=[])):
+            pass
+        case ast.Assign(
+            targets=[ast.Name(id=name)],
+            value=ast.Call(func=ast.Attribute(value=ast.Name(id=filled), attr="masked_fill"), args=[where, value]),
+        ) if name == filled:
+            pass
+        case _:
+            return False
+    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
+        value = value.operand
+    # Any other value may be an error where there is nothing to write: a tensor of so many rows, or the largest of none.
+    return ast.dump(where) == ast.dump(mask) and is_number(value)
 
 
 def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
@@ -272,6 +307,10 @@ def _condition(site: Site, node: ast.expr) -> str | None:  # noqa: C901, PLR0911
             parts = [_condition(site, value) for value in values]
             sign = " & " if isinstance(op, ast.And) else " | "
             return None if None in parts or _guards_itself(node) else sign.join(f"({part})" for part in parts)
+        case ast.Compare(left=member, ops=[ast.In() | ast.NotIn() as op], comparators=[tensor]):
+            if not site.is_tensor(tensor) or not (is_number(member) or site.is_tensor(member)):
+                return None
+            return f"{'' if isinstance(op, ast.In) else '~'}({site.atom(tensor)} == {site.atom(member)}).any()"
         case ast.Compare(ops=ops):
             if any(isinstance(op, NOT_ON_TENSORS) for op in ops):
                 return None

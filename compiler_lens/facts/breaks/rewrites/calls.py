@@ -16,7 +16,10 @@ _EFFECTS = frozenset({
     "print", "breakpoint", "warnings.warn", "pdb.set_trace", "time.sleep", "gc.collect", "sys.stdout.write",
     "sys.stdout.flush", "torch.cuda.synchronize", "torch.cuda.empty_cache", "torch.cuda.reset_peak_memory_stats",
 })  # fmt: skip
-_LEVELS = frozenset({"debug", "info", "warning", "warn", "error", "critical", "exception", "log"})
+_LEVELS = frozenset({
+    "debug", "info", "warning", "warn", "error", "critical", "exception", "log",
+    "info_once", "warning_once", "warning_advice",  # which transformers gives to loggers, and diffusers
+})  # fmt: skip
 
 
 def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -32,6 +35,60 @@ def effect(site: Site, _cause: BreakCause) -> Rewrite | None:
     body = [f"    {line}".rstrip() for line in site.lines()]
     needs = f"compiled code then runs without this `{name}`"
     return site.rewrite([f"if not {site.torch}.compiler.is_compiling():", *body], needs)
+
+
+def checked_all(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Check on the device what `torch._check_tensor_all` asks for as a Python bool."""
+    match site.statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="_check_tensor_all"), args=[asked, *_]) as call):
+            error = "RuntimeError"
+        case ast.Expr(
+            value=ast.Call(func=ast.Attribute(attr="_check_tensor_all_with"), args=[kind, asked, *_]) as call
+        ):
+            error = dotted(kind) or "its own"
+        case _:
+            return None
+    if not of_torch(call):
+        return None
+    other = f", not {error}" if error != "RuntimeError" else ""
+    needs = f"the error is then a RuntimeError{other}, without its message"
+    needs += "; on a GPU a failed check ends the process's CUDA context"
+    return site.rewrite([f"{site.torch}._assert_async({site.atom(asked)}.all())"], needs)
+
+
+def printed_in_the_graph(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Let the graph print: `torch._higher_order_ops.print` has a format and tensors or numbers."""
+    match site.statement:
+        case ast.Expr(value=ast.Call(func=ast.Name(id="print"), args=args, keywords=[])) if args:
+            parts = [_formatted(site, one) for one in args]
+        case _:
+            return None
+    if any(part is None for part in parts):
+        return None
+    text = " ".join(part[0] for part in parts if part)
+    values = [value for part in parts if part for value in part[1]]
+    call = f"{site.torch}._higher_order_ops.print({', '.join([repr(text), *values])})"
+    return site.rewrite([call], "it prints from the graph, at each call, on each rank")
+
+
+def _formatted(site: Site, node: ast.expr) -> tuple[str, list[str]] | None:
+    """Return a text with `{}` in it and what stands there; None where it may be neither a tensor nor a number."""
+    match node:
+        case ast.Constant(value=str() as text):
+            return text.replace("{", "{{").replace("}", "}}"), []
+        case ast.JoinedStr(values=parts):
+            found = [_formatted(site, part) for part in parts]
+            known = [part for part in found if part]
+            return ("".join(t for t, _ in known), [v for _, some in known for v in some]) if all(found) else None
+        case ast.FormattedValue(value=value, conversion=-1, format_spec=spec):
+            is_plain = spec is None or all(isinstance(part, ast.Constant) for part in getattr(spec, "values", ()))
+            tensor = _number_of(site, value) or value
+            kept = "".join(str(part.value) for part in getattr(spec, "values", ()) if isinstance(part, ast.Constant))
+            colon = f":{kept}" if kept else ""
+            return (f"{{{colon}}}", [site.source(tensor)]) if is_plain and site.is_tensor(tensor) else None
+    if (number := _number_of(site, node)) is not None:
+        return "{}", [site.source(number)]
+    return ("{!s}", [site.source(node)]) if site.is_tensor(node) else None
 
 
 def made_outside(site: Site, _cause: BreakCause) -> Rewrite | None:
@@ -252,3 +309,32 @@ def random_number(site: Site, _cause: BreakCause) -> Rewrite | None:
         return None
     changes: list[Change] = [(n, f"{site.torch}.{_RANDOM[dotted(n.func)]}(())") for n in calls]
     return site.edit(changes, RANDOM_NEEDS)
+
+
+_FROM_ZERO_TO_ONE = frozenset({"np.random.uniform", "numpy.random.uniform"})
+
+
+def number_for_training(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Draw the number of `self.training and number < p` by torch: in evaluation nobody asks for it."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, args=args, keywords=[]) as call):
+            bounds = [one.value if isinstance(one, ast.Constant) else None for one in args]
+        case _:
+            return None
+    drawn = dotted(function)
+    is_known = (drawn in _FROM_ZERO_TO_ONE and bounds == [0, 1]) or (_RANDOM.get(drawn) == "rand" and not bounds)
+    reads = site.loads(name)
+    if not is_known or not reads or not all(_asked_in_training(site, read) for read in reads):
+        return None
+    return site.edit([(call, f"{site.torch}.rand(())")], f"{RANDOM_NEEDS}; in training it still breaks the graph")
+
+
+def _asked_in_training(site: Site, node: ast.AST) -> bool:
+    """Whether a value is in a later part of an `and` whose first one is `self.training`."""
+    parent = site.parents().get(node)
+    while isinstance(parent, ast.expr):
+        match parent:
+            case ast.BoolOp(op=ast.And(), values=[first, *_]) if first is not node and dotted(first) == "self.training":
+                return True
+        node, parent = parent, site.parents().get(parent)
+    return False

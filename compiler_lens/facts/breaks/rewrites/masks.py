@@ -6,12 +6,17 @@ import ast
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
+from compiler_lens.facts.breaks.rewrites.assignments import has_effect
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, is_number, loads, of_torch
 from compiler_lens.recording.model import BreakCause
 
 _MOST_READS = 16
 _MOST_BETWEEN = 60  # statements
+# Of no rows these are an error, as far as they are over the rows.
+_ERRORS_OF_NONE = frozenset(
+    {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "median", "mode", "kthvalue", "topk"}
+)
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
@@ -19,21 +24,26 @@ def masked(site: Site, cause: BreakCause) -> Rewrite | None:
     """Rewrite a size that depends on values: a mask used as an index, or the indices of its true places."""
     if not isinstance(site.statement, SIMPLE) or "aten." not in cause.context:
         return None
-    return _masked_write(site) or _masked_reduction(site) or _chosen_rows(site)
+    return (
+        _masked_write(site, is_bool="nonzero" in cause.context)
+        or _masked_reduction(site)
+        or _chosen_rows(site)
+        or _every_group(site)
+    )
 
 
 def _masked_reduction(site: Site) -> Rewrite | None:
     changes: list[Change] = []
     needs: dict[str, None] = {}  # in order
     torch = site.torch
-    selections = [n for n in ast.walk(site.statement) if isinstance(n, ast.Subscript) and _is_mask(site, n.slice)]
+    selections = [n for n in ast.walk(site.statement) if isinstance(n, ast.Subscript) and is_mask(site, n.slice)]
     for node in syntax.calls_in(site.statement):
         name = called(node)
         if name not in ("sum", "mean", "max", "min") or node.keywords or (selected := _selection(node)) is None:
             continue
         tensor, mask = selected
         x, m = site.source(tensor), site.source(mask)
-        if not _is_mask(site, mask) or (name == "mean" and not dotted(tensor)):
+        if not is_mask(site, mask) or (name == "mean" and not dotted(tensor)):
             return None
         if not _same_shape(site, tensor, mask):
             needs[f"`{m}` has the shape of `{x}`"] = None
@@ -69,14 +79,27 @@ def _selection(call: ast.Call) -> tuple[ast.expr, ast.expr] | None:
     return None
 
 
-def _is_mask(site: Site, node: ast.expr) -> bool:
-    value = site.value_of(node.id) if isinstance(node, ast.Name) else node
-    return value is not None and syntax.is_boolean(value)
+def is_mask(site: Site, node: ast.expr) -> bool:
+    """Return whether an index is a tensor of bools for sure, not one of numbers."""
+    if isinstance(node, ast.Name) and site.function and node.id in syntax.parameters(site.function):
+        return False  # assigned at some places only
+    match site.value_of(node.id) if isinstance(node, ast.Name) else node:
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return is_mask(site, operand)
+        case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr(), right=right):
+            return is_mask(site, left) and is_mask(site, right)
+        case ast.expr() as value:
+            return syntax.is_boolean(value)
+    return False
 
 
 def _same_shape(site: Site, tensor: ast.expr, mask: ast.expr) -> bool:
     """Return whether the mask compares the tensor itself with a number, or asks something of each element."""
     match site.value_of(mask.id) if isinstance(mask, ast.Name) else mask:
+        case ast.UnaryOp(op=ast.Invert(), operand=operand):
+            return _same_shape(site, tensor, operand)
+        case ast.BinOp(left=one, op=ast.BitAnd() | ast.BitOr(), right=other):
+            return _same_shape(site, tensor, one) and _same_shape(site, tensor, other)
         case ast.Compare(left=left, comparators=[other, *_]):
             return ast.dump(left) == ast.dump(tensor) and is_number(other)
         case ast.Call(func=ast.Attribute(value=owner, attr=name), args=[]):
@@ -84,8 +107,11 @@ def _same_shape(site: Site, tensor: ast.expr, mask: ast.expr) -> bool:
     return False
 
 
-def _masked_write(site: Site) -> Rewrite | None:
-    """Write `x[m] = x[m] * 2` and `x[m] *= 2` for the whole tensor, chosen by `torch.where`."""
+def _masked_write(site: Site, *, is_bool: bool) -> Rewrite | None:
+    """Write `x[m] = x[m] * 2` and `x[m] *= 2` for the whole tensor, chosen by `torch.where`.
+
+    Torch looks for the places of a mask alone: with `is_bool` the only index of a statement is one, whatever its text.
+    """
     sign = ""
     match site.statement:
         case ast.Assign(targets=[ast.Subscript(value=tensor, slice=mask)], value=given):
@@ -94,7 +120,9 @@ def _masked_write(site: Site) -> Rewrite | None:
             sign = _SIGNS[type(op)]
         case _:
             return None
-    if not _is_elementwise(given, mask) or not _is_mask(site, mask) or not dotted(tensor):
+    indices = {ast.dump(n.slice) for n in ast.walk(site.statement) if isinstance(n, ast.Subscript)}
+    is_only = is_bool and len(indices) == 1 and not isinstance(mask, (ast.Tuple, ast.Slice, ast.Constant))
+    if not _is_elementwise(given, mask) or not (is_only or is_mask(site, mask)) or not dotted(tensor):
         return None
     x, m = site.source(tensor), site.source(mask)
     selected = [n for n in ast.walk(given) if isinstance(n, ast.Subscript) and _is_selected(n, mask)]
@@ -144,7 +172,7 @@ def _chosen_rows(site: Site) -> Rewrite | None:
             mask, every = _places_of(value), site.loads(index)
         case _:
             return None
-    if site.function is None or mask is None or not _is_mask(site, mask) or len(every) > _MOST_READS:
+    if site.function is None or mask is None or not is_mask(site, mask) or len(every) > _MOST_READS:
         return None
     users = sorted({n for read in every if (n := number_at(site.following, read.lineno)) is not None})
     guards: set[int] = set()
@@ -209,3 +237,115 @@ def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> str:
     all_rows = f"{site.source(value, changes)}, {out if is_written else '0'}"
     new = f"{site.torch}.where({site.atom(mask)}.unsqueeze(-1), {all_rows})"
     return f"{out}.copy_({new})" if is_written else f"{out} += {new}"
+
+
+def _every_group(site: Site) -> Rewrite | None:
+    """Let `for e in (m.sum(dim=(-1, -2)) > 0).nonzero():` run for all, where it works on the rows chosen for each.
+
+    The numbers are Python's then, and what they name, such as a module, is known while it compiles.
+    """
+    match site.statement:
+        case ast.Assign(targets=[ast.Name(id=name)], value=value):
+            pass
+        case _:
+            return None
+    found, reads = _groups_of(value), site.loads(name)
+    loop = site.parents().get(reads[0]) if found and len(reads) == 1 else None
+    if found is None or not isinstance(loop, ast.For) or loop.iter is not reads[0]:
+        return None
+    chosen, is_flat = found
+    if loop.orelse or not _only_adds_rows(site, loop, chosen):
+        return None
+    every = f"range({site.atom(chosen)}.shape[0])"
+    needs = (
+        f"`{site.source(chosen)}` has three dimensions and no negative numbers; what was chosen for no row is computed"
+        " for none, and its parameters then have a gradient of zeros in place of none"
+    )
+    return site.rewrite([f"{name} = {every}" if is_flat else f"{name} = [[number] for number in {every}]"], needs)
+
+
+def _only_adds_rows(site: Site, loop: ast.For, chosen: ast.expr) -> bool:
+    """Whether a loop adds the rows that are chosen for its number, of no rows nothing, and leaves nothing else behind.
+
+    A mean of no rows, a counter or a list would be another one with the groups of no rows.
+    """
+    *before, last = loop.body
+    match loop.target, last:
+        case (
+            ast.Name(id=number),
+            ast.Expr(
+                ast.Call(ast.Attribute(ast.Name(), "index_add_" | "scatter_add_"), [_, ast.Name(id=rows), *given])
+            ),
+        ):
+            pass
+        case _:
+            return False
+    names, found = {number}, False
+    for statement in before:
+        match statement:
+            case ast.Assign(targets=[ast.Name() as target]):
+                named: list[ast.expr] = [target]
+            case ast.Assign(targets=[ast.Tuple(elts=named)]):
+                pass
+            case _:
+                return False
+        assigned = {n.id for n in named if isinstance(n, ast.Name)}
+        if len(assigned) != len(named) or number in assigned:
+            return False
+        names |= assigned
+        found |= rows in assigned and _is_of_group(_places_of(statement.value), chosen, number)
+    parts = [*(s.value for s in before if isinstance(s, ast.Assign)), *given]
+    calls = any(called(call) in _ERRORS_OF_NONE or has_effect(call) for part in parts for call in syntax.calls_in(part))
+    return found and not calls and all(_stays_in(site, loop, name) for name in names) and _is_once(site, rows, chosen)
+
+
+def _is_of_group(mask: ast.expr | None, chosen: ast.expr, number: str) -> bool:
+    """Whether a mask is `chosen[number]`, or the same in another shape."""
+    match mask:
+        case ast.Call(func=ast.Attribute(value=mask, attr="squeeze" | "bool")):
+            pass
+    match mask:
+        case ast.Subscript(value=value, slice=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name))):
+            return name == number and ast.dump(value) == ast.dump(chosen)
+    return False
+
+
+def _stays_in(site: Site, loop: ast.For, name: str) -> bool:
+    """Whether a name is one of a loop alone."""
+    if site.function is None or name in syntax.parameters(site.function):
+        return False
+    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for n in ast.walk(site.function)):
+        return False
+    lines = range(loop.lineno, (loop.end_lineno or 0) + 1)
+    stays = all(line in lines for line in site.uses().stores.get(name, ()))
+    return stays and len(site.loads(name)) == len(loads(loop, name))
+
+
+def _is_once(site: Site, rows: str, chosen: ast.expr) -> bool:
+    """Whether the rows are what was found, and of what was asked for its groups."""
+    stores = site.uses().stores
+    later = isinstance(chosen, ast.Name) and any(n > site.statement.lineno for n in stores.get(chosen.id, ()))
+    return len(stores.get(rows, ())) == 1 and not later
+
+
+def _groups_of(node: ast.expr) -> tuple[ast.expr, bool] | None:
+    """Return `m` of `torch.greater(m.sum(dim=(-1, -2)), 0).nonzero()`, and whether the result has one dimension."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze" | "flatten")):
+            found = _groups_of(inner)
+            return found and (found[0], True)
+        case ast.Call(func=ast.Attribute(value=mask, attr="nonzero"), args=[]) if not of_torch(node):
+            pass
+        case _:
+            return None
+    match mask:
+        case ast.Compare(left=summed, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
+            pass
+        case ast.Call(args=[summed, ast.Constant(value=0)]) if of_torch(mask) and called(mask) in ("greater", "gt"):
+            pass
+        case _:
+            return None
+    match summed:
+        case ast.Call(func=ast.Attribute(value=chosen, attr="sum"), keywords=[ast.keyword(arg="dim", value=dims)]):
+            return (chosen, False) if ast.unparse(dims) in ("(-1, -2)", "(-2, -1)", "(1, 2)") else None
+    return None

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.breaks.remedies import Shown
+from compiler_lens.facts.breaks.rewrites.assignments import Assignment, is_guarded
 from compiler_lens.facts.breaks.rewrites.site import Site, site_at
 from compiler_lens.facts.breaks.rewrites.syntax import called
+from compiler_lens.facts.program.uses import SIZED, Use, uses
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
 
 _NUMBERS = frozenset({"item", "tolist", "int", "float", "bool"})
-_OF_SIZES = frozenset(
-    {"split", "split_with_sizes", "view", "reshape", "expand", "repeat", "zeros", "ones", "new_zeros"}
-)
 
 
 def shown_at(sources: Sources, at: SourceLine, column: int | None = None) -> Shown | None:
@@ -33,6 +32,62 @@ def shown_at(sources: Sources, at: SourceLine, column: int | None = None) -> Sho
         return None
 
 
+# What a number that the line takes from a tensor is used for later: what comes first is what matters most.
+_USED = {
+    Use.BRANCH: Shown.BRANCH, Use.LOOP: Shown.LOOP, Use.KEY: Shown.KEY, Use.TEXT: Shown.TEXT, Use.SLICE: Shown.SLICE,
+    Use.SIZE: Shown.SIZES,
+}  # fmt: skip
+
+
+def used_later(sources: Sources, at: SourceLine) -> Shown | None:
+    """Return what the function does with the number that a line assigns to a name; None if nothing of the kind."""
+    try:
+        site = site_at(sources, at)
+    except RecursionError:
+        return None
+    match site.statement if site else None:
+        case ast.Assign(targets=[ast.Name(id=name)]) | ast.AnnAssign(target=ast.Name(id=name)):
+            found = uses(sources, at.file, at.line, name)
+            return next((shown for use, shown in _USED.items() if use in found), None)
+    return None
+
+
+_POSTFIX = (ast.Name, ast.Attribute, ast.Call, ast.Subscript)
+
+
+def columns_at(sources: Sources, at: SourceLine, column: int, *, is_branch: bool) -> tuple[int, int] | None:
+    """Return where in its line the expression stands that broke, by characters; None where the line is not known.
+
+    Args:
+        sources: the texts of files.
+        at: the line.
+        column: where in it, without its indent, the expression begins.
+        is_branch: whether a condition broke, which is all that begins there; else it is a call.
+
+    """
+    try:
+        site = site_at(sources, at)
+    except RecursionError:
+        return None
+    if site is None or not sources.has(at.file):
+        return None
+    line = sources.line(at.file, at.line)
+    begin = len(line) - len(line.lstrip()) + column
+    bytes_before = len(line[:begin].encode())
+    here = [n for n in _around(site, column) if isinstance(n, ast.expr) and n.col_offset == bytes_before]
+    here = [n for n in here if n.lineno == site.line]
+    calls = [n for n in here if isinstance(n, _POSTFIX)]
+    if not here:
+        return None
+    found: ast.expr = here[-1] if is_branch or not calls else calls[-1]
+    match found:
+        case ast.IfExp(test=test) if test.lineno == site.line:  # what begins there is asked by its condition
+            found, begin = test, len(line.encode()[: test.col_offset].decode())
+    if found.end_lineno != site.line or found.end_col_offset is None:
+        return begin, len(line.rstrip())
+    return begin, len(line.encode()[: found.end_col_offset].decode())
+
+
 def _shown(site: Site, column: int | None) -> Shown | None:
     statement, asks = site.statement, list(_around(site, column))
     match statement:
@@ -41,11 +96,13 @@ def _shown(site: Site, column: int | None) -> Shown | None:
         case ast.While(test=test) if column is None or test in asks:
             return Shown.WHILE
         case ast.If(test=test) if column is None or test in asks:
-            return _arm(statement)
+            is_in = any(_asked(n) is Shown.IN for n in ([test] if column is None else asks))
+            is_of_number = any(called(n) in _NUMBERS for n in ast.walk(test))
+            return Shown.IN if is_in and not is_of_number else _arm(site, statement)
     is_called = False
-    for node in asks:
-        found = _asked(node)
-        if found and not (is_called and found in {Shown.IN, Shown.LOGICAL}):
+    for inner, node in zip([None, *asks], asks, strict=False):
+        found = Shown.BRANCH if isinstance(node, ast.IfExp) and node.test is inner else _asked(node)
+        if found and not (is_called and found in {Shown.IN, Shown.LOGICAL, Shown.NOT}):
             return found
         is_called |= called(node) in _NUMBERS
     return None
@@ -54,7 +111,8 @@ def _shown(site: Site, column: int | None) -> Shown | None:
 def _around(site: Site, column: int | None) -> Iterator[ast.AST]:
     """Yield the expressions that begin at a column, and all around them in the statement, from within."""
     line = site.text.split("\n")[site.line - 1]
-    begin = None if column is None else (site.line, len(line) - len(line.lstrip()) + column)
+    start = len(line) - len(line.lstrip()) + (column or 0)
+    begin = None if column is None else (site.line, len(line[:start].encode()))
     here = [n for n in ast.walk(site.statement) if isinstance(n, ast.expr) and (n.lineno, n.col_offset) == begin]
     node: ast.AST | None = here[-1] if here else None
     while node is not None and node is not site.statement:
@@ -62,22 +120,24 @@ def _around(site: Site, column: int | None) -> Iterator[ast.AST]:
         node = site.parents().get(node)
 
 
-def _asked(node: ast.AST) -> Shown | None:
+def _asked(node: ast.AST) -> Shown | None:  # noqa: PLR0911 -- one for each kind
     match node:
         case ast.Compare(ops=[ast.In() | ast.NotIn()]):
             return Shown.IN
-        case ast.BoolOp():
+        case ast.UnaryOp(op=ast.Not()):
+            return Shown.NOT
+        case ast.BoolOp() | ast.Compare(ops=[_, _, *_]):  # `0 < x < 1` is `0 < x and x < 1`
             return Shown.LOGICAL
         case ast.Slice() if any(isinstance(n, ast.Name) for n in ast.walk(node)):
             return Shown.SLICE
         case ast.JoinedStr():
             return Shown.TEXT
-        case ast.Call() if called(node) in _OF_SIZES and any(called(n) == "tolist" for n in ast.walk(node)):
+        case ast.Call() if called(node) in SIZED and any(called(n) == "tolist" for n in ast.walk(node)):
             return Shown.SIZES
     return None
 
 
-def _arm(node: ast.If) -> Shown:
+def _arm(site: Site, node: ast.If) -> Shown:
     match node:
         case ast.If(body=[ast.Raise(), *_], orelse=[]):
             return Shown.RAISES
@@ -90,5 +150,17 @@ def _arm(node: ast.If) -> Shown:
             body=[ast.Continue(), *_],
             orelse=[],
         ):
-            return Shown.SAVES_WORK
+            return Shown.BRANCH if is_guarded(site, node.test, _values(site.following)) else Shown.SAVES_WORK
     return Shown.BRANCH
+
+
+def _values(statements: Sequence[ast.stmt]) -> list[Assignment]:
+    """All that some statements compute, whether or not it has a name."""
+    found: list[Assignment] = []
+    for node in (n for statement in statements for n in ast.walk(statement)):
+        match node:
+            case ast.AugAssign(target=target, op=op, value=value):
+                found.append(Assignment("", ast.BinOp(target, op, value)))
+            case ast.stmt():
+                found += [Assignment("", n) for n in ast.iter_child_nodes(node) if isinstance(n, ast.expr)]
+    return found

@@ -83,7 +83,10 @@ class Site(Struct, frozen=True):
             return None
         for statement in (first, *takewhile(lambda s: s.lineno <= end.lineno, self.following)):
             texts = (n for n in ast.walk(statement) if isinstance(n, (ast.JoinedStr, ast.Constant)))
-            if any(n.lineno != n.end_lineno and isinstance(getattr(n, "value", ""), (str, bytes)) for n in texts):
+            over_lines = [
+                n for n in texts if n.lineno != n.end_lineno and isinstance(getattr(n, "value", ""), (str, bytes))
+            ]
+            if any(_is_indented_text(self.edited(n)) for n in over_lines):
                 return None
         before = tuple(line[first.col_offset :].rstrip() for line in lines)
         if not self.imports_torch and any("torch." in line for line in after):
@@ -184,6 +187,11 @@ def _in_file(text: str, line: int) -> Site | None:
     )
 
 
+def _is_indented_text(text: str) -> bool:
+    """Whether the blanks before its lines may be a part of a text: several texts beside each other have none."""
+    return "'''" in text or '"""' in text or any(line.endswith("\\") for line in text.split("\n"))
+
+
 def number_at(body: Sequence[ast.stmt], line: int) -> int | None:
     """Return which of some statements a line is in."""
     number = bisect_left(body, line, key=lambda s: s.end_lineno or 0)
@@ -247,9 +255,18 @@ def _tensors(function: Function) -> frozenset[str]:
     return tensor_names(function, frozenset((*_uses(function).stores, *parameters(function))))
 
 
+def _is_for_types(node: ast.AST) -> bool:
+    """Whether what is in a block is there for type checkers alone."""
+    match node:
+        case ast.If(test=ast.Name(id=name) | ast.Attribute(attr=name)):
+            return name == "TYPE_CHECKING"
+    return False
+
+
 @lru_cache(maxsize=16)
 def _torch_name(tree: ast.Module) -> str:
-    imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names)
+    unseen = {id(n) for block in ast.walk(tree) if _is_for_types(block) for n in ast.walk(block)}
+    imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) and id(n) not in unseen for a in n.names)
     return next((a.asname or "torch" for a in imports if a.name == "torch" or a.name.startswith("torch.")), "")
 
 

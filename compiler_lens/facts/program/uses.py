@@ -1,0 +1,153 @@
+"""What the user's code does with a Python number: what only an int can be, and what a graph is made for anew."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from enum import Enum
+
+from compiler_lens.recording.source_text import Sources
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_DEEPEST = 3  # calls that a number is followed through
+_ARITHMETIC = frozenset(("int", "float", "min", "max", "abs", "round"))
+# torch's functions and methods that take sizes, and read no tensor there.
+SIZED = frozenset((
+    "view", "reshape", "expand", "repeat", "unflatten", "zeros", "ones", "empty", "full", "new_zeros", "new_ones",
+    "new_empty", "new_full", "arange", "linspace", "eye", "split", "chunk", "narrow", "pad", "roll", "select", "topk",
+    "interpolate", "tile", "broadcast_to", "split_with_sizes",
+))  # fmt: skip
+
+
+class Use(Enum):
+    """What a number is used for."""
+
+    SLICE = "bounds a slice"
+    SIZE = "is a size"
+    INDEX = "is an index"
+    KEY = "chooses from a list or dict"
+    BRANCH = "decides a branch"
+    LOOP = "is how often a loop runs"
+    TEXT = "is part of a text"
+
+
+def uses(texts: Sources, file: str, line: int, subject: str) -> frozenset[Use]:
+    """Return what a value is used for in the function around a line, and what that calls with it in the same file.
+
+    Args:
+        texts: the texts of files.
+        file: of the line.
+        line: a line that reads it.
+        subject: `n`, `self.cache.filled`: of an attribute, all methods of the class around the line are looked at.
+
+    """
+    path = _WORD.findall(subject)
+    here = texts.function_at(file, line)
+    if not path or here is None:
+        return frozenset()
+    functions = [here.first]
+    if len(path) > 1:
+        owner = here.name.rpartition(".")[0]
+        functions += [d.first for d in texts.definitions(file) if owner and d.name.rpartition(".")[0] == owner]
+    found: set[Use] = set()
+    for first in dict.fromkeys(functions):
+        if function := texts.syntax_of(file, first):
+            found |= _Reader(texts, file, path[-1] if len(path) > 1 else "").of(function, {subject}, _DEEPEST)
+    return frozenset(found)
+
+
+class _Reader:
+    """Follows a value through the functions of a file: by the attribute that it is, and by names."""
+
+    def __init__(self, texts: Sources, file: str, attribute: str) -> None:
+        self._texts, self._file, self._attribute = texts, file, attribute
+
+    def of(self, function: ast.AST, names: set[str], deeper: int) -> frozenset[Use]:
+        """Return what a function uses the value for; `names` are those that it has there."""
+        nodes = list(ast.walk(function))
+        assigned = [n for n in nodes if isinstance(n, ast.Assign)]
+        for one in sorted(assigned, key=lambda n: n.lineno):
+            if self._is(one.value, names):
+                names = names | {target.id for target in one.targets if isinstance(target, ast.Name)}
+        found = {use for node in nodes for use in self._uses(node, names)}
+        for node in nodes if deeper else ():
+            if isinstance(node, ast.Call) and _called(node) not in SIZED:
+                found |= self._handed_on(node, names, deeper - 1)
+        return frozenset(found)
+
+    def _is(self, node: ast.AST | None, names: set[str]) -> bool:  # noqa: PLR0911 -- one for each kind of node
+        """Whether an expression is the value, or arithmetic on it."""
+        match node:
+            case ast.Name(id=name):
+                return name in names
+            case ast.Attribute(attr=attribute):
+                return bool(self._attribute) and attribute == self._attribute
+            case ast.BinOp(left=left, right=right):
+                return self._is(left, names) or self._is(right, names)
+            case ast.Compare(left=left, comparators=others):
+                return any(self._is(one, names) for one in (left, *others))
+            case ast.UnaryOp(operand=operand):
+                return self._is(operand, names)
+            case ast.Call(args=arguments) if _called(node) in _ARITHMETIC:
+                return any(self._is(one, names) for one in arguments)
+        return False
+
+    def _uses(self, node: ast.AST, names: set[str]) -> Iterator[Use]:
+        match node:
+            case ast.Slice(lower=lower, upper=upper, step=step):
+                if any(self._is(one, names) for one in (lower, upper, step)):
+                    yield Use.SLICE
+            case ast.Subscript(value=base, slice=key) if any(self._is(part, names) for part in _parts(key)):
+                yield Use.KEY if self._is_container(base) else Use.INDEX
+            case ast.Call(args=arguments, keywords=keywords):
+                given = [part for one in (*arguments, *(k.value for k in keywords)) for part in _parts(one)]
+                if any(self._is(one, names) for one in given):
+                    yield from {"range": (Use.LOOP,), "str": (Use.TEXT,)}.get(_called(node), ())
+                    yield from (Use.SIZE,) if _called(node) in SIZED else ()
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test) | ast.Assert(test=test):
+                asked = (part for n in ast.walk(test) for part in _compared(n))
+                if self._is(test, names) or any(self._is(one, names) for one in asked):
+                    yield Use.BRANCH
+            case ast.FormattedValue(value=value) if self._is(value, names):
+                yield Use.TEXT
+
+    def _is_container(self, base: ast.expr) -> bool:
+        """Whether what is indexed is Python's own, as far as the file shows how it is made."""
+        name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
+        call = r"(?:[\w.]{0,20}\.)?(?:ModuleList|ModuleDict|list|dict|tuple)\("
+        made = rf"\b{re.escape(name)}\b\s*(?::[^=\n]{{0,80}})?= *(?:[\[{{(]|{call})"
+        is_made = bool(name) and re.search(made, self._texts.texts[self._file]) is not None
+        return is_made or isinstance(base, (ast.Dict, ast.List, ast.Tuple))
+
+    def _handed_on(self, call: ast.Call, names: set[str], deeper: int) -> frozenset[Use]:
+        """What a function of the same file does with it that it is handed to."""
+        given: dict[int | str | None, bool] = {i: self._is(one, names) for i, one in enumerate(call.args)}
+        given |= {one.arg: self._is(one.value, names) for one in call.keywords}
+        if not any(given.values()):
+            return frozenset()
+        named = [d for d in self._texts.definitions(self._file) if d.name.rpartition(".")[2] == _called(call)]
+        function = self._texts.syntax_of(self._file, named[0].first) if len(named) == 1 else None
+        if function is None:
+            return frozenset()
+        theirs = {p for i, p in enumerate(named[0].parameters) if given.get(i) or given.get(p)}
+        return self.of(function, theirs, deeper)
+
+
+def _compared(node: ast.AST) -> Iterator[ast.AST]:
+    match node:
+        case ast.Compare(left=left, comparators=others):
+            yield from (left, *others)
+        case ast.BoolOp(values=values):
+            yield from values
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            yield operand
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """The elements of a tuple or list, else the expression itself."""
+    return node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -1,0 +1,311 @@
+"""torch's own ways round code that Dynamo cannot follow: when a mark is offered, and that it does what it says."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from msgspec.structs import replace
+
+from compiler_lens.cli import main
+from compiler_lens.facts.measured.called import Call, Called, Seen, named
+from compiler_lens.facts.measured.edits import edited
+from compiler_lens.facts.measured.hatches import Hatch, hatches, markable
+from compiler_lens.measure.fix.observing import Observer
+from compiler_lens.recording.model import SourceLine
+from compiler_lens.recording.source_text import Sources
+
+FILE = "/home/user/app/user_model.py"
+SKIPPED = "Attempted to call function marked as skipped"
+
+TEXT = """
+import os
+import random
+
+import numpy as np
+import torch
+
+
+def scale_of(name):
+    return 2.0 if os.path.exists(name) else 1.0
+
+
+def chance(name):
+    return random.random() + len(name)
+
+
+def top_rows(x, k=2):
+    rows = x.detach().numpy()
+    return torch.from_numpy(rows[np.lexsort((rows[:, 0], rows[:, 1]))][:k].copy())
+
+
+def widths(x, signed):
+    sign = np.sign(x.numpy()) if signed else 1
+    return torch.from_numpy((x.numpy() * sign).sum(1) > 0), x * 2
+
+
+def activated(x, layer):
+    os.path.exists("/tmp")
+    return layer(x).relu()
+
+
+def same(x):
+    os.path.exists("/tmp")
+    return x
+
+
+def counted(x):
+    x.add_(len(os.listdir("/")) * 0 + 1)
+    return x * 2
+
+
+@torch.no_grad()
+def marked(x):
+    os.path.exists("/tmp")
+    return x * 2
+"""
+
+
+@pytest.fixture(autouse=True)
+def _lines_of_the_test() -> Iterator[None]:
+    yield
+    linecache.cache.pop(FILE, None)
+    sys.modules.pop("user_model", None)
+
+
+def loaded(text: str) -> ModuleType:
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    module = ModuleType("user_model")
+    sys.modules["user_model"] = module
+    exec(compile(text, FILE, "exec"), module.__dict__)
+    return module
+
+
+def heard(text: str, calls: Callable[[Any], object]) -> tuple[Called, ...]:
+    """What the functions of the text were given and returned."""
+    observer = Observer(frozenset({FILE}))
+    with observer.observing():
+        calls(loaded(text))
+    return named(observer.called, {FILE: text})
+
+
+def offered(function: str, called: tuple[Called, ...], kind: str = SKIPPED, text: str = TEXT) -> dict[str, Hatch]:
+    """The marks on a function, by name."""
+    start = next(n for n, line in enumerate(text.split("\n"), 1) if line.startswith(f"def {function}("))
+    at = SourceLine(FILE, start + 1, function, text.split("\n")[start].strip())
+    found = markable(at, Sources({FILE: text}))
+    marks = hatches(found, kind, called) if found else ()
+    return {mark.lines.after[0].partition("(")[0].rpartition(".")[2]: mark for mark in marks}
+
+
+def applied(mark: Hatch, text: str = TEXT) -> str:
+    new = edited(mark.lines, {FILE: text}, FILE)
+    assert new is not None
+    return new[FILE]
+
+
+def same_in_a_graph(new: str, function: Callable[[Any], Callable[..., Any]], *inputs: Any, backend: str) -> None:
+    """The marked function is in one graph, and computes what the text as it was does, values and gradients."""
+    torch.compiler.reset()
+    before, after = function(loaded(TEXT)), torch.compile(function(loaded(new)), backend=backend, fullgraph=True)
+    for given in inputs:
+        results = []
+        for one in (before, after):
+            x = given.clone().requires_grad_()
+            result = one(x)
+            if result.requires_grad:
+                result.sum().backward()
+            results.append((result.detach(), x.grad))
+        torch.testing.assert_close(*results)
+
+
+X = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 4.0, 0.5], [0.0, -7.0, 1.0]])
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_an_operator_runs_what_dynamo_cannot_and_its_fake_has_the_sizes_that_eager_returned(backend: str) -> None:
+    called = heard(TEXT, lambda m: [m.top_rows(x, k) for x in (X, X[:2]) for k in (1, 2)])
+    new = applied(offered("top_rows", called)["custom_op"])
+    assert "def top_rows(x: torch.Tensor, k: int = 2) -> torch.Tensor:" in new
+    assert "@top_rows.register_fake\ndef _(x, k=2):\n    return x.new_empty((k, x.shape[1]))" in new
+    for k in (1, 2):
+        same_in_a_graph(
+            new, lambda m, k=k: lambda x: x + m.top_rows(x.detach(), k).sum(), X, -X, X[1:], backend=backend
+        )
+
+
+def test_an_operator_of_two_results_one_of_another_dtype() -> None:
+    called = heard(TEXT, lambda m: [m.widths(x, signed) for x in (X, X[:2]) for signed in (True, False)])
+    new = applied(offered("widths", called)["custom_op"])
+    assert "    return (x.new_empty((x.shape[0],), dtype=torch.bool), torch.empty_like(x))" in new
+    for signed in (True, False):
+        chosen = lambda m, s=signed: lambda x: torch.where(m.widths(x.detach(), s)[0].unsqueeze(1), x, x * 3)  # noqa: E731
+        same_in_a_graph(new, chosen, X, -X, backend="aot_eager")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_what_only_dynamo_cannot_follow_is_traced_by_aotautograd(backend: str) -> None:
+    torch.manual_seed(0)
+    layer = torch.nn.Linear(3, 3)
+    mark = offered("activated", heard(TEXT, lambda m: m.activated(X, layer)))["nonstrict_trace"]
+    assert mark.needs_aot
+    assert "no gradient" in mark.price
+    same_in_a_graph(applied(mark), lambda m: lambda x: m.activated(x, layer) * 2, X, -X, backend=backend)
+
+
+def test_a_plain_value_is_a_constant_on_a_condition_that_is_said() -> None:
+    mark = offered("scale_of", heard(TEXT, lambda m: [m.scale_of("/tmp"), m.scale_of("/not/there")]))
+    assert set(mark) == {"assume_constant_result"}
+    price = mark["assume_constant_result"].price
+    assert (
+        "(2.0 or 1.0 in this run) is a constant of the compiled code, also where it would give something else" in price
+    )
+    for name in ("/tmp", "/not/there"):
+        new = applied(mark["assume_constant_result"])
+        same_in_a_graph(new, lambda m, name=name: lambda x: x * m.scale_of(name), X, -X, backend="aot_eager")
+
+
+NOT_OFFERED: dict[str, tuple[str, Callable[[Any], object], set[str]]] = {
+    "what it returns differs for the same arguments": (
+        "scale_of",
+        lambda m: [m.scale_of("/tmp"), setattr(m.os, "path", type("", (), {"exists": lambda _: False})), m.scale_of("/tmp")],
+        set(),
+    ),
+    "a random number": ("chance", lambda m: m.chance("a"), set()),
+    "what it returns is its argument": ("same", lambda m: m.same(X), {"nonstrict_trace"}),
+    "what it returns needs a gradient": (
+        "activated", lambda m: m.activated(X, torch.nn.Linear(3, 3)), {"nonstrict_trace"},
+    ),
+    "it changes an argument": ("counted", lambda m: m.counted(X.clone()), {"custom_op"}),
+    "it is marked already": ("marked", lambda m: m.marked(X), set()),
+    "it was not called": ("scale_of", lambda _: None, set()),
+    "sizes that do not follow from arguments": (
+        "top_rows", lambda m: [m.top_rows(X, -1), m.top_rows(X[1:], -1), m.top_rows(X, 1)], {"nonstrict_trace"},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "calls", "left"), NOT_OFFERED.values(), ids=NOT_OFFERED)
+def test_a_mark_is_not_offered_where_calls_do_not_fit_it(
+    function: str, calls: Callable[[Any], object], left: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    monkeypatch.setattr(os, "path", os.path)  # put back what a case changes
+    assert set(offered(function, heard(TEXT, calls))) == left
+
+
+def test_an_operator_that_changes_an_argument_says_so() -> None:
+    new = applied(offered("counted", heard(TEXT, lambda m: m.counted(X.clone())))["custom_op"])
+    assert "mutates_args=('x',)" in new
+    torch.compiler.reset()
+    for step in (loaded(TEXT).counted, torch.compile(loaded(new).counted, backend="aot_eager")):
+        x = X.clone()
+        torch.testing.assert_close((step(x), x), ((X + 1) * 2, X + 1))
+
+
+def test_a_break_at_a_value_is_not_left_to_aotautograd() -> None:
+    called = heard(TEXT, lambda m: m.activated(X, torch.nn.Linear(3, 3)))
+    assert set(offered("activated", called, "Data-dependent branching")) == set()
+
+
+def test_a_file_that_imports_torch_somewhere_else_gets_an_import_of_its_own() -> None:
+    """As below `if is_torch_available():`, or in a function."""
+    text = TEXT.replace("import torch\n", "if True:\n    import torch\n", 1)
+    called = heard(text, lambda m: m.activated(X, torch.nn.Linear(3, 3)))
+    new = applied(offered("activated", called, text=text)["nonstrict_trace"], text)
+    assert new.index("\nimport torch\n") < new.index("@torch._dynamo.nonstrict_trace")
+    as_another = text.replace("import torch", "import torch as th").replace("torch.", "th.")
+    assert (
+        offered("activated", heard(as_another, lambda m: m.activated(X, torch.nn.Linear(3, 3))), text=as_another) == {}
+    )
+
+
+def test_calls_that_were_not_all_heard_make_no_constant() -> None:
+    one = Call((("name", Seen("plain", "'a'")),), Seen("plain", "2.0"))
+    called = Called(FILE, 8, (one,), name="scale_of")
+    assert set(offered("scale_of", (called,))) == {"assume_constant_result"}
+    assert set(offered("scale_of", (replace(called, is_whole=False),))) == set()
+
+
+def test_sizes_that_changed_after_the_calls_that_are_kept_make_no_operator_and_no_trace() -> None:
+    few, many = (heard(TEXT, lambda m, n=n: [m.top_rows(torch.rand(k, 3), k) for k in range(1, n)]) for n in (8, 12))
+    assert set(offered("top_rows", few)) == {"custom_op", "nonstrict_trace"}
+    assert offered("top_rows", many) == {}
+
+
+def test_inductor_refuses_leaf_functions() -> None:
+    """Why they are not offered, though the graph that Dynamo captures runs: when this fails, offer them."""
+    decorators = pytest.importorskip("torch._dynamo.decorators")
+    if not hasattr(decorators, "leaf_function"):
+        pytest.skip("this torch has none")
+
+    @decorators.leaf_function
+    def leaf(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum() > 0 else x
+
+    leaf.register_fake(torch.empty_like)
+    torch.compiler.reset()
+    torch.testing.assert_close(torch.compile(leaf, backend="eager", fullgraph=True)(X), X * 2)
+    torch.compiler.reset()
+    with pytest.raises(torch._inductor.exc.InductorError):
+        torch.compile(leaf, fullgraph=True)(X)
+
+
+PROGRAM = """
+    import os
+
+    import numpy as np
+    import torch
+    from torch import nn
+
+
+    def device_scale(name):
+        return 2.0 if os.path.exists(name) else 1.0
+
+
+    def lowest(x, k):
+        rows = x.numpy()
+        return torch.from_numpy(rows[np.lexsort((rows[:, 0], rows[:, 1]))][:k].copy())
+
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 4)
+
+        def forward(self, x):
+            x = self.layer(x) * device_scale("/tmp")
+            return x.sum() + lowest(x.detach(), 3).sum()
+
+
+    net = torch.compile(Net())
+    for n in (5, 6, 7):
+        net(torch.randn(n, 4)).backward()
+"""
+
+
+def test_what_is_left_gets_marks_that_were_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(dedent(PROGRAM).lstrip())
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "--json", "--apply", "train.py"]) == 0
+    best = json.loads(capsys.readouterr().out)["best"]
+    assert best["results"] == "equal"
+    assert best["before"]["graph_breaks"] > best["after"]["graph_breaks"] == 0
+    assert {offer.partition("(")[0].split()[0] for offer in best["offers"]} == {
+        "@torch.library.custom_op", "@torch.compiler.assume_constant_result",
+    }  # fmt: skip
+    text = (tmp_path / "train.py").read_text().replace("torch.compile(Net())", "torch.compile(Net(), fullgraph=True)")
+    (tmp_path / "train.py").write_text(text)  # and Inductor compiles it whole
+    subprocess.run([sys.executable, "train.py"], check=True)

@@ -1,0 +1,147 @@
+"""Sizes that vary, told to torch before it compiles: no recompile is left, and results are the same."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from textwrap import dedent
+from types import ModuleType
+
+import pytest
+import torch
+
+from compiler_lens import Lens, explain
+from compiler_lens.facts.measured.edits import edited
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.model import Recording
+
+FILE = "/home/user/app/user_sizes.py"
+
+
+@pytest.fixture(autouse=True)
+def _lines_of_the_test() -> Iterator[None]:
+    yield
+    linecache.cache.pop(FILE, None)
+    sys.modules.pop("user_sizes", None)
+
+
+def ran(text: str) -> tuple[list[torch.Tensor], Recording]:
+    torch.compiler.reset()
+    linecache.cache[FILE] = (len(text), None, text.splitlines(keepends=True), FILE)
+    module = ModuleType("user_sizes")
+    sys.modules["user_sizes"] = module
+    torch.manual_seed(0)
+    with Lens(strict=True) as lens:
+        exec(compile(text, FILE, "exec"), module.__dict__)
+        results = module.main()
+    return results, lens.recording
+
+
+def changed(text: str, recording: Recording) -> dict[str, str]:
+    """The text with each offer for a recompile made, by the line that is written."""
+    found: dict[str, str] = {}
+    for offer in observed(recording, Ownership()).offers:
+        new = edited(offer.edit, {FILE: text}, FILE)
+        assert new is not None
+        found[offer.code.split("\n")[0]] = new[FILE]
+    return found
+
+
+MODULE = """
+    import torch
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(4, 4)
+
+        def forward(self, x, scale):
+            return self.layer(x).relu().sum(0) * scale
+
+    net = torch.compile(Net(), backend="eager", dynamic=False)
+
+    def step(x):
+        return net(x, 2.0) + 1
+
+    def main():
+        return [step(torch.randn(n, 4)) for n in (5, 6, 7, 3)]
+"""
+DECORATED = """
+    import torch as th
+
+    {mark}
+    def score(scale, x):
+        return (x * scale).sum(1)
+
+    def main():
+        results = []
+        for n in (5, 6, 7, 3):
+            x = th.randn(2, n)
+            results.append(score(2.0, x))
+        return results
+"""
+PROGRAMS = {
+    "a module": (
+        MODULE,
+        {"torch._dynamo.maybe_mark_dynamic(x, 0)", 'net = torch.compile(Net(), backend="eager", dynamic=True)'},
+    ),
+    "a decorator with arguments": (
+        DECORATED.format(mark="@th.compile(backend='eager', dynamic=False)"),
+        {"@th.compile(backend='eager', dynamic=True)"},  # torch does not say who called it
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "lines"), PROGRAMS.values(), ids=PROGRAMS)
+def test_no_recompile_is_left_and_results_are_the_same(source: str, lines: set[str]) -> None:
+    text = dedent(source).lstrip()
+    results, recording = ran(text)
+    assert len(recording.recompiles) == 3
+    found = changed(text, recording)
+    assert set(found) == lines
+    for new in found.values():
+        again, left = ran(new)
+        assert not left.recompiles
+        torch.testing.assert_close(again, results)
+
+
+@pytest.mark.parametrize(
+    ("mark", "written"),
+    [
+        ("@th.compile", "@th.compile(dynamic=True)"),
+        ("@th.compile()", "@th.compile(dynamic=True)"),
+        ("@th.compile(backend='eager', dynamic=None)", "@th.compile(backend='eager', dynamic=True)"),
+    ],
+)
+def test_a_decorator_of_any_kind_gets_the_argument(mark: str, written: str) -> None:
+    """Torch learns of a size by itself, but where it is told not to."""
+    text = dedent(DECORATED.format(mark=mark)).lstrip()
+    with torch._dynamo.config.patch(automatic_dynamic_shapes=False), torch.compiler.set_stance(force_backend="eager"):
+        _, recording = ran(text)
+        found = changed(text, recording)
+        assert written in found
+        assert not ran(found[written])[1].recompiles
+
+
+NOT_OFFERED = {
+    "it is dynamic as it is": MODULE.replace("dynamic=False", "dynamic=True"),
+    "one recompile is how torch learns": MODULE.replace(", dynamic=False", ""),
+    "neither the call nor torch.compile is on one line": MODULE.replace(
+        'torch.compile(Net(), backend="eager", dynamic=False)',
+        'torch.compile(\n        Net(), backend="eager", dynamic=False\n    )',
+    ).replace("net(x, 2.0)", "net(x * 1, 2.0)"),
+    "the setting is the program's": MODULE.replace("dynamic=False", "dynamic=DYNAMIC")
+    .replace("    net =", "    DYNAMIC = False\n    net =")
+    .replace("net(x, 2.0)", "net(*(x, 2.0))"),
+    "another thing changes": MODULE.replace("net(x, 2.0)", "net(x[:3], 'a' * len(x) == 'a' * 6)"),
+}
+
+
+@pytest.mark.parametrize("source", NOT_OFFERED.values(), ids=NOT_OFFERED)
+def test_nothing_is_offered_where_a_condition_fails(source: str) -> None:
+    text = dedent(source).lstrip()
+    _, recording = ran(text)
+    assert not changed(text, recording)
+    assert explain(recording).coverage.functions

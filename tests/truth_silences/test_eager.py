@@ -1,0 +1,197 @@
+"""What runs eagerly, why, and how often as far as anybody can know: nothing of ours runs in a compiled call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch._dynamo import eval_frame
+
+from compiler_lens import Lens
+from compiler_lens.facts.overview.eager import Extent, Reason, Runs, eager
+from compiler_lens.facts.overview.explanation import summarize
+from compiler_lens.render.console import page_for, view
+
+X = torch.ones(3)
+
+
+class Tower(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x + 1
+
+
+def scale(x: Tensor) -> Tensor:
+    return x * 2
+
+
+def noisy(x: Tensor) -> Tensor:
+    y = x + 1
+    print(y.shape)
+    return y * 2
+
+
+def skipped(x: Tensor) -> Tensor:
+    for _ in range(2):
+        x = x + 1
+        print("again")
+    return x
+
+
+@torch.compiler.disable
+def kept_out(x: Tensor) -> Tensor:
+    return x + 3
+
+
+def calls_it(x: Tensor) -> Tensor:
+    return kept_out(x + 1) * 2
+
+
+def powered(x: Tensor, by: object) -> Tensor:
+    return x * 2 if by else x
+
+
+def yields(x: Tensor) -> Iterator[Tensor]:
+    yield x + 1
+
+
+def compiled(function: Callable[..., object]) -> Callable[..., object]:
+    return torch.compile(function, backend="eager")
+
+
+def parts(lens: Lens) -> dict[tuple[str, Reason], tuple[Extent, int | None]]:
+    found = eager(lens.recording, summarize(lens.recording))
+    return {
+        (each.function.name if each.function else "", each.reason): (each.extent, each.calls) for each in found.parts
+    }
+
+
+def shown(lens: Lens) -> str:
+    return " ".join(view(lens.recording, "eager", page_for(lens.recording, width=100, color=False)).split())
+
+
+@pytest.fixture(autouse=True)
+def anew() -> None:
+    torch._dynamo.reset()
+
+
+def test_what_is_all_compiled_says_so_and_that_its_calls_are_not_counted() -> None:
+    with Lens(strict=True) as lens:
+        tower = compiled(Tower())
+        for _ in range(5):
+            tower(X)
+    assert parts(lens) == {}
+    assert "1 function entered the compiler, and runs compiled." in shown(lens)
+    assert "Known: 1 call that code was compiled for, and 0 calls that ran eagerly." in shown(lens)
+    assert "no share of all calls is known" in shown(lens)
+
+
+def test_each_reason_has_its_extent_and_its_line() -> None:
+    with Lens(strict=True) as lens, torch._dynamo.config.patch(recompile_limit=2):
+        for function in (scale, noisy, skipped, calls_it):
+            compiled(function)(X)
+        list(compiled(yields)(X))  # type: ignore[call-overload]
+        power = compiled(powered)
+        for by in ("a", 2.5, None, [1]):
+            power(X, by)
+        compiled(Tower())
+        found = eager(lens.recording, summarize(lens.recording))
+    assert parts(lens) == {
+        ("skipped", Reason.GRAPH_BREAK): (Extent.EVERY_CALL, None),
+        ("yields", Reason.GENERATOR): (Extent.EVERY_CALL, None),
+        ("Tower.forward", Reason.NEVER_CALLED): (Extent.EVERY_CALL, None),
+        ("powered", Reason.LIMIT): (Extent.UNFIT, None),
+        ("noisy", Reason.GRAPH_BREAK): (Extent.BETWEEN, None),
+        ("calls_it", Reason.DISABLED): (Extent.BETWEEN, None),
+    }
+    assert found.functions == {Runs.COMPILED: 1, Runs.PARTLY: 3, Runs.EAGERLY: 2}
+    places = {each.place.code for each in found.parts if each.place}
+    assert {"print(y.shape)", 'print("again")', "return kept_out(x + 1) * 2"} < places
+    assert "Of 6 functions that entered the compiler 1 run compiled, 3 in part, 2 not at all." in shown(lens)
+
+
+def test_calls_that_a_stance_makes_eager_are_counted_by_function() -> None:
+    before = eval_frame._callback_from_stance
+    with Lens(strict=True) as lens:
+        tower, scaled, in_place = compiled(Tower()), compiled(scale), Tower()
+        in_place.compile(backend="eager")
+        tower(X), scaled(X)
+        with torch.compiler.set_stance("force_eager"):
+            for _ in range(5):
+                tower(X), kept_out(X)
+            scaled(X), in_place(X)
+        assert eval_frame._callback_from_stance is before  # nothing of ours is in a compiled call
+        tower(X)
+        assert parts(lens)["Tower.forward", Reason.STANCE] == (Extent.IN_FORCE, 6)
+        torch.compiler.set_stance("force_eager")
+        scaled(X)
+    assert eval_frame._callback_from_stance is before  # nor is it left behind
+    torch.compiler.set_stance("default")
+    assert parts(lens) == {
+        ("Tower.forward", Reason.STANCE): (Extent.IN_FORCE, 6),
+        ("scale", Reason.STANCE): (Extent.IN_FORCE, 2),
+    }
+    assert "8 calls that ran eagerly" in shown(lens)
+
+
+def test_the_first_screen_counts_the_calls_of_a_stance() -> None:
+    with Lens(strict=True) as lens, torch.compiler.set_stance("force_eager"):
+        scaled = compiled(scale)
+        for _ in range(3):
+            scaled(X)
+        compiled(Tower())
+    said = " ".join(lens.report(color=False, width=120).split())
+    assert "calls of compiled functions run eagerly while it is in force. So ran 3 calls." in said
+    assert ("Tower.forward", Reason.NEVER_CALLED) in parts(lens)
+    assert ("scale", Reason.NEVER_CALLED) not in parts(lens)
+
+
+def test_only_the_lens_that_is_asked_counts() -> None:
+    one, other = Lens(strict=True), Lens(strict=True)
+    scaled = torch.compile(scale, backend=one)
+    with torch.compiler.set_stance("force_eager"):
+        scaled(X)
+    assert [each.calls for each in one.recording.eager_calls] == [1]
+    assert other.recording.eager_calls == ()
+    one.close()
+    other.close()
+
+
+def test_calls_that_run_what_is_there_are_not_counted_under_a_stance_that_only_compiles_nothing_new() -> None:
+    with Lens(strict=True) as lens:
+        scaled = compiled(scale)
+        scaled(X)
+        with torch.compiler.set_stance("eager_on_recompile"):
+            scaled(X)
+            scaled(torch.ones(3, 4))
+    assert parts(lens) == {("", Reason.STANCE): (Extent.UNFIT, None)}
+    assert "every function calls that fit no compilation" in shown(lens)
+
+
+def test_a_stance_that_is_refused_counts_nothing() -> None:
+    """Nor is anything of ours in a compiled call afterwards."""
+    before = eval_frame._callback_from_stance
+
+    with Lens(strict=True) as lens:
+        torch.compile(scale, backend="eager")(X)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("torch._C._dynamo.eval_frame.get_eval_frame_callback", lambda: True)
+            with pytest.raises(RuntimeError, match=r"in a torch\.compile region"):
+                torch.compiler.set_stance("force_eager")
+        assert eval_frame._callback_from_stance is before
+        torch.compile(scale, backend="eager")(X)
+    assert lens.recording.eager_calls == ()
+    assert lens.recording.stances == ()
+
+
+def test_a_stance_from_before_the_lens_is_known_to_every_lens() -> None:
+    try:
+        torch.compiler.set_stance("force_eager")
+        lens = Lens(strict=True)  # no block: what it compiles itself
+        torch.compile(scale, backend=lens)(X)
+        lens.close()
+    finally:
+        torch.compiler.set_stance("default")
+    assert [(stance.name, stance.place) for stance in lens.recording.stances] == [("force_eager", None)]
+    assert [each.calls for each in lens.recording.eager_calls] == [1]
