@@ -51,7 +51,7 @@ DAMAGE: list[tuple[Path, str, Sequence[Any], Any, str, str]] = [
     (DDP, "lens.frame_skipped", ("file",), {}, "at `$.file`", "compilations"),
     (GPT, "compilation_metrics", ("co_name",), {"a": 1}, "at `$.co_name`", "compilations"),
     (GPT, "compilation_metrics", ("guard_count",), 1.5, "at `$.guard_count`", "compilations"),
-    (GPT, "compilation_metrics", ("entire_frame_compile_time_s",), math.nan, "at `$.entire_frame_compile_time_s`", "compilations"),
+    (GPT, "compilation_metrics", ("entire_frame_compile_time_s",), "soon", "at `$.entire_frame_compile_time_s`", "compilations"),
     (DECODER, "recompile_reasons", TEXT, "[[]]", "at `$[0]`", "recompiles"),
     (DECODER, "create_symbol", ("symbol",), None, "at `$.symbol`", "symbols"),
     (DECODER, "create_symbol", ("user_stack", 0, "loc"), 1, "loc`", "symbols"),

@@ -61,6 +61,7 @@ class Recorder(SessionOwner):
         strict: bool = False,
         progress: bool = True,
         overwrite: bool = False,
+        notes_stance: bool = True,  # the one in force: False where it is of ours
     ) -> None:
         target = None if path is None else Path(os.fspath(path).replace("{pid}", str(os.getpid()))).absolute()
         self.__name__ = "compiler_lens"  # torch names a backend by it in its own messages
@@ -75,7 +76,8 @@ class Recorder(SessionOwner):
         except BaseException:
             self._session.journal.close()
             raise
-        self._tap.safely("stance", asked.look_at_stance, self._tap, self._session)
+        if notes_stance:
+            self._tap.safely("stance", asked.look_at_stance, self._tap, self._session)
         self._finalizer = weakref.finalize(self, _close, self._tap, self._session, self._progress)
 
     # -- as a backend
@@ -180,9 +182,9 @@ def alone(recorder: Recorder) -> contextlib.AbstractContextManager[None]:
 
 
 @contextlib.contextmanager
-def recorded(path: Path | None = None, *, overwrite: bool = False) -> Iterator[Recorder]:
+def recorded(path: Path | None = None, *, overwrite: bool = False, notes_stance: bool = True) -> Iterator[Recorder]:
     """Record all that the block compiles, and let no other recorder hear of it."""
-    recorder = Recorder(path, progress=False, overwrite=overwrite)
+    recorder = Recorder(path, progress=False, overwrite=overwrite, notes_stance=notes_stance)
     with contextlib.closing(recorder), recorder, alone(recorder):
         yield recorder
 

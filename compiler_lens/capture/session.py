@@ -166,7 +166,7 @@ def owner_of(backend: Any) -> Session | None:
 
     Reading one may run the user's code; so may `isinstance`, by a property `__class__`.
     """
-    return backend._session if issubclass(type(backend), SessionOwner) else None  # noqa: SLF001
+    return vars(backend)["_session"] if issubclass(type(backend), SessionOwner) else None
 
 
 _PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")

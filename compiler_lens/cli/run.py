@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
 def _begun(path: Path, args: argparse.Namespace) -> Path:
     """Write an empty recording: one is there even if the script never comes to compile. Return where it is."""
     is_named = bool(args.output) and not Path(args.output).is_dir()
-    if is_named:
+    if is_named and not path.is_file():  # of one that is there, the journal tells whose it is, and who records to it
         check_can_be_written(str(path), Product.RECORDING, overwrite=args.force)
     earlier = _put_by(path, is_named=is_named)
     try:

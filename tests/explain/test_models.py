@@ -18,6 +18,7 @@ from toys import MARK, marks
 
 from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.facts.program.coverage import Treatment
+from compiler_lens.facts.program.owners import Whose
 
 OLD = torch.__version__ < "2.12"
 RNN = "eager" if torch.__version__ < "2.14" else "split"  # 2.15 goes on behind the refused LSTM
@@ -177,7 +178,8 @@ def test_every_broken_function_is_treated_as_torch_treated_it(model, seen):
 def test_every_card_is_something_to_fix(model, seen):
     found = seen(model).explanation
     assert {id(card) for card in found.cards} <= {id(f.evidence) for f in found.findings if not f.benign}
-    assert all(card.remedy for card in found.cards)
+    assert all(card.remedy if card.owner.is_yours else card.owner.change for card in found.cards)
+    assert not [card for card in found.cards if card.owner.whose is Whose.BY_DESIGN]
 
 
 def test_naming_a_library_moves_the_places_into_it():

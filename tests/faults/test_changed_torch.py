@@ -140,14 +140,19 @@ def test_an_inductor_of_which_every_hooked_function_changed_is_recorded_by_the_t
 @pytest.fixture
 def silenced(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """A torch that no longer sends a record."""
-    take = Tap.take
+    take, render = Tap.take, Tap.render
 
     def silence(silent: str) -> None:
         def take_others(tap: Tap, name: str, meta: Any, text: str | None) -> None:
             if name != silent:
                 take(tap, name, meta, text)
 
+        def render_others(tap: Tap, name: str, parameters: Any) -> None:
+            if name != silent:
+                render(tap, name, parameters)
+
         monkeypatch.setattr(Tap, "take", take_others)
+        monkeypatch.setattr(Tap, "render", render_others)
 
     return silence
 

@@ -316,8 +316,8 @@ def test_what_a_signals_handler_raises_reaches_the_user_also_out_of_our_code(mon
 
     kept = Session.take
 
-    def take(self: Session, event: Event) -> None:
-        kept(self, event)
+    def take(self: Session, event: Event, *, waits: bool = False) -> None:
+        kept(self, event, waits=waits)
         if event.name == "dynamo_cpp_guards_str":
             signal.raise_signal(signal.SIGUSR1)
 

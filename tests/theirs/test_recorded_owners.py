@@ -136,8 +136,11 @@ def test_recompiles_of_a_library_are_its_own(name: str) -> None:
 def test_recompiles_of_torch_geometric_say_what_the_call_can_do() -> None:
     theirs = [r for r in explained("graph_network").recompiles if r.owner.label == "torch_geometric"]
     assert theirs
-    changes = [cause.fix.change for report in theirs for cause in report.causes]
-    assert all(re.search(r"This is code of torch_geometric: .*graph_network\.py:\d+", change) for change in changes)
+    said = {True: r"follows from the graph break at \w+\.py:\d+ in", False: r"This is code of .*graph_network\.py:\d+"}
+    causes = [cause for report in theirs for cause in report.causes]
+    assert {cause.follows is not None for cause in causes} == {True, False}
+    assert all(re.search(said[cause.follows is not None], cause.fix.change) for cause in causes)
+    assert all("torch_geometric" in cause.fix.change for cause in causes)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -183,6 +186,12 @@ def line(path: str, function: str = "forward") -> SourceLine:
         (("apex/normalization/fused_layer_norm.py",), Whose.LIBRARY, "apex"),
         (("somebody/model.py", "torch/nn/modules/linear.py"), Whose.LIBRARY, "somebody"),
         (("outer/model.py", "inner/ops.py"), Whose.LIBRARY, "inner"),
+        (("transformers/utils/output_capturing.py",), Whose.BY_DESIGN, "output hooks of transformers"),
+        (
+            ("transformers/utils/output_capturing.py", "transformers/models/mixtral/modeling_mixtral.py"),
+            Whose.LIBRARY,
+            "transformers",
+        ),
     ],
 )
 def test_the_innermost_call_that_is_known_decides(inside: tuple[str, ...], whose: Whose, label: str) -> None:

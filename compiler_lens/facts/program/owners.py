@@ -101,9 +101,12 @@ def owner_of(stack: Iterable[SourceLine], own: Ownership, cause: BreakCause | No
     if called and own.owns(called[-1].file):
         return Owner(line=line)
     covering = tuple(at for at in inside if any(wrapper.covers and wrapper.fit(at) for wrapper in wrappers()))
+    is_deeper = False  # in code of a library that a wrapper called, and that it does not answer for
     for at in covering or (*called, *reversed(inside)):
         longest, wrapper = max(((wrapper.fit(at), wrapper) for wrapper in wrappers()), key=lambda fit: fit[0])
-        if longest:
+        if not longest or (is_deeper and wrapper.by_design):
+            is_deeper = is_deeper or (not is_machinery(at.file) and package_of(at.file) != "")
+        else:
             whose = Whose.BY_DESIGN if wrapper.by_design else Whose.LIBRARY
             return Owner(whose, wrapper.label, wrapper.means, wrapper.change, wrapper.harmless, line)
     # What a line of the user's calls directly is theirs to call or not: what a library's line calls is not.

@@ -74,6 +74,7 @@ class FixTable(Struct, frozen=True):
     of_class: Mapping[CauseClass, Fix]
     others: Mapping[str, Fix]  # for what is known beyond the class
     in_a_library: str  # what to change where the function is not the user's
+    follows_in_a_library: str
     size_in_a_library: str
     unspec: str  # what else will do for an int
 
@@ -89,7 +90,7 @@ OTHERS = frozenset((
 def fix_table() -> FixTable:
     """Return the fixes of the package. Raise KeyError or TypeError for a class or a field that the file has wrong."""
     data = read_data(_FILE)
-    texts = {name: data.pop(name) for name in ("in_a_library", "size_in_a_library", "unspec")}
+    texts = {name: data.pop(name) for name in ("in_a_library", "follows_in_a_library", "size_in_a_library", "unspec")}
     settings = {name: Setting(**entry) for name, entry in data.pop("settings").items()}
     for entry in data.values():
         if "setting" in entry:

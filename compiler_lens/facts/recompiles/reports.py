@@ -251,12 +251,14 @@ def _owner(
 
 def _from_there(cause: RecompileCause, owner: Owner) -> RecompileCause:
     """Return a cause with what its user can do about it; an optimizer's settings are the user's own."""
-    if owner.is_yours or cause.follows or cause.cause is CauseClass.OPTIMIZER:
+    if owner.is_yours or cause.cause is CauseClass.OPTIMIZER:
         return cause
-    table, at = fix_table(), owner.line
+    table, at = fix_table(), cause.follows or owner.line
     text = table.size_in_a_library if cause.cause in _SIZES else table.in_a_library
+    text = table.follows_in_a_library if cause.follows else text
     line = f"{at.file.rpartition('/')[2]}:{at.line}" if at else "its outermost line"
-    change = owner.change if owner.whose is Whose.BY_DESIGN else text.format(owner=owner.label, line=line)
+    is_designed = owner.whose is Whose.BY_DESIGN and not cause.follows
+    change = owner.change if is_designed else text.format(owner=owner.label, line=line)
     return replace(cause, fix=replace(cause.fix, change=change))
 
 

@@ -47,7 +47,7 @@ def run(plan: Plan, make: Callable[[], tuple[Any, Any]] | None = None) -> None:
         stance = "force_eager" if plan.is_eager else "default"
         backend = None if plan.is_eager else "aot_eager" if plan.is_aot else captured
         stack.enter_context(torch.compiler.set_stance(stance, force_backend=backend))
-        recorder = stack.enter_context(recorded(plan.at / RECORDING))
+        recorder = stack.enter_context(recorded(plan.at / RECORDING, notes_stance=False))
         observer = Observer(plan.observe)
         watch = Watch(plan.steps, lambda: _end(plan, watch, observer, recorder.close))
         stack.enter_context(watch.watching())

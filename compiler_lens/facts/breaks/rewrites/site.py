@@ -265,8 +265,8 @@ def _is_for_types(node: ast.AST) -> bool:
 
 @lru_cache(maxsize=16)
 def _torch_name(tree: ast.Module) -> str:
-    unseen = {id(n) for block in ast.walk(tree) if _is_for_types(block) for n in ast.walk(block)}
-    imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) and id(n) not in unseen for a in n.names)
+    unseen = {n for block in ast.walk(tree) if _is_for_types(block) for n in ast.walk(block)}
+    imports = (a for n in ast.walk(tree) if isinstance(n, ast.Import) and n not in unseen for a in n.names)
     return next((a.asname or "torch" for a in imports if a.name == "torch" or a.name.startswith("torch.")), "")
 
 
