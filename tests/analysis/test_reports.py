@@ -92,6 +92,27 @@ def test_no_fix_takes_a_gradient_away():
     assert not [cause for cause, fix in fix_table().of_class.items() if "detach" in fix.change]
 
 
+@pytest.mark.parametrize(
+    "scene", [one for one in SCENES if one.cause.name.startswith("INFERENCE")], ids=lambda one: one.name
+)
+def test_recompiles_of_inference_mode_say_so_and_offer_nothing_but_the_same_mode(scene):
+    (cause,) = causes(recorded(scene.run))
+    assert "torch.inference_mode()" in cause.fix.why
+    assert "always under the same mode" in cause.fix.change
+    assert "resolve_" not in cause.fix.change
+    assert "no_grad" not in cause.fix.change
+
+
+def test_keys_that_nothing_takes_away_have_no_offer_that_does():
+    made = [Compilation(CompileId(0, i), "forward", "/app/model.py", 12, Outcome.COMPILED) for i in (0, 1)]
+    said = "tensor 'x' dispatch key set mismatch. expected {}, actual {}"
+    keys = "DispatchKeySet(CPU, AutogradCPU)", "DispatchKeySet(CPU, AutogradCPU, FuncTorchGradWrapper)"
+    failure = GuardFailure("0/0", said.format(*keys), "L['x']", *keys)
+    (cause,) = causes(Recording(compilations=tuple(made), recompiles=(Recompile(CompileId(0, 1), (failure,)),)))
+    assert (cause.cause, values(cause)) == (CauseClass.DISPATCH_KEYS, "plain -> FuncTorchGradWrapper")
+    assert cause.fix.change == "Pass the same kind of tensor as x at every call."
+
+
 def test_none_or_a_tensor_is_no_bool():
     (cause,) = causes(recorded(next(scene.run for scene in SCENES if scene.name == "none")))
     assert changed(cause) == "`bias` changed (None or a tensor): None → Tensor"

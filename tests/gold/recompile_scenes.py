@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from compiler_lens.facts.recompiles.fixes import CauseClass as C
 
@@ -476,6 +478,55 @@ def one_grad_mode():
             f(x)
 
 
+def inference_modes(*inside, no_grad=True):
+    """Call a model, which holds a parameter: that says whether the call or only its input is of inference mode."""
+    linear, x = nn.Linear(3, 3), torch.ones(2, 3)
+    f = compiled(linear)
+    for is_inside in inside:
+        with torch.no_grad() if no_grad else contextlib.nullcontext(), torch.inference_mode(is_inside):
+            f(x)
+
+
+def made_under_inference_mode(*inside, used_inside):
+    linear = nn.Linear(3, 3)
+    f = compiled(linear)
+    for is_inside in inside:
+        with torch.inference_mode(is_inside):
+            x = torch.ones(2, 3)
+        with torch.inference_mode(used_inside), torch.no_grad():
+            f(x)
+
+
+def only_input_of_inference_mode():
+    f, x = compiled(plus_one), torch.ones(3)
+    with torch.no_grad():
+        f(x)
+    with torch.inference_mode():
+        f(x)
+
+
+class NothingElse(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+def function_modes(*modes):
+    f, x = compiled(plus_one), torch.ones(3)
+    for mode in modes:
+        with mode:
+            f(x)
+
+
+def default_devices(*devices):
+    f, x = compiled(plus_one), torch.ones(3)
+    try:
+        for device in devices:
+            torch.set_default_device(device)
+            f(x)
+    finally:
+        torch.set_default_device(None)
+
+
 def autocast(*enabled):
     f, x = compiled(plus_one), torch.ones(3)
     for on in enabled:
@@ -540,6 +591,14 @@ SCENES = (
     Scene("optimizer", C.OPTIMIZER, "self.param_groups[0]['lr']", "0.1 -> 0.05", lambda: optimizer_steps(0.1), lambda: optimizer_steps(torch.tensor(0.1))),
     Scene("dead", C.DEAD_OBJECT, "self", "", forgotten_optimizers, one_optimizer),
     Scene("grad_mode", C.GRAD_MODE, "grad mode", "True -> False", grad_modes, one_grad_mode),
+    Scene("inference_mode", C.INFERENCE_MODE, "inference mode", "off -> on", lambda: inference_modes(False, True), lambda: inference_modes(True, True)),
+    Scene("inference_mode_after_gradients", C.INFERENCE_MODE, "inference mode", "off -> on", lambda: inference_modes(False, True, no_grad=False), lambda: inference_modes(False, False, no_grad=False)),
+    Scene("inference_mode_left", C.INFERENCE_MODE, "inference mode", "on -> off", lambda: inference_modes(True, False, no_grad=False), lambda: inference_modes(True, True)),
+    Scene("inference_mode_of_which", C.INFERENCE_MODE, "x", "", only_input_of_inference_mode, lambda: inference_modes(False, False)),
+    Scene("made_under_inference_mode", C.INFERENCE_TENSOR, "input", "outside -> inside", lambda: made_under_inference_mode(False, True, used_inside=True), lambda: made_under_inference_mode(True, True, used_inside=True)),
+    Scene("used_outside_of_inference_mode", C.INFERENCE_TENSOR, "input", "inside -> outside", lambda: made_under_inference_mode(True, False, used_inside=False), lambda: made_under_inference_mode(False, False, used_inside=False)),
+    Scene("function_mode", C.TORCH_FUNCTION_MODE, "modes", "", lambda: function_modes(contextlib.nullcontext(), NothingElse()), lambda: function_modes(NothingElse(), NothingElse())),
+    Scene("default_device", C.TORCH_FUNCTION_MODE, "the default device", "None -> device(type='meta')", lambda: default_devices(None, "meta"), lambda: default_devices("meta", "meta")),
     Scene("autocast", C.AUTOCAST, "autocast", "False -> True", lambda: autocast(False, True), lambda: autocast(True, True)),
     Scene("setting", C.OTHER_GLOBAL_STATE, "deterministic algorithms", "False -> True", lambda: deterministic(False, True), lambda: deterministic(True, True)),
     Scene("backend", C.BACKEND, "the backend", "eager -> aot_eager", lambda: backends("eager", "aot_eager"), lambda: backends("eager", "eager")),

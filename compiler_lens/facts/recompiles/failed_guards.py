@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +36,12 @@ _CONSTANTS = frozenset(("None", "True", "False"))
 _SELF = re.compile(r"self\b")
 _IN_MODULE = re.compile(r"\b_(?:modules|parameters|buffers)\b")
 _STATE = "GLOBAL_STATE changed"
+# c10/core/InferenceMode.h: inside, no tensor has a key of autograd's; the second one a tensor lacks that was made and
+# is used inside. One that was made inside and is used outside looks like one that was made outside and is used inside.
+_AUTOGRAD, _IN_PLACE = "Autograd", "ADInplaceOrView"
+_KEYS_OF, _TYPE_OF = "keys of ", "type of "
+_MODES = "___check_torch_function_mode_stack()"
+_DEVICE = "utils_device.CURRENT_DEVICE"  # DEFAULT_DEVICE in torch/_dynamo/guards.py: also a mode, where it is set
 # StorageOverlap in torch/_guards.py: which inputs share memory, where AOTAutograd had to know.
 _RAISED = re.compile(r"(?:AttributeError: )?'(\w+)' object has no attribute '(\w+)'\Z")
 _OVERLAP = re.compile(r"check_overlapping\(overlapping=\[((?:(?!\], non_).)*)\], non_overlapping=\[(.*)\]\)")
@@ -108,7 +115,7 @@ def _of_tensor(failure: GuardFailure, names: Names, entry: EntryValues, now: Ent
         name = f"{tensor}.stride({index[1]})"
         return Failed(_C.STRIDE, name, name, old, new)
     if what == "dispatch key set":
-        return _keys(tensor, failure)
+        return _keys(tensor, failure, entry, now)
     if what not in _OF_TENSOR:  # a size or a stride at no index: torch writes no such line
         return None
     cause, attribute, key = _OF_TENSOR[what]
@@ -134,15 +141,81 @@ def role(name: str, values: EntryValues) -> CauseClass:
     return _dimension(found, values, values) if found else _C.INT_ARGUMENT
 
 
-def _keys(tensor: str, failure: GuardFailure) -> Failed:
+def _keys(tensor: str, failure: GuardFailure, entry: EntryValues, now: EntryValues) -> Failed:
     sets = failure.old, failure.new
-    old, new = (keys.removeprefix("DispatchKeySet(").removesuffix(")").split(", ") for keys in sets)
+    old, new = map(_key_list, sets)
     before, after = (next((key for key in keys if key in _BACKENDS), "").lower() for keys in (old, new))
     if before != after:
         return Failed(_C.DEVICE, f"{tensor}.device", f"device of {tensor}", before, after)
+    if _seen_by_inference(failure.old) != _seen_by_inference(failure.new):
+        entry, now = (_with_keys(values, tensor, keys) for values, keys in zip((entry, now), sets, strict=True))
+        return _inference(tensor, entry, now)
     gone = ", ".join(key for key in old if key not in new) or "plain"
     come = ", ".join(key for key in new if key not in old) or "plain"
-    return Failed(_C.DISPATCH_KEYS, tensor, f"keys of {tensor}", gone, come)
+    return Failed(_C.DISPATCH_KEYS, tensor, f"{_KEYS_OF}{tensor}", gone, come)
+
+
+def _key_list(text: str) -> list[str]:
+    return text.removeprefix("DispatchKeySet(").removesuffix(")").split(", ")
+
+
+def _is_recorded(keys: Sequence[str]) -> bool:
+    """Whether autograd hears of a tensor, which it does outside of inference mode, also under `torch.no_grad()`."""
+    return any(key.startswith(_AUTOGRAD) for key in keys)
+
+
+def _seen_by_inference(text: str) -> tuple[bool, bool]:
+    """What inference mode changes of a tensor's keys: it leaves out one, then the other."""
+    keys = _key_list(text)
+    return _IN_PLACE in keys, _is_recorded(keys)
+
+
+def _with_keys(values: EntryValues, tensor: str, keys: str) -> EntryValues:
+    return replace(values, values={**values.values, f"{_KEYS_OF}{tensor}": keys})
+
+
+def _is_inside(values: EntryValues) -> bool | None:
+    """Whether a compilation was for inference mode, by its tensors; None if they leave it open."""
+    of_tensors = [_key_list(keys) for name, keys in values.values.items() if name.startswith(_KEYS_OF)]
+    if any(map(_is_recorded, of_tensors)):
+        return False
+    return None if all(_IN_PLACE in keys for keys in of_tensors) else True
+
+
+def _stayed(entry: EntryValues, now: EntryValues) -> bool | None:
+    """Whether both compilations were for inference mode, or neither; None if it is not known."""
+    for name, kind in entry.values.items():
+        if kind == "Parameter" and name.startswith(_TYPE_OF):  # which is made once: what differs is the mode
+            key = f"{_KEYS_OF}{name.removeprefix(_TYPE_OF)}"
+            if key in entry.values and key in now.values:
+                return _seen_by_inference(entry.values[key]) == _seen_by_inference(now.values[key])
+    was_inside, is_inside = _is_inside(entry), _is_inside(now)
+    return None if was_inside is None or is_inside is None else was_inside == is_inside
+
+
+def _inference(tensor: str, entry: EntryValues, now: EntryValues) -> Failed:
+    """Of a tensor that was made or used inside of inference mode, and not both each time."""
+    key = f"inference mode, {tensor}"  # not the keys themselves, which say nothing to an author
+    stayed = _stayed(entry, now)
+    if stayed is None:
+        return Failed(_C.INFERENCE_MODE, tensor, key)
+    old, new = (_seen_by_inference(values.values[f"{_KEYS_OF}{tensor}"]) for values in (entry, now))
+    inside_lacks_more = old > new
+    if stayed:
+        made = ("outside", "inside") if inside_lacks_more else ("inside", "outside")
+        return Failed(_C.INFERENCE_TENSOR, tensor, key, *made)
+    states = ("off", "on") if inside_lacks_more else ("on", "off")
+    return Failed(_C.INFERENCE_MODE, "inference mode", "inference mode", *states)
+
+
+def _inference_of_any(entry: EntryValues, now: EntryValues) -> Failed | None:
+    """Of the first tensor that inference mode makes another one between two compilations; None if there is none."""
+    for key, keys in entry.values.items():
+        if not key.startswith(_KEYS_OF) or key not in now.values:
+            continue
+        if _seen_by_inference(keys) != _seen_by_inference(now.values[key]):
+            return _inference(key.removeprefix(_KEYS_OF), entry, now)
+    return None
 
 
 # -- sentences of torch's
@@ -158,6 +231,9 @@ def _sentence(  # noqa: C901, PLR0911, PLR0912 -- one for each sentence
         subject = ", ".join(word.replace("_", " ") for word in name.split()) or "a global setting"
         cause = _C.OTHER_GLOBAL_STATE
         if name == "grad_mode":
+            # Inference mode takes the gradients, too, and torch asks for those first.
+            if made := _inference_of_any(entry, now):
+                return made
             cause = _C.GRAD_MODE
         elif "autocast" in name:
             cause, subject = _C.AUTOCAST, "autocast"
@@ -214,6 +290,8 @@ def _expression(  # noqa: PLR0911 -- one for each kind
     failure: GuardFailure, names: Names, entry: EntryValues, now: EntryValues
 ) -> Failed:
     name, text, old = readable(failure.source, names), failure.text, failure.old
+    if text.startswith((_MODES, _DEVICE)):
+        return _modes(entry, now)
     if found := _UNEQUAL.match(text):  # of an int that varies: which way a branch on it went
         return Failed(_C.INT_ARGUMENT, readable(found[1], names), text, f"not {found[2]}", found[2])
     if old.isidentifier() and old not in _CONSTANTS and text.endswith(f" is {old}"):
@@ -237,6 +315,14 @@ def _expression(  # noqa: PLR0911 -- one for each kind
         return Failed(_C.DICT_KEYS if a_dict else _C.LIST_LENGTH, name, name, old)
     is_of_sizes = ".shape[" in name or ".stride(" in name or not name
     return _on_sizes(name, failure, names) if is_of_sizes else _on_value(name, failure, names)
+
+
+def _modes(entry: EntryValues, now: EntryValues) -> Failed:
+    """What is open around a call; torch names the default device alone."""
+    devices = [values.values.get(_DEVICE, "") for values in (entry, now)]
+    if devices[0] != devices[1]:
+        return Failed(_C.TORCH_FUNCTION_MODE, "the default device", _DEVICE, *devices)
+    return Failed(_C.TORCH_FUNCTION_MODE, "modes", _MODES)
 
 
 def _on_value(name: str, failure: GuardFailure, names: Names) -> Failed:

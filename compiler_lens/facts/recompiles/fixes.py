@@ -28,6 +28,7 @@ class CauseClass(Enum):
     DTYPE = "dtype"
     DEVICE = "device"
     DISPATCH_KEYS = "kind of tensor"
+    INFERENCE_TENSOR = "tensor of inference mode"
     REQUIRES_GRAD = "requires_grad"
     TENSOR_TYPE = "type of tensor"
     ALIASING = "one tensor passed twice"
@@ -51,6 +52,8 @@ class CauseClass(Enum):
     CLOSURE = "variable of the function around"
     OPTIMIZER = "optimizer setting"
     GRAD_MODE = "grad mode"
+    INFERENCE_MODE = "inference mode"
+    TORCH_FUNCTION_MODE = "modes around the call"
     AUTOCAST = "autocast"
     OTHER_GLOBAL_STATE = "torch setting"
     BACKEND = "backend"
@@ -82,7 +85,7 @@ class FixTable(Struct, frozen=True):
 # Fixes that stand in the place of a class's own, by what reports.py knows of the cause.
 OTHERS = frozenset((
     "counted", "counted_in_module", "no_number", "int_in_module", "int_elsewhere", "unrolled", "not_lr",
-    "optimizer_state", "after_a_break", "prefill_and_decode",
+    "another_kind", "inference_of_which", "optimizer_state", "after_a_break", "prefill_and_decode",
 ))  # fmt: skip
 
 

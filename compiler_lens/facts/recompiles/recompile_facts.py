@@ -25,8 +25,8 @@ _UNSEEN = EntryValues()
 
 # torch checks these before any guard of the function's own: an entry that failed on another guard has passed them.
 _CHECKED_FIRST = frozenset((
-    CauseClass.GRAD_MODE, CauseClass.AUTOCAST, CauseClass.OTHER_GLOBAL_STATE,
-    CauseClass.BACKEND, CauseClass.ANOTHER_MODULE, CauseClass.DEAD_OBJECT,
+    CauseClass.GRAD_MODE, CauseClass.INFERENCE_MODE, CauseClass.TORCH_FUNCTION_MODE, CauseClass.AUTOCAST,
+    CauseClass.OTHER_GLOBAL_STATE, CauseClass.BACKEND, CauseClass.ANOTHER_MODULE, CauseClass.DEAD_OBJECT,
 ))  # fmt: skip
 
 

@@ -409,6 +409,7 @@ _HELD = (
 )  # fmt: skip
 _WRITTEN = (*_HELD[:4], CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS)
 _OPTIMIZERS = re.compile(r"(?:^|/)torch/optim/\w+\.py\Z")
+_PLAIN_KINDS = frozenset(("plain", "Conjugate", "Negative", "Conjugate, Negative"))
 _LEARNING_RATE = re.compile(r"\blr\b")
 
 
@@ -425,6 +426,10 @@ def _fix(  # noqa: PLR0911, PLR0913 -- one for each thing that is known of a cau
     table = fix_table()
     fix, others = table.of_class[kind], table.others
     values = {value for change in changes for value in (change.old, change.new) if value}
+    if kind is CauseClass.INFERENCE_MODE and not values:
+        return others["inference_of_which"]
+    if kind is CauseClass.DISPATCH_KEYS and not values <= _PLAIN_KINDS:
+        return others["another_kind"]
     if kind is CauseClass.OPTIMIZER:
         return fix if _LEARNING_RATE.search(group[0].failed.subject) else others["not_lr"]
     if kind not in _HELD:
