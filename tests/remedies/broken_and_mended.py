@@ -255,6 +255,17 @@ class numbers_from_tensor(Case):
         return x + (x > 0).sum(1)[0]
 
 
+class numbers_from_tensor_2(Case):
+    def inputs():
+        return (torch.linspace(1, 2, 12).reshape(3, 4),)
+
+    def broken(x):
+        return x * math.sqrt(x.sum())
+
+    def mended(x):
+        return x * torch.sqrt(x.sum().detach())
+
+
 class compare_tensors(Case):
     def broken(x):
         return x if torch.equal(x, x * 2) else x + 1
@@ -268,7 +279,7 @@ class tolist_of_floats(Case):
         return x * x.sum(1).tolist()[0]
 
     def mended(x):
-        return x * x.sum(1)[0]
+        return x * x.sum(1)[0].detach()
 
 
 class range_of_tensor(Case):
@@ -707,7 +718,7 @@ class deepcopy(Case):
         return copy.deepcopy(x) + 1
 
     def mended(x):
-        return x.clone() + 1
+        return x.detach().clone() + 1
 
 
 class deepcopy_2(Case):
@@ -723,7 +734,7 @@ class copy_(Case):
         return copy.copy(x) + 1
 
     def mended(x):
-        return x.clone() + 1
+        return x.detach() + 1
 
 
 class load_state(Case):

@@ -122,6 +122,59 @@ def test_the_mended_code_is_compiled_whole_and_computes_the_same(case):
     assert_same(case.matters(found), case.matters(expected))
 
 
+# Of these the gradient is another, or there is none on one side, for a reason.
+OTHER_GRADIENTS = {
+    "not_of_tensor",  # zeros on one side: the gradient of `torch.where` is zeros, and there was none
+    "text_of_tensor",  # what was a text is a tensor, of which nobody takes a gradient
+    "python_random_2",
+    "new_parameter_2",  # random numbers
+    "requires_grad",  # its caller does it
+    "quantized",  # its caller hands in another tensor
+    "deepcopy", "copy_",  # the copy is a leaf of its own, of which no gradient is taken here
+}  # fmt: skip
+
+
+def gradients(case, function, inputs):
+    """The gradients of a function's inputs; None where it takes none, or where there is no plain backward."""
+    seed()
+    arguments = [(a.detach() * 1.5 + 0.3).requires_grad_() if is_plain(a) else a for a in inputs()]
+    try:
+        found = function(*arguments)
+        found = [v for v in (found if isinstance(found, tuple) else (found,)) if isinstance(v, torch.Tensor)]
+        taken = [v.sum() for v in found if v.requires_grad]
+        sum(taken[1:], taken[0]).backward()
+    except Exception:  # noqa: BLE001 -- what needs the compiler, or has no backward
+        return None
+    return [a.grad for a in arguments if isinstance(a, torch.Tensor) and a.requires_grad]
+
+
+def is_plain(value):
+    return type(value) is torch.Tensor and value.is_floating_point() and value.layout is torch.strided
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.__name__ not in OTHER_GRADIENTS], ids=named)
+def test_the_mended_code_takes_the_same_gradients(case):
+    expected = gradients(case, getattr(case, "answer", case.broken), case.inputs)
+    found = gradients(case, case.mended, getattr(case, "mended_inputs", case.inputs))
+    for one, other in zip(found or (), expected or found or (), strict=True):
+        assert_same(one, other)
+    assert expected is None or found is not None
+
+
+@pytest.mark.parametrize(("broken", "mended"), [(c.broken, c.mended) for c in (table.deepcopy, table.copy_)])
+def test_no_gradient_goes_through_what_stands_for_a_copy(broken, mended):
+    x = torch.ones(3, requires_grad=True)
+    broken(x).sum().backward()
+    assert x.grad is None
+    assert not mended(x).requires_grad
+
+
+@pytest.mark.parametrize("name", ["item", "numbers_from_tensor", "tolist_of_floats"])
+def test_what_computes_on_with_a_number_is_told_to_detach_the_tensor(name):
+    assert ".detach()" in BY_NAME[name].change
+    assert ".detach()" in BY_NAME[name].after
+
+
 @pytest.mark.parametrize("case", [c for c in HERE_AND_NOW if BY_NAME[remedy_name(c)].setting], ids=named)
 def test_under_its_setting_the_broken_code_does_not_break_this_way(case):
     remedy = BY_NAME[remedy_name(case)]
