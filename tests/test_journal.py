@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import signal
 import threading
 from pathlib import Path
 
@@ -140,6 +141,69 @@ def test_an_event_that_waits_is_written_with_the_next_or_when_somebody_asks(tmp_
     writer.append(Event("last", 6.0), waits=True)
     writer.close()
     assert on_disk()[5:] == ["last"]
+
+
+@pytest.mark.parametrize("where", ["before it is written", "after it is written"])
+@pytest.mark.parametrize("name", ["r.clens", None])
+def test_an_interrupt_loses_no_event_and_repeats_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str | None, where: str
+) -> None:
+    writer = JournalWriter(tmp_path / name if name else None)
+    write = writer._write
+
+    def interrupted(data: bytes) -> None:
+        if where.startswith("after"):
+            write(data)
+        raise KeyboardInterrupt
+
+    writer.append(EVENTS[0], waits=True)
+    monkeypatch.setattr(writer, "_write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        writer.append(EVENTS[1])
+    monkeypatch.undo()
+    for event in EVENTS[2:]:
+        writer.append(event)
+    writer.close()
+
+    assert parse_journal(writer.contents(), "r") == (EVENTS, ())
+
+
+def test_an_event_that_cannot_be_written_keeps_no_later_one() -> None:
+    class Unprintable:
+        __str__ = None  # type: ignore[assignment]
+
+    writer = JournalWriter(None)
+    with pytest.raises(TypeError):
+        writer.append(Event("e", 1.0, meta={"value": Unprintable()}))
+    writer.append(EVENTS[0])
+
+    assert parse_journal(writer.contents(), "r") == (EVENTS[:1], ())
+
+
+def test_a_forked_child_does_not_write_what_waits(tmp_path: Path) -> None:
+    """Nor does it wait for a lock that another thread had when it was forked."""
+    path = tmp_path / "r.clens"
+    writer = JournalWriter(path)
+    writer.append(EVENTS[0], waits=True)
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with writer._lock:
+            held.set()
+            done.wait()
+
+    thread = threading.Thread(target=hold, daemon=True)
+    thread.start()
+    held.wait()
+    if (child := os.fork()) == 0:
+        signal.alarm(30)
+        os._exit(0 if writer.is_open_at(path) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert read_journal(path)[0] == ()
+    done.set()
+    thread.join()
+    writer.close()
+    assert read_journal(path) == (EVENTS[:1], ())
 
 
 @pytest.mark.parametrize("lost", [1, 60, 300])

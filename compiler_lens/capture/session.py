@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 import weakref
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -32,6 +32,7 @@ from compiler_lens.recording.event import NO_ID, Event, TorchId
 from compiler_lens.recording.journal import JournalWriter
 
 _MOST_FORKS = 256  # lines that fork: more of them share the last byte
+_MOST_CALLS = 10_000  # eager calls that wait to be told
 
 
 class Session:
@@ -52,8 +53,8 @@ class Session:
         self._said: set[str] = set()
         self._files: set[str] = set()  # whose text was asked for
         self._has_failed = False
-        self._eager: Counter[tuple[str, str, int]] = Counter()  # calls under a stance, until they are told
-        self._counting = threading.Lock()
+        # Calls under a stance, until they are told. No lock: a signal's handler may call, and a fork have it held.
+        self._eager: deque[tuple[str, str, int]] = deque()
         self._forks: dict[tuple[str, int], int] = {}  # lines that fork, and which byte of the memory below is of each
         self._compiling: mmap.mmap | None = None  # shared with the forks: 1 where one has compiled
         self._pid = os.getpid()
@@ -73,19 +74,27 @@ class Session:
 
     def count_eager(self, call: tuple[str, str, int]) -> None:
         """Count a call that a stance makes eager; it is told with all others of its function."""
-        with self._counting:
-            self._eager[call] += 1
+        self._eager.append(call)
+        if len(self._eager) >= _MOST_CALLS:
+            self.tell_eager()
 
     def tell_eager(self) -> None:
         """Note how many calls ran eagerly since this was last told."""
-        with self._counting:
-            counted, self._eager = self._eager, Counter()
+        counted: Counter[tuple[str, str, int]] = Counter()
+        with contextlib.suppress(IndexError):
+            while True:
+                counted[self._eager.popleft()] += 1
         for (function, file, line), calls in counted.items():
             facts = {"function": function, "file": file, "line": line, "calls": calls}
             self.take(Event("lens.eager_calls", time.time(), meta=facts))
 
     def begin_fork(self, at: tuple[str, int]) -> None:
-        """Note that a line is about to fork: whether that process compiles, it can say in memory that both have."""
+        """Note that a line is about to fork: whether that process compiles, it can say in memory that both have.
+
+        What a fork forks has the fork's place there.
+        """
+        if os.getpid() != self._pid:
+            return
         if self._compiling is None:
             self._compiling = mmap.mmap(-1, _MOST_FORKS)
         self._fork = min(self._forks.setdefault(at, len(self._forks)), _MOST_FORKS - 1)
@@ -94,7 +103,9 @@ class Session:
         """Note which lines forked processes that have compiled so far."""
         for (file, line), fork in self._forks.items():
             compiled = self._compiling is not None and bool(self._compiling[min(fork, _MOST_FORKS - 1)])
-            self.take(Event("lens.child", time.time(), meta={"file": file, "line": line, "compiled": compiled}))
+            event = Event("lens.child", time.time(), meta={"file": file, "line": line, "compiled": compiled})
+            if self.is_first(event):
+                self.take(event)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -119,13 +119,25 @@ class JournalWriter:
         events, self._waiting = self._waiting, []
         if not events:
             return
-        new_texts: dict[bytes, dict[str, Any]] = {}
-        reference = functools.partial(self._reference, new_texts)
-        lines = [_line_of(event, reference) for event in events]
-        self._write(_lines([*new_texts.values(), *lines]))
-        # Only now: an interrupt in between must not leave a reference to a text that was never written.
-        for digest, of_text in new_texts.items():
-            self._texts[digest] = of_text[REFERENCE]
+        data = b""
+        try:
+            new_texts: dict[bytes, dict[str, Any]] = {}
+            reference = functools.partial(self._reference, new_texts)
+            lines = [_line_of(event, reference) for event in events]
+            data = _lines([*new_texts.values(), *lines])
+            self._write(data)
+            # Only now: an interrupt in between must not leave a reference to a text that was never written.
+            for digest, of_text in new_texts.items():
+                self._texts[digest] = of_text[REFERENCE]
+        except Exception:  # of an event that cannot be written, and must not keep all that come after it
+            raise
+        except BaseException:  # an interrupt
+            if not data or not self._ends_with(data):
+                self._waiting[:0] = events
+            raise
+
+    def _ends_with(self, data: bytes) -> bool:
+        return (self._memory[-1] if self._memory else self._file_contents()).endswith(data)
 
     def _reference(self, new_texts: dict[bytes, dict[str, Any]], text: str) -> dict[str, int]:
         digest = self._digest(text)
@@ -181,8 +193,9 @@ class JournalWriter:
 
     def is_open_at(self, path: Path) -> bool:
         """Return whether events are just being written to the file of this name; it holds all until now."""
-        with self._lock:
-            self._write_waiting()
+        if os.getpid() == self._pid:  # else another thread may have had the lock as this process was forked
+            with self._lock:
+                self._write_waiting()
         file = self._file
         return file is not None and file.is_readable and path.exists() and file.is_at(path)
 

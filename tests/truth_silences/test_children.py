@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from compiler_lens import Lens
+from compiler_lens.recording.journal_reader import parse_journal
 
 
 def double(x: Tensor) -> Tensor:
@@ -35,6 +36,13 @@ class Doubled(Dataset[Tensor]):
 
 def _fork() -> None:
     process = multiprocessing.get_context("fork").Process(target=child)
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+
+
+def _fork_that_forks() -> None:
+    process = multiprocessing.get_context("fork").Process(target=_fork)
     process.start()
     process.join()
     assert process.exitcode == 0
@@ -88,3 +96,22 @@ def test_of_two_lines_that_fork_each_has_its_own() -> None:
 
     first, second = _recorded(both).recording.children
     assert (first.compiled, second.compiled) == (False, True)
+
+
+def test_what_a_fork_forks_is_of_the_line_that_forked_it() -> None:
+    def both() -> None:
+        _fork_that_forks()
+        _load()
+
+    first, second = _recorded(both).recording.children
+    assert (first.compiled, second.compiled) == (True, False)
+
+
+def test_asking_for_the_recording_tells_a_line_that_forks_no_more_often() -> None:
+    with Lens(strict=True) as lens:
+        _load()
+        for _ in range(3):
+            assert len(lens.recording.children) == 1
+    events, _ = parse_journal(lens._session.journal.contents(), "r")
+    told = [event.meta.get("compiled") for event in events if event.name == "lens.child"]
+    assert told == [None, False]

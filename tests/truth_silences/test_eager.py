@@ -10,8 +10,10 @@ from torch import Tensor, nn
 from torch._dynamo import eval_frame
 
 from compiler_lens import Lens
+from compiler_lens.capture import session
 from compiler_lens.facts.overview.eager import Extent, Reason, Runs, eager
 from compiler_lens.facts.overview.explanation import summarize
+from compiler_lens.recording.event import Event
 from compiler_lens.render.console import page_for, view
 
 X = torch.ones(3)
@@ -145,6 +147,25 @@ def test_the_first_screen_counts_the_calls_of_a_stance() -> None:
     assert "calls of compiled functions run eagerly while it is in force. So ran 3 calls." in said
     assert ("Tower.forward", Reason.NEVER_CALLED) in parts(lens)
     assert ("scale", Reason.NEVER_CALLED) not in parts(lens)
+
+
+def test_calls_are_told_before_too_many_wait_and_by_what_interrupts_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_MOST_CALLS", 4)
+    with Lens(strict=True) as lens, torch.compiler.set_stance("force_eager"):
+        scaled, tower = compiled(scale), compiled(Tower())
+        for _ in range(10):
+            scaled(X)
+        assert len(lens._session._eager) == 2
+        take, called = lens._session.take, []
+
+        def take_and_call(event: Event) -> None:  # as a handler of a signal may
+            if not called:
+                called.append(tower(X))
+            take(event)
+
+        monkeypatch.setattr(lens._session, "take", take_and_call)
+        assert parts(lens)["scale", Reason.STANCE] == (Extent.IN_FORCE, 10)
+        assert parts(lens)["Tower.forward", Reason.STANCE] == (Extent.IN_FORCE, 1)
 
 
 def test_only_the_lens_that_is_asked_counts() -> None:
