@@ -21,6 +21,7 @@ from compiler_lens.facts.measured.called import Call, Called, Seen, named
 from compiler_lens.facts.measured.edits import edited
 from compiler_lens.facts.measured.hatches import Hatch, hatches, markable
 from compiler_lens.measure.fix.observing import Observer
+from compiler_lens.measure.fix.operators import Operators
 from compiler_lens.recording.model import SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -51,6 +52,12 @@ def top_rows(x, k=2):
 def widths(x, signed):
     sign = np.sign(x.numpy()) if signed else 1
     return torch.from_numpy((x.numpy() * sign).sum(1) > 0), x * 2
+
+
+def halves(x):
+    os.path.exists("/tmp")
+    both = x * 2
+    return both[:1], both[1:]
 
 
 def activated(x, layer):
@@ -186,6 +193,7 @@ NOT_OFFERED: dict[str, tuple[str, Callable[[Any], object], set[str]]] = {
         "activated", lambda m: m.activated(X, torch.nn.Linear(3, 3)), {"nonstrict_trace"},
     ),
     "it changes an argument": ("counted", lambda m: m.counted(X.clone()), {"custom_op"}),
+    "its results share their memory": ("halves", lambda m: m.halves(X), {"nonstrict_trace"}),
     "it is marked already": ("marked", lambda m: m.marked(X), set()),
     "it was not called": ("scale_of", lambda _: None, set()),
     "sizes that do not follow from arguments": (
@@ -292,6 +300,97 @@ PROGRAM = """
     for n in (5, 6, 7):
         net(torch.randn(n, 4)).backward()
 """
+
+
+FAKED = """
+import torch
+
+
+@torch.library.custom_op("{name}::rows", mutates_args=())
+def rows(x: torch.Tensor, k: int = 2) -> tuple[torch.Tensor, torch.Tensor]:
+    return x.clone(), {real}
+
+
+@rows.register_fake
+def _(x, k=2):
+    return torch.empty_like(x), {fake}
+"""
+FAKES: dict[str, tuple[str, str, str]] = {
+    "right": ("x[:k].clone()", "x.new_empty((k, x.shape[1]))", ""),
+    "size": ("x[:k].clone()", "x.new_empty((2, x.shape[1]))", "float32[2, 3], strides [3, 1], cpu"),
+    "dtype": ("x[:k].double()", "x.new_empty((k, x.shape[1]))", "float32[2, 3], strides [3, 1], cpu"),
+    "stride": ("x.t().clone()", "x.new_empty((3, x.shape[0]))", "float32[3, 3], strides [3, 1], cpu"),
+    "device": ("x.to('meta')", "x.new_empty((3, 3))", "float32[3, 3], strides [3, 1], cpu"),
+    "raises": ("x.clone()", "x.new_empty((int(x.sum()),))", "DataDependentOutputException"),
+}
+
+
+@pytest.mark.parametrize("case", FAKES)
+def test_a_fake_is_compared_with_each_real_call_of_its_operator(case: str) -> None:
+    real, fake, told = FAKES[case]
+    name = f"faked_{case}"
+    operators = Operators(frozenset((f"{name}::rows",)), lambda: 7)
+    original = torch.library.custom_op
+    with operators.watching():
+        rows = loaded(FAKED.format(name=name, real=real, fake=fake)).rows
+    assert torch.library.custom_op is original
+    rows(X)
+    torch.testing.assert_close(rows(X, 1)[0], X)
+    found = operators.difference
+    if not told:
+        assert found is None
+        return
+    assert found is not None
+    assert found.fake is not None
+    assert (found.kind, found.call, found.fake.operator) == ("fake", 7, f"{name}::rows")
+    assert found.index == (0 if case == "raises" else 1)
+    assert found.fake.fake.startswith(told)
+
+
+def test_operators_of_the_users_own_are_left_alone() -> None:
+    operators = Operators(frozenset(("another::rows",)), lambda: 0)
+    real, fake, _ = FAKES["dtype"]
+    with operators.watching():
+        loaded(FAKED.format(name="users_own", real=real, fake=fake)).rows(X)
+    assert operators.difference is None
+
+
+# In an operator whose argument needs a gradient none is taken: what the function returned while it was heard is another dtype.
+OTHERWISE = """
+    import numpy as np
+    import torch
+
+
+    def lowest(x):
+        rows = x.detach().numpy()
+        low = torch.from_numpy(rows[np.lexsort((rows[:, 0], rows[:, 1]))][:2].copy())
+        return low.double() if torch.is_grad_enabled() else low
+
+
+    def step(x):
+        return (x + lowest(x).float().sum()).relu()
+
+
+    step = torch.compile(step)
+    for n in (5, 6):
+        step(torch.randn(n, 4, requires_grad=True))
+"""
+
+
+def test_an_operator_whose_fake_is_wrong_in_its_trial_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "train.py").write_text(dedent(OTHERWISE).lstrip())
+    monkeypatch.chdir(tmp_path)
+    main(["fix", "--json", "train.py"])
+    found = json.loads(capsys.readouterr().out)
+    operator = next(one for one in found["tried"] if "custom_op" in one["offer"])
+    assert operator["results"] == "differ"
+    assert operator["difference"] == (
+        "the fake of train::lowest says of result 1 in call 1: float64[2, 4], strides [4, 1], cpu;"
+        " it returned float32[2, 4], strides [4, 1], cpu"
+    )
+    assert "custom_op" not in str(found["best"])
 
 
 def test_what_is_left_gets_marks_that_were_tried(

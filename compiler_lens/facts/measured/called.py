@@ -22,7 +22,7 @@ class Seen(Struct, frozen=True):
     device: str = ""
     is_contiguous: bool = True
     requires_grad: bool = False
-    shares: bool = False  # memory with an argument
+    shares: bool = False  # memory with an argument, or with another result
     parts: tuple[Seen, ...] = ()
 
 

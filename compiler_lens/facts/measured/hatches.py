@@ -50,6 +50,7 @@ class Hatch(Struct, frozen=True):
     lines: Lines
     price: str
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
+    operator: str = ""  # the name of the operator that it makes of the function
 
 
 class Markable(Struct, frozen=True):
@@ -148,9 +149,12 @@ class _Marked(Struct, frozen=True):
                 f"`{self.function.name}` runs as it is, as an operator of its own; it has no gradient, and what it"
                 " returns has the sizes that its fake says, as in all calls of this run"
             )
-            yield Hatch(lines, price)
+            yield Hatch(lines, price, operator=self._operator_name())
 
     # -- lines
+
+    def _operator_name(self) -> str:
+        return f"{_NO_WORD.sub('_', PurePath(self.at.file).stem)}::{self.function.name}"
 
     def _parameters(self) -> Sequence[ast.arg]:
         return (*self.function.args.args, *self.function.args.kwonlyargs)
@@ -221,10 +225,9 @@ class _Marked(Struct, frozen=True):
             else f"tuple[{', '.join([tensor] * len(fakes))}]"
         )
         changed = sorted({name for call in self.calls for name in call.changed})
-        space = _NO_WORD.sub("_", PurePath(self.at.file).stem)
         made = str(fakes[0])
         after = (
-            f'@{torch}.library.custom_op("{space}::{function.name}", mutates_args={tuple(changed)!r})',
+            f'@{torch}.library.custom_op("{self._operator_name()}", mutates_args={tuple(changed)!r})',
             f"def {function.name}({', '.join(typed)}) -> {gives}:",
             *body,
             "",

@@ -86,7 +86,9 @@ def _seen(value: Any, given: list[Any] | None = None) -> Seen:
             str(value.device), value.is_contiguous(), value.requires_grad, shares,
         )  # fmt: skip
     if type(value) is tuple and value and all(isinstance(one, torch.Tensor) for one in value):
-        return Seen("tuple", parts=tuple(_seen(one, given) for one in value))
+        # An operator may not return one memory twice, either.
+        others = [[*(given or ()), *value[:n], *value[n + 1 :]] for n in range(len(value))]
+        return Seen("tuple", parts=tuple(_seen(one, rest) for one, rest in zip(value, others, strict=True)))
     return Seen("module" if isinstance(value, torch.nn.Module) else "other", type(value).__name__)
 
 
