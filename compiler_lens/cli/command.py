@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from compiler_lens.recording.errors import RecordingFileError, UsageError, writing
+from compiler_lens.recording.errors import RecordingFileError, UsageError, visible, writing
 from compiler_lens.recording.output_files import Product, check_may_be_written
 
 if TYPE_CHECKING:
@@ -127,6 +129,50 @@ def check_script(script: str, command: str) -> None:
     # Not by what is in it alone: a script may hold lines of a log.
     if file.suffix in {".log", ".gz"} and is_torch_log(file):
         raise UsageError(f"{file} is a TORCH_TRACE log, not a script. To see it: {show}")
+
+
+def in_front(rest: Sequence[str], arguments: Iterable[Argument]) -> tuple[list[str], list[str]]:
+    """Return what stands after a script's name and is spelled like an option of ours, with its value; and the rest."""
+    takes_value = {name: "action" not in how or how["action"] == "append" for names, how in arguments for name in names}
+    ours: list[str] = []
+    others: list[str] = []
+    words = iter(rest)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if word == "--":  # what follows is meant for the script
+            others += [word, *words]
+        elif not name.startswith("-") or name not in takes_value:
+            others.append(word)
+        else:
+            ours += [word, *islice(words, 1 if takes_value[name] and not equals else 0)]
+    return ours, others
+
+
+def say_what_is_passed_on(args: argparse.Namespace, name: str, arguments: Iterable[Argument]) -> None:
+    """Say on the standard error which options of ours the script gets, as they stand after its name.
+
+    Those are not said that a script's own text has: it knows them itself.
+    """
+    script, *rest = args.command
+    ours, others = in_front(rest, arguments)
+    text = "" if args.module else _text(script)
+    unknown = [word for word in ours if word.startswith("-") and not _has_literal(text, word.partition("=")[0])]
+    if unknown:
+        asked = ["compiler-lens", name, *ours, *(["-m"] if args.module else []), script, *others]
+        told = f"{script} gets {shlex.join(ours)}, as all that stands after its name. If it is meant for compiler-lens"
+        sys.stderr.write(f"compiler-lens: {visible(f'{told}, write: {shlex.join(asked)}')}\n")
+        sys.stderr.flush()
+
+
+def _text(script: str) -> str:
+    with contextlib.suppress(OSError):
+        if Path(script).is_file():
+            return Path(script).read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def _has_literal(text: str, option: str) -> bool:
+    return f'"{option}"' in text or f"'{option}'" in text
 
 
 def opened(args: argparse.Namespace) -> Recording:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import shlex
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,9 +16,11 @@ from compiler_lens.cli.command import (
     argument,
     check_script,
     check_width,
+    in_front,
     interpreter,
     look,
     printed,
+    say_what_is_passed_on,
     user_path,
 )
 from compiler_lens.cli.factory import CONTRACT, target
@@ -59,6 +62,8 @@ def run(args: argparse.Namespace) -> int:
     """Try, print, and write what was asked for."""
     check_width(args.width)
     program = _program(args)
+    if not program.factory:
+        say_what_is_passed_on(args, "fix", COMMANDS["fix"].arguments)
     for name, value in (("--steps", args.steps), ("--timeout", args.timeout)):
         if value is not None and not value > 0:
             raise UsageError(f"{name} {value:g}: one or more")
@@ -78,7 +83,9 @@ def _program(args: argparse.Namespace) -> Program:
     if not Path(name).exists() and ":" in name:
         wanted = target(name, "fix")
         if rest:
-            raise UsageError(f"too much: {' '.join(rest)} (a factory takes no arguments)")
+            ours, others = in_front(rest, COMMANDS["fix"].arguments)
+            hint = f". Write: {shlex.join(['compiler-lens', 'fix', *ours, name])}" if ours and not others else ""
+            raise UsageError(f"too much: {' '.join(rest)} (a factory takes no arguments){hint}")
         return Program(str(wanted.file), factory=wanted.name, training=args.training)
     check_script(name, "fix")
     return Program(name, tuple(rest))

@@ -16,7 +16,15 @@ from itertools import count
 from pathlib import Path
 
 import compiler_lens
-from compiler_lens.cli.command import FORCE, Command, argument, check_can_be_written, check_script, interpreter
+from compiler_lens.cli.command import (
+    FORCE,
+    Command,
+    argument,
+    check_can_be_written,
+    check_script,
+    interpreter,
+    say_what_is_passed_on,
+)
 from compiler_lens.cli.recorded_script import put_by
 from compiler_lens.recording.errors import UsageError, visible
 from compiler_lens.recording.journal import JournalWriter
@@ -49,6 +57,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.module and script != "-":
         check_script(script, "run")
     path = _output(args.output, script, is_module=args.module)
+    if not args.no_report:
+        say_what_is_passed_on(args, "run", COMMANDS["run"].arguments)
     if path.exists() and Path(script).exists() and path.samefile(script):
         raise UsageError(f"{path} is the script itself: name another file with -o")
     path = _begun(path, args)
