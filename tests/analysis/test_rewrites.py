@@ -13,6 +13,7 @@ import torch
 
 from compiler_lens import Lens
 from compiler_lens.facts.breaks.rewrites import Rewrite, alternative, rewrite
+from compiler_lens.facts.overview.explanation import explain
 from compiler_lens.recording.model import BreakCause, GraphBreak, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -205,6 +206,51 @@ def f(x, big=False):
     else:
         return x - 1
 """,
+    "elif of tensors": """
+def f(x):
+    if x.sum() > 5:
+        y = x + 1
+    elif x.sum() < -5:
+        y = x * 2
+    else:
+        y = x - 1
+    return y
+""",
+    "elif of tensors without an end": """
+def f(x):
+    y = x * 1
+    if x.sum() > 5:
+        y = y + 1
+    elif x.sum() < -5:
+        y = y * 2
+    return y
+""",
+    "what torch says is a tensor": """
+class Gate:
+    big = None
+
+    def __call__(self, x):
+        return x.sum() > 0
+
+gate = Gate()
+
+def f(x):
+    if gate(x):
+        x = x + x.abs()
+    return x
+""",
+    "not what torch says is a tensor": """
+class Gate:
+    def __call__(self, x):
+        return x.sum() > 0
+
+gate = Gate()
+
+def f(x):
+    if not gate(x):
+        x = x + x.abs()
+    return x
+""",
     "and, or": """
 def f(x):
     if x.sum() > 0 and (x.max() < 20 or not x.min() < 0):
@@ -329,10 +375,101 @@ def f(x):
 }
 
 
+SAVES_WORK |= {
+    "a fill by a mask of the caller's": """
+low = float("-inf")
+
+def f(x):
+    return g(x, x > 3)
+
+def g(x, m):
+    if m.any():
+        x = x.masked_fill(m, low)
+    return x
+""",
+    "any of torch": "def f(x):\n    m = x > 3\n    if torch.any(m):\n        x = x.masked_fill(m, value=-1)\n    return x * 2\n",
+    "a sum": "def f(x):\n    m = x > 3\n    if m.sum() > 0:\n        x = x.masked_fill(m, torch.finfo(x.dtype).min)\n    return x * 2\n",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("source", SAVES_WORK.values(), ids=SAVES_WORK)
 def test_a_check_that_only_saves_work_is_left_out(source):
     found = proven(source)
-    assert not any("any()" in line for line in found.after)
+    assert not any(word in line for line in found.after for word in ("any(", "sum(", "where("))
+
+
+@pytest.mark.parametrize(
+    "taken",
+    ["loss = loss.sqrt()", "loss = loss * torch.log(loss)", "loss = loss.rsqrt() * 2", "loss = 1 + loss.reciprocal()"],
+)
+@pytest.mark.parametrize("test", ["loss > 1", "loss >= 0.5"])
+def test_a_root_of_what_is_above_a_number_has_the_same_gradient(taken, test):
+    """The side that is not taken has a number and a gradient, too: a gradient of 0 times infinity is none."""
+    source = f"def f(x):\n    loss = (x * x).sum() * 1\n    if {test}:\n        {taken}\n    return loss\n"
+    found = proven(source, inputs=(UP, UP / 100, UP * 0))
+    assert f".clamp(min={test.split()[-1]})" in found.after[0]
+    gradients = []
+    for text in (HEAD + source, applied(HEAD + source, found)):
+        for scale in (1, 0.01, 0):
+            x = (UP * scale).requires_grad_()
+            loaded(text).f(x).backward()
+            gradients.append(x.grad)
+    torch.testing.assert_close(gradients[:3], gradients[3:])
+    assert all(one.isfinite().all() for one in gradients)
+
+
+GUARDED = {
+    "a root": "def f(x):\n    if x.min() > 0:\n        return x.sqrt()\n    return x\n",
+    "a quotient": "def f(x, n):\n    x = x.exp()\n    if n > 0:\n        x = x / n\n    return x\n",
+    "a logarithm": "def f(x):\n    return x.log() if x.min() > 0 else x\n",
+}
+
+
+@pytest.mark.parametrize("source", GUARDED.values(), ids=GUARDED)
+def test_what_the_test_guards_is_chosen_only_to_be_tried(source):
+    line = "if" if "    if" in source else "return"
+    assert suggestion(HEAD + source, BRANCH, line) is None
+    number = next(n for n, code in enumerate((HEAD + source).split("\n"), 1) if code.strip().startswith(line))
+    found = alternative(BRANCH, Sources({FILE: HEAD + source}), at(HEAD + source, number))
+    assert "torch.where(" in found.after[0]
+    assert "gradients through it are nan" in found.needs
+
+
+def test_what_is_an_error_without_its_test_is_not_even_tried():
+    source = "def f(x, n):\n    x = x.exp()\n    if n > 0:\n        x = x // n\n    return x\n"
+    number = (HEAD + source).split("\n").index("    if n > 0:") + 1
+    assert alternative(BRANCH, Sources({FILE: HEAD + source}), at(HEAD + source, number)) is None
+
+
+UNNAMED = {
+    "a bare argument": "def f(x, t):\n    if t > 0:\n        x = x + 1\n    return x\n",
+    "a bare test": "def f(x, t):\n    y = x * 1\n    if t:\n        y = x\n    return y * 2\n",
+    "a comparison of arguments": "def f(x, t):\n    if (x > t).any():\n        x = x - t\n    return x\n",
+}
+
+
+@pytest.mark.parametrize("source", UNNAMED.values(), ids=UNNAMED)
+def test_what_was_a_tensor_whenever_it_was_compiled_is_one(source):
+    text = HEAD + source
+    torch.compiler.reset()
+    with Lens(strict=True) as lens:
+        torch.compile(loaded(text).f, backend="eager")(UP, torch.tensor(1.0))
+    (card,) = explain(lens.recording).cards
+    assert card.rewrite is not None
+    assert "torch.where(" in card.rewrite.after[0]
+    better = loaded(applied(text, card.rewrite)).f
+    for t in (1.0, 0.0, -1.0):
+        torch.testing.assert_close(better(UP, torch.tensor(t)), loaded(text).f(UP, torch.tensor(t)))
+
+
+def test_what_was_a_number_in_another_call_is_no_tensor():
+    text = HEAD + "def f(x, n):\n    if x.sum() > 0:\n        n = n + 1\n    return x * n\n"
+    torch.compiler.reset()
+    with Lens(strict=True) as lens:
+        compiled = torch.compile(loaded(text).f, backend="eager")
+        compiled(UP, torch.tensor(1.0))
+        compiled(UP, 1)
+    assert [card.rewrite for card in explain(lens.recording).cards] == [None]
 
 
 COND = {
@@ -925,6 +1062,12 @@ NONE = {
     ),
     "a write of a largest of none": (
         BRANCH, "if", "def f(x):\n    m = x > 3\n    if m.any():\n        x[m] = x[m].max()\n    return x\n",
+    ),
+    "a fill of what may be an error": (
+        BRANCH, "if", "def f(x):\n    m = x > 3\n    if m.any():\n        x = x.masked_fill(m, x[m].max())\n    return x\n",
+    ),
+    "a fill by another mask": (
+        BRANCH, "elif", "def f(x, n):\n    m = x > 3\n    if n:\n        x = x + 1\n    elif m.any():\n        x = x.masked_fill(m, 1)\n    return x\n",
     ),
     "a write of so many rows": (
         BRANCH, "if", "def f(x, rows):\n    m = x > 3\n    if m.any():\n        x[m] = rows\n    return x\n",

@@ -146,6 +146,20 @@ def test_a_gradient_of_an_argument_is_kept() -> None:
     assert gradients[0].tolist() == [3, 3]
 
 
+def test_a_gradient_of_a_tensor_that_nobody_holds_is_kept() -> None:
+    """Neither a parameter of a module nor an argument: the result leads back to it, in whichever order."""
+
+    def program(swapped: bool) -> Callable[[], None]:
+        one, other = (torch.full((2,), number, requires_grad=True) for number in (1.0, 2.0))
+        step = torch.compile(lambda x: (x * other + x / one if swapped else x / one + x * other).sum(), backend="eager")
+        return lambda: step(torch.ones(2)).backward()
+
+    first, second = watched(program(swapped=False)), watched(program(swapped=True))
+    assert kinds(first)[:3] == [("result", 0), ("gradient", 1), ("gradient", 1)]
+    assert [one.value.tolist() for one in first.keeper.kept[1:3]] == [[-1, -1], [1, 1]]
+    assert compared(first.keeper.kept, second.keeper.kept)[0] is Results.EQUAL
+
+
 def test_it_ends_before_the_call_that_is_one_too_many() -> None:
     calls = []
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.following import Beyond, Broken, Following, beyond
 from compiler_lens.facts.breaks.ranks import Offered, offered
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
+from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.program.coverage import Coverage, Function, FunctionName, Lines, coverage, is_disabling
 from compiler_lens.facts.program.owners import Owner, Whose, library, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
@@ -114,7 +115,9 @@ def break_cards(
     """
     if not recording.graph_breaks:
         return ()
-    from compiler_lens.facts.breaks.fallout import fallout_of, regions  # late: most recordings have no breaks
+    # late: most recordings have no breaks
+    from compiler_lens.facts.breaks.fallout import fallout_of, regions
+    from compiler_lens.facts.breaks.seen import seen_tensors
 
     own = own or Ownership()
     events, around, known = recording.graph_breaks, regions(recording), sources(recording)
@@ -126,11 +129,12 @@ def break_cards(
     for function in (covered or coverage(recording, own)).functions:
         homes |= dict.fromkeys(function.compile_ids, function)
     found: list[BreakCard] = []
+    seen = seen_tensors(recording)
     for key, numbers in groups.items():
         direct = [events[number] for number in numbers if keys[number] == key]
         direct = sorted(direct, key=lambda event: _PUT_OFF in root_cause(event).context)  # the cause first
         place = places[next(number for number in numbers if keys[number] == key)]
-        found.append(_card(place, direct, tuple(events[n] for n in numbers), own, known, homes, recording.tried))
+        found.append(_card(place, direct, tuple(events[n] for n in numbers), own, known, homes, recording.tried, seen))
     skips = BreakOutcome.SKIPPED_FRAME, BreakOutcome.SKIPPED_REST
     ordered = sorted(found, key=lambda c: (*map(c.frames_that, skips), len(c.events)), reverse=True)
     own_breaks = [
@@ -151,6 +155,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
     known: Sources,
     homes: Mapping[CompileId, Function],
     tried: Sequence[Tried],
+    seen: SeenTensors,
 ) -> BreakCard:
     from compiler_lens.facts.breaks.rewrites import columns_at, rewrite, shown_at, used_later
 
@@ -193,7 +198,7 @@ def _card(  # noqa: PLR0913, PLR0917 -- what a card is made of
         excerpt=known.excerpt(place.file, place.line) if place else None,
         remedy=found if owner.is_yours else None,
         setting=_setting(found, cause, place.code if place else "", owner),
-        rewrite=rewrite(cause, known, place) if place and is_own and (owner.is_yours or at_the_place) else None,
+        rewrite=rewrite(cause, known, place, seen) if place and is_own and (owner.is_yours or at_the_place) else None,
         tried=tuple(one for one in tried if one.is_for(place, cause.gb_type)),
     )
 

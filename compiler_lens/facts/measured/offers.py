@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.cards import specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
 from compiler_lens.facts.breaks.rewrites import alternative, rewrite, shown_at, used_later
+from compiler_lens.facts.breaks.rewrites.site import SeenTensors
+from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
@@ -23,7 +25,7 @@ from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.reports import RecompileCause
 from compiler_lens.recording.model import BreakCause, Figures, Outcome, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery, package_of
-from compiler_lens.recording.source_text import sources
+from compiler_lens.recording.source_text import Sources, sources
 
 _NOT_COMPILED = (Treatment.EAGER, Treatment.PARTLY_EAGER, Treatment.LIMIT, Treatment.FAILED)
 _IMPORT = "`import torch`"  # among what a rewrite needs
@@ -54,34 +56,57 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
 
 
 def _offered(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[Offer | NotTried]:
-    known = sources(recording)
+    known, seen = sources(recording), seen_tensors(recording)
     for card in explained.cards:
         if not card.disabled:
-            target = Target(card.place, card.gb_type)
-            theirs = (at.file for at in (*card.inside, card.place) if at and not own.owns(at.file))
-            package = next((package_of(file) for file in theirs if package_of(file) and not is_machinery(file)), "")
-            is_own, owner = card.own, card.owner
-            other = alternative(card.cause, known, card.place) if card.place and is_own and owner.is_yours else None
-            if card.place and other:
-                yield Offer(target, _lines(card.place, other), other.needs)
-            lines = substituted(card.place, card.cause, known) if card.place and is_own and owner.is_yours else None
-            if lines:
-                yield Offer(target, lines, PRICE)
-            for one in _of_break(
-                target, card.cause, card.remedy, card.setting, card.rewrite, is_own=is_own, owner=owner
-            ):
-                yield replace(one, package=package) if isinstance(one, NotTried) else one
+            yield from _of_card(card, known, seen, own)
     for compilation in recording.compilations:
         at, cause = compilation.failure_line, compilation.failure
         if compilation.outcome is Outcome.FAILED and at and cause:
-            remedy, is_own = remedy_for(cause, shown_at(known, at) or used_later(known, at)), own.owns(at.file)
-            found = rewrite(cause, known, at) if is_own else None
-            setting = remedy.setting if remedy else None
-            target, owner = Target(at, cause.gb_type), owner_of((at,), own)
-            yield from _of_break(target, cause, remedy, setting, found, is_own=is_own, owner=owner)
+            yield from _of_failure(at, cause, known, seen, own)
     for report in explained.recompiles:
         for changed in report.causes if not report.benign else ():
             yield from _of_recompile(changed, recording, own)
+
+
+def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership) -> Iterator[Offer | NotTried]:
+    target = Target(card.place, card.gb_type)
+    theirs = (at.file for at in (*card.inside, card.place) if at and not own.owns(at.file))
+    package = next((package_of(file) for file in theirs if package_of(file) and not is_machinery(file)), "")
+    others = list(_alternatives(target, card.cause, known, seen)) if card.own and card.owner.is_yours else []
+    yield from others
+    for one in _of_break(
+        target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own, owner=card.owner
+    ):
+        if isinstance(one, Offer):
+            yield one
+        elif not others:
+            yield replace(one, package=package)
+
+
+def _of_failure(
+    at: SourceLine, cause: BreakCause, known: Sources, seen: SeenTensors, own: Ownership
+) -> Iterator[Offer | NotTried]:
+    remedy, is_own = remedy_for(cause, shown_at(known, at) or used_later(known, at)), own.owns(at.file)
+    found = rewrite(cause, known, at, seen) if is_own else None
+    target, owner = Target(at, cause.gb_type), owner_of((at,), own)
+    others = list(_alternatives(target, cause, known, seen)) if is_own and owner.is_yours else []
+    yield from others
+    setting = remedy.setting if remedy else None
+    for one in _of_break(target, cause, remedy, setting, found, is_own=is_own, owner=owner):
+        if isinstance(one, Offer) or not others:
+            yield one
+
+
+def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenTensors) -> Iterator[Offer]:
+    """Give what only a trial shows to be right."""
+    at = target.at
+    other = alternative(cause, known, at, seen) if at else None
+    if at and other:
+        yield Offer(target, _lines(at, other), other.needs)
+    lines = substituted(at, cause, known) if at else None
+    if lines:
+        yield Offer(target, lines, PRICE)
 
 
 def _last_resorts(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Target, Markable]]:

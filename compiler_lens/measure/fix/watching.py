@@ -19,6 +19,9 @@ from compiler_lens.capture.torch_api.places import Function, put_in
 from compiler_lens.measure.fix.results import Keeper
 from compiler_lens.measure.program import leaves
 
+_MOST_NODES = 100_000  # of an autograd graph
+_FIRST = 8  # elements
+
 
 class _Thread(threading.local):
     is_inside = False  # of a compiled call
@@ -75,6 +78,7 @@ class Watch:
         self._state: dict[int, torch.Tensor] = {}
         self._modules: dict[int, weakref.ref[torch.nn.Module]] = {}  # Dynamo drops code of modules that are gone
         self._given: list[torch.Tensor] = []  # leaves that need a gradient, of the last call
+        self._reached: list[torch.Tensor] = []  # others that its result has a gradient for: global tensors, say
         self._hooks = _Hooks(self._register)
 
     @contextlib.contextmanager
@@ -137,6 +141,8 @@ class Watch:
         self.keeper.keep("result", self.calls, leaves(result))
         self.keeper.keep("argument", self.calls, changed)
         self._given = [tensor for tensor in given if tensor.is_leaf and tensor.requires_grad]
+        known = {*self._state, *map(id, self._given)}
+        self._reached = sorted((leaf for leaf in _leaves_of(result) if id(leaf) not in known), key=_order)
         self.calls += 1
 
     # -- gradients
@@ -161,7 +167,32 @@ class Watch:
 
     def _keep_gradients(self) -> None:
         # One for each: what has none in one run and has one in another differs.
-        self.keeper.keep("gradient", self.calls, [t.grad for t in (*self._state.values(), *self._given) if t.is_leaf])
+        every = (*self._state.values(), *self._given, *self._reached)
+        self.keeper.keep("gradient", self.calls, [tensor.grad for tensor in every if tensor.is_leaf])
+
+
+def _leaves_of(result: Any) -> list[torch.Tensor]:
+    """Return the leaves that a backward from a result would give gradients to; none of a graph that is too large."""
+    left: list[Any] = [getattr(tensor, "grad_fn", None) for tensor in leaves(result)]
+    seen: set[Any] = set()
+    found: list[torch.Tensor] = []
+    while left and len(seen) < _MOST_NODES:
+        node = left.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        left += [before for before, _ in node.next_functions]
+        leaf = getattr(node, "variable", None)  # of what accumulates a gradient
+        found += [leaf] if isinstance(leaf, torch.Tensor) else []
+    return [] if left else found
+
+
+def _order(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what puts tensors in one order in each run, in whichever order a graph comes to them."""
+    is_plain = type(tensor) in {torch.Tensor, torch.nn.Parameter} and tensor.layout is torch.strided
+    has_values = is_plain and not (tensor.is_meta or tensor.is_nested or tensor.is_complex())
+    first = tensor.detach().reshape(-1)[:_FIRST].double().tolist() if has_values else []
+    return str(tensor.dtype), tuple(tensor.shape) if is_plain else (), first
 
 
 def _version(tensor: torch.Tensor) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import calls
-from compiler_lens.facts.breaks.rewrites.branches import branching
+from compiler_lens.facts.breaks.rewrites.branches import branching, guarded_branching
 from compiler_lens.facts.breaks.rewrites.masks import masked
 from compiler_lens.facts.breaks.rewrites.shown import columns_at, shown_at, used_later
-from compiler_lens.facts.breaks.rewrites.site import Site, site_at
+from compiler_lens.facts.breaks.rewrites.site import NOTHING_SEEN, SeenTensors, Site, site_at
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources
 
@@ -55,25 +55,38 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
 
 # What only a trial shows to be right: newer parts of torch, and what helps in evaluation alone.
 _ALTERNATIVES: Mapping[str, tuple[_Rule, ...]] = {
+    "Data-dependent branching": (guarded_branching,),
     "Failed to trace builtin operator": (calls.printed_in_the_graph,),
     "Data dependent operator": (calls.number_for_training,),
     "Attempted to call function marked as skipped": (calls.number_for_training,),
 }
 
 
-def rewrite(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
-    """Return what to write instead of a line that breaks the graph; None where no rewrite is known to be right."""
-    return _first(_RULES.get(cause.gb_type, ()), cause, sources, at)
+def rewrite(cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN) -> Rewrite | None:
+    """Return what to write instead of a line that breaks the graph; None where no rewrite is known to be right.
+
+    Args:
+        cause: what torch says about the break.
+        sources: the texts of files.
+        at: the line.
+        seen: the names of each function that were tensors whenever torch compiled it.
+
+    """
+    return _first(_RULES.get(cause.gb_type, ()), cause, sources, at, seen)
 
 
-def alternative(cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
-    """Return something else to write instead, which may be better and has to be tried."""
-    return _first(_ALTERNATIVES.get(cause.gb_type, ()), cause, sources, at)
+def alternative(
+    cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN
+) -> Rewrite | None:
+    """Return something else to write instead, which may be better and has to be tried. Arguments are those above."""
+    return _first(_ALTERNATIVES.get(cause.gb_type, ()), cause, sources, at, seen)
 
 
-def _first(rules: tuple[_Rule, ...], cause: BreakCause, sources: Sources, at: SourceLine) -> Rewrite | None:
+def _first(
+    rules: tuple[_Rule, ...], cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTensors
+) -> Rewrite | None:
     try:
-        site = site_at(sources, at) if rules else None
+        site = site_at(sources, at, seen) if rules else None
         # a handler may count on what the line raises
         if site is None or any(isinstance(s, _HANDLING) for s in site.around):
             return None

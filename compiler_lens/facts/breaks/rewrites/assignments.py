@@ -9,13 +9,14 @@ from functools import lru_cache
 from msgspec import Struct
 
 from compiler_lens.facts.breaks.rewrites import syntax
-from compiler_lens.facts.breaks.rewrites.site import Site
+from compiler_lens.facts.breaks.rewrites.site import Change, Site
 from compiler_lens.facts.breaks.rewrites.syntax import called, dotted
 
 OPERATORS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/",
     ast.Pow: "**", ast.MatMult: "@", ast.FloorDiv: "//", ast.Mod: "%",
 }  # fmt: skip
+_ERRONEOUS = (ast.FloorDiv, ast.Mod)  # of ints, by 0
 _DIVISIONS = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow)
 _EFFECTS = frozenset({
     "append", "extend", "insert", "pop", "remove", "clear", "update", "setdefault", "add_module", "write", "print",
@@ -31,6 +32,8 @@ _SHARING = frozenset({
 _PARTIAL = frozenset({
     "div", "log", "log1p", "masked_select", "pow", "reciprocal", "rsqrt", "sqrt", "norm", "std", "acos", "asin", "tan",
 })  # fmt: skip
+_ABOVE_ZERO = frozenset({"log", "log1p", "reciprocal", "rsqrt", "sqrt"})  # finite for any above 0
+_ERRORS = frozenset({"masked_select"})  # what is an error for some arguments, or has another shape
 _SETTING = (ast.Constant, ast.Tuple, ast.List, ast.UnaryOp, ast.USub, ast.Load)
 _NOT_IN_COND = (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Lambda, ast.JoinedStr, ast.BoolOp, ast.IfExp)
 _MOST_NAMES = 50
@@ -87,10 +90,43 @@ def is_simple_value(node: ast.expr) -> bool:
     return bool(dotted(node))
 
 
-def is_guarded(site: Site, test: ast.expr, values: Sequence[Assignment]) -> bool:
-    """Return whether a test may guard a value against being computed: it asks for what that divides or selects by."""
+def is_guarded(
+    site: Site, test: ast.expr, values: Sequence[Assignment], *, but: Sequence[ast.AST] = (), only_errors: bool = False
+) -> bool:
+    """Return whether a test may guard a value against being computed: it asks for what that divides or selects by.
+
+    Args:
+        site: where they stand.
+        test: what decides.
+        values: what it decides about.
+        but: parts of them that nothing need guard.
+        only_errors: look for what is an error then, not for what is no number.
+
+    """
     asked, name = _made_of(site, [test]), _above_zero(test)
-    return any(_made_of(site, _risks(one.computed, name)) & asked for one in values)
+    risks = (risk for one in values for risk in _risks(one.computed, name, only_errors=only_errors))
+    return any(_made_of(site, [risk]) & asked for risk in risks if risk not in but)
+
+
+def kept_above(site: Site, test: ast.expr, one: Assignment) -> list[tuple[ast.expr, ast.expr, str]]:
+    """Return the roots and logarithms of what a test finds above a number, with what they are of, and that kept there.
+
+    `loss.clamp(min=1).sqrt()` is the same where `loss > 1`, and has a number, and a gradient, everywhere else.
+    """
+    name = "" if one.operator else _above_zero(test)  # what is changed in place is none that `clamp` could go back to
+    bound = site.source(test.comparators[0]) if name and isinstance(test, ast.Compare) else ""
+    found: list[tuple[ast.expr, ast.expr, str]] = []
+    for node in ast.walk(one.value):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=of) as inner), args=[]) if of == name != "":
+                pass
+            case ast.Call(args=[ast.Name(id=of) as inner]) if of == name != "" and syntax.of_torch(node):
+                pass
+            case _:
+                continue
+        if called(node) in _ABOVE_ZERO:
+            found.append((node, inner, f"{name}.clamp(min={bound})"))
+    return found
 
 
 def zero_divisor(test: ast.expr, values: Sequence[Assignment]) -> str:
@@ -116,15 +152,16 @@ def _divides_by(node: ast.AST, name: str) -> bool:
     return False
 
 
-def _risks(value: ast.expr, above_zero: str) -> list[ast.AST]:
+def _risks(value: ast.expr, above_zero: str, *, only_errors: bool = False) -> list[ast.AST]:
     """Return what a value is not computed for whatever it is."""
     found: list[ast.AST] = []
+    divisions, partial = (_ERRONEOUS, _ERRORS) if only_errors else (_DIVISIONS, _PARTIAL)
     for node in ast.walk(value):
-        if isinstance(node, ast.BinOp) and isinstance(node.op, _DIVISIONS) and not _divides_by(node, above_zero):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, divisions) and not _divides_by(node, above_zero):
             found += [node.left, node.right] if isinstance(node.op, ast.Pow) else [node.right]
         elif isinstance(node, ast.Subscript):
             found.append(node.slice)
-        elif called(node) in _PARTIAL:
+        elif called(node) in partial:
             found.append(node)
     return found
 
@@ -148,9 +185,9 @@ def _names_in(node: ast.AST) -> tuple[str, ...]:
     return tuple(n.id for n in ast.walk(node) if isinstance(n, ast.Name))
 
 
-def new_value(site: Site, one: Assignment) -> str:
-    """Return what a name has after an assignment, as an expression."""
-    text = site.source(one.value)
+def new_value(site: Site, one: Assignment, changes: Sequence[Change] = ()) -> str:
+    """Return what a name has after an assignment, as an expression; with parts of it changed."""
+    text = site.source(one.value, changes)
     if one.operator is None:
         return text
     closed = isinstance(one.value, (ast.Name, ast.Constant, ast.Call, ast.Attribute, ast.Subscript))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from msgspec.structs import replace
 
@@ -26,6 +27,8 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
 from compiler_lens.recording.model import BreakCause
 
 _SAME_SHAPE = "both sides are computed every time and give tensors of one shape and dtype"
+_GUARDED = "what the test guards is computed every time: where that gives no number, gradients through it are nan"
+_JUMP = "attempted to jump with"  # in torch's context: what was to decide
 _NEUTRAL = {ast.Add: "0", ast.Sub: "0", ast.Mult: "1", ast.Div: "1"}  # x += 0 and x *= 1 change nothing
 _NEVER = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom, ast.Starred)
 _WIDEST = 100
@@ -34,24 +37,50 @@ _MOST_STATEMENTS = 60
 
 def branching(site: Site, cause: BreakCause) -> Rewrite | None:
     """Rewrite a statement that asks a tensor for a bool."""
+    return _branching(site, cause, may_be_guarded=False)
+
+
+def guarded_branching(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Rewrite a branch whose test may be there so that a quotient, a root or a logarithm has a number."""
+    is_known = _branching(site, cause, may_be_guarded=False) is not None
+    return None if is_known else _branching(site, cause, may_be_guarded=True)
+
+
+def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrite | None:
     statement, found = site.statement, None
     if any(isinstance(n, _NEVER) for n in ast.walk(statement)):
         return None
     if isinstance(statement, (ast.Assert, ast.If, ast.While)):
-        test = _condition(site, statement.test) if _is_asked_by(cause, statement.test) else None
-        if test is None:
+        test, needs = _asked_for(site, cause, statement.test)
+        if not test:
             return None
         if isinstance(statement, ast.Assert):
             found = _checked(site, test, statement.msg, "AssertionError")
         elif isinstance(statement, ast.While):
             found = _while_loop(site, statement, test)
+        elif _is_check_alone(site, statement.test, statement.body) and not statement.orelse:
+            found = _left_out(site, statement)
         else:
-            found = _left_out(site, statement) or _branch(site, statement, test)
+            found = _branch(site, statement, test, may_be_guarded=may_be_guarded)
+        found = replace(found, needs=_joined(found.needs, needs)) if found else None
     elif isinstance(statement, SIMPLE):
-        found = _conditional_expression(site) or _truth(site)
+        found = _conditional_expression(site, may_be_guarded=may_be_guarded) or _truth(site)
     if found is None or not any(dotted(n) == "random.random" for n in ast.walk(statement)):
         return found
     return replace(found, needs=_joined(found.needs, RANDOM_NEEDS))
+
+
+def _asked_for(site: Site, cause: BreakCause, asked: ast.expr) -> tuple[str, str]:
+    """Return a test as a bool tensor, and what that takes for granted; empty where it may be something else."""
+    test = _condition(site, asked) if _is_asked_by(cause, asked) else None
+    if test is not None or cause.gb_type != "Data-dependent branching" or _JUMP not in cause.context:
+        return test or "", ""
+    match asked:  # torch says that what it asks for is a tensor
+        case ast.UnaryOp(op=ast.Not(), operand=ast.Name() | ast.Attribute() | ast.Call() as value):
+            return f"{site.source(value)} == 0", f"`{site.source(value)}` is a tensor in each call"
+        case ast.Name() | ast.Attribute() | ast.Call():
+            return f"{site.source(asked)} != 0", f"`{site.source(asked)}` is a tensor in each call"
+    return "", ""
 
 
 def _joined(*needs: str) -> str:
@@ -88,14 +117,14 @@ def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rew
 # -- if
 
 
-def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
+def _branch(site: Site, node: ast.If, test: str, *, may_be_guarded: bool = False) -> Rewrite | None:
     is_elif = site.edited(node).startswith("elif")
     first, second, last = assigned.assignments(node.body), assigned.assignments(node.orelse), None
     match node:
         case ast.If(body=[ast.Raise(exc=ast.expr() as error)], orelse=[]):
             return None if is_elif else _raise(site, node.test, error, test)
-        case ast.If(body=[*_, ast.Break()]):
-            return _search(site, node, test)
+        case ast.If(body=[*_, ast.Break()]) | ast.If(orelse=[ast.If()]):
+            return _chain(site, node, test) if node.orelse else _search(site, node, test)
         case ast.If(body=[*_, ast.Return()]):
             match (*node.body, *(node.orelse or site.following[:1])):
                 case (ast.Return(value=ast.expr() as value), ast.Return(value=ast.expr() as other) as otherwise):
@@ -109,40 +138,97 @@ def _branch(site: Site, node: ast.If, test: str) -> Rewrite | None:
         return None
     are_simple = [assigned.is_simple_value(a.value) for a in both]
     if all(are_simple):
-        return _chosen(site, node.test, test, first, second, last)
+        return _chosen(site, node.test, test, first, second, last, may_be_guarded=may_be_guarded)
     mixed = any(simple and not assigned.stays_tensor(site, a) for a, simple in zip(both, are_simple, strict=True))
     return None if mixed or is_elif else _cond(site, test, first, second, last)
 
 
 def _left_out(site: Site, node: ast.If) -> Rewrite | None:
     """Leave out `if m.any():` before what only writes where `m` is true."""
-    match node:
-        case ast.If(test=ast.Call(func=ast.Attribute(value=mask, attr="any"), args=[], keywords=[]), orelse=[]):
-            is_elif = site.edited(node).startswith("elif")
-            if not is_elif and is_mask(site, mask) and all(_changes_only(one, mask) for one in node.body):
-                lines = [line for one in node.body for line in replace(site, statement=one).lines()]
-                return site.rewrite(lines, "what is written there is computed every time")
+    mask = _any_of(node.test)
+    if mask is None or site.edited(node).startswith("elif"):
+        return None
+    if all(_changes_only(site, one, mask) for one in node.body):
+        lines = [line for one in node.body for line in replace(site, statement=one).lines()]
+        return site.rewrite(lines, "what is written there is computed every time")
     return None
 
 
-def _changes_only(statement: ast.stmt, mask: ast.expr) -> bool:
+def _is_check_alone(site: Site, asked: ast.expr, body: Sequence[ast.stmt]) -> bool:
+    """Whether all that stands under `if m.any():` fills where `m` is true: to choose by that check would be absurd."""
+    mask = _any_of(asked)
+    return mask is not None and all(_filled(one, mask) or _changes_only(site, one, mask) for one in body)
+
+
+def _any_of(asked: ast.expr) -> ast.expr | None:
+    """Return `m` of `m.any()`, `torch.any(m)`, `m.sum() > 0` and their like."""
+    match asked:
+        case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[]):
+            return _any_of(inner)
+        case ast.Call(func=ast.Name(id="bool"), args=[inner]):
+            return _any_of(inner)
+        case ast.Compare(left=left, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
+            return _reduced(left, "sum")
+    return _reduced(asked, "any")
+
+
+def _reduced(node: ast.expr, by: str) -> ast.expr | None:
+    """Return what is reduced over all dimensions by a function, or a method."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=inner, attr="item"), args=[]):
+            return _reduced(inner, by)
+        case ast.Call(func=ast.Attribute(attr=name), args=[inner], keywords=[]) if of_torch(node):
+            return inner if name == by else None
+        case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[], keywords=[]):
+            return inner if name == by else None
+    return None
+
+
+def _changes_only(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:
     """Whether a statement changes elements where a mask is true, and nothing where it is nowhere so."""
+    value = _filled(statement, mask)
+    if value is not None:  # torch fills by a mask of bools alone, and with one number
+        return _is_number_at_hand(value)
     match statement:
         case ast.Assign(targets=[ast.Subscript(slice=where)], value=value):
-            pass
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="masked_fill_"), args=[where, value], keywords=[])):
+            # Any other value may be an error where there is nothing to write: a tensor of so many rows.
+            return ast.dump(where) == ast.dump(mask) and is_mask(site, mask) and is_number(_without_sign(value))
+    return False
+
+
+def _filled(statement: ast.stmt, mask: ast.expr) -> ast.expr | None:
+    """Return what `x = x.masked_fill(m, 0)`, or the same in place, fills with where a mask is true."""
+    match statement:
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="masked_fill_"), args=[where, *given], keywords=named)):
             pass
         case ast.Assign(
             targets=[ast.Name(id=name)],
-            value=ast.Call(func=ast.Attribute(value=ast.Name(id=filled), attr="masked_fill"), args=[where, value]),
+            value=ast.Call(
+                func=ast.Attribute(value=ast.Name(id=filled), attr="masked_fill"),
+                args=[where, *given],
+                keywords=named,
+            ),
         ) if name == filled:
             pass
         case _:
-            return False
-    if isinstance(value, ast.UnaryOp) and isinstance(value.op, ast.USub):
-        value = value.operand
-    # Any other value may be an error where there is nothing to write: a tensor of so many rows, or the largest of none.
-    return ast.dump(where) == ast.dump(mask) and is_number(value)
+            return None
+    values = [*given, *(keyword.value for keyword in named)]
+    return values[0] if len(values) == 1 and ast.dump(where) == ast.dump(mask) else None
+
+
+def _without_sign(node: ast.expr) -> ast.expr:
+    return node.operand if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) else node
+
+
+def _is_number_at_hand(node: ast.expr) -> bool:
+    """Whether a value is there whatever was asked: a number, a name, `float("-inf")`, `torch.finfo(x.dtype).min`."""
+    match _without_sign(node):
+        case ast.Call(func=ast.Name(id="float"), args=[ast.Constant()]):
+            return True
+        case ast.Attribute(value=ast.Call(func=ast.Attribute(attr="finfo" | "iinfo"), args=[kind])):
+            return bool(dotted(kind))
+        case other:
+            return is_number(other) or bool(dotted(other))
 
 
 def _raise(site: Site, asked: ast.expr, error: ast.expr, test: str) -> Rewrite | None:
@@ -162,11 +248,23 @@ def _alike(site: Site, one: ast.expr, other: ast.expr) -> bool:
 
 
 def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
-    site: Site, asked: ast.expr, test: str, first: list[Assignment], second: list[Assignment], last: ast.stmt | None
+    site: Site,
+    asked: ast.expr,
+    test: str,
+    first: list[Assignment],
+    second: list[Assignment],
+    last: ast.stmt | None,
+    *,
+    may_be_guarded: bool = False,
 ) -> Rewrite | None:
     """Write torch.where for the same targets on either side."""
     both = [*first, *second]
-    if not all(assigned.stays_tensor(site, a) for a in both) or assigned.is_guarded(site, asked, both):
+    kept = [one for a in first for one in assigned.kept_above(site, asked, a)]
+    safe = [node for node, *_ in kept] + [node for a in second for node, *_ in assigned.kept_above(site, asked, a)]
+    changes = [(inner, new) for _, inner, new in kept]
+    is_guarded = assigned.is_guarded(site, asked, both, but=safe)
+    errs = assigned.is_guarded(site, asked, both, but=safe, only_errors=may_be_guarded)
+    if not all(assigned.stays_tensor(site, a) for a in both) or errs:
         return None
     lines: list[str] = []
     if len(first) > 1:  # the test may read what the first line assigns
@@ -176,9 +274,10 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
         if not (one.operator or other.operator or _alike(site, one.value, other.value)):
             return None
         head = f"{one.name} = " if one.name else "return "
-        a, b = assigned.new_value(site, one), assigned.new_value(site, other) if second else one.name
+        of_one = [change for change in changes if change[0] in ast.walk(one.value)]
+        a, b = assigned.new_value(site, one, of_one), assigned.new_value(site, other) if second else one.name
         if one.operator and (other.operator is one.operator if second else one.operator in _NEUTRAL):
-            head, a = f"{one.name} {assigned.OPERATORS[one.operator]}= ", site.source(one.value)
+            head, a = f"{one.name} {assigned.OPERATORS[one.operator]}= ", site.source(one.value, of_one)
             b = site.source(other.value) if second else _NEUTRAL[one.operator]
         line = f"{head}{site.torch}.where({test}, {a}, {b})"
         parts = [f"{head}{site.torch}.where(", *(f"    {part}," for part in (test, a, b)), ")"]
@@ -187,7 +286,42 @@ def _chosen(  # noqa: PLR0913, PLR0917 -- both sides of a branch
         lines = ["else:", *(f"    {line}" for line in lines)]
     is_optional = not second and all(a.operator for a in first)
     needs = "the value is computed every time" if is_optional else _SAME_SHAPE
-    return site.rewrite(lines, _joined(needs, assigned.zero_divisor(asked, both)), last=last)
+    needs = _joined(needs, _GUARDED if is_guarded else "", assigned.zero_divisor(asked, both))
+    return site.rewrite(lines, needs, last=last)
+
+
+def _chain(site: Site, node: ast.If, test: str) -> Rewrite | None:
+    """Write `if …: y = a; elif …: y = b; else: y = c` as one torch.where within another."""
+    tests, arms = [node.test], [node.body]
+    texts: list[str | None] = [test]
+    while len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+        node = node.orelse[0]
+        tests.append(node.test)
+        arms.append(node.body)
+        texts.append(_condition(site, node.test))
+    last = assigned.assignments(node.orelse) if node.orelse else []
+    given = [assigned.assignments(arm) for arm in arms]
+    if last is None or None in given or None in texts:
+        return None
+    every = [*(one for arm in given for one in arm or ()), *last]
+    names = {one.name for one in every}
+    if len(names) != 1 or any(len(arm or ()) != 1 for arm in given) or not (last or site.defined_before(every[0].name)):
+        return None
+    are_simple = all(assigned.is_simple_value(a.value) and assigned.stays_tensor(site, a) for a in every)
+    is_guarded = any(assigned.is_guarded(site, one, every) for one in tests) or _guards_itself(
+        ast.BoolOp(ast.And(), tests)
+    )
+    if not are_simple or is_guarded or not all(_alike(site, a.value, b.value) for a, b in pairwise(every)):
+        return None
+    new = assigned.new_value(site, every[-1]) if last else every[0].name
+    for said, one in reversed(list(zip(texts, every, strict=False))):
+        new = f"{site.torch}.where({said}, {assigned.new_value(site, one)}, {new})"
+    lines = [f"{every[0].name} = {new}"]
+    if len(lines[0]) > _WIDEST:
+        return None
+    if site.edited(site.statement).startswith("elif"):
+        lines = ["else:", f"    {lines[0]}"]
+    return site.rewrite(lines, _SAME_SHAPE.replace("both sides", "all sides"))
 
 
 def _cond(
@@ -213,7 +347,7 @@ def _cond(
     return site.rewrite(lines, needs, last=last)
 
 
-def _conditional_expression(site: Site) -> Rewrite | None:
+def _conditional_expression(site: Site, *, may_be_guarded: bool = False) -> Rewrite | None:
     """Write torch.where for `a if test else b`."""
     found = [n for n in ast.walk(site.statement) if isinstance(n, ast.IfExp)]
     if len(found) != 1:
@@ -222,10 +356,11 @@ def _conditional_expression(site: Site) -> Rewrite | None:
     if not (assigned.is_simple_value(first) and assigned.is_simple_value(second) and _alike(site, first, second)):
         return None
     test, both = _condition(site, node.test), [Assignment("", first), Assignment("", second)]
-    if test is None or assigned.is_guarded(site, node.test, both):
+    if test is None or assigned.is_guarded(site, node.test, both, only_errors=may_be_guarded):
         return None
     new = f"{site.torch}.where({test}, {site.source(first)}, {site.source(second)})"
-    return site.edit([(node, new)], _joined(_SAME_SHAPE, assigned.zero_divisor(node.test, both)))
+    guarded = _GUARDED if assigned.is_guarded(site, node.test, both) else ""
+    return site.edit([(node, new)], _joined(_SAME_SHAPE, guarded, assigned.zero_divisor(node.test, both)))
 
 
 def _truth(site: Site) -> Rewrite | None:

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import takewhile
+from types import MappingProxyType
 
 from msgspec import Struct, field
 
@@ -22,6 +23,8 @@ _LARGEST_BLOCK = 200  # lines of a statement that the rules look through
 _DEEPEST = 50  # statements around one another
 
 Change = tuple[ast.expr, str]  # what stands there now, what to write there
+SeenTensors = Mapping[str, Mapping[int, frozenset[str]]]  # by file and a function's first line: names of tensors
+NOTHING_SEEN: SeenTensors = MappingProxyType({})
 
 
 class Uses(Struct, frozen=True):
@@ -139,13 +142,13 @@ class Site(Struct, frozen=True):
         return is_tensor(node, self.tensors)
 
 
-def site_at(sources: Sources, at: SourceLine) -> Site | None:
+def site_at(sources: Sources, at: SourceLine, seen: SeenTensors = NOTHING_SEEN) -> Site | None:
     """Return the statement at a line; from the line alone where its file is not known or is another one by now."""
     known, told = sources.line(at.file, at.line), at.code.strip()
     if len(known) > _LONGEST_LINE or len(at.code) > _LONGEST_LINE:
         return None
     if known.strip() and (not at.code or told.startswith(known.strip())):  # torch may join several lines
-        return _in_file(_with_line_feeds(sources.texts[at.file]), at.line)
+        return _in_file(_with_line_feeds(sources.texts[at.file]), at.line, seen.get(at.file, {}))
     tree = parsed(told)
     if tree is None or len(tree.body) != 1 or not isinstance(tree.body[0], SIMPLE):
         return None
@@ -154,7 +157,7 @@ def site_at(sources: Sources, at: SourceLine) -> Site | None:
     return Site(told, 1, statement, (), (), None, names)
 
 
-def _in_file(text: str, line: int) -> Site | None:
+def _in_file(text: str, line: int, seen: Mapping[int, frozenset[str]]) -> Site | None:
     tree = parsed(text)
     body: Sequence[ast.stmt] = tree.body if tree else ()
     function: Function | None = None
@@ -174,6 +177,7 @@ def _in_file(text: str, line: int) -> Site | None:
     if tree is None or function is None or not around or _is_large(around[-1], _encoded(text)[1]):
         return None
     torch = _torch_name(tree)
+    begin = min([function.lineno, *(mark.lineno for mark in function.decorator_list)])
     return Site(
         text,
         line,
@@ -181,7 +185,7 @@ def _in_file(text: str, line: int) -> Site | None:
         following,
         tuple(around[:-1]),
         function,
-        _tensors(function),
+        _tensors(function, seen.get(function.lineno, seen.get(begin, frozenset()))),
         torch or "torch",
         bool(torch),
     )
@@ -251,8 +255,8 @@ def _parents(tree: ast.AST) -> Mapping[ast.AST, ast.AST]:
 
 
 @lru_cache(maxsize=16)
-def _tensors(function: Function) -> frozenset[str]:
-    return tensor_names(function, frozenset((*_uses(function).stores, *parameters(function))))
+def _tensors(function: Function, seen: frozenset[str]) -> frozenset[str]:
+    return tensor_names(function, frozenset((*_uses(function).stores, *parameters(function))), seen)
 
 
 def _is_for_types(node: ast.AST) -> bool:

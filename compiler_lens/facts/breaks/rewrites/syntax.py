@@ -135,9 +135,12 @@ def is_boolean(node: ast.expr) -> bool:
     return False
 
 
-def tensor_names(tree: ast.AST, candidates: frozenset[str]) -> frozenset[str]:
-    """Return those of some names that are tensors for sure, by how a function declares, makes and uses them."""
-    found: set[str] = set()
+def tensor_names(tree: ast.AST, candidates: frozenset[str], seen: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Return those of some names that are tensors for sure, by how a function declares, makes and uses them.
+
+    Those that are `seen` were tensors whenever torch compiled the function.
+    """
+    found: set[str] = set(seen)
     assigned: list[tuple[str, ast.expr]] = []
     for node in ast.walk(tree):
         match node:
