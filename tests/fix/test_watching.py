@@ -151,8 +151,14 @@ def test_a_gradient_of_a_tensor_that_nobody_holds_is_kept() -> None:
 
     def program(swapped: bool) -> Callable[[], None]:
         one, other = (torch.full((2,), number, requires_grad=True) for number in (1.0, 2.0))
-        step = torch.compile(lambda x: (x * other + x / one if swapped else x / one + x * other).sum(), backend="eager")
-        return lambda: step(torch.ones(2)).backward()
+
+        def run() -> None:
+            step = torch.compile(
+                lambda x: (x * other + x / one if swapped else x / one + x * other).sum(), backend="eager"
+            )
+            step(torch.ones(2)).backward()
+
+        return run
 
     first, second = watched(program(swapped=False)), watched(program(swapped=True))
     assert kinds(first)[:3] == [("result", 0), ("gradient", 1), ("gradient", 1)]
