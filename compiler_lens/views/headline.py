@@ -32,13 +32,16 @@ def setting(environment: Environment, summary: Summary) -> Parts:
     return sequence(parts, quiet(" · "))
 
 
+def not_whole(recording: Recording) -> Iterator[Block]:
+    """Say that a recording has no end, or could not be read whole: before anything of it is read as the whole."""
+    for warning in (words.unfinished(recording.unfinished), words.damaged(recording.damage)):
+        if warning:
+            yield paragraph(warning, tone=Tone.WARN)
+
+
 def headline(recording: Recording, summary: Summary) -> list[Block]:
     """Return what became of what was run, and what can be counted of it."""
-    blocks: list[Block] = []
-    warnings = (words.unfinished(recording.unfinished), words.damaged(recording.damage))
-    blocks += [
-        paragraph(warning, tone=Tone.WARN) for warning in warnings if warning
-    ]  # before what is read as the whole
+    blocks: list[Block] = [*not_whole(recording)]
     is_whole = all(problem.where == THE_END for problem in recording.problems)
     nothing = "Nothing was compiled" if is_whole else "Nothing that can be read was compiled"
     blocks.append(_verdict(summary, nothing, recording.damage))

@@ -14,6 +14,7 @@ from compiler_lens.cli import main
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import DAMAGE
 from compiler_lens.render.console import report
+from compiler_lens.views.registry import VIEWS
 from compiler_lens.views.report import document
 
 WARNING = "What follows is not all: "
@@ -60,6 +61,30 @@ def test_damage_is_said_first_and_all_is_never_said_to_be_compiled(
     assert "is damaged" in said.partition("Gaps")[2].partition("could be read")[0]
     main(["show", str(path), "findings"])
     assert "Nothing to fix" not in capsys.readouterr().out
+
+
+# Each view with what it is asked about, where it needs that.
+ASKED = [[view.name] for view in VIEWS if view.name not in {"kernel", "profile"}]
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=" ".join)
+def test_every_view_says_first_that_a_recording_has_no_end_or_is_damaged(
+    journal: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = journal.read_bytes()
+
+    def shown() -> str:
+        assert main(["show", str(journal), *asked, "--width", "140"]) == 0
+        return capsys.readouterr().out.strip()
+
+    assert "not finished" not in shown().partition("\n")[0]
+    journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
+    cut = shown()
+    assert cut.startswith("This recording is not finished: ")
+    assert cut.count("This recording is not finished") == 1
+    journal.write_bytes(whole)
+    _damaged(journal)
+    assert shown().startswith(WARNING.strip())
 
 
 def test_programs_and_pages_get_the_damage_too(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from compiler_lens.recording.own_files import is_own
 from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.page import Page, html_of, page_for, page_of, render
 from compiler_lens.render.names import FileNames
-from compiler_lens.views.registry import checked_view
+from compiler_lens.views.registry import REPORT, checked_view
 from compiler_lens.views.text import short_paths
 
 if TYPE_CHECKING:
@@ -71,7 +71,11 @@ def _first_screen(recording: Recording, page: Page, user_paths: UserPaths = ()) 
 
 def view(recording: Recording, name: str, page: Page, selection: Selection = EVERYTHING) -> str:
     """Return one of the views behind the report, whole or of a part of the recording."""
-    return render(block_lines(checked_view(name).document(recording, selection).blocks, page), page)
+    from compiler_lens.views.headline import not_whole
+
+    shown = checked_view(name).document(recording, selection).blocks
+    warned = () if name == REPORT else not_whole(recording)  # the report says it itself
+    return render(block_lines((*warned, *shown), page), page)
 
 
 def profile_report(
