@@ -555,3 +555,59 @@ def test_what_came_or_went_is_told_with_what_holds_it(asked, subject, was, old, 
     (cause,) = report.causes
     (change,) = cause.changes
     assert (cause.subject, change.old, change.new) == (subject, old, new)
+
+
+# -- a counter in a module
+
+
+class Counting(torch.nn.Module):
+    """Counts its calls; what is done with the count otherwise, nothing compiled does."""
+
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        self.seen = {}
+
+    def forward(self, x):
+        self.calls += 1
+        return x.sin() * self.calls
+
+    def summary(self):
+        self.seen[self.calls] = f"{self.calls} calls"
+        return self.seen
+
+
+class Alternating(Counting):
+    """Needs no more than what is made of the count."""
+
+    def __init__(self):
+        super().__init__()
+        self.scales = [1.0, 2.0]
+
+    def forward(self, x):
+        self.calls += 1
+        return x.sin() * self.scales[self.calls % 2]
+
+
+def called(module, times=5):
+    model = torch.compile(module, backend="eager")
+    for _ in range(times):
+        model(torch.ones(2))
+
+
+def test_what_only_eager_methods_do_with_a_number_is_no_reason_for_recompiles():
+    (cause,) = causes(recorded(lambda: called(Counting())))
+    assert (cause.subject, "key of a" in cause.fix.why, "changes the value itself" in cause.fix.why) == (
+        "self.calls",
+        False,
+        True,
+    )
+    assert cause.fix.setting.name == "torch._dynamo.config.allow_unspec_int_on_nn_module"
+
+
+def test_the_setting_that_torch_names_is_said_and_to_be_tried_where_it_may_help():
+    (cause,) = causes(recorded(lambda: called(Alternating())))
+    assert "is a key of a list or dict" in cause.fix.why
+    assert cause.fix.setting.code in cause.fix.change
+    with torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True):
+        assert sum(one.count for one in causes(recorded(lambda: called(Alternating())))) < cause.count

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 
-from compiler_lens.recording.source_text import Sources
+from compiler_lens.recording.source_text import Definition, Sources
 
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DEEPEST = 3  # calls that a number is followed through
@@ -26,20 +26,21 @@ class Use(Enum):
     SLICE = "bounds a slice"
     SIZE = "is a size"
     INDEX = "is an index"
-    KEY = "chooses from a list or dict"
+    KEY = "is a key of a list or dict"
     BRANCH = "decides a branch"
     LOOP = "is how often a loop runs"
     TEXT = "is part of a text"
 
 
-def uses(texts: Sources, file: str, line: int, subject: str) -> frozenset[Use]:
+def uses(texts: Sources, file: str, line: int, subject: str, entered: Sequence[Definition] = ()) -> frozenset[Use]:
     """Return what a value is used for in the function around a line, and what that calls with it in the same file.
 
     Args:
         texts: the texts of files.
         file: of the line.
         line: a line that reads it.
-        subject: `n`, `self.cache.filled`: of an attribute, all methods of the class around the line are looked at.
+        subject: `n`, `self.cache.filled`: of an attribute, the methods of the class around the line are looked at.
+        entered: functions of the file that the compiled code may call; empty if not known: then all of these methods.
 
     """
     path = _WORD.findall(subject)
@@ -49,7 +50,8 @@ def uses(texts: Sources, file: str, line: int, subject: str) -> frozenset[Use]:
     functions = [here.first]
     if len(path) > 1:
         owner = here.name.rpartition(".")[0]
-        functions += [d.first for d in texts.definitions(file) if owner and d.name.rpartition(".")[0] == owner]
+        others = entered or texts.definitions(file)  # a text that a method makes which nothing compiled calls is no use
+        functions += [d.first for d in others if owner and d.name.rpartition(".")[0] == owner]
     found: set[Use] = set()
     for first in dict.fromkeys(functions):
         if function := texts.syntax_of(file, first):
@@ -84,6 +86,8 @@ class _Reader:
             case ast.Attribute(attr=attribute):
                 return bool(self._attribute) and attribute == self._attribute
             case ast.BinOp(left=left, right=right):
+                if any(isinstance(side, ast.Call) and _called(side) not in _ARITHMETIC for side in (left, right)):
+                    return False  # most likely a tensor's
                 return self._is(left, names) or self._is(right, names)
             case ast.Compare(left=left, comparators=others):
                 return any(self._is(one, names) for one in (left, *others))

@@ -285,15 +285,16 @@ def _cause(
         compilation = facts.compilations.get(own)
         total += (compile_seconds(compilation) if compilation else None) or 0.0
     line = next((line for decided in group if (line := _line(decided, facts))), None)
-    writes = None
-    if line and kind in _WRITTEN:
+    writes, used = None, None
+    if line and kind in {*_WRITTEN, *_HELD}:
         compilation = facts.compilations.get(group[0].recompile.compile_id)
         start = compilation.definition or compilation if compilation else line
         entered = entered_from(facts.texts, line.file, start.line) if start.file == line.file else ()
-        writes = writing_line(facts.texts, line, subject, entered)
+        writes = writing_line(facts.texts, line, subject, entered) if kind in _WRITTEN else None
+        name = subject.removeprefix("global ")
+        used = uses(facts.texts, line.file, line.line, name, entered) if kind in _HELD else None
     follows = _follows(group, facts)
     crossed = _crosses(group, facts)
-    used = uses(facts.texts, line.file, line.line, subject.removeprefix("global ")) if line and kind in _HELD else None
     fix = _fix(kind, group, changes, facts, used or frozenset(), is_written=writes is not None)
     if follows:
         fix = fix_table().others["after_a_break"]
@@ -438,7 +439,8 @@ def _fix(  # noqa: PLR0911, PLR0913 -- one for each thing that is known of a cau
         return others["no_number"]
     is_int = all(value.lstrip("-").isdigit() for value in values)
     if used & {Use.LOOP, Use.TEXT, Use.KEY}:
-        return others["unrolled"]
+        may_vary = is_int and kind is CauseClass.MODULE_ATTRIBUTE and Use.LOOP not in used
+        return others["unrolled_in_module" if may_vary else "unrolled"]
     if used:
         kept = "int_in_module" if kind is CauseClass.MODULE_ATTRIBUTE else "int_elsewhere"
         return others[kept if is_int else "no_number"]
