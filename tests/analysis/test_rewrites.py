@@ -817,6 +817,8 @@ import torch
 from torch import nn
 
 class Experts(nn.ModuleDict):
+    none = 1
+
     def __init__(self):
         super().__init__()
         for n in range(3):
@@ -847,6 +849,18 @@ HITS = {
         "hit = (mask.sum(dim=(-1, -2)) > 0).nonzero().squeeze(-1)",
         "slot, rows = torch.where(mask[number])", 'f"expert_{number}"',
     ),
+    "the first of each row, where one number is no expert": (
+        "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()",
+        "number = number[0]\n            if number == self.none:\n                continue\n"
+        "            slot, rows = torch.where(mask[number])", 'f"expert_{number}"',
+    ),
+    "a number of each, and a branch by it": (
+        "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero(as_tuple=False)",
+        "which = int(number.item())\n            slot, rows = torch.where(mask[which].squeeze(0))\n"
+        "            if rows.numel() == 0:\n                continue\n"
+        "            if which >= 2:\n                scale = x[rows]\n"
+        "            else:\n                scale = x[rows] * 2", 'f"expert_{which}"',
+    ),
 }  # fmt: skip
 
 
@@ -868,6 +882,9 @@ def test_a_loop_over_the_experts_that_were_chosen_runs_for_all(hit, rows, name):
 
 
 OTHERS = {
+    "a branch by the rows": "if rows[0] > 1:\n                scale = 1",
+    "a branch that leaves a name": "if number > 1:\n                out_of = weights[rows]",
+    "another way out": "if len(rows) > 1:\n                continue",
     "a mean of the rows": "total = total + weights[rows].mean()",
     "a counter": "count += 1",
     "a list": "seen.append(rows)",

@@ -6,17 +6,13 @@ import ast
 
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.breaks.rewrites import syntax
-from compiler_lens.facts.breaks.rewrites.assignments import has_effect
+from compiler_lens.facts.breaks.rewrites.groups import every_group, places_of
 from compiler_lens.facts.breaks.rewrites.site import Change, Site, number_at
 from compiler_lens.facts.breaks.rewrites.syntax import SIMPLE, called, dotted, is_number, loads, of_torch
 from compiler_lens.recording.model import BreakCause
 
 _MOST_READS = 16
 _MOST_BETWEEN = 60  # statements
-# Of no rows these are an error, as far as they are over the rows.
-_ERRORS_OF_NONE = frozenset(
-    {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "median", "mode", "kthvalue", "topk"}
-)
 _SIGNS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
 
 
@@ -28,7 +24,7 @@ def masked(site: Site, cause: BreakCause) -> Rewrite | None:
         _masked_write(site, is_bool="nonzero" in cause.context)
         or _masked_reduction(site)
         or _chosen_rows(site)
-        or _every_group(site)
+        or every_group(site)
     )
 
 
@@ -169,7 +165,7 @@ def _chosen_rows(site: Site) -> Rewrite | None:
     """Write `i = torch.where(m)[0]` and then `out.index_add_(0, i, expert(x[i]))` for all rows, with a mask."""
     match site.statement:
         case ast.Assign(targets=[ast.Name(id=index) | ast.Tuple(elts=[ast.Name(id=index)])], value=value):
-            mask, every = _places_of(value), site.loads(index)
+            mask, every = places_of(value), site.loads(index)
         case _:
             return None
     if site.function is None or mask is None or not is_mask(site, mask) or len(every) > _MOST_READS:
@@ -190,23 +186,6 @@ def _chosen_rows(site: Site) -> Rewrite | None:
         return None
     needs = f"`{site.source(mask)}` has one dimension and the tensors two; all rows are then computed, each by itself"
     return site.rewrite([*map(site.edited, between), line], needs, last=last)
-
-
-def _places_of(node: ast.expr) -> ast.expr | None:
-    """Return the mask of `torch.where(m)[0]`, `m.nonzero().squeeze(-1)` and their like."""
-    match node:
-        case ast.Subscript(value=inner):
-            node = inner
-        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze" | "flatten" | "view" | "reshape")):
-            node = inner
-    match node:
-        case ast.Call(func=ast.Attribute(attr="where"), args=[mask]) if of_torch(node):
-            return mask
-        case ast.Call(func=ast.Attribute(attr="nonzero"), args=[mask, *_]) if of_torch(node):
-            return mask
-        case ast.Call(func=ast.Attribute(value=mask, attr="nonzero")):
-            return mask
-    return None
 
 
 def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> str:
@@ -237,115 +216,3 @@ def _dense(site: Site, statement: ast.stmt, index: str, mask: ast.expr) -> str:
     all_rows = f"{site.source(value, changes)}, {out if is_written else '0'}"
     new = f"{site.torch}.where({site.atom(mask)}.unsqueeze(-1), {all_rows})"
     return f"{out}.copy_({new})" if is_written else f"{out} += {new}"
-
-
-def _every_group(site: Site) -> Rewrite | None:
-    """Let `for e in (m.sum(dim=(-1, -2)) > 0).nonzero():` run for all, where it works on the rows chosen for each.
-
-    The numbers are Python's then, and what they name, such as a module, is known while it compiles.
-    """
-    match site.statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=value):
-            pass
-        case _:
-            return None
-    found, reads = _groups_of(value), site.loads(name)
-    loop = site.parents().get(reads[0]) if found and len(reads) == 1 else None
-    if found is None or not isinstance(loop, ast.For) or loop.iter is not reads[0]:
-        return None
-    chosen, is_flat = found
-    if loop.orelse or not _only_adds_rows(site, loop, chosen):
-        return None
-    every = f"range({site.atom(chosen)}.shape[0])"
-    needs = (
-        f"`{site.source(chosen)}` has three dimensions and no negative numbers; what was chosen for no row is computed"
-        " for none, and its parameters then have a gradient of zeros in place of none"
-    )
-    return site.rewrite([f"{name} = {every}" if is_flat else f"{name} = [[number] for number in {every}]"], needs)
-
-
-def _only_adds_rows(site: Site, loop: ast.For, chosen: ast.expr) -> bool:
-    """Whether a loop adds the rows that are chosen for its number, of no rows nothing, and leaves nothing else behind.
-
-    A mean of no rows, a counter or a list would be another one with the groups of no rows.
-    """
-    *before, last = loop.body
-    match loop.target, last:
-        case (
-            ast.Name(id=number),
-            ast.Expr(
-                ast.Call(ast.Attribute(ast.Name(), "index_add_" | "scatter_add_"), [_, ast.Name(id=rows), *given])
-            ),
-        ):
-            pass
-        case _:
-            return False
-    names, found = {number}, False
-    for statement in before:
-        match statement:
-            case ast.Assign(targets=[ast.Name() as target]):
-                named: list[ast.expr] = [target]
-            case ast.Assign(targets=[ast.Tuple(elts=named)]):
-                pass
-            case _:
-                return False
-        assigned = {n.id for n in named if isinstance(n, ast.Name)}
-        if len(assigned) != len(named) or number in assigned:
-            return False
-        names |= assigned
-        found |= rows in assigned and _is_of_group(_places_of(statement.value), chosen, number)
-    parts = [*(s.value for s in before if isinstance(s, ast.Assign)), *given]
-    calls = any(called(call) in _ERRORS_OF_NONE or has_effect(call) for part in parts for call in syntax.calls_in(part))
-    return found and not calls and all(_stays_in(site, loop, name) for name in names) and _is_once(site, rows, chosen)
-
-
-def _is_of_group(mask: ast.expr | None, chosen: ast.expr, number: str) -> bool:
-    """Whether a mask is `chosen[number]`, or the same in another shape."""
-    match mask:
-        case ast.Call(func=ast.Attribute(value=mask, attr="squeeze" | "bool")):
-            pass
-    match mask:
-        case ast.Subscript(value=value, slice=ast.Name(id=name) | ast.Subscript(value=ast.Name(id=name))):
-            return name == number and ast.dump(value) == ast.dump(chosen)
-    return False
-
-
-def _stays_in(site: Site, loop: ast.For, name: str) -> bool:
-    """Whether a name is one of a loop alone."""
-    if site.function is None or name in syntax.parameters(site.function):
-        return False
-    if any(isinstance(n, (ast.Global, ast.Nonlocal)) for n in ast.walk(site.function)):
-        return False
-    lines = range(loop.lineno, (loop.end_lineno or 0) + 1)
-    stays = all(line in lines for line in site.uses().stores.get(name, ()))
-    return stays and len(site.loads(name)) == len(loads(loop, name))
-
-
-def _is_once(site: Site, rows: str, chosen: ast.expr) -> bool:
-    """Whether the rows are what was found, and of what was asked for its groups."""
-    stores = site.uses().stores
-    later = isinstance(chosen, ast.Name) and any(n > site.statement.lineno for n in stores.get(chosen.id, ()))
-    return len(stores.get(rows, ())) == 1 and not later
-
-
-def _groups_of(node: ast.expr) -> tuple[ast.expr, bool] | None:
-    """Return `m` of `torch.greater(m.sum(dim=(-1, -2)), 0).nonzero()`, and whether the result has one dimension."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=inner, attr="squeeze" | "flatten")):
-            found = _groups_of(inner)
-            return found and (found[0], True)
-        case ast.Call(func=ast.Attribute(value=mask, attr="nonzero"), args=[]) if not of_torch(node):
-            pass
-        case _:
-            return None
-    match mask:
-        case ast.Compare(left=summed, ops=[ast.Gt()], comparators=[ast.Constant(value=0)]):
-            pass
-        case ast.Call(args=[summed, ast.Constant(value=0)]) if of_torch(mask) and called(mask) in ("greater", "gt"):
-            pass
-        case _:
-            return None
-    match summed:
-        case ast.Call(func=ast.Attribute(value=chosen, attr="sum"), keywords=[ast.keyword(arg="dim", value=dims)]):
-            return (chosen, False) if ast.unparse(dims) in ("(-1, -2)", "(-2, -1)", "(1, 2)") else None
-    return None
