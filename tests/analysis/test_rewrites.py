@@ -718,6 +718,85 @@ def test_a_mask_keeps_the_shape(source):
     proven(source)
 
 
+@pytest.mark.parametrize("test", ["x.sum() == 0", "(x > 0).any()", "x.max().item() > 2"])
+def test_a_write_where_a_mask_is_true_in_a_branch_has_both_in_its_mask(test):
+    found = proven(f"def f(x):\n    if {test}:\n        x[x < 1] = 1\n    return x * 2\n", inputs=(UP, -UP, UP * 0))
+    assert found.after == (f"x[(x < 1) & ({test.replace('.item()', '')})] = 1",)
+    assert found.needs == "what is written there is computed every time"
+
+
+@pytest.mark.parametrize(
+    "branch",
+    [
+        "if x.sum() == 0:\n        x[x < 1] = x.max()",
+        "if x.sum() == 0:\n        x[i] = 1",
+        "if x.sum() == 0:\n        x[x < 1] = 1\n        x[x > 3] = 2",
+        "if x.sum() == 0:\n        x[x < 1] = 1\n    else:\n        x = x + 1",
+    ],
+)
+def test_any_other_write_in_a_branch_stays_there(branch):
+    text = HEAD + f"def f(x, i):\n    {branch}\n    return x * 2\n"
+    found = suggestion(text, BreakCause("Data-dependent branching"), "if x.sum()")
+    assert found is None or "x[(" not in "".join(found.after)
+
+
+BUFFER = """
+import torch
+
+class M(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Buffer(torch.arange(4.0))
+
+    def forward(self, x):
+        self.table = self.table.to(device=x.device, dtype=x.dtype)
+        return x + self.table[: x.shape[-1]]
+
+m = M()
+
+def f(x):
+    return m(x)
+"""
+
+
+def test_a_buffer_is_converted_where_it_is_another_alone():
+    cause = BreakCause("Unsupported python_type() call", context="GetAttrVariable(TensorVariable(), persistent)")
+    found = suggestion(BUFFER, cause, "self.table = self.table.to")
+    better, x = applied(BUFFER, found), torch.ones(3)
+    left, (result,) = places_of(better, x)
+    assert not left
+    torch.testing.assert_close(result, loaded(BUFFER).f(x), rtol=0, atol=0)
+    torch.testing.assert_close(loaded(better).f(x.double()), loaded(BUFFER).f(x.double()), rtol=0, atol=0)
+    assert loaded(better).m.table.dtype is torch.float32
+    for other in ("self.other.to(device=x.device)", "self.table.to(x)", "self.table.to(dtype=kind())"):
+        text = BUFFER.replace("self.table.to(device=x.device, dtype=x.dtype)", other)
+        assert suggestion(text, cause, "self.table = ") is None
+
+
+CUDNN = """
+import torch
+
+def f(x):
+    with torch.no_grad(), torch.backends.cudnn.flags(enabled=False):
+        x = x * 2
+    return x + 1
+"""
+
+
+def test_flags_of_cudnn_are_left_out_of_a_context_that_has_more():
+    places, (before,) = places_of(CUDNN, torch.ones(3))
+    assert places
+    found = alternative(places[0].cause, Sources({FILE: CUDNN}), places[0].line)
+    assert found.after == ("with torch.no_grad():",)
+    assert "cuDNN then computes" in found.needs
+    assert rewrite(places[0].cause, Sources({FILE: CUDNN}), places[0].line) is None, "a trial has to show it"
+    left, (result,) = places_of(applied(CUDNN, found), torch.ones(3))
+    assert not left
+    torch.testing.assert_close(result, before)
+    alone = CUDNN.replace("torch.no_grad(), ", "")
+    assert alternative(places[0].cause, Sources({FILE: alone}), places[0].line) is None
+
+
 FILLS = {
     "a float": "def f(x):\n    x[x > 2] = 2.5\n    return x\n",
     "a negative float": "def f(x):\n    x[x > 2] = -2.5\n    return x\n",
@@ -840,6 +919,18 @@ experts = Experts()
 def f(chosen):
     return experts(torch.ones(len(chosen), 4) * torch.arange(4), chosen, chosen / 2 + 1)
 """
+FIRST = """number = number[0]
+            if number == self.none:
+                continue
+            slot, rows = torch.where(mask[number])"""
+BY_NUMBER = """which = int(number.item())
+            slot, rows = torch.where(mask[which].squeeze(0))
+            if rows.numel() == 0:
+                continue
+            if which >= 2:
+                scale = x[rows]
+            else:
+                scale = x[rows] * 2"""
 HITS = {
     "rows of nonzero": (
         "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()",
@@ -850,16 +941,10 @@ HITS = {
         "slot, rows = torch.where(mask[number])", 'f"expert_{number}"',
     ),
     "the first of each row, where one number is no expert": (
-        "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()",
-        "number = number[0]\n            if number == self.none:\n                continue\n"
-        "            slot, rows = torch.where(mask[number])", 'f"expert_{number}"',
+        "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero()", FIRST, 'f"expert_{number}"',
     ),
     "a number of each, and a branch by it": (
-        "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero(as_tuple=False)",
-        "which = int(number.item())\n            slot, rows = torch.where(mask[which].squeeze(0))\n"
-        "            if rows.numel() == 0:\n                continue\n"
-        "            if which >= 2:\n                scale = x[rows]\n"
-        "            else:\n                scale = x[rows] * 2", 'f"expert_{which}"',
+        "hit = torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero(as_tuple=False)", BY_NUMBER, 'f"expert_{which}"',
     ),
 }  # fmt: skip
 

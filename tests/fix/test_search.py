@@ -77,6 +77,16 @@ def test_a_break_behind_another_is_found() -> None:
     assert found.best.offers == (A, B)
 
 
+def test_what_another_change_hid_is_tried_on_top_of_it() -> None:
+    """A setting ends the break in a loop's head, and the line's own change the one that comes up after that."""
+    setting = Offer(A.target, Lines("train.py", 3, ("b = 1",), ("b = 3",)))  # stands elsewhere, as a setting does
+    program = Program({"211": seen(3, C), "131": seen(2, C), "132": seen(2, C), "231": seen(0)})
+    found = program.searched(seen(3, A, setting))
+    assert found.best is not None
+    assert found.best.offers == (setting, A)
+    assert found.best.observed.cost == seen(0).cost
+
+
 def test_a_change_that_only_leads_to_another_break_is_no_help() -> None:
     program = Program({"211": seen(1, B), "221": seen(1, B)})
     found = program.searched(seen(1, A))

@@ -15,6 +15,7 @@ from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.hatches import Markable, hatches, markable
+from compiler_lens.facts.measured.properties import RECOMPUTED, uncached
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.what_if import count
@@ -104,9 +105,10 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
     other = alternative(cause, known, at, seen) if at else None
     if at and other:
         yield Offer(target, _lines(at, other), other.needs)
-    lines = substituted(at, cause, known) if at else None
-    if lines:
+    if at and (lines := substituted(at, cause, known)):
         yield Offer(target, lines, PRICE)
+    if at and (lines := uncached(at, cause, known)):
+        yield Offer(target, lines, RECOMPUTED)
 
 
 def _last_resorts(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Target, Markable]]:

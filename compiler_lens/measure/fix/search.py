@@ -23,6 +23,7 @@ class _State(Struct, frozen=True):
     observed: Observed
     texts: Texts
     offers: tuple[Offer, ...] = ()
+    waiting: tuple[Offer, ...] = ()  # they helped in the round before, and another one for the same thing was made
 
 
 class Search:
@@ -74,12 +75,18 @@ class Search:
     def _round(self, base: _State, *, is_last: bool = False) -> _State | None:
         """Try each offer of a state on top of it, then together those that help; None where none does."""
         helping: list[_State] = []
-        for offer in (one for one in base.observed.offers if one.is_last_resort is is_last):
+        offered = [one for one in base.observed.offers if one.is_last_resort is is_last]
+        # A setting may take a break away that a change of the line ends too, and only both what comes after it.
+        waiting = [one for one in base.waiting if one.is_last_resort is is_last and one not in offered]
+        again = [one for one in waiting if one.target.key not in base.observed.broken]
+        for offer in (*offered, *again):
             found = self._try(base, (offer,))
-            if found is not None and self._is_better(found, base):
+            is_more = found is not None and (offer not in again or found.observed.cost < base.observed.cost)
+            if found is not None and is_more and self._is_better(found, base):
                 helping.append(found)
         if not helping:
             return None
+        every = [state.offers[-1] for state in helping]
         best = min(helping, key=lambda state: state.observed.cost)
         # What only comes past its break waits for the next round, if something else makes more compile by itself.
         gaining = [state for state in helping if state.observed.cost < base.observed.cost]
@@ -87,8 +94,8 @@ class Search:
         if len(together) > 1:
             found = self._try(base, together)
             if found is not None and self._is_better(found, best):
-                return found
-        return best
+                best = found
+        return replace(best, waiting=tuple(one for one in every if one not in best.offers))
 
     def _try(self, base: _State, offers: tuple[Offer, ...]) -> _State | None:
         """Make offers on top of a state; None where that cannot be done, or was."""

@@ -31,7 +31,7 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     ),
     "Tensor.tolist() with non-integer tensor": (calls.python_number,),
     "Failed to trace builtin operator": (calls.effect,),
-    "Unsupported python_type() call": (calls.effect,),
+    "Unsupported python_type() call": (calls.effect, calls.converted),
     "Unsupported method call": (calls.effect,),
     "logging.Logger method not supported for non-export cases": (calls.effect,),
     "Attempted to call function marked as skipped": (calls.effect, calls.random_number, branching),
@@ -59,6 +59,8 @@ _ALTERNATIVES: Mapping[str, tuple[_Rule, ...]] = {
     "Failed to trace builtin operator": (calls.printed_in_the_graph,),
     "Data dependent operator": (calls.number_for_training,),
     "Attempted to call function marked as skipped": (calls.number_for_training,),
+    "torch.* op returned non-Tensor": (calls.other_kernels,),
+    "Unsupported context manager": (calls.other_kernels,),
 }
 
 

@@ -19,6 +19,7 @@ from compiler_lens.facts.breaks.rewrites.syntax import (
     SIMPLE,
     called,
     dotted,
+    has_no_dimensions,
     is_boolean,
     is_number,
     loads,
@@ -61,7 +62,8 @@ def _branching(site: Site, cause: BreakCause, *, may_be_guarded: bool) -> Rewrit
         elif _is_check_alone(site, statement.test, statement.body) and not statement.orelse:
             found = _left_out(site, statement)
         else:
-            found = _branch(site, statement, test, may_be_guarded=may_be_guarded)
+            found = _written(site, statement, test)
+            found = found or _branch(site, statement, test, may_be_guarded=may_be_guarded)
         found = replace(found, needs=_joined(found.needs, needs)) if found else None
     elif isinstance(statement, SIMPLE):
         found = _conditional_expression(site, may_be_guarded=may_be_guarded) or _truth(site)
@@ -182,6 +184,31 @@ def _reduced(node: ast.expr, by: str) -> ast.expr | None:
         case ast.Call(func=ast.Attribute(value=inner, attr=name), args=[], keywords=[]):
             return inner if name == by else None
     return None
+
+
+def _written(site: Site, node: ast.If, test: str) -> Rewrite | None:
+    """Write `x[m & test] = 1` for `if test: x[m] = 1`."""
+    match node:
+        case ast.If(body=[ast.Assign(targets=[ast.Subscript(slice=mask)], value=value) as write], orelse=[]):
+            pass
+        case _:
+            return None
+    if not is_mask(site, mask) or not is_number(value) or site.edited(node).startswith("elif"):
+        return None
+    whole = parsed(test)
+    asked = whole.body[0] if whole and len(whole.body) == 1 else None
+    is_whole = isinstance(asked, ast.Expr) and _is_of_all(asked.value)
+    line = site.edited(write, [(mask, f"({site.source(mask)}) & ({test})")])
+    needs = "" if is_whole else "the test has no dimensions"
+    return site.rewrite(line.split("\n"), _joined(needs, "what is written there is computed every time"))
+
+
+def _is_of_all(test: ast.expr) -> bool:
+    """Whether a test is of a number that is computed of all elements, and so has no dimensions."""
+    match test:
+        case ast.Compare(left=left, comparators=[other]):
+            return has_no_dimensions(left) and is_number(other)
+    return has_no_dimensions(test)
 
 
 def _changes_only(site: Site, statement: ast.stmt, mask: ast.expr) -> bool:

@@ -144,6 +144,56 @@ def data_of(site: Site, _cause: BreakCause) -> Rewrite | None:
     return None
 
 
+def converted(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Convert a buffer where it is of another dtype or device alone: `if self.b.dtype != d: self.b = self.b.to(d)`.
+
+    Torch does not follow the assignment; where there is nothing to convert, it is not come to.
+    """
+    match site.statement:
+        case ast.Assign(
+            targets=[ast.Attribute() as target],
+            value=ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[], keywords=words),
+        ) if "TensorVariable()" in cause.context:
+            given = {word.arg: word.value for word in words}
+        case _:
+            return None
+    name = dotted(target)
+    if not name or name != dotted(owner) or not given or not given.keys() <= {"dtype", "device"}:
+        return None
+    if not all(dotted(value) for value in given.values()):
+        return None
+    tests = [f"{name}.{kind} != {site.source(value)}" for kind, value in given.items()]
+    lines = [f"if {' or '.join(tests)}:", *(f"    {line}" for line in site.lines())]
+    return site.rewrite(
+        lines, f"`{name}` has that {' and '.join(given)} when it is called: else the graph still breaks"
+    )
+
+
+def other_kernels(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Leave `torch.backends.cudnn.flags()` out of a `with` that has something else, too."""
+    match site.statement:
+        case ast.With(items=[_, _, *_] as items):
+            kept = [one for one in items if not _is_of_cudnn(one.context_expr)]
+        case _:
+            return None
+    head = site.text.split("\n")[site.statement.lineno - 1].strip()
+    is_one_line = head.endswith(":") and site.statement.body[0].lineno > site.statement.lineno
+    if not kept or len(kept) == len(items) or not is_one_line or not head.startswith("with "):
+        return None
+    parts = [site.source(one.context_expr) for one in kept]
+    named = [site.source(one.optional_vars) if one.optional_vars else "" for one in kept]
+    text = ", ".join(f"{part} as {name}" if name else part for part, name in zip(parts, named, strict=True))
+    needs = "on a GPU cuDNN then computes what is compiled there: other kernels, which round in another way"
+    return Rewrite((head,), (f"with {text}:",), is_complete=True, needs=needs)
+
+
+def _is_of_cudnn(node: ast.expr) -> bool:
+    match node:
+        case ast.Call(func=function):
+            return dotted(function).endswith("backends.cudnn.flags")
+    return False
+
+
 def same_memory(site: Site, _cause: BreakCause) -> Rewrite | None:
     """Write `a is b` for `a.data_ptr() == b.data_ptr()`."""
     statement, needs = site.statement, "neither is a view of the other's memory"

@@ -1,0 +1,53 @@
+"""A `cached_property`, which locks where Python is older than 3.12 and so breaks the graph, as a plain property."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from compiler_lens.facts.breaks.rewrites.site import number_at, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted
+from compiler_lens.facts.measured.edits import Lines
+from compiler_lens.recording.model import BreakCause, SourceLine
+from compiler_lens.recording.source_text import Sources, syntax_if_known
+
+_NAMES = ("cached_property", "functools.cached_property")
+_OF_NUMBERS = frozenset({"len", "min", "max", "sum", "abs", "int", "float", "bool", "math.ceil", "math.floor"})
+RECOMPUTED = "it is computed each time it is read, of attributes as they are then"
+
+
+def uncached(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | None:
+    """Write `@property` for the `@cached_property` that a line reads of its own object; None where it may not be one.
+
+    What it returns is computed from attributes alone, so it is the same as long as they are.
+    """
+    site = site_at(known, at) if cause.gb_type == "Unsupported context manager" else None
+    tree = syntax_if_known(site.text) if site else None
+    number = number_at(tree.body, at.line) if tree else None
+    if site is None or tree is None or number is None or not isinstance(tree.body[number], ast.ClassDef):
+        return None
+    attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    written = {n.attr for n in attributes if not isinstance(n.ctx, ast.Load)}
+    read = {n.attr for n in ast.walk(site.statement) if isinstance(n, ast.Attribute) and dotted(n.value) == "self"}
+    marks = [mark for name, mark in _cached(tree.body[number]) if name in read - written]
+    if len(marks) != 1:
+        return None
+    line = site.text.split("\n")[marks[0].lineno - 1].strip()
+    return Lines(at.file, marks[0].lineno, (line,), ("@property",)) if line.lstrip("@ ") in _NAMES else None
+
+
+def _cached(of: ast.stmt) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the cached properties of a class that are computed from attributes alone, with their marks."""
+    for one in getattr(of, "body", ()):
+        match one:
+            case ast.FunctionDef(decorator_list=[mark]) if dotted(mark) in _NAMES and _is_of_attributes(one):
+                yield one.name, mark
+
+
+def _is_of_attributes(function: ast.FunctionDef) -> bool:
+    *before, last = (s for s in function.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant)))
+    are_names = all(isinstance(s, ast.Assign) and all(isinstance(t, ast.Name) for t in s.targets) for s in before)
+    are_known = all(
+        dotted(call.func) in _OF_NUMBERS for call in calls_in(function) if call not in function.decorator_list
+    )
+    return are_names and are_known and isinstance(last, ast.Return)

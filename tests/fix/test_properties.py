@@ -1,0 +1,74 @@
+"""A cached property, which is locked in older versions of Python, as a plain one: the same numbers, no graph break."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from compiler_lens.cli import main
+from compiler_lens.facts.measured.properties import uncached
+from compiler_lens.recording.model import BreakCause, SourceLine
+from compiler_lens.recording.source_text import Sources
+
+TEXT = """\
+from functools import cached_property
+
+import torch
+
+
+class Padded(torch.nn.Conv1d):
+    @cached_property
+    def left(self):
+        whole = (self.kernel_size[0] - 1) * self.dilation[0] + 1
+        return whole - self.stride[0]
+
+    def forward(self, x):
+        x = torch.nn.functional.pad(x, (self.left, 0))
+        return super().forward(x)
+
+
+if __name__ == "__main__":
+    step = torch.compile(Padded(2, 2, 3))
+    for n in (1, 2):
+        step(torch.ones(1, 2, 8) * n)
+"""
+OTHERS = {
+    "it is written, too": TEXT.replace("        return super()", "        self.left = 3\n        return super()"),
+    "it computes of more than attributes": TEXT.replace("whole - self.stride[0]", "whole - read('stride')"),
+    "it does more": TEXT.replace("        return whole", "        self.count += 1\n        return whole"),
+    "there is none": TEXT.replace("    @cached_property\n", "    @property\n"),
+    "another object's": TEXT.replace("(self.left, 0)", "(self.other.left, 0)"),
+    "it is marked twice": TEXT.replace("    @cached_property\n", "    @seen\n    @cached_property\n"),
+}
+
+
+def offered(text: str, kind: str = "Unsupported context manager") -> tuple[str, ...]:
+    number = next(n for n, line in enumerate(text.split("\n"), 1) if "pad(" in line)
+    at = SourceLine("/app/padded.py", number, "forward", text.split("\n")[number - 1].strip())
+    lines = uncached(at, BreakCause(kind), Sources({at.file: text}))
+    return (*lines.before, *lines.after) if lines else ()
+
+
+def test_a_property_of_attributes_is_not_kept() -> None:
+    assert offered(TEXT) == ("@cached_property", "@property")
+    assert not offered(TEXT, "Data-dependent branching")
+
+
+@pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
+def test_any_other_is_left_alone(text: str) -> None:
+    assert not offered(text)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="a cached property has no lock there, and breaks nothing")
+def test_no_break_is_left_and_results_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "padded.py").write_text(TEXT)
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "--json", "padded.py"]) == 0
+    best = json.loads(capsys.readouterr().out)["best"]
+    assert (best["results"], best["after"]["graph_breaks"], best["after"]["eager_functions"]) == ("equal", 0, 0)
+    assert "-    @cached_property\n+    @property\n" in best["patch"]
