@@ -154,7 +154,7 @@ def converted(site: Site, cause: BreakCause) -> Rewrite | None:
             targets=[ast.Attribute() as target],
             value=ast.Call(func=ast.Attribute(value=owner, attr="to"), args=[], keywords=words),
         ) if "TensorVariable()" in cause.context:
-            given = {word.arg: word.value for word in words}
+            given = {word.arg or "": word.value for word in words}
         case _:
             return None
     name = dotted(target)
