@@ -221,7 +221,7 @@ def what_if(
     from compiler_lens.render.results import WhatIfResult
 
     found = tried(model, (inputs, kwargs, calls), training=training)
-    return WhatIfResult(found.trials, found.not_tried, found.calls)
+    return WhatIfResult(found.trials, found.not_tried, found.calls, found.stance)
 
 
 def compare_modes(  # noqa: PLR0913 -- each by its name

@@ -61,7 +61,7 @@ def _takes(tap: Tap, stance: Any) -> dict[str, Any]:
     else:
         tap.withdraw(asked.FORCED)
     facts = asked.stance_facts(stance)
-    return {} if facts == {"name": "default", "skips_guards": False, "backend": ""} else facts
+    return {} if facts == asked.DEFAULT else facts
 
 
 def _eager_call(tap: Tap, callback: Any) -> None:

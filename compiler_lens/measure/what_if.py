@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.capture.recorder import Recorder, alone
-from compiler_lens.capture.torch_api import dynamo, settings
+from compiler_lens.capture.torch_api import asked, dynamo, settings
 from compiler_lens.facts.breaks.cards import break_cards
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind
 from compiler_lens.facts.measured.what_if import NotTried, Trial, WhatIf, count, left_of
@@ -24,7 +24,7 @@ from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.measure.program import Call, Program, as_calls, callable_of, described, must_run
 from compiler_lens.measure.sandbox.restoring import code_caches_apart, quiet, restoring_state
 from compiler_lens.recording.errors import UsageError
-from compiler_lens.recording.model import Recording, SourceLine
+from compiler_lens.recording.model import Recording, SourceLine, Stance
 from compiler_lens.recording.source_text import expression
 
 _MOST = 16  # trials: each compiles the whole program
@@ -214,7 +214,7 @@ class _Session:
         tried = {name for names in self._done for name in names}
         left = [change for change in CHANGES if change.name not in tried]
         not_tried = tuple(NotTried(change.name, self._obstacle(change) or change.unless) for change in left)
-        return WhatIf((baseline, *list(self._done.values())[1:]), not_tried, len(self._program.calls))
+        return WhatIf((baseline, *list(self._done.values())[1:]), not_tried, len(self._program.calls), _stance())
 
     def _as_it_is(self) -> Trial:
         """Try the program as it is; where it is compiled again, with as many calls as reach the recompile limit."""
@@ -272,6 +272,13 @@ class _Session:
         is_set = bool(change.config) and settings.is_set(change.config)
         is_dynamic = change.dynamic is not None and change.dynamic == self._program.dynamic
         return "set already" if is_set or is_dynamic else ""
+
+
+def _stance() -> Stance | None:
+    """The stance that the program has taken: trials are made without."""
+    taken = asked.stance_in_force()
+    facts = asked.stance_facts(taken) if taken is not None else asked.DEFAULT
+    return None if facts == asked.DEFAULT else Stance(facts["name"], None, facts["skips_guards"], facts["backend"])
 
 
 def _place(change: Change) -> int:

@@ -387,7 +387,7 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
     )
 
 
-_STANCE_CHANGE = 'Remove it where speed counts, or end it with torch.compiler.set_stance("default").'
+STANCE_CHANGE = 'Remove it where speed counts, or end it with torch.compiler.set_stance("default").'
 _STANCES: Mapping[str, str] = {
     "force_eager": "calls of compiled functions run eagerly while it is in force",
     "eager_on_recompile": "calls that fit no compilation so far run eagerly while it is in force",
@@ -395,8 +395,8 @@ _STANCES: Mapping[str, str] = {
 }
 
 
-def _stance(stance: Stance) -> str:
-    """What a stance does to calls."""
+def taken(stance: Stance) -> str:
+    """Return what a stance does to calls, for a sentence that says who takes it."""
     told = [_STANCES[stance.name]] if stance.name in _STANCES else []
     told += ["guards are not checked"] if stance.skips_guards else []
     told += [f"everything is compiled with `{one_line(stance.backend, 60)}`"] if stance.backend else []
@@ -424,7 +424,7 @@ def _silent(evidence: object) -> Advice | None:
         case kinds.StanceTaken(stance, calls):
             at = At(stance.place, Tone.STRONG) if stance.place else strong("torch.compiler.set_stance")
             counted = f" So ran {plural(calls, 'call')}." if calls else ""
-            return Advice((at,), what=_stance(stance) + counted, change=_STANCE_CHANGE)
+            return Advice((at,), what=taken(stance) + counted, change=STANCE_CHANGE)
         case kinds.NeverCalled(site):
             name = site.module or site.defined.function
             what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.ranks import Offered
 from compiler_lens.facts.overview import evidence as seen
-from compiler_lens.facts.overview.all_clear import against
+from compiler_lens.facts.overview.all_clear import Against, against
 from compiler_lens.facts.overview.explanation import Summary
 from compiler_lens.facts.overview.findings import Finding, Severity
 from compiler_lens.facts.overview.unintended import Unintended
@@ -164,8 +164,13 @@ def all_clear(recording: Recording, summary: Summary) -> doc.Block:
     if unfinished := sum(isinstance(finding.evidence, seen.Unfinished) for finding in summary.findings):
         ends = f"The recording ends while {plural(unfinished, 'frame')} was being compiled: record again to the end."
         return line(ends, indent=2)
+    return but_there_is(doubts, indent=2)
+
+
+def but_there_is(doubts: Sequence[Against], *, indent: int = 0) -> doc.Block:
+    """Return what contradicts "nothing to fix", in place of that."""
     told = [part for doubt in doubts for part in ("; ", *contradicted(doubt))]
-    return paragraph("Nothing must be changed, but there is: ", *told[1:], ".", indent=2, tone=Tone.WARN)
+    return paragraph("Nothing must be changed, but there is: ", *told[1:], ".", indent=indent, tone=Tone.WARN)
 
 
 def nothing_to_fix(recording: Recording, summary: Summary) -> tuple[doc.Block, ...]:

@@ -279,6 +279,41 @@ def test_a_program_that_compiles_whole_has_nothing_to_fix(
     assert capsys.readouterr().out.startswith("Nothing to fix: no graph breaks")
 
 
+BUT = {
+    "recompiles": (f"{_COMPILED}for n in (2, 3):\n    f(torch.ones(n))", "1 recompile in"),
+    "children": (
+        (
+            "import subprocess, sys, torch.multiprocessing as mp\n"
+            f"{_COMPILED}f(torch.ones(2))\n"
+            "if __name__ == '__main__':\n"
+            "    process = mp.get_context('spawn').Process(target=print)\n    process.start()\n    process.join()"
+        ),
+        "processes that are not recorded",
+    ),
+    "cut on purpose": (
+        (
+            "@torch.compiler.disable\ndef g(x):\n    return x * 2\n\n"
+            "@torch.compile(backend='eager')\ndef f(x):\n    return g(x + 1) + 1\n\nf(torch.ones(2))"
+        ),
+        "1 place where graphs are cut on purpose",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BUT)
+def test_what_contradicts_an_all_clear_is_said_by_fix_as_by_show(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script, said = BUT[name]
+    (tmp_path / "step.py").write_text(f"import torch\n\n{script}\n")
+    monkeypatch.chdir(tmp_path)
+    assert main(["fix", "--width", "140", "step.py"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Nothing to fix" not in shown
+    assert "Nothing must be changed, but there is: " in shown
+    assert said in shown
+
+
 SLEEPS = ("import time\ntime.sleep(60)", "3", "not done after 3 s")
 RAISES = ("import torch\nraise ValueError('no data')", "300", "fails without torch.compile, too: ValueError: no data")
 

@@ -207,6 +207,29 @@ def test_a_clean_program() -> None:
     assert str(result) == "Nothing to try: 1 graph, no breaks, no recompiles"
 
 
+@pytest.mark.parametrize("stance", ["force_eager", "eager_on_recompile"])
+def test_a_stance_of_the_programs_is_named_and_kept(stance: str) -> None:
+    try:
+        torch.compiler.set_stance(stance)
+        result = compiler_lens.what_if(torch.nn.Linear(4, 4), torch.randn(2, 4))
+        said = " ".join(str(result).split())
+        assert torch._dynamo.eval_frame._stance.stance == stance
+    finally:
+        torch.compiler.set_stance("default")
+    assert result.stance is not None
+    assert result.stance.name == stance
+    assert said.startswith(f"The program takes the stance `{stance}`: calls ")
+    assert "Here it was tried without." in said
+    assert "Nothing to try" not in said
+    assert "Nothing else to try: 1 graph" in said
+
+
+def test_what_never_enters_the_compiler_is_not_called_one_without_tensor_ops() -> None:
+    with torch._dynamo.config.patch(disable=True):
+        result = compiler_lens.what_if(torch.nn.Linear(4, 4), torch.randn(2, 4))
+    assert str(result) == "Nothing entered the compiler, so nothing could be tried."
+
+
 def test_what_is_in_force_already_is_not_tried() -> None:
     with torch._dynamo.config.patch(capture_scalar_outputs=True):
         result = compiler_lens.what_if(programs.rows, torch.randn(4, 4))

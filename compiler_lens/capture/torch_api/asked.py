@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, FunctionType, MethodType
 from typing import Any
 
@@ -86,6 +86,10 @@ def stance_in_force() -> Any:
 def forces_eager(stance: Any) -> bool:
     """Return whether nothing at all runs compiled under a stance."""
     return bool(stance.stance == "force_eager")
+
+
+# The facts of the stance that torch begins with.
+DEFAULT: Mapping[str, Any] = {"name": "default", "skips_guards": False, "backend": ""}
 
 
 def stance_facts(stance: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Lines, Texts, patch
 from compiler_lens.facts.measured.what_if import Counts
+from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
@@ -96,6 +97,7 @@ class Observed(Struct, frozen=True):
     error_line: SourceLine | None = None
     calls: int = 0  # outermost calls of compiled functions
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
+    against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change
     is_markable: bool = False  # a graph breaks in a function that could have a mark of torch's
 
     @property

@@ -19,6 +19,7 @@ from compiler_lens.facts.measured.properties import RECOMPUTED, uncached
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.what_if import count
+from compiler_lens.facts.overview.all_clear import against
 from compiler_lens.facts.overview.explanation import Explanation, explain
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.owners import Owner, Whose, owner_of
@@ -50,10 +51,10 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
             offers.setdefault(one.edit, one)
     others = tuple(dict.fromkeys(one for one in found if isinstance(one, NotTried)))
     targets = tuple(dict.fromkeys(one.target for one in found))
-    every = explained.findings
     return Observed(
-        figures, count(recording), tuple(offers.values()), others, targets, is_markable=bool(marks), findings=every
-    )
+        figures, count(recording), tuple(offers.values()), others, targets, is_markable=bool(marks),
+        findings=explained.findings, against=against(recording, explained),
+    )  # fmt: skip
 
 
 def _offered(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[Offer | NotTried]:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import break_cards, broken_at
 from compiler_lens.facts.program.coverage import coverage
 from compiler_lens.facts.recompiles.reports import recompile_reports
-from compiler_lens.recording.model import CaptureProblem, GraphStage, Outcome, Recording, SourceLine
+from compiler_lens.recording.model import CaptureProblem, GraphStage, Outcome, Recording, SourceLine, Stance
 
 _EAGER = (Outcome.SKIPPED, Outcome.RECOMPILE_LIMIT, Outcome.FAILED)
 
@@ -26,6 +26,7 @@ class Counts(Struct, frozen=True):
     benign_graphs: int = 0  # of the graphs, breaks and recompiles: those of recompiles that are as they should be
     benign_breaks: int = 0
     benign_recompiles: int = 0
+    has_frames: bool = True  # whether anything of it entered the compiler
 
     @property
     def cost(self) -> tuple[int, int, int, int]:
@@ -82,6 +83,7 @@ class WhatIf(Struct, frozen=True):
     trials: tuple[Trial, ...]
     not_tried: tuple[NotTried, ...] = ()
     calls: int = 1  # made in each trial
+    stance: Stance | None = None  # that the program has taken, and no trial: None is torch's default
 
     @property
     def baseline(self) -> Trial:
@@ -120,7 +122,8 @@ class WhatIf(Struct, frozen=True):
 
 def count(recording: Recording) -> Counts:
     """Return the figures of a recording."""
-    outcomes = coverage(recording).counts
+    covered = coverage(recording)
+    outcomes = covered.counts
     captured = [graph.compile_id for graph in recording.graphs if graph.stage is GraphStage.DYNAMO]
     causes = [cause for report in recompile_reports(recording) if report.benign for cause in report.causes]
     benign = {change.recompile.compile_id for cause in causes for change in cause.changes}
@@ -136,6 +139,7 @@ def count(recording: Recording) -> Counts:
         benign_graphs=sum(compile_id in benign for compile_id in captured),
         benign_breaks=len(repeated),
         benign_recompiles=sum(recompile.compile_id in benign for recompile in recording.recompiles),
+        has_frames=bool(covered.frames),
     )
 
 

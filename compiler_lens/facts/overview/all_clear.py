@@ -9,7 +9,7 @@ from enum import Enum
 from msgspec import Struct
 
 from compiler_lens.facts.overview import evidence as seen
-from compiler_lens.facts.overview.explanation import Summary
+from compiler_lens.facts.overview.explanation import Explanation
 from compiler_lens.facts.overview.unintended import Unintended
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.recording.model import DAMAGE, THE_END, AutotuneResult, Recording, SourceLine
@@ -46,78 +46,78 @@ class Against(Struct, frozen=True):
     said: str = ""
 
 
-Look = Callable[[Recording, Summary], Against | None]
+Look = Callable[[Recording, Explanation], Against | None]
 _NOT_OFFERED = "not offered by this torch"  # how such a reason begins
 _DONE = (Treatment.WHOLE, Treatment.EMPTY, Treatment.TRACED)
 _TUNED_LONG = 1.0  # seconds
 _PAYS = 1_000  # calls: what has paid off by then is well spent
 
 
-def against(recording: Recording, summary: Summary) -> tuple[Against, ...]:
+def against(recording: Recording, explained: Explanation) -> tuple[Against, ...]:
     """Return all that contradicts "nothing to fix"; without any, and no finding to act on, it is so."""
-    return tuple(found for look in _LOOKS.values() if (found := look(recording, summary)))
+    return tuple(found for look in _LOOKS.values() if (found := look(recording, explained)))
 
 
-def _damaged(recording: Recording, _: Summary) -> Against | None:
+def _damaged(recording: Recording, _: Explanation) -> Against | None:
     return Against(Contradiction.DAMAGED, said=recording.damage) if recording.damage else None
 
 
-def _unfinished(recording: Recording, summary: Summary) -> Against | None:
-    frames = sum(isinstance(finding.evidence, seen.Unfinished) for finding in summary.findings)
+def _unfinished(recording: Recording, explained: Explanation) -> Against | None:
+    frames = sum(isinstance(finding.evidence, seen.Unfinished) for finding in explained.findings)
     is_open = bool(recording.unfinished or frames)
     return Against(Contradiction.UNFINISHED, frames, said=recording.unfinished) if is_open else None
 
 
-def _not_recorded(recording: Recording, _: Summary) -> Against | None:
+def _not_recorded(recording: Recording, _: Explanation) -> Against | None:
     lost = [problem for problem in recording.problems if problem.where not in {DAMAGE, THE_END}]
     return Against(Contradiction.NOT_RECORDED, len(lost), said=lost[0].message) if lost else None
 
 
-def _not_offered(recording: Recording, _: Summary) -> Against | None:
+def _not_offered(recording: Recording, _: Explanation) -> Against | None:
     facts = list(dict.fromkeys(u.fact for u in recording.unavailable if u.reason.startswith(_NOT_OFFERED)))
     return Against(Contradiction.NOT_OFFERED, len(facts), said=facts[0]) if facts else None
 
 
-def _log(recording: Recording, _: Summary) -> Against | None:
+def _log(recording: Recording, _: Explanation) -> Against | None:
     known = any(compilation.backend or compilation.door for compilation in recording.compilations)
     return None if known else Against(Contradiction.LOG)
 
 
-def _not_whole(_: Recording, summary: Summary) -> Against | None:
-    functions = summary.coverage.functions
+def _not_whole(_: Recording, explained: Explanation) -> Against | None:
+    functions = explained.coverage.functions
     # What is cut is told by its cuts, and what is not done compiling as unfinished.
     rest = [f for f in functions if f.treatment not in {*_DONE, Treatment.SPLIT, Treatment.UNFINISHED}]
     return Against(Contradiction.NOT_WHOLE, len(rest), said=rest[0].name.name) if rest else None
 
 
-def _cut(recording: Recording, summary: Summary) -> Against | None:
+def _cut(recording: Recording, explained: Explanation) -> Against | None:
     if not recording.graph_breaks:
         return None
-    lines = (card.owner.line or card.place for card in summary.cards)  # the user's, where a library's leads from it
+    lines = (card.owner.line or card.place for card in explained.cards)  # the user's, where a library's leads from it
     places = tuple(dict.fromkeys(line for line in lines if line))
-    return Against(Contradiction.CUT, len(summary.cards), places=places)
+    return Against(Contradiction.CUT, len(explained.cards), places=places)
 
 
-def _stance(recording: Recording, _: Summary) -> Against | None:
+def _stance(recording: Recording, _: Explanation) -> Against | None:
     places = tuple(stance.place for stance in recording.stances if stance.place)
     return Against(Contradiction.STANCE, len(recording.stances), places=places) if recording.stances else None
 
 
-def _children(recording: Recording, _: Summary) -> Against | None:
+def _children(recording: Recording, _: Explanation) -> Against | None:
     children = [child for child in recording.children if child.compiled is not False]
     places = tuple(child.place for child in children if child.place)
     return Against(Contradiction.CHILDREN, len(children), places=places) if children else None
 
 
-def _recompiles(recording: Recording, summary: Summary) -> Against | None:
+def _recompiles(recording: Recording, explained: Explanation) -> Against | None:
     if not recording.recompiles:
         return None
     return Against(
-        Contradiction.RECOMPILES, len(recording.recompiles), sum(report.seconds for report in summary.recompiles)
+        Contradiction.RECOMPILES, len(recording.recompiles), sum(report.seconds for report in explained.recompiles)
     )
 
 
-def _tuning(recording: Recording, _: Summary) -> Against | None:
+def _tuning(recording: Recording, _: Explanation) -> Against | None:
     """What was tuned in this run, against the choice that would have run without: a library's."""
     spent = sum((r.seconds or 0.0) + (r.precompile_seconds or 0.0) for r in recording.autotunes if not r.cached)
     if spent < _TUNED_LONG:
@@ -140,8 +140,8 @@ def _saved(result: AutotuneResult) -> float:
     return max(library - won, 0.0) / 1000 if library and won else 0.0
 
 
-def _unintended(_: Recording, summary: Summary) -> Against | None:
-    found = [one for finding in summary.findings if isinstance(one := finding.evidence, Unintended)]
+def _unintended(_: Recording, explained: Explanation) -> Against | None:
+    found = [one for finding in explained.findings if isinstance(one := finding.evidence, Unintended)]
     places = tuple(one.place for one in found if one.place)
     return Against(Contradiction.UNINTENDED, len(found), places=places, said=found[0].doubt.value) if found else None
 

@@ -273,8 +273,10 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     eager = first.figures.eager_functions if first.figures else 0
     if not first.calls:
         yield paragraph("Nothing that torch.compile made was called, so no edit can be tried.", tone=Tone.WARN)
+    elif not (first.error or first.broken or worth or eager or first.against):
+        yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, no recompiles.")
     elif not (first.error or first.broken or worth or eager):
-        yield line(Span("Nothing to fix: ", Tone.GOOD), "no graph breaks, and no recompiles but those that must be.")
+        yield steps.but_there_is(first.against)
     elif eager:
         yield paragraph(f"{_run_eagerly(eager)}; no edit can be tried for that.", tone=Tone.WARN)
     else:

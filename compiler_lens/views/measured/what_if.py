@@ -8,8 +8,10 @@ from msgspec import Struct
 
 from compiler_lens.facts.measured.what_if import Left, NotTried, Trial, WhatIf
 from compiler_lens.recording.groups import grouped
+from compiler_lens.recording.model import Stance
+from compiler_lens.views.advice import STANCE_CHANGE, taken
 from compiler_lens.views.document import Block, Column, Gap, Line, Section, Table, line, paragraph
-from compiler_lens.views.parts import At, Cell, Kind, Span, Tone, quiet, strong
+from compiler_lens.views.parts import At, Cell, Kind, Span, Tone, coded, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, plural
 
 _LEFT = 3  # places that still break, shown
@@ -42,6 +44,7 @@ class Data(Struct, frozen=True):
     """What every configuration that could matter does with a program. The first trial is the program as it is."""
 
     calls: int  # made in each trial
+    stance: Stance | None  # that the program has taken; the trials are made without it
     best: str | None  # the trial that helps most, of those that end the worst
     worst: Left | None  # of the program as it is
     trials: tuple[TrialFacts, ...]
@@ -55,12 +58,15 @@ def data(result: WhatIf) -> Data:
         for trial in result.trials
     )
     best = result.best.name if result.best else None
-    return Data(result.calls, best, result.worst, trials, result.not_tried)
+    return Data(result.calls, result.stance, best, result.worst, trials, result.not_tried)
 
 
 def blocks(result: WhatIf) -> tuple[Block, ...]:
     """Return the trials as a table, what still breaks, and what to do."""
     counts = result.baseline.after
+    if result.is_clean and counts and not counts.has_frames:
+        told = paragraph("Nothing entered the compiler, so nothing could be tried.", tone=Tone.WARN)
+        return *_stance(result), told, *_problems(result)
     if result.is_clean:
         clean = "nothing was compiled, there are no tensor ops"
         if counts and counts.graphs:
@@ -68,7 +74,8 @@ def blocks(result: WhatIf) -> tuple[Block, ...]:
             calls = plural(result.calls, "call")
             recompiles = f"{plural(benign, 'recompile')} in {calls}, as expected" if benign else "no recompiles"
             clean = f"{plural(counts.graphs, 'graph')}, no breaks, {recompiles}"
-        return line(Span("Nothing to try: ", Tone.GOOD), clean), *_problems(result)
+        head = "Nothing else to try: " if result.stance else Span("Nothing to try: ", Tone.GOOD)
+        return *_stance(result), line(head, clean), *_problems(result)
     rows: list[tuple[Cell, ...]] = []
     errors: list[tuple[Block, ...]] = []
     for trial in result.trials:
@@ -81,7 +88,14 @@ def blocks(result: WhatIf) -> tuple[Block, ...]:
     table = Table(_COLUMNS, tuple(rows), beneath=tuple(errors))
     summary = f"{plural(result.calls, 'call')} in each trial; graphs as Dynamo captures them"
     below = (*_left(result), *_not_tried(result.not_tried), *_problems(result), *_to_do(result))
-    return Section("What if", (table,), summary), Gap(), *below
+    return *_stance(result), Section("What if", (table,), summary), Gap(), *below
+
+
+def _stance(result: WhatIf) -> Iterator[Block]:
+    """What is tried is not what the program does while it has taken a stance."""
+    if result.stance:
+        yield paragraph(f"The program {taken(result.stance)} Here it was tried without.", tone=Tone.WARN)
+        yield paragraph(*coded(STANCE_CHANGE), indent=2)
 
 
 def _problems(result: WhatIf) -> Iterator[Block]:
