@@ -13,6 +13,8 @@ import sample_recordings as samples
 from msgspec.structs import replace
 
 from compiler_lens import Lens, load
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
 from compiler_lens.facts.recompiles.fixes import CauseClass, fix_table
 from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.recording.model import (
@@ -611,3 +613,45 @@ def test_the_setting_that_torch_names_is_said_and_to_be_tried_where_it_may_help(
     assert cause.fix.setting.code in cause.fix.change
     with torch._dynamo.config.patch(allow_unspec_int_on_nn_module=True):
         assert sum(one.count for one in causes(recorded(lambda: called(Alternating())))) < cause.count
+
+
+# -- a size that a line needs as a number
+
+
+def looped(x):
+    out = torch.zeros(4)
+    for i in range(x.shape[0]):
+        out = out + x[i]
+    return out
+
+
+def summed(x):
+    return x.sum(0)
+
+
+def called_with_sizes(function, marks=False, **options):
+    torch._dynamo.reset()
+    model = torch.compile(function, backend="eager", **options)
+    for size in (2, 3, 4, 5):
+        x = torch.ones(size, 4)
+        if marks:
+            torch._dynamo.maybe_mark_dynamic(x, 0)
+        model(x)
+
+
+@pytest.mark.parametrize("options", [{}, {"dynamic": True}, {"marks": True}], ids=str)
+def test_a_size_that_a_loop_pins_is_not_advised_to_be_dynamic(options):
+    recording = recorded(lambda: called_with_sizes(looped, **options))
+    (cause,) = causes(recording)
+    assert (cause.cause, cause.subject, cause.count) == (CauseClass.BATCH_SIZE, "x.shape[0]", 3)
+    assert cause.pinned.code == cause.line.code == "for i in range(x.shape[0]):"
+    assert not any(word in cause.fix.change for word in ("mark_dynamic", "dynamic=True"))
+    assert f"Line {cause.pinned.line} needs x.shape[0]" in cause.fix.why
+    offered = observed(recording, Ownership((__file__,)))
+    assert (offered.offers, [one.change for one in offered.not_tried]) == ((), [cause.fix.change])
+
+
+def test_a_size_that_is_free_is():
+    (cause,) = causes(recorded(lambda: called_with_sizes(summed)))
+    assert (cause.pinned, cause.count) == (None, 1)
+    assert "maybe_mark_dynamic(x, 0)" in cause.fix.change

@@ -29,10 +29,13 @@ class Told(Struct, frozen=True):
 
 
 def told_sizes(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Told]:
-    """Yield changes that make a size dynamic from the first compilation on; none where another thing changed."""
+    """Yield changes that make a size dynamic from the first compilation on.
+
+    None where another thing changed, or where a line needs the size as a number.
+    """
     first = cause.changes[0].recompile.compile_id
     compilation = next((one for one in recording.compilations if one.compile_id == first), None)
-    if cause.cause not in _OF_SIZES or compilation is None or compilation.definition is None:
+    if cause.pinned or cause.cause not in _OF_SIZES or compilation is None or compilation.definition is None:
         return
     known, defined = sources(recording), compilation.definition
     found = _SIZE.fullmatch(cause.subject)

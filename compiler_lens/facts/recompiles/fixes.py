@@ -85,7 +85,7 @@ class FixTable(Struct, frozen=True):
 # Fixes that stand in the place of a class's own, by what reports.py knows of the cause.
 OTHERS = frozenset((
     "counted", "counted_in_module", "no_number", "int_in_module", "int_elsewhere", "unrolled", "unrolled_in_module",
-    "not_lr",
+    "pinned", "not_lr",
     "another_kind", "inference_of_which", "optimizer_state", "after_a_break", "prefill_and_decode",
 ))  # fmt: skip
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from msgspec import Struct, field
 
 from compiler_lens.facts.program.coverage import resumed_line
+from compiler_lens.facts.program.ownership import innermost_own
 from compiler_lens.recording.event import WRAPPER_FILE
 from compiler_lens.recording.model import Compilation, CompileId, Graph, GraphBreak, Guard, Recording, SourceLine
 from compiler_lens.recording.own_files import is_own
@@ -179,6 +180,7 @@ class EntryValues(Struct, frozen=True):
     varying: frozenset[str] = frozenset()  # sizes and numbers that may be any: `values` has the one that was seen
     dicts: frozenset[str] = frozenset()  # what `len(…)` was asked of as of a dict
     lines: Mapping[str, SourceLine] = field(default_factory=dict)  # where each was first needed
+    pins: Mapping[str, SourceLine] = field(default_factory=dict)  # sizes that a line of the user's needs as a number
 
     def is_tensor(self, name: str) -> bool:
         """Return whether a value was a tensor, or one with another argument."""
@@ -230,6 +232,7 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
     varying: dict[CompileId, set[str]] = {i: set() for i in wanted}
     dicts: dict[CompileId, set[str]] = {i: set() for i in wanted}
     lines: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
+    pins: dict[CompileId, dict[str, SourceLine]] = {i: {} for i in wanted}
     for guard in recording.guards:
         if guard.compile_id in wanted:
             values[guard.compile_id].update(_of_guard(guard, rename))
@@ -243,7 +246,9 @@ def entry_values(recording: Recording, wanted: frozenset[CompileId], rename: Ren
             values[symbol.compile_id].setdefault(name, symbol.value)
             if not symbol.specialized:
                 varying[symbol.compile_id].add(name)
-    return {i: EntryValues(values[i], frozenset(varying[i]), frozenset(dicts[i]), lines[i]) for i in wanted}
+            elif at := innermost_own(symbol.user_stack):
+                pins[symbol.compile_id][name] = at
+    return {i: EntryValues(values[i], frozenset(varying[i]), frozenset(dicts[i]), lines[i], pins[i]) for i in wanted}
 
 
 def _of_guard(guard: Guard, rename: Rename) -> Iterator[tuple[str, str]]:

@@ -79,6 +79,7 @@ class RecompileCause(Struct, frozen=True):
     objects: int = 0  # that share the code, of recompiles for another one
     is_serving: bool = False  # what tells a call for the prompt (prefill) from one for a token after it (decode)
     tried: tuple[Tried, ...] = ()  # offers for it, each made in a copy of the program by itself
+    pinned: SourceLine | None = None  # of a size: the line that needs it as a number whenever it is compiled, a loop's
 
     @property
     def offers(self) -> tuple[Offered, ...]:
@@ -226,6 +227,7 @@ _BROUGHT = frozenset(CauseClass) - {
     CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
     CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS, CauseClass.OTHER,
 }  # fmt: skip
+_PINNED = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE, CauseClass.INT_ARGUMENT)
 _SIZES = (
     CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE, CauseClass.ZERO_ONE,
     CauseClass.SHAPE_EXPRESSION, CauseClass.INT_ARGUMENT,
@@ -254,7 +256,7 @@ def _from_there(cause: RecompileCause, owner: Owner) -> RecompileCause:
     if owner.is_yours or cause.cause is CauseClass.OPTIMIZER:
         return cause
     table, at = fix_table(), cause.follows or owner.line
-    text = table.size_in_a_library if cause.cause in _SIZES else table.in_a_library
+    text = table.size_in_a_library if cause.cause in _SIZES and not cause.pinned else table.in_a_library
     text = table.follows_in_a_library if cause.follows else text
     line = f"{at.file.rpartition('/')[2]}:{at.line}" if at else "its outermost line"
     is_designed = owner.whose is Whose.BY_DESIGN and not cause.follows
@@ -295,7 +297,10 @@ def _cause(
         used = uses(facts.texts, line.file, line.line, name, entered) if kind in _HELD else None
     follows = _follows(group, facts)
     crossed = _crosses(group, facts)
+    pinned = _pinned(group, facts) if kind in _PINNED else None
     fix = _fix(kind, group, changes, facts, used or frozenset(), is_written=writes is not None)
+    if pinned:
+        fix = fix_table().others["pinned"]
     if follows:
         fix = fix_table().others["after_a_break"]
     elif subject.startswith("len(self.state[") and _OPTIMIZERS.search(function.file):
@@ -307,7 +312,7 @@ def _cause(
     words = {
         "value": first,
         "uses": " and ".join(sorted(use.value for use in used or ())),
-        "line": str(follows.line) if follows else "",
+        "line": str(at.line) if (at := follows or pinned) else "",
         "loop": _loop(kind, subject) if Use.LOOP in (used or ()) else "",
     }
     if not all(change.old.lstrip("-").isdigit() for change in changes):
@@ -322,7 +327,19 @@ def _cause(
     )
     benign = max(frames.values()) <= fix.free
     objects = _objects(group, facts) if kind in {CauseClass.ANOTHER_MODULE, CauseClass.ANOTHER_INSTANCE} else 0
-    return RecompileCause(kind, subject, tuple(changes), fix, writes or line, total, benign, follows, objects, crossed)
+    line = writes or pinned or line
+    return RecompileCause(
+        kind, subject, tuple(changes), fix, line, total, benign, follows, objects, crossed, pinned=pinned
+    )
+
+
+def _pinned(group: Sequence[Decided], facts: Facts) -> SourceLine | None:
+    """Return the line that needs a size as a number in each of these recompiles; None where any is free of it."""
+    found: list[SourceLine | None] = []
+    for decided in group:
+        values = facts.values.get(decided.recompile.compile_id, EntryValues())
+        found.append(values.pins.get(decided.failed.key))
+    return found[-1] if found and None not in found else None
 
 
 def _loop(kind: CauseClass, subject: str) -> str:
