@@ -425,7 +425,7 @@ def _silent(evidence: object) -> Advice | None:
             at = At(stance.place, Tone.STRONG) if stance.place else strong("torch.compiler.set_stance")
             counted = f" So ran {plural(calls, 'call')}." if calls else ""
             return Advice((at,), what=taken(stance) + counted, change=STANCE_CHANGE)
-        case kinds.NeverCalled(site):
+        case kinds.NeverCalled(site, calls_forward):
             name = site.module or site.defined.function
             what = f"gives `{name}` to torch.compile, and no call of what that made entered the compiler."
             change = "Call what torch.compile returned."
@@ -433,8 +433,13 @@ def _silent(evidence: object) -> Advice | None:
                 change = "Write `model = torch.compile(model)` in place of `model.compile()`, and call that."
             if site.methods:
                 methods = ", ".join(f"`{method}`" for method in site.methods)
-                change += f" Calls of its methods ({methods}) do not go through it: compile what they call by "
-                change += "`model.forward = torch.compile(model.forward)`, or the method itself."
+                one = f"model.{site.methods[0]}"
+                change += f" Calls of its methods ({methods}) do not go through it: compile the method that you call, "
+                change += f"as by `{one} = torch.compile({one})`"
+                if calls_forward is not False:
+                    called = "the forward that it calls" if calls_forward else "if it calls `self(…)`, that"
+                    change += f", or {called}, by `model.forward = torch.compile(model.forward)`"
+                change += "."
             return Advice((At(site.place, Tone.STRONG) if site.place else strong(name),), what=what, change=change)
         case kinds.FailureSuppressed(frame, failed):
             return _suppressed(frame.name, failed)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from compiler_lens.facts.overview.evidence import NeverCalled
 from compiler_lens.facts.overview.explanation import Summary
-from compiler_lens.facts.program.coverage import Function, Treatment
+from compiler_lens.facts.program.coverage import Coverage, Function, Treatment
 from compiler_lens.facts.time.caches import Warmth
-from compiler_lens.recording.model import DAMAGE, THE_END, Environment, Outcome, Recording
+from compiler_lens.recording.model import DAMAGE, THE_END, CompileSite, Environment, Outcome, Recording
 from compiler_lens.views import words
 from compiler_lens.views.advice import often
 from compiler_lens.views.document import Block, Command, KeyFigures, Section, Verdict, paragraph
@@ -44,7 +45,8 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
     blocks: list[Block] = [*not_whole(recording)]
     is_whole = all(problem.where == THE_END for problem in recording.problems)
     nothing = "Nothing was compiled" if is_whole else "Nothing that can be read was compiled"
-    blocks.append(_verdict(summary, nothing, recording.damage))
+    unheard = tuple(one.evidence.site for one in summary.findings if isinstance(one.evidence, NeverCalled))
+    blocks.append(_verdict(summary, nothing, recording.damage, unheard))
     blocks += _children(recording)
     if not summary.coverage.frames and not recording.graph_breaks:
         return blocks
@@ -89,8 +91,11 @@ def _taken(recording: Recording) -> Iterator[Block]:
         yield from more(len(files) - 3, "file", "environment")
 
 
-def _verdict(summary: Summary, nothing: str, damage: str) -> Verdict:
-    """`3 of 5 functions compiled; 2 run eagerly: MoE.forward (model.py:41), …`."""
+def _verdict(summary: Summary, nothing: str, damage: str, unheard: Sequence[CompileSite]) -> Verdict:
+    """`3 of 5 functions compiled; 2 run eagerly: MoE.forward (model.py:41), …`.
+
+    What was given to torch.compile and never called is one of them: a model, say, of which only methods are called.
+    """
     covered = summary.coverage
     if not covered.frames:
         return Verdict(f"{nothing}: no frame entered the compiler.", (), Tone.BAD)
@@ -100,16 +105,9 @@ def _verdict(summary: Summary, nothing: str, damage: str) -> Verdict:
             return Verdict("Nothing was compiled", ("; ", *_named(traced, words.TRACED_COUNTED), "."), Tone.BAD)
         rest = f": {plural(len(covered.frames), 'frame')} with nothing to compile."
         return Verdict(nothing, (rest,), Tone.BAD)
-    compiled, total = sum(f.treatment.is_compiled for f in counted), len(counted)
+    compiled, total = sum(f.treatment.is_compiled for f in counted), len(counted) + len(unheard)
     noun = "call" if all(f.is_call for f in counted) else "function"
-    others: list[Part] = [", as far as the recording could be read"] if damage else []
-    if cut := len(covered.treated(Treatment.SPLIT)):
-        others.append(_cut(cut, compiled))
-    for kind in words.TREATMENTS_COUNTED:
-        found = covered.treated(kind)
-        if found:
-            others += ["; ", *_named(found, words.TREATMENTS_COUNTED[kind])]
-    others.append(".")
+    others = _others(covered, compiled, damage, unheard)
     if not compiled and not covered.treatments.get(Treatment.PARTLY_EAGER):
         # No function is compiled for all of its calls: graphs there may be all the same.
         news = f"0 of {plural(total, noun)} compiled"
@@ -117,10 +115,24 @@ def _verdict(summary: Summary, nothing: str, damage: str) -> Verdict:
             news = nothing
         elif covered.treatments.get(Treatment.LIMIT):
             news = f"0 of {plural(total, noun)} {'stays' if total == 1 else 'stay'} compiled"
-        return Verdict(news, tuple(others), Tone.BAD)
+        return Verdict(news, others, Tone.BAD)
     news = _compiled(compiled, total, noun, damage)
     is_whole = covered.treatments.get(Treatment.WHOLE, 0) == total
-    return Verdict(news, tuple(others), Tone.GOOD if is_whole and not damage else Tone.WARN)
+    return Verdict(news, others, Tone.GOOD if is_whole and not damage else Tone.WARN)
+
+
+def _others(covered: Coverage, compiled: int, damage: str, unheard: Sequence[CompileSite]) -> Parts:
+    """Return what became of the functions that are not compiled whole."""
+    others: list[Part] = [", as far as the recording could be read"] if damage else []
+    if cut := len(covered.treated(Treatment.SPLIT)):
+        others.append(_cut(cut, compiled))
+    for kind in words.TREATMENTS_COUNTED:
+        found = covered.treated(kind)
+        if found:
+            others += ["; ", *_named(found, words.TREATMENTS_COUNTED[kind])]
+    if unheard:
+        others += ["; ", *_never_called(unheard)]
+    return (*others, ".")
 
 
 def _compiled(compiled: int, total: int, noun: str, damage: str) -> str:
@@ -153,6 +165,14 @@ def _named(functions: tuple[Function, ...], counted: tuple[str, str]) -> Parts:
         if function.name.file:
             parts += [strong(" ("), At(function.name, Tone.STRONG), strong(")")]
     return (*parts, strong(", …")) if len(functions) > 3 else tuple(parts)  # noqa: PLR2004
+
+
+def _never_called(sites: Sequence[CompileSite]) -> Parts:
+    parts: list[Part] = [f"{len(sites):,} never called through torch.compile: "]
+    for i, site in enumerate(sites[:3]):
+        parts.append(strong(f"{', ' if i else ''}{site.defined.function} ("))
+        parts += [At(site.place or site.defined, Tone.STRONG), strong(")")]
+    return (*parts, strong(", …")) if len(sites) > 3 else tuple(parts)  # noqa: PLR2004
 
 
 def gaps(recording: Recording, most: int) -> Iterator[Section]:

@@ -103,6 +103,45 @@ def test_what_is_compiled_and_never_called_is_named_with_its_line_and_what_bypas
     assert findings(lens) == []
 
 
+class Encoder(nn.Module):
+    """Whose forward no method calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.encode(x).relu()
+
+    def encode(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)
+
+
+def test_a_model_of_which_only_methods_are_called_is_among_what_is_counted() -> None:
+    with Lens(strict=True) as lens:
+        norm = torch.compile(lambda x: x / x.norm(), backend="aot_eager")
+        total = torch.compile(lambda x: x.sum(), backend="aot_eager")
+        model = torch.compile(Encoder(), backend="aot_eager")
+        total(norm(model.encode(X)))
+    shown = " ".join(screen(lens).split())
+    assert "2 of 3 functions compiled; 1 never called through torch.compile: Encoder.forward (" in shown
+    assert "Both functions compiled" not in shown
+
+
+def test_forward_is_advised_only_where_a_method_calls_it() -> None:
+    told = {}
+    for made, method in ((Encoder, "encode"), (Language, "generate")):
+        with Lens(strict=True) as lens:
+            torch.compile(lambda x: x.sum(), backend="aot_eager")(X)  # so that the text of this file is known
+            getattr(torch.compile(made(), backend="aot_eager"), method)(X)
+        told[made] = " ".join(screen(lens).split())
+        assert f"as by `model.{method} = torch.compile(model.{method})`" in told[made]
+    assert ["model.forward" in told[made] for made in (Encoder, Language)] == [False, True]
+    with Lens(strict=True) as lens:  # without a text it is said under its condition
+        torch.compile(Encoder(), backend="aot_eager").encode(X)
+    assert "or if it calls `self(…)`, that, by `model.forward" in " ".join(screen(lens).split())
+
+
 def test_in_place_the_advice_is_what_can_be_done_and_names_no_method_of_torchs() -> None:
     with Lens(strict=True) as lens:
         net = nn.Sequential(nn.Linear(4, 4), nn.ReLU())

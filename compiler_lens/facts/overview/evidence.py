@@ -71,6 +71,7 @@ class NeverCalled(Struct, frozen=True):
     """Something was given to torch.compile, and no call of it entered the compiler."""
 
     site: CompileSite
+    calls_forward: bool | None = None  # of a module: whether another method of its class does; None: not known
 
 
 class CudagraphsSkipped(Struct, frozen=True):

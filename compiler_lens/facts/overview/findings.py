@@ -10,7 +10,7 @@ from msgspec import Struct
 from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.unintended import Doubt, unintended
-from compiler_lens.facts.program.asked import never_called
+from compiler_lens.facts.program.asked import calls_forward, never_called
 from compiler_lens.facts.program.coverage import Coverage, Treatment
 from compiler_lens.facts.program.owners import Owner, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
@@ -18,6 +18,7 @@ from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording import model
 from compiler_lens.recording.model import CompileId, Outcome, Recording, SourceLine
+from compiler_lens.recording.source_text import sources
 
 _DOMINANT = 0.6  # of all compile time
 _LONG = 10.0  # seconds: below that nobody waits for a phase
@@ -135,7 +136,8 @@ def _stances(recording: Recording) -> Iterator[Finding]:
 def _never_called(recording: Recording, severity: Severity) -> Iterator[Finding]:
     # While that stance is in force calls leave no trace but their count.
     if recording.eager_calls or not any(stance.name == _FORCE_EAGER for stance in recording.stances):
-        yield from (Finding(severity, seen.NeverCalled(site)) for site in never_called(recording))
+        for site in never_called(recording):
+            yield Finding(severity, seen.NeverCalled(site, calls_forward(site, sources(recording))))
 
 
 # Classes of torch's and others' that run a module of the user's, and whose own frame Dynamo gets.
