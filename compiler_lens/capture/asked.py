@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import os
 from types import FunctionType
 from typing import Any
 
 from compiler_lens.capture import sources
 from compiler_lens.capture.hooks import after, before
 from compiler_lens.capture.session import Session, owner_of
-from compiler_lens.capture.tap import Tap
-from compiler_lens.capture.torch_api import asked, dynamo
+from compiler_lens.capture.tap import ANCHOR, Tap
+from compiler_lens.capture.torch_api import asked, dynamo, structured_trace
 from compiler_lens.capture.torch_api.doors import caller
 
 _METHODS = 5  # named of a module
@@ -77,10 +79,29 @@ def _eager_call(tap: Tap, callback: Any) -> None:
 
 
 def _child(tap: Tap, process: Any) -> None:
-    if not tap.is_outside:  # a worker of the compiler's
-        return
-    at = _note(tap, "lens.child", {}, None)
-    if asked.forks(process):
+    if tap.is_outside and not asked.forks(process):  # else a worker of the compiler's, or heard of where it is made
+        _note(tap, "lens.child", {}, None)
+
+
+@functools.cache
+def hear_forks() -> None:
+    """Hear of every fork from now on, once a process: Python takes no such function back.
+
+    It runs in the process that forks, and nothing runs in the fork. What it raises Python prints, and goes on.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=_before_fork)
+
+
+def _before_fork() -> None:
+    tap = vars(structured_trace.trace_logger()).get(ANCHOR)
+    if tap is not None and tap.sessions:
+        tap.safely("child processes", _forks, tap)
+
+
+def _forks(tap: Tap) -> None:
+    if tap.is_outside:
+        at = _note(tap, "lens.child", {}, None)
         for session in tap.sessions:
             session.begin_fork(at)
 

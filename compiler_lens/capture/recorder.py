@@ -76,6 +76,7 @@ class Recorder(SessionOwner):
         except BaseException:
             self._session.journal.close()
             raise
+        asked.hear_forks()
         if notes_stance:
             self._tap.safely("stance", asked.look_at_stance, self._tap, self._session)
         self._finalizer = weakref.finalize(self, _close, self._tap, self._session, self._progress)

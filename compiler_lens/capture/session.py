@@ -58,14 +58,14 @@ class Session:
         self._forks: dict[tuple[str, int], int] = {}  # lines that fork, and which byte of the memory below is of each
         self._compiling: mmap.mmap | None = None  # shared with the forks: 1 where one has compiled
         self._pid = os.getpid()
-        self._fork = 0  # which is being made: a fork finds its own here
+        self._forking: dict[int, int] = {}  # the byte of the fork that each thread makes: a fork finds its own here
         self.is_described = False
         self._say_failure()
 
     def take(self, event: Event, *, waits: bool = False) -> None:
         """Keep one event; where it waits, it is written with the next."""
-        if self._compiling is not None and event.name == "lens.frame_start" and os.getpid() != self._pid:
-            self._compiling[self._fork] = 1
+        if self._compiling is not None and event.name == "lens.frame_start" and (fork := self._own_fork()) is not None:
+            self._compiling[fork] = 1
         self.journal.append(event, waits=waits)
         if self.journal.failure:
             self._say_failure()
@@ -94,10 +94,17 @@ class Session:
         What a fork forks has the fork's place there.
         """
         if os.getpid() != self._pid:
+            if (fork := self._own_fork()) is not None:
+                self._forking[threading.get_ident()] = fork
             return
         if self._compiling is None:
             self._compiling = mmap.mmap(-1, _MOST_FORKS)
-        self._fork = min(self._forks.setdefault(at, len(self._forks)), _MOST_FORKS - 1)
+        fork = self._forks.setdefault(at, len(self._forks))
+        self._forking[threading.get_ident()] = min(fork, _MOST_FORKS - 1)
+
+    def _own_fork(self) -> int | None:
+        """Which fork this process is: the thread that made it is its main one. None where it is none, or not known."""
+        return self._forking.get(threading.main_thread().ident or 0) if os.getpid() != self._pid else None
 
     def tell_forks(self) -> None:
         """Note which lines forked processes that have compiled so far."""
