@@ -210,9 +210,9 @@ if __name__ == "__main__":
         process.join(600)
         assert process.exitcode == 0, how
 
-    with open(path) as file:  # The parent itself notes, once, the line that starts processes.
+    with open(path) as file:  # The parent itself notes, once, each line that starts processes.
         file.seek(size)
-        assert [json.loads(line)["e"] for line in file if line.strip()] == ["lens.child"]
+        assert [json.loads(line)["e"] for line in file if line.strip()] == ["lens.child"] * 3
     torch._dynamo.reset()
     torch.compile(parents, backend="eager")(torch.ones(3))
     lens.__exit__(None, None, None)
