@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from msgspec.structs import replace
+
 from compiler_lens.facts.measured.edits import Lines, Setting, Texts
-from compiler_lens.facts.measured.fix import Fix, NotTriedBecause, Observed, Offer, Target
+from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.measure.fix.search import Search
 from compiler_lens.recording.model import Figures, Results, SourceLine
@@ -142,3 +144,41 @@ def test_what_cannot_be_edited_is_said_to_be_so() -> None:
     gone = Offer(A.target, Lines("train.py", 2, ("z = 1",), ("z = 2",)))
     found = Program({}).searched(seen(1, gone))
     assert [(one.target, one.reason) for one in found.not_tried] == [(A.target, NotTriedBecause.NOT_THERE)]
+
+
+def test_of_changes_that_compile_as_much_the_one_that_keeps_what_the_program_does_is_the_best() -> None:
+    """A `print` that compiled code leaves out, or a setting under which it prints."""
+    line = A.target.at
+    assert line is not None
+    after = ("if not torch.compiler.is_compiling():", "    a = 1")
+    dropping = Offer(A.target, Lines("train.py", line.line, ("a = 1",), after))
+    keeping = Offer(A.target, Setting("torch._dynamo.config.reorderable_logging_functions = {print}"))
+    assert (dropping.drops, keeping.drops) == (True, False)
+    runs: list[tuple[Offer, ...]] = []
+
+    def attempt(_texts: Texts, offers: tuple[Offer, ...]) -> Observed:
+        runs.append(offers)
+        return seen(0)
+
+    found = Search(seen(1, dropping, keeping), {"train.py": TEXT}, "train.py", attempt).result()
+    assert runs == [(dropping,), (keeping,)]
+    assert found.best is not None
+    assert found.best.offers == (keeping,)
+
+
+def test_what_was_not_tried_stands_once_with_the_lines_of_the_file_as_it_is() -> None:
+    """In the copy, a change above moved the line; and a rest of the function says it once more."""
+    before, moved = (SourceLine("train.py", line, name, "c = 1") for line, name in ((4, "f"), (7, "f after a break")))
+    left = [NotTried(Target(at, "break"), "do it", NotTriedBecause.NO_EDIT) for at in (before, moved)]
+    first, after = (replace(seen(n, A), not_tried=(one,)) for n, one in zip((2, 1), left, strict=True))
+    after = replace(after, offers=(), targets=(left[1].target,))
+    found = Program({"211": after}).searched(first)
+    assert [(one.target.at and one.target.at.line, one.change) for one in found.not_tried] == [(4, "do it")]
+
+
+def test_a_line_that_one_change_was_made_of_is_not_said_to_be_missing_for_another() -> None:
+    other = offer("a", "3")
+    program = Program({"211": seen(1, A, other), "311": seen(1, A, other)})
+    found = program.searched(seen(2, A, other))
+    assert found.best is not None
+    assert not [one for one in found.not_tried if one.reason is NotTriedBecause.NOT_THERE]

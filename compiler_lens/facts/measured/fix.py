@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 from msgspec import Struct
@@ -12,6 +13,8 @@ from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
+
+_IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\):$")
 
 
 class Target(Struct, frozen=True):
@@ -35,6 +38,11 @@ class Offer(Struct, frozen=True):
     is_last_resort: bool = False  # tried only for what is left when nothing else helps any more
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
     operator: str = ""  # the name of the operator that it makes of a function
+
+    @property
+    def drops(self) -> bool:
+        """Whether compiled code then leaves out what the program does there, such as to print."""
+        return isinstance(self.edit, Lines) and _IN_EAGER.match(self.edit.title) is not None
 
     @property
     def code(self) -> str:
@@ -160,14 +168,12 @@ class Fix(Struct, frozen=True):
                 line = target.at
                 is_near = line and at and (line.file, line.function) == (at.file, at.function)
                 if line and target.key not in self.first.broken and (trial is alone or is_near):
-                    found.setdefault(target.key, NextBreak(self._as_it_was(line), target.kind))
+                    found.setdefault(target.key, NextBreak(as_it_was(line, self.texts), target.kind))
         return tuple(found.values())
 
-    def _as_it_was(self, line: SourceLine) -> SourceLine:
-        """Return a line of a changed file as it stands in the user's."""
-        texts = self.texts.get(line.file, "").split("\n")
-        same = [number for number, text in enumerate(texts, 1) if text.strip() == line.code.strip()]
-        return replace(line, line=min(same, key=lambda number: abs(number - line.line), default=line.line))
+    def as_it_was(self, line: SourceLine | None) -> SourceLine | None:
+        """Return a line of a changed file as it stands in the user's; as it is where it is none of theirs."""
+        return as_it_was(line, self.texts) if line else None
 
     @property
     def changed(self) -> tuple[str, ...]:
@@ -179,3 +185,10 @@ class Fix(Struct, frozen=True):
     def patch(self) -> str:
         """What the best trial changes as a unified diff, for `patch -p0` in the folder; empty where nothing helped."""
         return patch(self.texts, self.best.texts, self.folder) if self.best else ""
+
+
+def as_it_was(line: SourceLine, texts: Texts) -> SourceLine:
+    """Return a line of a changed file as it stands in the user's."""
+    known = texts.get(line.file, "").split("\n")
+    same = [number for number, text in enumerate(known, 1) if text.strip() == line.code.strip()]
+    return replace(line, line=min(same, key=lambda number: abs(number - line.line), default=line.line))

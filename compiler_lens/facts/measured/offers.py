@@ -67,7 +67,8 @@ def _offered(recording: Recording, explained: Explanation, own: Ownership) -> It
         if compilation.outcome is Outcome.FAILED and at and cause:
             yield from _of_failure(at, cause, known, seen, own)
     for report in explained.recompiles:
-        for changed in report.causes if not report.benign else ():
+        asking = [cause for cause in report.causes if not cause.benign]
+        for changed in (asking or report.causes) if not report.benign else ():  # all expected, but for the limit
             yield from _of_recompile(changed, recording, own)
 
 
@@ -114,13 +115,14 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
 
 def _last_resorts(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Target, Markable]]:
     known = sources(recording)
+    given = {(site.defined.file, site.defined.line) for site in recording.sites}
     for card in explained.cards:
         # What torch.compile was given itself is no call in a graph.
         is_called = any(sum(own.owns(line.file) for line in event.user_stack) > 1 for event in card.events)
         is_meant = card.disabled or card.owner.whose is Whose.BY_DESIGN
         if card.place and card.own and is_called and not is_meant:
             found = markable(card.place, known)
-            if found:
+            if found and (card.place.file, found.function.lineno) not in given:
                 yield Target(card.place, card.gb_type), found
 
 
@@ -158,8 +160,6 @@ def _lines(at: SourceLine, found: Rewrite) -> edits.Lines:
 
 
 def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:
-    if cause.benign:
-        return
     target = Target(cause.line, cause.cause.value)
     offers = [Offer(target, one.lines, one.price) for one in told_sizes(cause, recording, own)]
     if setting := cause.fix.setting:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.facts.measured.edits import Edit, Texts, edited
-from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Trial
+from compiler_lens.facts.measured.fix import Fix, NotTried, NotTriedBecause, Observed, Offer, Trial, as_it_was
 from compiler_lens.recording.model import Results
 
 _MOST = 40  # trials
@@ -51,11 +51,18 @@ class Search:
         while (better := self._round(state) or self._last_round(state)) is not None:
             state = better
         helping = [trial for trial in self._tried if trial.observed.cost < self._first.observed.cost and trial.helps]
-        best = min(helping, key=lambda trial: (trial.observed.cost, len(trial.offers)), default=None)
+        best = min(helping, key=lambda trial: (*_ranked(trial), len(trial.offers)), default=None)
         best = self._pruned(best) if best else None
         last = best.observed if best else self._first.observed
-        left = {one: None for one in (*last.not_tried, *self._not_tried) if one.target.key in last.broken}
-        return Fix(self._first.observed, tuple(self._tried), best, tuple(left), self._first.texts)
+        # Where one of several changes of a line is made, the others do not find the line any more.
+        done = {offer.target.key for trial in self._tried for offer in trial.offers}
+        left = [
+            one
+            for one in (*last.not_tried, *self._not_tried)
+            if one.target.key in last.broken
+            and not (one.reason is NotTriedBecause.NOT_THERE and one.target.key in done)
+        ]
+        return Fix(self._first.observed, tuple(self._tried), best, _once(left, self._first.texts), self._first.texts)
 
     def _pruned(self, best: Trial) -> Trial:
         """Leave out what the other offers of a trial do as well without, the first ones first."""
@@ -78,7 +85,7 @@ class Search:
         offered = [one for one in base.observed.offers if one.is_last_resort is is_last]
         # A setting may take a break away that a change of the line ends too, and only both what comes after it.
         waiting = [one for one in base.waiting if one.is_last_resort is is_last and one not in offered]
-        again = [one for one in waiting if one.target.key not in base.observed.broken]
+        again = [one for one in waiting if base.observed.broken and one.target.key not in base.observed.broken]
         for offer in (*offered, *again):
             found = self._try(base, (offer,))
             is_more = found is not None and (offer not in again or found.observed.cost < base.observed.cost)
@@ -87,7 +94,7 @@ class Search:
         if not helping:
             return None
         every = [state.offers[-1] for state in helping]
-        best = min(helping, key=lambda state: state.observed.cost)
+        best = min(helping, key=_ranked)
         # What only comes past its break waits for the next round, if something else makes more compile by itself.
         gaining = [state for state in helping if state.observed.cost < base.observed.cost]
         together = _one_for_each_target(gaining or helping)
@@ -134,10 +141,25 @@ class Search:
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
 
 
+def _ranked(found: _State | Trial) -> tuple[tuple[int, ...], int]:
+    """Return what is best of several: what compiles most; of equals what keeps most of what the program does."""
+    return found.observed.cost, sum(offer.drops for offer in found.offers)
+
+
+def _once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
+    """Return what was not tried, each once, by the lines of the files as they are."""
+    found: dict[tuple[object, ...], NotTried] = {}
+    for one in left:
+        at = as_it_was(one.target.at, texts) if one.target.at else None
+        key = (at and at.place, one.target.kind, one.change, one.reason)
+        found.setdefault(key, replace(one, target=replace(one.target, at=at)))
+    return tuple(found.values())
+
+
 def _one_for_each_target(states: Iterable[_State]) -> tuple[Offer, ...]:
     """Return the last offer of each state; of several for one thing that of the best."""
     found: dict[tuple[str, str, str], Offer] = {}
-    for state in sorted(states, key=lambda one: one.observed.cost):
+    for state in sorted(states, key=_ranked):
         offer = state.offers[-1]
         found.setdefault(offer.target.key, offer)
     edits: Mapping[Edit, Offer] = {offer.edit: offer for offer in found.values()}

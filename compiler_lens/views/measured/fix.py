@@ -12,6 +12,7 @@ from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.measured.edits import Edit
 from compiler_lens.facts.measured.fix import Difference, Fix, NotTriedBecause, Observed, Offer, Target, Trial
 from compiler_lens.facts.overview.evidence import FrameFailed, NothingSeen
+from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Figures, Results, SourceLine
 from compiler_lens.views import steps
@@ -155,7 +156,7 @@ def _tried(trial: Trial, fix: Fix) -> TriedFacts:
     seen, last = trial.observed, trial.offers[-1]
     return TriedFacts(
         " + ".join(offer.code for offer in trial.offers),
-        last.target.at,
+        fix.as_it_was(last.target.at),
         "; ".join(filter(None, (offer.price for offer in trial.offers))),
         trial.before,
         seen.figures,
@@ -208,7 +209,7 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
         results = trial.observed.results
         is_best = trial is fix.best
         said = Span(_RESULTS[_differs(trial.observed.difference)] or results.value, _TONES[results])
-        name = _name(trial, numbers, titles, is_best=is_best)
+        name = _name(trial, fix, numbers, titles, is_best=is_best)
         rows.append(("*" if is_best else None, name, *_figures(trial.observed), said))
         beneath.append(_errors(trial.observed))
     summary = f"{plural(fix.first.calls, 'call')} of compiled functions in each run; graphs as Dynamo captures them"
@@ -218,17 +219,19 @@ def blocks(fix: Fix, *, is_written: bool = False) -> tuple[Block, ...]:
         *_remarks(fix),
         Gap(),
         *_not_tried(fix),
+        *_beside(fix),
         *_best(fix, is_written=is_written),
     )
 
 
-def _name(trial: Trial, numbers: Mapping[Edit, int], titles: Mapping[Edit, str], *, is_best: bool) -> Cell:
+def _name(trial: Trial, fix: Fix, numbers: Mapping[Edit, int], titles: Mapping[Edit, str], *, is_best: bool) -> Cell:
     label = " + ".join(str(numbers[offer.edit]) for offer in trial.offers)
     tone = Tone.STRONG if is_best else Tone.PLAIN
     last = trial.offers[-1]
     if len(trial.offers) > 1 and any(offer.edit is not last.edit for offer in trial.offers[:-1]):
         return Span(label, tone)
-    at: tuple[Part, ...] = (At(last.target.at, tone), " ") if last.target.at else ()
+    place = fix.as_it_was(last.target.at)
+    at: tuple[Part, ...] = (At(place, tone), " ") if place else ()
     return (Span(f"{label} ", tone), *at, Span(titles[last.edit], tone))
 
 
@@ -282,6 +285,19 @@ def _nothing(fix: Fix) -> Iterator[Block]:
     else:
         yield paragraph("Nothing could be tried.", tone=Tone.WARN)
     yield from _errors(first)
+    yield from _told(worth)
+
+
+def _beside(fix: Fix) -> Iterator[Block]:
+    """Tell what no change was about: neither a break nor recompiles, so no trial and no line above shows it."""
+    worth = [one for one in fix.first.findings if not one.benign and not isinstance(one.evidence, _TARGETS)]
+    if worth:
+        yield line(quiet("Beside that, of the program as it is:"))
+        yield from _told(worth)
+        yield Gap()
+
+
+def _told(worth: Sequence[Finding]) -> Iterator[Block]:
     told = [steps.body(advice(one), 5) for one in worth if not isinstance(one.evidence, NothingSeen)]
     if told:
         yield Steps(tuple(Step(tuple(blocks), Tone.WARN) for blocks in told[:_FINDINGS]))
@@ -305,7 +321,7 @@ def _not_tried(fix: Fix) -> Iterator[Block]:
     yield line(quiet("Not tried:"))
     for one in fix.not_tried[:_SHOWN]:
         at = At(one.target.at, Tone.STRONG) if one.target.at else strong("an unknown place")
-        yield line(at, f"  {_kind(one.target)}: {_REASONS[one.reason]}", indent=2)
+        yield paragraph(at, f"  {_kind(one.target)}: {_REASONS[one.reason]}", indent=2)
         if one.change:
             yield paragraph(one.change, indent=6, tone=Tone.QUIET, limit=3)
     if len(fix.not_tried) > _SHOWN:
@@ -316,7 +332,7 @@ def _not_tried(fix: Fix) -> Iterator[Block]:
 
 
 def _kind(target: Target) -> str:
-    return one_line(target.kind, 80)
+    return one_line(target.kind, 200)
 
 
 def _best(fix: Fix, *, is_written: bool) -> Iterator[Block]:

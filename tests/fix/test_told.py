@@ -1,0 +1,101 @@
+"""What `fix` says beside its table: nothing of what the recording shows is left out, and nothing is offered in vain."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import pytest
+import torch
+from msgspec.structs import replace
+
+from compiler_lens import Lens
+from compiler_lens.facts.measured.edits import Setting
+from compiler_lens.facts.measured.fix import Fix, Observed, Offer, Target, Trial
+from compiler_lens.facts.measured.offers import observed
+from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.recording.model import Figures, Recording, Results
+from compiler_lens.render.console import fix_report
+
+FILE = "/home/user/app/user_model.py"
+TEXT = """
+import torch
+
+class Net(torch.nn.Module):
+    def forward(self, x):
+        return self.encode(x)
+
+    def encode(self, x):
+        return x.sin()
+
+class Scaled(torch.nn.Module):
+    def __init__(self, k):
+        super().__init__()
+        self.k = k
+
+    def forward(self, x):
+        return x * self.k
+
+def looped(x):
+    for i in range(3):
+        torch._dynamo.graph_break()
+        x = x + i
+    return x
+"""
+
+
+@pytest.fixture
+def user() -> Iterator[ModuleType]:
+    linecache.cache[FILE] = (len(TEXT), None, TEXT.splitlines(keepends=True), FILE)
+    module = ModuleType("user_model")
+    sys.modules["user_model"] = module
+    exec(compile(TEXT, FILE, "exec"), module.__dict__)
+    yield module
+    linecache.cache.pop(FILE, None)
+    sys.modules.pop("user_model", None)
+
+
+def recorded(*calls: object) -> Recording:
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens:
+        for call in calls:
+            call()  # type: ignore[operator]
+    return lens.recording
+
+
+def test_a_finding_that_no_change_is_about_is_told_beside_what_was_tried(user: ModuleType) -> None:
+    def program() -> None:
+        torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+        torch.compile(user.Net(), backend="eager").encode(torch.ones(2))
+
+    first = replace(observed(recorded(program), Ownership()), calls=1)
+    seen = Observed(Figures(0, 0, 0), None, results=Results.EQUAL)
+    trial = Trial((Offer(Target(None, "break"), Setting("x = 1")),), {}, Figures(1, 0, 0), seen, helps=False)
+    shown = " ".join(fix_report(Fix(first, (trial,)), width=120).split())
+    assert "Beside that, of the program as it is:" in shown
+    assert "gives `Net` to torch.compile, and no call of what that made entered the compiler" in shown
+
+
+def test_what_torch_compile_was_given_itself_gets_no_mark(user: ModuleType) -> None:
+    """An operator of all that was to be compiled compiles nothing."""
+    found = observed(recorded(lambda: torch.compile(user.looped, backend="eager")(torch.ones(2))), Ownership())
+    assert found.targets
+    assert not found.is_markable
+    called = lambda: torch.compile(lambda x: user.looped(x) * 2, backend="eager")(torch.ones(2))  # noqa: E731
+    assert observed(recorded(called), Ownership()).is_markable
+
+
+def test_of_recompiles_that_hit_the_limit_something_is_said_also_where_each_is_expected(user: ModuleType) -> None:
+    models = [user.Scaled(k) for k in range(2, 12)]
+
+    def program() -> None:
+        for model in models:
+            torch.compile(model, backend="eager")(torch.ones(2))
+
+    with torch._dynamo.config.patch(recompile_limit=4):
+        recording = recorded(program)
+    found = observed(recording, Ownership())
+    assert {target.kind for target in found.targets} == {"another module"}
+    assert [one.change for one in found.not_tried if "recompile_limit" in one.change]
