@@ -32,6 +32,12 @@ _EXTENTS: Mapping[Extent, str] = {
     Extent.REST: "the rest of every call",
     Extent.BETWEEN: "that line of every call",
 }
+_SHARES: Mapping[Runs, str] = {
+    Runs.PARTLY: "in part",
+    Runs.EAGERLY: "not at all",
+    Runs.FAILED: "raised while it was compiled",
+    Runs.UNFINISHED: "unfinished",
+}
 _TONES: Mapping[Extent, Tone] = {Extent.EVERY_CALL: Tone.BAD, Extent.IN_FORCE: Tone.BAD, Extent.BETWEEN: Tone.PLAIN}
 _NOT_COUNTED = (
     "Calls that find their code compiled are not counted: nothing is recorded there. So no share of all calls is "
@@ -52,7 +58,8 @@ def document(recording: Recording, selection: Selection) -> Document:
     """Return what runs eagerly, the most first, and what is known of how often."""
     found = eager(recording, summary_of(recording, selection))
     data = Data(found.functions, found.compiling_calls, found.eager_calls, found.parts)
-    blocks: list[Block] = [paragraph(_share(found), indent=2, tone=Tone.WARN if found.parts else Tone.GOOD)]
+    is_all = not found.parts and set(found.functions) <= {Runs.COMPILED}
+    blocks: list[Block] = [paragraph(_share(found), indent=2, tone=Tone.GOOD if is_all else Tone.WARN)]
     if found.parts:
         columns = (
             Column("function", tone=Tone.STRONG, flexible=True, middle=True),
@@ -75,11 +82,10 @@ def _share(found: Eager) -> str:
     if compiled == total:
         end = "" if not found.parts else ", but for what follows"
         return f"{plural(total, 'function')} entered the compiler, and {'runs' if total == 1 else 'run'} compiled{end}."
-    parts = [f"{compiled:,} run compiled"]
-    if partly := found.functions.get(Runs.PARTLY):
-        parts.append(f"{partly:,} in part")
-    if eagerly := found.functions.get(Runs.EAGERLY):
-        parts.append(f"{eagerly:,} not at all")
+    parts = [f"{compiled:,} {'runs' if compiled == 1 else 'run'} compiled"]
+    for runs, how in _SHARES.items():
+        if count := found.functions.get(runs):
+            parts.append(f"{count:,} {how}")
     return f"Of {plural(total, 'function')} that entered the compiler {', '.join(parts)}."
 
 

@@ -110,7 +110,7 @@ def test_each_reason_has_its_extent_and_its_line() -> None:
     assert found.functions == {Runs.COMPILED: 1, Runs.PARTLY: 3, Runs.EAGERLY: 2}
     places = {each.place.code for each in found.parts if each.place}
     assert {"print(y.shape)", 'print("again")', "return kept_out(x + 1) * 2"} < places
-    assert "Of 6 functions that entered the compiler 1 run compiled, 3 in part, 2 not at all." in shown(lens)
+    assert "Of 6 functions that entered the compiler 1 runs compiled, 3 in part, 2 not at all." in shown(lens)
 
 
 def test_calls_that_a_stance_makes_eager_are_counted_by_function() -> None:
@@ -216,3 +216,15 @@ def test_a_stance_from_before_the_lens_is_known_to_every_lens() -> None:
         torch.compiler.set_stance("default")
     assert [(stance.name, stance.place) for stance in lens.recording.stances] == [("force_eager", None)]
     assert [each.calls for each in lens.recording.eager_calls] == [1]
+
+
+def test_a_function_that_raised_while_it_was_compiled_is_not_left_out() -> None:
+    def refused(x: Tensor) -> Tensor:
+        return x @ torch.ones(7, 7)
+
+    with Lens(strict=True) as lens:
+        compiled(scale)(X)
+        with pytest.raises(Exception, match="refused|size|shape"):
+            compiled(refused)(X)
+    assert eager(lens.recording, summarize(lens.recording)).functions == {Runs.COMPILED: 1, Runs.FAILED: 1}
+    assert "Of 2 functions that entered the compiler 1 runs compiled, 1 raised while it was compiled." in shown(lens)

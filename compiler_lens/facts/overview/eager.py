@@ -57,6 +57,8 @@ class Runs(Enum):
     COMPILED = "compiled"
     PARTLY = "partly"
     EAGERLY = "eagerly"
+    FAILED = "failed"  # its call raised while it was compiled
+    UNFINISHED = "unfinished"  # the recording ends while it was compiled
 
 
 class Eager(Struct, frozen=True):
@@ -74,6 +76,8 @@ _RUNS: Mapping[Treatment, Runs] = {
     Treatment.PARTLY_EAGER: Runs.PARTLY,
     Treatment.LIMIT: Runs.PARTLY,
     Treatment.EAGER: Runs.EAGERLY,
+    Treatment.FAILED: Runs.FAILED,
+    Treatment.UNFINISHED: Runs.UNFINISHED,
 }
 
 
