@@ -13,6 +13,7 @@ from compiler_lens.facts.compare import diff
 from compiler_lens.facts.compare.model import Verdict
 from compiler_lens.facts.compare.programs import compiled, pair_compilations
 from compiler_lens.recording.model import AutotuneChoice, CompileId, KernelKind, Recording
+from compiler_lens.views.diff.summary import summary_lines
 
 PLAIN = """
 import torch
@@ -48,6 +49,23 @@ def test_a_break_that_was_fixed_and_one_that_is_new(tmp_path: Path) -> None:
     assert d.breaks[0].place is not None
     assert "print" in d.breaks[0].place.code
     assert [(f.outcome_after, len(f.before)) for f in d.frames] == [(None, 1)]  # the rest behind the break
+
+
+def test_a_break_of_a_function_that_no_longer_enters_the_compiler_is_not_fixed(tmp_path: Path) -> None:
+    broken = recorded(tmp_path, "print(y.sum())")
+    try:
+        torch.compiler.set_stance("force_eager")
+        forced = recorded(tmp_path, "print(y.sum())")
+    finally:
+        torch.compiler.set_stance("default")
+    d, mirrored = diff(broken, forced), diff(forced, broken)
+    assert [(b.before, b.after, b.is_reached) for b in d.breaks] == [(1, 0, False)]
+    assert [(b.before, b.after, b.is_reached) for b in mirrored.breaks] == [(0, 1, False)]
+    assert [(s.name, s.before, s.after) for s in d.settings] == [("stance", "default", "force_eager")]
+    said = summary_lines(d)
+    assert "Graph breaks: 1 in functions that did not enter the compiler AFTER" in said
+    assert not [line for line in said if "fixed" in line]
+    assert "Graph breaks: 1 in functions that did not enter the compiler BEFORE" in summary_lines(mirrored)
 
 
 def test_a_break_at_another_line_of_another_file_is_the_same(tmp_path: Path) -> None:

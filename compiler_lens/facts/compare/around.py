@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from compiler_lens.facts.recompiles.reports import recompile_reports
 from compiler_lens.facts.time.phases import phase_times
 from compiler_lens.recording.model import (
     AutotuneChoice,
+    Compilation,
     CompileId,
     CudagraphOutcome,
     CudagraphState,
@@ -100,9 +101,29 @@ def break_changes(before: Recording, after: Recording) -> tuple[model.BreakChang
     for key in (line, function):  # a line that was edited and still breaks is not another break
         pairs, left, right = kth(left, right, key, key)
         changes += [model.BreakChange(a.gb_type, a.place, len(b.events), len(a.events)) for b, a in pairs]
-    changes += [model.BreakChange(card.gb_type, card.place, len(card.events), 0) for card in left]
-    changes += [model.BreakChange(card.gb_type, card.place, 0, len(card.events)) for card in right]
+    reached = _reached(before, after), _reached(after, before)
+    changes += [model.BreakChange(card.gb_type, card.place, len(card.events), 0, reached[0](card)) for card in left]
+    changes += [model.BreakChange(card.gb_type, card.place, 0, len(card.events), reached[1](card)) for card in right]
     return tuple(sorted((c for c in changes if c.before != c.after), key=weight))
+
+
+def _reached(here: Recording, there: Recording) -> Callable[[BreakCard], bool]:
+    """Return whether one of the functions that broke here entered the compiler there, too: by name."""
+    names: defaultdict[CompileId, set[str]] = defaultdict(set)
+    for one in here.compilations:
+        names[one.compile_id].add(_name_of(one))
+    entered = {name for one in there.compilations for name in (_name_of(one), one.resumes or one.function)}
+
+    def is_reached(card: BreakCard) -> bool:
+        broken: set[str] = set()
+        return not entered.isdisjoint(broken.union(*(names[event.compile_id] for event in card.events)))
+
+    return is_reached
+
+
+def _name_of(compilation: Compilation) -> str:
+    told = compilation.definition
+    return told.function if told else compilation.resumes or compilation.function
 
 
 def recompile_changes(before: Recording, after: Recording) -> tuple[model.RecompileChange, ...]:
@@ -202,7 +223,19 @@ def input_changes(pairs: Sequence[tuple[Compiled, Compiled]]) -> tuple[model.Set
 
 
 # What is named first; then packages, then torch's settings, which have a dot in their names.
-_FIRST = ("mode", "options", "backend", "dynamic", "torch", "triton", "device", "threads", "python", "platform")
+_FIRST = (
+    "stance",
+    "mode",
+    "options",
+    "backend",
+    "dynamic",
+    "torch",
+    "triton",
+    "device",
+    "threads",
+    "python",
+    "platform",
+)
 
 
 def setting_changes(before: Recording, after: Recording) -> tuple[model.SettingChange, ...]:
@@ -212,13 +245,20 @@ def setting_changes(before: Recording, after: Recording) -> tuple[model.SettingC
         return _FIRST.index(name) if name in _FIRST else len(_FIRST), "." in name, name
 
     changes: list[model.SettingChange] = []
-    for facts in (_asked, _environment):
+    for facts in (_stances, _asked, _environment):
         left, right = facts(before), facts(after)
         for name in sorted({*left, *right}, key=telling) if left and right else ():
             one, other = left.get(name, ""), right.get(name, "")
             if one != other and (name != "threads" or (one and other)):
                 changes.append(model.SettingChange(name, one, other))
     return tuple(changes)
+
+
+def _stances(recording: Recording) -> dict[str, str]:
+    """Those that were taken. A log tells of none; where nothing entered the compiler, there is no environment."""
+    is_told = bool(recording.stances or recording.environment.torch)
+    names = sorted({stance.name for stance in recording.stances})
+    return {"stance": ", ".join(names) or "default"} if is_told else {}
 
 
 def _asked(recording: Recording) -> dict[str, str]:

@@ -182,12 +182,16 @@ class FrameChange(Struct, frozen=True):
 
 
 class BreakChange(Struct, frozen=True):
-    """Graph breaks of one kind at one line: events on each side. None after: fixed. None before: new."""
+    """Graph breaks of one kind at one line: events on each side. None after: fixed. None before: new.
+
+    But where the other side compiled none of the functions that broke there, nothing is known of it.
+    """
 
     gb_type: str
     place: SourceLine | None  # after, if it is there
     before: int
     after: int
+    is_reached: bool = True  # by the compiler, on both sides
 
 
 class RecompileChange(Struct, frozen=True):

@@ -140,7 +140,8 @@ def breaks(asked: Asked) -> tuple[Block, ...]:
     found: list[Block] = []
     for change in d.breaks:
         at = At(change.place, Tone.STRONG) if change.place else strong("an unknown place")
-        verdict = Span(f"{break_verdict(change):<6}", Tone.BAD if change.after > change.before else Tone.GOOD)
+        better = Tone.GOOD if change.is_reached else Tone.WARN
+        verdict = Span(f"{break_verdict(change):<6}", Tone.BAD if change.after > change.before else better)
         told = f"  {change.gb_type}  {change.before} {_ARROW} {change.after}"
         found.append(paragraph(verdict, at, told, indent=2))
         if source := change.place.code.strip() if change.place else "":
@@ -176,11 +177,11 @@ def frame_lines(changes: Iterable[model.FrameChange]) -> tuple[str, ...]:
 
 
 def break_verdict(change: model.BreakChange) -> str:
-    """Return what became of a graph break."""
+    """Return what became of a graph break; of one whose function one side did not compile nobody knows."""
     if not change.after:
-        return "fixed"
+        return "fixed" if change.is_reached else "gone"
     if not change.before:
-        return "new"
+        return "new" if change.is_reached else "come"
     return "more" if change.after > change.before else "fewer"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from compiler_lens.facts.compare.model import RecordingDiff
@@ -23,6 +24,15 @@ _PLACES = 2
 _NAME = 44  # columns for a kernel's name
 _PHASES = 3
 _ARROW = "→"
+_OFTEN = "at a place that breaks more or less often"
+_BECAME = {
+    "fixed": "fixed",
+    "new": "new",
+    "more": _OFTEN,
+    "fewer": _OFTEN,
+    "gone": "in functions that did not enter the compiler AFTER",
+    "come": "in functions that did not enter the compiler BEFORE",
+}
 _SAME_TIME = 0.05  # seconds: phases that differ by less are left out
 
 
@@ -122,15 +132,16 @@ def around(d: RecordingDiff) -> Iterator[tuple[str, str, Tone]]:
     for text in beside.frame_lines(d.frames)[:_PLACES]:
         yield "breaks", text, Tone.PLAIN
     if d.breaks:
-        fixed, new = sum(not one.after for one in d.breaks), sum(not one.before for one in d.breaks)
-        other = len(d.breaks) - fixed - new
-        counts = ((fixed, "fixed"), (new, "new"), (other, "at a place that breaks more or less often"))
+        known = Counter(_BECAME[beside.break_verdict(change)] for change in d.breaks)
         is_worse = any(change.after > change.before for change in d.breaks)
-        text = ", ".join(f"{n:,} {what}" for n, what in counts if n)
-        yield "breaks", f"Graph breaks: {text}", Tone.BAD if is_worse else Tone.GOOD
+        is_better = any(change.is_reached for change in d.breaks)
+        text = ", ".join(f"{known[what]:,} {what}" for what in dict.fromkeys(_BECAME.values()) if known[what])
+        yield "breaks", f"Graph breaks: {text}", Tone.BAD if is_worse else Tone.GOOD if is_better else Tone.WARN
     if d.recompiles:
         before, after = (sum(getattr(change, side) for change in d.recompiles) for side in ("before", "after"))
-        yield "breaks", f"Recompiles: {before:,} {_ARROW} {after:,}", Tone.BAD if after > before else Tone.GOOD
+        is_gone = any(change.before and not change.after for change in d.frames)  # fewer functions compile again less
+        tone = Tone.BAD if after > before else Tone.PLAIN if is_gone else Tone.GOOD
+        yield "breaks", f"Recompiles: {before:,} {_ARROW} {after:,}", tone
     if d.cudagraphs:
         yield "cudagraphs", beside.cudagraph_line(d.cudagraphs), Tone.PLAIN
     if d.autotunes:
