@@ -57,6 +57,13 @@ def test_a_property_of_attributes_is_not_kept() -> None:
     assert not offered(TEXT, "Data-dependent branching")
 
 
+def test_what_an_object_of_another_class_writes_is_not_this_one() -> None:
+    other = "\n\nclass Cache:\n    def fill(self):\n        self.left = 1\n"
+    assert offered(TEXT + other) == ("@cached_property", "@property")
+    assert not offered(TEXT + other.replace("Cache", "Cache(Padded)"))
+    assert not offered(TEXT + other.replace("self.left", "padded.left"))
+
+
 @pytest.mark.parametrize("text", OTHERS.values(), ids=OTHERS)
 def test_any_other_is_left_alone(text: str) -> None:
     assert not offered(text)

@@ -12,6 +12,7 @@ from compiler_lens.facts.breaks.rewrites import alternative, rewrite, shown_at, 
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
 from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
+from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.hatches import Markable, hatches, markable
@@ -78,6 +79,9 @@ def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership)
     package = next((package_of(file) for file in theirs if package_of(file) and not is_machinery(file)), "")
     others = list(_alternatives(target, card.cause, known, seen)) if card.own and card.owner.is_yours else []
     yield from others
+    if card.place and card.own and card.owner.is_yours:
+        for one in assumed(card.place, card.cause, known):
+            yield Offer(target, one.lines(card.place), one.price, is_last_resort=True)
     for one in _of_break(
         target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own, owner=card.owner
     ):

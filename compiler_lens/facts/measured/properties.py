@@ -26,7 +26,9 @@ def uncached(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | None:
     number = number_at(tree.body, at.line) if tree else None
     if site is None or tree is None or number is None or not isinstance(tree.body[number], ast.ClassDef):
         return None
-    attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute)]
+    others = [one for one in tree.body if isinstance(one, ast.ClassDef) and not _may_be(one, tree.body[number])]
+    elsewhere = {id(n) for one in others for n in ast.walk(one) if dotted(n).startswith("self.")}
+    attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and id(n) not in elsewhere]
     written = {n.attr for n in attributes if not isinstance(n.ctx, ast.Load)}
     read = {n.attr for n in ast.walk(site.statement) if isinstance(n, ast.Attribute) and dotted(n.value) == "self"}
     marks = [mark for name, mark in _cached(tree.body[number]) if name in read - written]
@@ -34,6 +36,12 @@ def uncached(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | None:
         return None
     line = site.text.split("\n")[marks[0].lineno - 1].strip()
     return Lines(at.file, marks[0].lineno, (line,), ("@property",)) if line.lstrip("@ ") in _NAMES else None
+
+
+def _may_be(one: ast.ClassDef, other: ast.stmt) -> bool:
+    """Whether one class is another, or may be made of it."""
+    name = getattr(other, "name", "")
+    return one is other or name in {dotted(base).rpartition(".")[2] for base in one.bases}
 
 
 def _cached(of: ast.stmt) -> Iterator[tuple[str, ast.expr]]:

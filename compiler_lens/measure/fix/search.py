@@ -75,9 +75,10 @@ class Search:
         return best
 
     def _last_round(self, base: _State) -> _State | None:
-        if self._more is None or not base.observed.is_markable:
+        seen = base.observed
+        if self._more is None or not (seen.is_markable or any(offer.is_last_resort for offer in seen.offers)):
             return None
-        return self._round(replace(base, observed=self._more(base.observed)), is_last=True)
+        return self._round(replace(base, observed=self._more(seen) if seen.is_markable else seen), is_last=True)
 
     def _round(self, base: _State, *, is_last: bool = False) -> _State | None:
         """Try each offer of a state on top of it, then together those that help; None where none does."""

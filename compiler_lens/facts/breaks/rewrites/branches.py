@@ -530,3 +530,8 @@ def _python_numbers(site: Site, node: ast.expr) -> Iterator[Change]:
             for part in ast.iter_child_nodes(node):
                 if isinstance(part, ast.expr):
                     yield from _python_numbers(site, part)
+
+
+def tensor_test(site: Site, cause: BreakCause, asked: ast.expr) -> str:
+    """Return what a test that breaks the graph asks a tensor for, as a bool tensor; empty where it may be none."""
+    return _asked_for(site, cause, asked)[0]
