@@ -554,6 +554,11 @@ def test_the_asynchronous_check_still_finds_what_is_wrong(name):
     }[name]
     with pytest.raises(RuntimeError):
         places_of(better, UP + bad)
+    torch.compiler.reset()
+    compiled = torch.compile(loaded(better).f, backend="aot_eager", fullgraph=True)  # which drops some assertions
+    compiled(UP)
+    with pytest.raises(RuntimeError):
+        compiled(UP + bad)
 
 
 LOOPS = {

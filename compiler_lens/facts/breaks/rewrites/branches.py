@@ -104,16 +104,18 @@ def _is_asked_by(cause: BreakCause, test: ast.expr) -> bool:
 
 
 def _checked(site: Site, test: str, message: ast.expr | None, error: str) -> Rewrite | None:
-    """Write an assertion on the device, with what of its message needs no tensor's value."""
+    """Write an assertion on the device, with what of its message needs no tensor's value.
+
+    AOTAutograd drops an assertion that has no message (torch 2.13).
+    """
     said = ""
     match message:
-        case ast.Constant(value=str()):
-            said = f", {ast.unparse(message)}"
+        case ast.Constant(value=str(words)):
+            said = words
         case ast.JoinedStr(values=parts):
-            text = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
-            said = f", {text!r}" if text else ""
+            said = "".join(str(p.value) if isinstance(p, ast.Constant) else "..." for p in parts).strip(". :")
     needs = f"the error is then a RuntimeError, not {error}; on a GPU a failed check ends the process's CUDA context"
-    return site.rewrite([f"{site.torch}._assert_async({test}{said})"], needs)
+    return site.rewrite([f"{site.torch}._assert_async({test}, {(said or test)!r})"], needs)
 
 
 # -- if

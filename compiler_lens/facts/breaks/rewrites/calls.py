@@ -51,9 +51,10 @@ def checked_all(site: Site, _cause: BreakCause) -> Rewrite | None:
     if not of_torch(call):
         return None
     other = f", not {error}" if error != "RuntimeError" else ""
-    needs = f"the error is then a RuntimeError{other}, without its message"
+    needs = f"the error is then a RuntimeError{other}, with another message"
     needs += "; on a GPU a failed check ends the process's CUDA context"
-    return site.rewrite([f"{site.torch}._assert_async({site.atom(asked)}.all())"], needs)
+    test = f"{site.atom(asked)}.all()"
+    return site.rewrite([f"{site.torch}._assert_async({test}, {test!r})"], needs)
 
 
 def printed_in_the_graph(site: Site, _cause: BreakCause) -> Rewrite | None:
