@@ -81,8 +81,8 @@ def _of_values(site: Site, cause: BreakCause, *, outcome: bool) -> Assumption | 
     is_whole = asked.node is getattr(site.statement, "test", None) or asked.node is getattr(
         site.statement, "value", None
     )
-    test = tensor if outcome else f"~({tensor})"
-    check = f"{site.torch}._assert_async({test}, {test!r})"  # without a message AOTAutograd drops it
+    checked = tensor if outcome else f"~({tensor})"
+    check = f"{site.torch}._assert_async({checked}, {checked!r})"  # without a message AOTAutograd drops it
     head = " and ".join((here, *asked.before))
     lines = [f"if {head}:", f"    {check}", *site.lines([(asked.node, new if is_whole else f"({new})")])]
     return _assumption(site, lines, text, outcome=outcome, more=_ON_A_GPU)

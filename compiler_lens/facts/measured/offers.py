@@ -80,8 +80,8 @@ def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership)
     others = list(_alternatives(target, card.cause, known, seen)) if card.own and card.owner.is_yours else []
     yield from others
     if card.place and card.own and card.owner.is_yours:
-        for one in assumed(card.place, card.cause, known):
-            yield Offer(target, one.lines(card.place), one.price, is_last_resort=True)
+        for branch in assumed(card.place, card.cause, known):
+            yield Offer(target, branch.lines(card.place), branch.price, is_last_resort=True)
     for one in _of_break(
         target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own, owner=card.owner
     ):
