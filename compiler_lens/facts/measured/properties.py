@@ -27,8 +27,8 @@ def uncached(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | None:
     if site is None or tree is None or number is None or not isinstance(tree.body[number], ast.ClassDef):
         return None
     others = [one for one in tree.body if isinstance(one, ast.ClassDef) and not _may_be(one, tree.body[number])]
-    elsewhere = {id(n) for one in others for n in ast.walk(one) if dotted(n).startswith("self.")}
-    attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and id(n) not in elsewhere]
+    elsewhere = {n for one in others for n in ast.walk(one) if dotted(n).startswith("self.")}
+    attributes = [n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n not in elsewhere]
     written = {n.attr for n in attributes if not isinstance(n.ctx, ast.Load)}
     read = {n.attr for n in ast.walk(site.statement) if isinstance(n, ast.Attribute) and dotted(n.value) == "self"}
     marks = [mark for name, mark in _cached(tree.body[number]) if name in read - written]
