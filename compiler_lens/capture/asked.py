@@ -33,7 +33,7 @@ def _compile(tap: Tap, context: Any, wrapped: Any) -> None:
         "methods": [] if module is None else asked.other_methods(module, sources.is_kept)[:_METHODS],
         "in_place": module is not None and module is not wrapped,
     }
-    _note(tap, "lens.compile_site", facts, owner_of(backend))
+    _note(tap, "lens.compile_site", facts, owner_of(backend), waits=True)  # for the first call
 
 
 def _written(wrapped: Any, module: Any) -> list[FunctionType]:
@@ -106,9 +106,9 @@ def _forks(tap: Tap) -> None:
             session.begin_fork(at)
 
 
-def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None) -> tuple[str, int]:
+def _note(tap: Tap, name: str, facts: dict[str, Any], owner: Session | None, *, waits: bool = False) -> tuple[str, int]:
     at = caller(sources.is_kept)
-    tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner)
+    tap.note_once(name, {**facts, "file": at.file, "line": at.line}, owner, waits=waits)
     return at.file, at.line
 
 

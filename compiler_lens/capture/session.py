@@ -157,14 +157,15 @@ class Session:
         """Keep the environment as it is when the first frame compiles, with its settings, which are often made late."""
         if not self.is_described:
             self.is_described = True
-            self.take(Event("lens.environment", time.time(), meta=describe_environment(config)))
+            # What compiles is told next.
+            self.take(Event("lens.environment", time.time(), meta=describe_environment(config)), waits=True)
 
-    def keep_sources(self, files: Iterable[str]) -> None:
+    def keep_sources(self, files: Iterable[str], *, waits: bool = False) -> None:
         """Keep the text of files that were not kept yet."""
         for file in sorted(set(files) - self._files):
             self._files.add(file)
             if event := source_event(file):
-                self.take(event)
+                self.take(event, waits=waits)
 
     def unavailable(self, fact: str, reason: str) -> None:
         """Say once that this torch does not offer a fact."""
@@ -191,14 +192,16 @@ _PACKAGES = ("torch", "triton", "transformers", "numpy", "compiler_lens")
 
 
 @functools.cache
-def _version(package: str) -> str:
-    """The version that is installed; empty where none is. Reading it takes half a millisecond."""
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
+def _versions() -> dict[str, str]:
+    """The packages that are installed. Reading a version takes half a millisecond."""
+    found: dict[str, str] = {}
+    for package in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
 
 
+@functools.cache
 def _platform() -> str:
     """The same as `platform.platform()`, which runs `uname -p`: no process is started in the user's program."""
     system = os.uname()
@@ -215,12 +218,11 @@ def describe_environment(config: Mapping[str, str]) -> dict[str, Any]:
     import torch
     from torch import distributed
 
-    versions = {package: version for package in _PACKAGES if (version := _version(package))}
     on_cuda = torch.cuda.is_initialized()
     is_distributed = distributed.is_available() and distributed.is_initialized()
     return {
         "torch": str(torch.__version__),  # with the build: the wheel's metadata leaves out `+cu130`
-        "triton": versions.get("triton", ""),
+        "triton": _versions().get("triton", ""),
         "python": platform.python_version(),
         "platform": _platform(),
         "device": str(torch.cuda.get_device_name()) if on_cuda else f"CPU, {os.cpu_count()} cores",
@@ -229,7 +231,7 @@ def describe_environment(config: Mapping[str, str]) -> dict[str, Any]:
         "pid": os.getpid(),
         "rank": distributed.get_rank() if is_distributed else None,
         "config": config,
-        "versions": versions,
+        "versions": _versions(),
     }
 
 

@@ -33,6 +33,12 @@ ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds
 _STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
 
 
+# Written with what follows at once, with nothing of the user's in between: of a graph the facts of its nodes, if there
+# is that hook; in a frame its end.
+_BEFORE_NODES = "dynamo_output_graph"
+_BEFORE_END = frozenset(("dynamo_cpp_guards_str", "compilation_metrics"))
+
+
 class _StrictError(CaptureError):
     """On its way out to the user of a strict lens."""
 
@@ -61,7 +67,7 @@ class Tap(TraceHandler):
         self._hooked: dict[Place, Callable[[], None] | str] = {}
         self._lock = threading.RLock()  # garbage collection may close another lens while we hold it
         self._subscription = Subscription(self)
-        self._settings = settings.Settings()
+        self._settings = settings.settings_of_process()
 
     # -- opening and closing
 
@@ -74,7 +80,7 @@ class Tap(TraceHandler):
 
         def note_files() -> None:
             files = {str(number): name for name, number in structured_trace.interned_files().items()}
-            session.take(Event("lens.files", time.time(), meta={"files": files}))
+            session.take(Event("lens.files", time.time(), meta={"files": files}), waits=True)
 
         before = self.seconds
         self.safely("frames of ours", pass_over_our_frames, Tap.safely.__code__)
@@ -277,11 +283,16 @@ class Tap(TraceHandler):
         else:
             if text is not None and name.startswith("fx_graph_cache_"):
                 meta, text = cache_answer(meta, text)
-            event = self.note(name, meta, text)
+            event = self.note(name, meta, text, waits=self._is_followed(name))
             if name in _STACKED:
                 self.keep_sources(files_named(text))
             if name == "triton_kernel_info":  # sent when code is generated, not when the graph comes from a cache
                 self.here().pending.append(event)
+
+    def _is_followed(self, name: str) -> bool:
+        if name == _BEFORE_NODES:
+            return callable(self._hooked.get(dynamo.DYNAMO_GRAPH))
+        return name in _BEFORE_END and bool(self.local.frames)
 
     def note(
         self, name: str, meta: Mapping[str, Any], text: str | None = None, *, cached: bool = False, waits: bool = False
@@ -300,10 +311,10 @@ class Tap(TraceHandler):
         self._give(self.sessions if is_process_wide else record.sessions, event, waits=waits)
         return event
 
-    def note_once(self, name: str, meta: Mapping[str, Any], owner: Session | None) -> None:
+    def note_once(self, name: str, meta: Mapping[str, Any], owner: Session | None, *, waits: bool = False) -> None:
         """Record something that is in no compilation, for the sessions that were not told it yet."""
         event = Event(name, time.time(), meta=meta)
-        self._give(tuple(s for s in self._recorders(owner) if s.is_first(event)), event)
+        self._give(tuple(s for s in self._recorders(owner) if s.is_first(event)), event, waits=waits)
 
     def count_eager(self, call: tuple[str, str, int], owner: Session | None) -> None:
         """Count a call of a compiled function that a stance makes eager: its name, file and line."""
@@ -344,10 +355,11 @@ class Tap(TraceHandler):
         begun = dict(facts)
         self.safely("settings", lambda: begun.update(config=self._settings.lines(facts.get("dynamic"))))
         event = Event("lens.frame_start", time.time(), record.run, record.torch_id or NO_ID, 0, begun)
-        self._give(record.sessions, event)
+        waits = not record.is_call  # for torch's own word that the frame begins, which comes before it is looked at
+        self._give(record.sessions, event, waits=waits)
         defined = facts.get("definition") or {}
         for session in record.sessions:
-            session.keep_sources({facts.get("file", ""), defined.get("file", "")})
+            session.keep_sources({facts.get("file", ""), defined.get("file", "")}, waits=waits)
 
     def _describe(self, record: FrameRecord) -> None:
         for session in record.sessions:

@@ -1,9 +1,11 @@
 """The file that a recording is written to, event by event; `journal_reader.py` reads it back.
 
-One JSON value a line, appended by a single unbuffered write as things happen, so that a killed process loses nothing
-that was seen but the timed events since the last other one: these wait for the next, as a write costs more than many
-a phase of torch's takes. The first line is the header. A text longer than `INLINE_LIMIT` stands once, in a line of
-its own (`{"@": 3, "is": "..."}`), and events refer to it by number (`{"@": 3}`).
+One JSON value a line, appended by a single unbuffered write as things happen. What waits is written with the next
+event, as a write costs more than many a phase of torch's takes: timed events, and others that come just before one that
+does not wait. A killed process loses nothing else that was seen.
+
+The first line is the header. A text longer than `INLINE_LIMIT` stands once, in a line of its own
+(`{"@": 3, "is": "..."}`), and events refer to it by number (`{"@": 3}`).
 
 What is in an event line: `e` name, `at` seconds, `run`, `id` torch's compile id, `n` attempt, `m` metadata,
 `x` payload, `th` thread, `c` came from beside a cache entry. Absent means the default of `event.Event`.
@@ -326,8 +328,8 @@ def _line_of(event: Event, reference: Callable[[str], Any]) -> _Line:
     text, meta = event.text, event.meta
     if text is not None and len(text) > INLINE_LIMIT:
         text = reference(text)
-    if any(type(value) is str and len(value) > INLINE_LIMIT for value in meta.values()):
-        meta = {key: reference(v) if isinstance(v, str) and len(v) > INLINE_LIMIT else v for key, v in meta.items()}
+    if long := [key for key, value in meta.items() if type(value) is str and len(value) > INLINE_LIMIT]:
+        meta = {**meta, **{key: reference(meta[key]) for key in long}}
     torch_id = NO_ID if event.torch_id == NO_ID else event.torch_id  # by identity it is known as the default
     return _Line(event.name, event.at, event.run, torch_id, event.attempt, meta, text, event.thread, int(event.cached))
 

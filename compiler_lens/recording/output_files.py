@@ -34,16 +34,20 @@ _BEGINS: Mapping[Product, re.Pattern[bytes]] = {
         re.DOTALL,
     ),
 }
-_HEAD = 1 << 16  # bytes of a file that are looked at: a page's title may hold a long path
+_HEAD = 1 << 12  # bytes of a file that are looked at
+_HEAD_OF_PAGE = 1 << 16  # its title may hold a long path
+_GZIP = b"\x1f\x8b"
 # The file may be written, but none can be made beside it, or put in its place (a mount point).
 _IN_PLACE = frozenset((errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY))
 
 
 def check_is_ours(descriptor: int, target: object, product: Product) -> None:
     """Raise `UsageError` for an open file that holds anything but such a product of ours."""
-    head = os.pread(descriptor, _HEAD, 0)
-    with suppress(zlib.error):
-        head = zlib.decompressobj(wbits=31).decompress(head, _HEAD)  # gzip
+    size = _HEAD_OF_PAGE if product is Product.PAGE else _HEAD
+    head = os.pread(descriptor, size, 0)
+    if head.startswith(_GZIP):
+        with suppress(zlib.error):
+            head = zlib.decompressobj(wbits=31).decompress(head, size)
     if head and not _BEGINS[product].match(head):
         raise UsageError(
             f"{target} is there and is not {product.value} of compiler_lens: "

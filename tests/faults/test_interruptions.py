@@ -13,10 +13,12 @@ import pytest
 import torch
 import torch._inductor.config
 from torch import Tensor
+from torch._dynamo.symbolic_convert import InstructionTranslator
 
 import compiler_lens
 from compiler_lens import Lens
 from compiler_lens.recording.event import Event
+from compiler_lens.recording.journal_reader import read_journal
 
 X = torch.ones(4)
 Events = Callable[[Lens], tuple[Event, ...]]
@@ -294,3 +296,34 @@ def test_after_a_kill_in_mid_compilation_the_file_holds_all_that_was_seen(tmp_pa
         ("half", "unfinished"),
     ]
     assert [g.stage.value for g in recording.graphs] == ["dynamo", "inference", "dynamo", "inference"]
+
+
+def test_what_waits_is_written_before_anything_of_the_users_runs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A process may be killed, or hang, while a function is traced or in a backend; and once it is done."""
+    path = tmp_path / "run.clens"
+    seen: dict[str, set[str]] = {}
+
+    def look(when: str) -> None:
+        seen[when] = {event.name for event in read_journal(path)[0]} - set().union(*seen.values())
+
+    def backend(graph: Any, _inputs: Any) -> Any:
+        look("backend")
+        return graph.forward
+
+    trace = InstructionTranslator.run
+
+    def traced(self: Any) -> Any:
+        look("trace")
+        return trace(self)
+
+    monkeypatch.setattr(InstructionTranslator, "run", traced)
+    with Lens(path, strict=True):
+        compiled = torch.compile(first, backend=backend)
+        compiled(X)
+        look("end")
+
+    assert seen["trace"] >= {"lens.compile_site", "lens.environment", "lens.frame_start", "lens.source", "dynamo_start"}
+    assert seen["backend"] >= {"dynamo_output_graph", "lens.node_facts"}
+    assert seen["end"] >= {"dynamo_cpp_guards_str", "compilation_metrics", "lens.frame_end"}

@@ -144,7 +144,6 @@ def put_in(holder: Any, attribute: str, make: Callable[[Function], Function]) ->
     function = original.__func__ if is_static else original
     wrapper = make(function)
     wrapper.__code__ = _in_place_of(getattr(function, "__code__", None), wrapper.__code__)
-    have_dynamo_see(Sees.WHAT_IT_CALLS, [wrapper.__code__])
     # What Dynamo traces in place of a function: a compiled function may call make_fx.
     vars(wrapper)["_torchdynamo_inline"] = function
     replacement = staticmethod(wrapper) if is_static else wrapper
@@ -167,4 +166,5 @@ def _in_place_of(code: CodeType | None, ours: CodeType) -> CodeType:
     if code is not None:
         name = code.co_name + _OURS
         ours = ours.replace(co_filename=code.co_filename, co_name=name, co_firstlineno=code.co_firstlineno)
+    have_dynamo_see(Sees.WHAT_IT_CALLS, [ours])  # a code object keeps what it was told
     return ours

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from operator import is_
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ class Settings:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[list[Any], str, dict[str, str]]] = {}
+        self._known: dict[str, tuple[list[Any] | None, str, dict[str, str]]] = {}
 
     def lines(self, dynamic: bool | None = None) -> dict[str, str]:
         """Return the settings whose values differ from torch's defaults, as text.
@@ -44,24 +45,43 @@ class Settings:
         config: Any = importlib.import_module(module)
         values = _values_set(config)
         changeable = repr([value for value in values or () if type(value) not in _CONSTANT])
-        known, said, lines = self._known.get(module, ([], "", {}))
-        if values and said == changeable and len(known) == len(values) and all(map(is_, known, values)):
+        known, said, lines = self._known.get(module, (None, "", {}))
+        is_known = values is not None and known is not None and len(known) == len(values)
+        if is_known and said == changeable and all(map(is_, known or (), values or ())):
             return lines
         lines = _lines_of(module, config)
-        self._known[module] = values or [], changeable, lines
+        self._known[module] = values, changeable, lines
         return lines
 
 
-_CONSTANT = frozenset((object, bool, int, float, str, type(None)))  # torch's sign for "not set" is an object()
+@functools.cache
+def settings_of_process() -> Settings:
+    """Return what is asked for settings, by one lens after the other."""
+    return Settings()
+
+
+_CONSTANT = frozenset(
+    (object, bool, int, float, str, type(None), ContextVar)
+)  # torch's sign for "not set" is an object()
 
 
 def _values_set(config: Any) -> list[Any] | None:
     """What the program set of each setting, or the sign that it did not; None where this torch keeps that otherwise."""
     try:
-        values = [entry.user_override for entry in config._config.values()]
-        return [value.get() for value in values] if isinstance(values[0], ContextVar) else values
-    except (AttributeError, IndexError, LookupError):
+        variables = _variables(config, len(config._config))
+        if variables is None:
+            return [entry.user_override for entry in config._config.values()]
+        # Of eight hundred variables a handful is set.
+        return [part for one in copy_context().items() if one[0] in variables for part in one]
+    except AttributeError:
         return None
+
+
+@functools.lru_cache(8)
+def _variables(config: Any, _settings: int) -> frozenset[ContextVar[Any]] | None:
+    """The variables that hold what is set, of newer torches; None where each entry holds a value itself."""
+    overrides = [entry.user_override for entry in config._config.values()]
+    return frozenset(overrides) if all(isinstance(one, ContextVar) for one in overrides) else None
 
 
 def _lines_of(module: str, config: Any) -> dict[str, str]:
