@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
+from compiler_lens.capture.torch_api.printed import printer
 
 # Every stack that torch takes for its trace becomes text here; log_dynamo_start() in torch/_dynamo/convert_frame.py
 # counts off frames of torch's, of which ours is one more.
@@ -33,6 +34,7 @@ EXPECTED: Mapping[str, str] = {
     "inductor_output_code": "output code, and the kernels in it",
 }
 
+_DYNAMO_GRAPH = "dynamo_output_graph"
 _METRICS = ("compilation_metrics", "bwd_compilation_metrics")
 
 # With every frame that got compiled code.
@@ -74,7 +76,8 @@ def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]
     meta = _metrics(parameters["metadata_fn"]) if name in _METRICS else None
     if meta is None:
         meta = parameters["metadata_fn"]()
-    payload = parameters["payload_fn"]()
+    ask = parameters["payload_fn"]
+    payload = printer().text(ask) if name == _DYNAMO_GRAPH else ask()
     if payload is None or isinstance(payload, str):
         return meta, payload
     if isinstance(payload, list):

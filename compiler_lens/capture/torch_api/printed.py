@@ -1,0 +1,230 @@
+"""The text of a Dynamo graph, the same as `GraphModule.print_readable` makes it, in a third of the time.
+
+torch generates runnable code for it, with a table of globals, which nobody runs: half a millisecond of a small graph's
+compilation. This prints what almost all graphs are made of, as `CodeGen._gen_python_code` in torch/fx/graph.py does.
+Where a graph has anything else, torch prints it; it also prints the first of a process, and all if that one differs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+# What nodes of a Dynamo graph have in their meta. Of these torch prints `stack_trace` and `example_value`.
+_KNOWN = frozenset((
+    "creation_timestamp", "example_value", "fwd_nn_module_stack", "grapharg", "nn_module_stack", "source_fn_stack",
+    "stack_trace", "steal_arg", "tensor_dict",
+))  # fmt: skip
+_WITHOUT_TYPE = frozenset((bool, int, float, str, tuple, list, type(None)))  # values beside which torch prints no type
+_PLAIN = frozenset((bool, int, float, str, type(None), type(...)))  # arguments that are printed as Python prints them
+_INDENT = "        "
+
+
+class _UnusualError(Exception):
+    """Only torch itself prints this surely as torch does."""
+
+
+class _Torchs:
+    """What torch has for printing."""
+
+    def __init__(self) -> None:
+        import torch
+        from torch._subclasses import FakeTensor
+        from torch.fx import GraphModule, Node, graph
+        from torch.fx.immutable_collections import immutable_list
+        from torch.utils._dtype_abbrs import dtype_abbrs
+
+        self.FakeTensor, self.GraphModule, self.Node, self.CodeGen = FakeTensor, GraphModule, Node, graph.CodeGen
+        self.dtype, self.device, self.immutable_list = torch.dtype, torch.device, immutable_list
+        self.dtype_abbrs: Any = dtype_abbrs
+        self.magic_methods, self.inplace_methods = graph.magic_methods, graph.inplace_methods
+        self.parse_stack_trace, self.format_target = graph._parse_stack_trace, graph._format_target
+        self.is_from_torch, self.qualified_name = graph._is_from_torch, graph._get_qualified_name
+        self.taken_names = graph._illegal_names  # words of Python's and of the module that FX writes: a node is renamed
+
+
+@functools.cache
+def _torchs() -> _Torchs:
+    return _Torchs()
+
+
+class Printer:
+    """Gives the text of a graph for a record of torch's trace."""
+
+    def __init__(self) -> None:
+        self._agrees: bool | None = None  # with torch, as far as was seen
+
+    def text(self, payload: Callable[[], Any]) -> Any:
+        """Return what the payload function of a `dynamo_output_graph` gives."""
+        printed = None if self._agrees is False else _printed(payload)
+        if self._agrees and printed is not None:
+            return printed
+        rendered = payload()
+        if printed is not None:
+            self._agrees = rendered == printed
+        return rendered
+
+
+@functools.cache
+def printer() -> Printer:
+    """Return the one of this process."""
+    return Printer()
+
+
+def _printed(payload: Callable[[], Any]) -> str | None:
+    try:
+        cells = dict(zip(payload.__code__.co_freevars, payload.__closure__ or (), strict=True))
+        return readable(cells["gm"].cell_contents)
+    except Exception:  # noqa: BLE001 -- a graph of another form, in whatever way: torch prints it
+        return None
+
+
+def readable(graph_module: Any) -> str:
+    """Return the text of a graph module with strides and devices; raises where it is not known how torch prints it."""
+    torchs = _torchs()
+    graph = graph_module.graph
+    codegen, nodes = graph._codegen, list(graph.nodes)
+    is_usual = type(codegen) is torchs.CodeGen and codegen._body_transformer is None and nodes[-1].op == "output"
+    inside = graph_module._modules.values()
+    if (
+        not is_usual
+        or any(isinstance(module, torchs.GraphModule) for module in inside)
+        or "FX_GRAPH_SHOW_META" in os.environ
+    ):
+        raise _UnusualError
+    parameters = ", ".join(("self", *_parameters(nodes)))
+    head = f"class {graph_module._get_name()}(torch.nn.Module):\n    def forward({parameters}):\n"
+    return f"{head}{''.join(_lines(nodes))}"
+
+
+def _parameters(nodes: Iterable[Any]) -> Iterator[str]:
+    for node in nodes:
+        if node.op == "placeholder":
+            shown = _type(node)
+            if node.args or node.target[:1] == "*" or (not shown and node.type is not None):
+                raise _UnusualError
+            yield f"{node.target}{shown}"
+
+
+def _lines(nodes: list[Any]) -> Iterator[str]:
+    """Yield the statements of the function, each under the line of source that it comes from."""
+    freed = _freed(nodes)
+    before, begins = "", ""
+    for node in nodes:
+        if node.meta.keys() - _KNOWN or node.name in _torchs().taken_names:
+            raise _UnusualError
+        if node.op == "placeholder":
+            if node.name != node.target:
+                yield f"{_INDENT}{node.name} = {node.target}\n"
+                begins = "\n"
+            continue
+        if node.op == "output":
+            if node.type is not None:
+                raise _UnusualError
+            yield f"{_INDENT}return {_argument(node.args[0])}\n"
+            return
+        source = _source(node.meta.get("stack_trace"))
+        if source != before:
+            yield f"{begins}{_INDENT}# {source}\n"
+            before = source
+        begins = "\n"
+        ends = "".join(f"{name} = " for name in freed.get(node, ()))
+        yield f"{_INDENT}{_statement(node)}{f';  {ends}None' if ends else ''}\n"
+
+
+def _freed(nodes: Iterable[Any]) -> dict[Any, list[str]]:
+    """What each node is the last to use, itself where nobody uses it."""
+    seen: set[Any] = set()
+    found: dict[Any, list[str]] = {}
+    for node in reversed(list(nodes)):
+        found[node] = [one.name for one in node.all_input_nodes if one not in seen]
+        seen.update(node.all_input_nodes)
+        if not node.users:
+            found[node].append(node.name)
+    return found
+
+
+@functools.lru_cache(256)
+def _source(stack: str | None) -> str:
+    parsed = _torchs().parse_stack_trace(stack) if stack else None
+    return parsed.get_summary_str() if parsed else "No stacktrace found for following nodes"
+
+
+def _type(node: Any) -> str:
+    value = node.meta.get("example_value")
+    if type(value) is _torchs().FakeTensor:
+        return f': "{_torchs().dtype_abbrs[value.dtype]}{_sizes(value.shape)}{_sizes(value.stride())}{value.device}"'
+    if type(value) not in _WITHOUT_TYPE and type(value).__module__ != "torch.return_types":
+        raise _UnusualError
+    return ""
+
+
+def _sizes(sizes: Iterable[Any]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+# -- a node's statement
+
+
+def _statement(node: Any) -> str:
+    torchs = _torchs()
+    shown = _type(node)
+    if node.type is not None and not shown:
+        raise _UnusualError
+    begin, target = f"{node.name}{shown} = ", node.target
+    if node.op == "call_function":
+        return _call(node, begin)
+    if node.op == "call_method":
+        return (
+            f"{begin}{torchs.format_target(_argument(node.args[0]), target)}({_arguments(node.args[1:], node.kwargs)})"
+        )
+    if node.op not in ("call_module", "get_attr"):
+        raise _UnusualError
+    path = torchs.format_target("self", target)
+    return f"{begin}{path}" if node.op == "get_attr" else f"{begin}{path}({_arguments(node.args, node.kwargs)})"
+
+
+def _call(node: Any, begin: str) -> str:
+    torchs, target = _torchs(), node.target
+    if getattr(target, "__module__", "") == "_operator":
+        arguments = map(_argument, node.args)
+        if target.__name__ in torchs.magic_methods:
+            return f"{begin}{torchs.magic_methods[target.__name__].format(*arguments)}"
+        changed = torchs.inplace_methods[target.__name__].format(*arguments)
+        return f"{changed};  {begin}{_argument(node.args[0])}"
+    if target is getattr:
+        receiver, name = node.args
+        if not name.isidentifier():
+            raise _UnusualError
+        return f"{begin}{_argument(receiver)}.{name}"
+    return f"{begin}{_function(target)}({_arguments(node.args, node.kwargs)})"
+
+
+def _function(target: Any) -> str:
+    if not _torchs().is_from_torch(target) or target is _torchs().device:
+        raise _UnusualError
+    name: str = _torchs().qualified_name(target)
+    return name
+
+
+def _arguments(args: Iterable[Any], kwargs: dict[str, Any]) -> str:
+    return ", ".join([*map(_argument, args), *(f"{name} = {_argument(value)}" for name, value in kwargs.items())])
+
+
+def _argument(value: Any) -> str:
+    torchs = _torchs()
+    kind = type(value)
+    if kind is torchs.Node:
+        name: str = value.name
+        return name
+    if kind in _PLAIN or kind is torchs.dtype:
+        return repr(value)
+    if kind is tuple:
+        return f"({_argument(value[0])},)" if len(value) == 1 else f"({', '.join(map(_argument, value))})"
+    if kind is list or kind is torchs.immutable_list:
+        return f"[{', '.join(map(_argument, value))}]"
+    if kind is slice:
+        return f"slice({', '.join(map(_argument, (value.start, value.stop, value.step)))})"
+    raise _UnusualError
