@@ -2,13 +2,13 @@
 
 torch generates runnable code for it, with a table of globals, which nobody runs: half a millisecond of a small graph's
 compilation. This prints what almost all graphs are made of, as `CodeGen._gen_python_code` in torch/fx/graph.py does.
-Where a graph has anything else, torch prints it; it also prints the first of a process, and all if that one differs.
+Where a graph has anything else, torch prints it; it also prints the first of a process, and all if that one differs, as
+under FX_GRAPH_SHOW_META.
 """
 
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -88,11 +88,7 @@ def readable(graph_module: Any) -> str:
     codegen, nodes = graph._codegen, list(graph.nodes)
     is_usual = type(codegen) is torchs.CodeGen and codegen._body_transformer is None and nodes[-1].op == "output"
     inside = graph_module._modules.values()
-    if (
-        not is_usual
-        or any(isinstance(module, torchs.GraphModule) for module in inside)
-        or "FX_GRAPH_SHOW_META" in os.environ
-    ):
+    if not is_usual or any(isinstance(module, torchs.GraphModule) for module in inside):
         raise _UnusualError
     parameters = ", ".join(("self", *_parameters(nodes)))
     head = f"class {graph_module._get_name()}(torch.nn.Module):\n    def forward({parameters}):\n"
