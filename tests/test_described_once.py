@@ -18,11 +18,11 @@ def test_versions_of_packages_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
         return "1.2"
 
     monkeypatch.setattr(session.metadata, "version", version)
-    session._version.cache_clear()
+    session._versions.cache_clear()
     try:
         first, second = session.describe_environment({}), session.describe_environment({})
     finally:
-        session._version.cache_clear()
+        session._versions.cache_clear()
     assert sorted(asked) == sorted(session._PACKAGES)
     assert first["versions"] == second["versions"]
     assert first["triton"] == ""
