@@ -148,7 +148,7 @@ def _shown(fix: Fix, args: argparse.Namespace) -> str:
 
 def _tell(text: str) -> None:
     """One line before each run: it may take minutes."""
-    _say(f"running {one_line(text, 100)}")
+    _say(f"running {one_line(text, 1_000)}")
 
 
 def _say(text: str) -> None:

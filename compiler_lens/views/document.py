@@ -67,6 +67,7 @@ class Column(Struct, frozen=True):
     kind: Kind = Kind.TEXT
     tone: Tone = Tone.PLAIN
     flexible: bool = False  # may be cut
+    folds: bool = False  # goes on below in place of being cut: what tells its cells apart may stand anywhere
     middle: bool = False  # is cut in the middle: what tells names apart stands at their end
     choice: bool = False  # has few values: readers may choose one
     headless: bool = False  # its name is left out where the cells speak for themselves

@@ -113,12 +113,17 @@ def _verdict(summary: Summary, nothing: str, damage: str, unheard: Sequence[Comp
         news = f"0 of {plural(total, noun)} compiled"
         if not summary.graphs:
             news = nothing
-        elif covered.treatments.get(Treatment.LIMIT):
+        elif covered.treatments.get(Treatment.LIMIT) or any(map(_was_compiled, counted)):
             news = f"0 of {plural(total, noun)} {'stays' if total == 1 else 'stay'} compiled"
         return Verdict(news, others, Tone.BAD)
     news = _compiled(compiled, total, noun, damage)
     is_whole = covered.treatments.get(Treatment.WHOLE, 0) == total
     return Verdict(news, others, Tone.GOOD if is_whole and not damage else Tone.WARN)
+
+
+def _was_compiled(function: Function) -> bool:
+    """Whether there are graphs of a function that is not compiled any more, as one that failed when it came again."""
+    return any(one.outcome is Outcome.COMPILED for frame in function.frames for one in frame.compilations)
 
 
 def _others(covered: Coverage, compiled: int, damage: str, unheard: Sequence[CompileSite]) -> Parts:

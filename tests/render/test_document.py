@@ -37,6 +37,20 @@ def part(*blocks, recording=None):
     return document_part("kernels", "Kernels", Document(blocks, None), PageLinks.of(recording, (), "REC"))
 
 
+def test_a_cell_that_folds_hides_nothing():
+    """Of two settings the end alone tells them apart."""
+    names = ("torch._dynamo.config.allow_rnn = True", "torch._dynamo.config.allow_unspec_int_on_nn_module = True")
+    columns = (Column("change", flexible=True, folds=True), Column("breaks", Kind.COUNT))
+    lines = text(Table(columns, tuple((name, 3) for name in names), beneath=((line("below"),), ())), width=40)
+    assert max(map(len, lines)) <= 40
+    joined = "".join("".join(lines).replace("3", "").split())
+    assert all("".join(name.split()) in joined for name in names)
+    assert [one.split()[-1] for one in lines if one.endswith(" 3")] == ["3", "3"]
+    assert lines.index("below") < max(n for n, one in enumerate(lines) if one.endswith(" 3"))
+    (whole,) = text(Table(columns, ((names[0], 3),)), width=120)[1:]
+    assert whole.split()[-2:] == ["True", "3"]
+
+
 # -- kernels
 
 

@@ -128,6 +128,24 @@ def test_a_model_of_which_only_methods_are_called_is_among_what_is_counted() -> 
     assert "Both functions compiled" not in shown
 
 
+def test_a_function_that_was_compiled_and_then_failed_stays_not_compiled() -> None:
+    """Its graphs are counted beside that, so it is not said that nothing of it was compiled."""
+
+    @torch.compile(backend="aot_eager", fullgraph=True)
+    def step(x: torch.Tensor, tells: bool) -> torch.Tensor:
+        if tells:
+            torch._dynamo.graph_break()
+        return x + 1
+
+    with Lens(strict=True) as lens:
+        step(X, False)
+        with pytest.raises(RuntimeError):
+            step(X, True)
+    shown = " ".join(screen(lens).split())
+    assert "0 of 1 function stays compiled" in shown
+    assert "1 graph," in shown
+
+
 def test_forward_is_advised_only_where_a_method_calls_it() -> None:
     told = {}
     for made, method in ((Encoder, "encode"), (Language, "generate")):

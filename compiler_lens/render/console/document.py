@@ -164,11 +164,11 @@ def _table(block: doc.Table, page: Page) -> list[Text]:
         cells = [column[1:] for column in cells]
     widths = [max(cell.cell_len for cell in column) for column in cells]
     _give_way(widths, [i for i, one in enumerate(columns) if one.flexible], max(page.width, MIN_WIDTH) - block.indent)
-    lines = [_row(row, columns, widths, block.indent) for row in zip(*cells, strict=True)]
-    if block.beneath:
-        heads, lines = lines, lines[: len(lines) - len(rows)]
-        for head, blocks in zip(heads[len(lines) :], block.beneath, strict=False):
-            lines += [head, *block_lines(blocks, page)]
+    shown = [_folded(row, columns, widths, block.indent) for row in zip(*cells, strict=True)]
+    begin = len(shown) - len(rows)  # a heading, or none
+    lines = [line for row in shown[:begin] for line in row]
+    for number, row in enumerate(shown[begin:]):
+        lines += [*row, *block_lines(block.beneath[number] if number < len(block.beneath) else (), page)]
     more = len(block.rows) - len(rows)
     if more > 0:
         rest = plural(more, f"more {block.noun}") if block.noun else f"{more:,} more"
@@ -206,6 +206,25 @@ def _give_way(widths: list[int], flexible: Sequence[int], room: int) -> None:
         step = max(1, min(over, widths[widest] - max([*others, _NARROWEST])))
         widths[widest] -= step
         over -= step
+
+
+def _folded(cells: Sequence[Text], columns: Sequence[doc.Column], widths: Sequence[int], indent: int) -> list[Text]:
+    """Return a row, and below it what goes on of cells that fold, a little further in."""
+    parts = [
+        _wrapped(cell, width) if column.folds and cell.cell_len > width else [cell]
+        for cell, column, width in zip(cells, columns, widths, strict=True)
+    ]
+    rows = itertools.zip_longest(*parts, fillvalue=Text())
+    return [_row(row, columns, widths, indent) for row in rows]
+
+
+def _wrapped(cell: Text, width: int) -> list[Text]:
+    first, *rest = cell.wrap(None, width, no_wrap=False, overflow="fold")  # type: ignore[arg-type]
+    after = cell[len(first.plain) :]
+    after = after[len(after.plain) - len(after.plain.lstrip()) :]
+    room = max(width - _FOLD_STEP, 1)
+    more = after.wrap(None, room, no_wrap=False, overflow="fold") if rest else ()  # type: ignore[arg-type]
+    return [first, *(Text.assemble(" " * _FOLD_STEP, one) for one in more)]
 
 
 def _row(cells: Sequence[Text], columns: Sequence[doc.Column], widths: Sequence[int], indent: int) -> Text:

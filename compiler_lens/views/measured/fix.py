@@ -36,13 +36,14 @@ from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
 _KEEP = "`fullgraph=True` at torch.compile keeps it so: it raises where a graph would break again."
 _ALIKE = 20  # characters that a narrow column shows at least
+_LONGEST = 200  # characters of the name of a change, which is folded
 _SHOWN = 8  # of what was not tried
 _FINDINGS = 3
 _TARGETS = (BreakCard, RecompileReport, FrameFailed)  # findings that are listed as what was not tried
 
 _COLUMNS = (
     Column(tone=Tone.GOOD),
-    Column("change", flexible=True),
+    Column("change", flexible=True, folds=True),
     Column("eager", Kind.COUNT, missing=UNKNOWN),
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
@@ -246,7 +247,7 @@ def _titles(offers: Sequence[Offer]) -> Mapping[Edit, str]:
         common = code[: max((_common(code, other) for other in alike), default=0)]
         begin = max(common.rfind(" "), common.rfind("."), common.rfind("(")) + 1
         first, *rest = (line.strip() for line in offer.code.splitlines())
-        titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else first + (" …" if rest else ""), 100)
+        titles[offer.edit] = one_line(f"…{code[begin:]}" if begin else first + (" …" if rest else ""), _LONGEST)
     return titles
 
 
@@ -262,7 +263,7 @@ def _figures(seen: Observed) -> tuple[int | None, ...]:
 def _errors(seen: Observed) -> tuple[Block, ...]:
     if seen.error:
         at = (At(seen.error_line), ": ") if seen.error_line else ()
-        return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=2),)
+        return (paragraph(*at, seen.error, indent=6, tone=Tone.BAD, limit=4),)
     said = _difference(seen.difference)
     return (paragraph(said, indent=6, tone=Tone.BAD, limit=2),) if said else ()
 
@@ -323,7 +324,7 @@ def _not_tried(fix: Fix) -> Iterator[Block]:
         at = At(one.target.at, Tone.STRONG) if one.target.at else strong("an unknown place")
         yield paragraph(at, f"  {_kind(one.target)}: {_REASONS[one.reason]}", indent=2)
         if one.change:
-            yield paragraph(one.change, indent=6, tone=Tone.QUIET, limit=3)
+            yield paragraph(one.change, indent=6, tone=Tone.QUIET, limit=8)
     if len(fix.not_tried) > _SHOWN:
         yield line(quiet(f"… {plural(len(fix.not_tried) - _SHOWN, 'more place')}"), indent=2)
     for package in dict.fromkeys(one.package for one in fix.not_tried if one.package):

@@ -19,7 +19,7 @@ _NOT_ASKED_FOR = "no "  # how such a reason begins
 
 _COLUMNS = (
     Column(tone=Tone.GOOD),
-    Column("trial", flexible=True, middle=True),
+    Column("trial", flexible=True, folds=True),
     Column("eager", Kind.COUNT, missing=UNKNOWN),
     Column("breaks", Kind.COUNT, missing=UNKNOWN),
     Column("recompiles", Kind.COUNT, missing=UNKNOWN),
