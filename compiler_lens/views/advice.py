@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard, computed_at, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard, computed_at
 from compiler_lens.facts.breaks.following import Known
+from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind, Rank, offered
 from compiler_lens.facts.breaks.remedies import remedy_for
 from compiler_lens.facts.overview import evidence as kinds
@@ -24,7 +25,7 @@ from compiler_lens.recording.model import BreakOutcome, Compilation, Results, St
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.views import words
 from compiler_lens.views.doubts import unintended
-from compiler_lens.views.parts import At, Parts, Span, Tone, strong
+from compiler_lens.views.parts import At, Part, Parts, Span, Tone, code, quiet, strong
 from compiler_lens.views.text import clean, joined, microseconds, one_line, percent, plural, seconds, times
 
 _SERIES = 6
@@ -44,6 +45,7 @@ class Advice(Struct, frozen=True):
     setting: str = ""  # the configuration that would do
     offers: tuple[Offered, ...] = ()  # what all that is to be changed by, each with how much is known of it
     after: str = ""  # what breaks next, once this does not
+    hints: tuple[Hint, ...] = ()  # what torch itself says to do about it: before anything of ours
 
     @property
     def rank(self) -> Rank | None:
@@ -54,6 +56,11 @@ class Advice(Struct, frozen=True):
     def first(self) -> str:
         """How much is known of what stands first, in words."""
         return ranked(self.offers[0]) if self.offers else ""
+
+    @property
+    def is_hinted(self) -> bool:
+        """Whether torch names the setting, too: then it stands among its hints."""
+        return any(hint.is_setting for hint in self.hints)
 
     @property
     def others(self) -> tuple[Offered, ...]:
@@ -119,6 +126,7 @@ def _card(card: BreakCard) -> Advice:
         setting.code if setting else "",
         card.offers,
         following(card) if card.unseen else " ".join(next_tried(card)),
+        card.hints if card.remedy else (),  # else they are the advice
     )
 
 
@@ -133,6 +141,7 @@ def _theirs(card: BreakCard) -> Advice:
         card.rewrite.after if card.rewrite else (),
         setting.code if setting else "",
         card.offers,
+        hints=tuple(hint for hint in card.hints if hint.is_setting),  # the others are for whoever can change that code
     )
 
 
@@ -178,6 +187,16 @@ def next_tried(card: BreakCard) -> list[str]:
     new = [one.line for one in card.following if one.known is Known.TRIED]
     told = joined([f"line {line.line} (`{one_line(line.code, 48)}`)" for line in new], 3)
     return [f"After this fix it breaks at {told}, as the trial showed."] if new else []
+
+
+def hinted(hints: Sequence[Hint]) -> Parts:
+    """Return torch's hints in torch's words, each with what comes of it; nothing where there are none."""
+    parts: list[Part] = []
+    for hint in hints:
+        parts += [" "] if parts else []
+        parts += ["Set ", code(hint.text)] if hint.is_setting else [hint.text]
+        parts += [quiet(f" {hint.check}")] if hint.check else []
+    return tuple(parts)
 
 
 _FIGURES = {"eager_functions": "eager functions", "graph_breaks": "graph breaks", "recompiles": "recompiles"}
@@ -372,10 +391,10 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
         what = f"Inductor builds CPU kernels with one, and found none when it compiled {name}."
         return Advice((strong("No C++ compiler"),), what=what, change="Install a C++ compiler such as g++.")
     remedy = remedy_for(failed.failure) if failed.failure else None
-    hints = specific_hints(failed.failure) if failed.failure else ()
+    hints = hints_for(failed.failure, place.code if place else "", remedy, None) if failed.failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
     inside = f" inside {at.file.rpartition('/')[2]}:{at.line}, `{one_line(at.code, 80)}`" if at else ""
-    change, hint = remedy.change if remedy else "", one_line(hints[0], 600) if hints else ""
+    change, hint = remedy.change if remedy else "", one_line(" ".join(one.text for one in hints), 600)
     rewrite = card.rewrite if card else None
     return Advice(
         (At(place or finding.frame.name, Tone.STRONG),),
@@ -384,6 +403,7 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
         change or hint,
         rewrite.after if rewrite else (),
         offers=offered(change, hint, rewrite, (), finding.tried),
+        hints=hints if remedy else (),
     )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.following import Following
+from compiler_lens.facts.breaks.hints import Hint, specific_hints
 from compiler_lens.facts.breaks.ranks import Offered, OfferKind
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite
 from compiler_lens.facts.overview.shared import cards_of
@@ -19,7 +20,7 @@ from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, G
 from compiler_lens.recording.resume_names import plain_function
 from compiler_lens.recording.source_text import Excerpt
 from compiler_lens.views import document as doc
-from compiler_lens.views.advice import belongs, effect, following, link, ranked, sentence, why
+from compiler_lens.views.advice import belongs, effect, following, hinted, link, ranked, sentence, why
 from compiler_lens.views.document import Block, Document, Field, Section, line, paragraph
 from compiler_lens.views.parts import At, Compiled, Part, Span, Tone, Web, code, quiet, sequence
 from compiler_lens.views.text import plural
@@ -38,6 +39,7 @@ class CardFacts(Struct, frozen=True):
     gb_type: str
     cause: BreakCause
     specific_hints: tuple[str, ...]
+    hints: tuple[Hint, ...]  # of these what is about this line, with what comes of it
     count: int
     direct: int
     frames: int
@@ -87,10 +89,10 @@ def document(recording: Recording, selection: Selection) -> Document:
 def card_facts(card: BreakCard) -> CardFacts:
     """Return a card for programs, without its single breaks."""
     return CardFacts(
-        card.place, card.own, card.owner, card.gb_type, card.cause, specific_hints(card.cause), len(card.events),
-        card.direct, card.frames, card.parts, dict(card.outcomes), card.compile_ids, card.chain, card.inside,
-        card.columns, card.excerpt, why(card), effect(card), card.remedy, card.rewrite, link(card), card.offers,
-        card.following, card.unseen,
+        card.place, card.own, card.owner, card.gb_type, card.cause, specific_hints(card.cause), card.hints,
+        len(card.events), card.direct, card.frames, card.parts, dict(card.outcomes), card.compile_ids, card.chain,
+        card.inside, card.columns, card.excerpt, why(card), effect(card), card.remedy, card.rewrite, link(card),
+        card.offers, card.following, card.unseen,
     )  # fmt: skip
 
 
@@ -137,10 +139,8 @@ def _field(label: str, text: str, tone: Tone = Tone.PLAIN, *, is_action: bool = 
 def _remedy(card: BreakCard) -> list[Field]:
     """What to change; the code to write is for this very line, else an example."""
     remedy, rewrite = card.remedy, card.rewrite
-    changes = (remedy.change,) if remedy else specific_hints(card.cause)
-    if not card.owner.is_yours:  # torch's hints are for whoever can change that code
-        changes = (card.owner.change,)
-    told = [_field("change", change, Tone.DO, is_action=True) for change in changes]
+    told, change = _hints(card), remedy.change if remedy else card.owner.change
+    told += [_field("change", change, Tone.DO, is_action=True)] if change else []
     if rewrite:
         where = f"in place of {plural(len(rewrite.before), 'line')}" if len(rewrite.before) > 1 else "to"
         head = line(quiet(where if rewrite.is_complete else "along the lines of"), indent=_FROM)
@@ -148,7 +148,10 @@ def _remedy(card: BreakCard) -> list[Field]:
     elif remedy:
         example = doc.Change(tuple(remedy.before.splitlines()), tuple(remedy.after.splitlines()))
         told.append(Field("", (line(quiet("as in"), indent=_FROM), example), is_action=True))
+    is_hinted = any(hint.is_setting for hint in card.hints)
     for number, offer in enumerate(card.offers):
+        if is_hinted and card.setting and offer.change == card.setting.code:
+            continue  # it stands among torch's hints
         blocks: list[Block] = [paragraph(ranked(offer), indent=_FROM, tone=Tone.QUIET)]
         if number and offer.kind is OfferKind.SETTING:
             blocks.insert(0, paragraph(code(offer.change), indent=_FROM))
@@ -161,6 +164,20 @@ def _remedy(card: BreakCard) -> list[Field]:
     if remedy and remedy.leave:
         told.append(_field("leave it", remedy.leave))
     return told
+
+
+def _hints(card: BreakCard) -> list[Field]:
+    """What torch says of this event, in its words; of a setting that is offered, how much is known of it."""
+    blocks: list[Block] = []
+    tone = Tone.PLAIN if card.remedy or not card.owner.is_yours else Tone.DO
+    if words := hinted([hint for hint in card.hints if not hint.is_setting]):
+        to = () if card.owner.is_yours else (quiet("To whoever can change that code: "),)
+        blocks.append(paragraph(*to, *words, indent=_FROM, tone=tone))
+    for hint in (hint for hint in card.hints if hint.is_setting):
+        blocks.append(paragraph(*hinted([hint]), indent=_FROM, tone=tone))
+        known = [ranked(offer) for offer in card.offers if offer.change == hint.text]
+        blocks += [paragraph(words, indent=_FROM, tone=Tone.QUIET) for words in known]
+    return [Field("hint", tuple(blocks), is_action=True)] if blocks else []
 
 
 def _torch(card: BreakCard) -> list[Field]:

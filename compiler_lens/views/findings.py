@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec import Struct, convert
 
 from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.hints import Hint
 from compiler_lens.facts.breaks.ranks import Offered
 from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.all_clear import Against, against
@@ -32,6 +33,7 @@ class AdviceFacts(Struct, frozen=True):
     subject: str
     code: str
     what: str
+    hints: tuple[Hint, ...]  # what torch itself says to do about it
     change: str
     instead: tuple[str, ...]
     setting: str
@@ -123,6 +125,7 @@ def finding_facts(found: Iterable[Finding]) -> tuple[FindingFacts, ...]:
             spelled(told.subject),
             told.code,
             told.what,
+            told.hints,
             told.change,
             told.instead,
             told.setting,

@@ -19,7 +19,7 @@ from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.recording.model import Recording, SourceLine
 from compiler_lens.views import document as doc
 from compiler_lens.views import words
-from compiler_lens.views.advice import Advice, advice, tried_sentence
+from compiler_lens.views.advice import Advice, advice, hinted, tried_sentence
 from compiler_lens.views.document import line, paragraph
 from compiler_lens.views.doubts import contradicted
 from compiler_lens.views.parts import Span, Tone, ToView, code, quiet, strong
@@ -29,6 +29,7 @@ _MOST = 3  # steps of the first screen
 _LINES = 4  # of a suggestion's code
 # What the first makes of `.item()`, the second cannot print: together they break the graph anew (GB0296).
 _APART = {"capture_scalar_outputs", "reorderable_logging_functions"}
+_TORCHS = quiet("torch's hint: ")
 _PROFILE = "compiler-lens profile FILE:FACTORY"
 _FACTORY = "FACTORY is a function in FILE: def make(): return model, (x,)"
 NOTHING_READ = paragraph("No finding, as far as the recording could be read: record again.", indent=2, tone=Tone.WARN)
@@ -75,7 +76,7 @@ def beside(told: Advice, settings: set[str]) -> Advice:
     """Return advice without a setting that does not go with one given before; `settings` grows by what is given."""
     name = told.setting.partition(" ")[0].rpartition(".")[2]
     if name in _APART and settings & (_APART - {name}):
-        return replace(told, setting="")
+        return replace(told, setting="", hints=tuple(hint for hint in told.hints if not hint.is_setting))
     settings.add(name)
     return told
 
@@ -90,6 +91,8 @@ def body(told: Advice, indent: int, *, change: bool = True) -> list[doc.Block]:
         blocks.append(paragraph(*told.subject, f" {told.what}", indent=indent, limit=4))
     if not change:
         return blocks
+    if told.hints:
+        blocks.append(paragraph(_TORCHS, *hinted(told.hints), indent=indent, limit=5))
     if told.change:
         rank = () if told.instead or not told.offers else (quiet(f" {told.first}"),)
         blocks.append(paragraph(told.change, *rank, indent=indent, tone=Tone.DO, limit=6))
@@ -99,7 +102,7 @@ def body(told: Advice, indent: int, *, change: bool = True) -> list[doc.Block]:
         blocks.append(line(quiet("…"), indent=indent + 2))
     if told.instead and told.offers:
         blocks.append(paragraph(told.first, indent=indent, tone=Tone.QUIET, limit=4))
-    if told.setting:
+    if told.setting and not told.is_hinted:
         blocks.append(paragraph(quiet("or set "), code(told.setting), indent=indent, limit=3))
     blocks += [paragraph(_other(offer, told), indent=indent, tone=Tone.QUIET, limit=3) for offer in told.others]
     if told.after:
@@ -218,6 +221,8 @@ def _to_do(finding: Finding, told: Advice, more: ToView, *, is_again: bool) -> d
     about = ABOUT[type(finding.evidence)].words
     chip = (strong(about), " · ") if about else ()
     blocks: list[doc.Block] = [doc.Line(told.subject, note=(*chip, severity(finding).text))]
+    if told.hints:
+        blocks.append(paragraph(_TORCHS, *hinted(told.hints)))
     if told.change:
         blocks.append(paragraph(told.change, tone=Tone.QUIET if is_again else Tone.DO))
     evidence = finding.evidence.card if isinstance(finding.evidence, seen.FrameFailed) else finding.evidence
@@ -230,7 +235,7 @@ def _to_do(finding: Finding, told: Advice, more: ToView, *, is_again: bool) -> d
         blocks.append(doc.Listing("\n".join(before)))
     if told.offers:
         blocks.append(paragraph(told.first, tone=Tone.QUIET))
-    if told.setting:
+    if told.setting and not told.is_hinted:
         blocks.append(paragraph("or set ", code(told.setting), tone=Tone.QUIET))
     blocks += [paragraph(_other(offer, told), tone=Tone.QUIET) for offer in told.others]
     if told.after:

@@ -6,7 +6,8 @@ import pytest
 import sample_recordings as samples
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.cards import break_cards, specific_hints
+from compiler_lens.facts.breaks.cards import break_cards
+from compiler_lens.facts.breaks.hints import specific_hints
 from compiler_lens.facts.program.coverage import coverage
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.recording.model import BreakCause, BreakOutcome, GraphStage, Recording, SourceLine

@@ -184,6 +184,19 @@ def test_under_its_setting_the_broken_code_does_not_break_this_way(case):
     assert remedy.name not in names(causes)
 
 
+NUMBERS = {"Unsupported Tensor.item() call with capture_scalar_outputs=False", "Data dependent operator"}
+NOT_OFFERED = [r for r in REMEDIES if NUMBERS & set(r.gb_types) and not r.setting]
+
+
+@pytest.mark.parametrize("case", [c for c in HERE_AND_NOW if BY_NAME[remedy_name(c)] in NOT_OFFERED], ids=named)
+def test_where_torchs_setting_is_not_offered_it_does_not_do(case):
+    """With it the graph breaks in another way, or each value is compiled anew, as `hinted` says."""
+    remedy = BY_NAME[remedy_name(case)]
+    *_, recording, causes = compiled(case, case.broken, case.inputs, capture_scalar_outputs=True)
+    is_for_one_value = any("item() ==" in str(guard) for guard in recording.guards)
+    assert causes or (remedy.hinted and is_for_one_value)
+
+
 def test_every_remedy_has_a_case_and_every_case_a_remedy():
     assert {remedy_name(case) for case in CASES} == set(BY_NAME) - {"check_that_saves_work", "check_that_raises"}
 

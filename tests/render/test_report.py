@@ -148,12 +148,13 @@ def test_a_step_is_the_line_why_it_breaks_and_what_to_change():
     assert "fundamental" not in step
 
 
-def test_where_we_have_no_advice_torchs_first_specific_hint_is_given():
+def test_where_we_have_no_advice_torchs_specific_hints_are_given():
     cause = BreakCause("Never heard of", explanation="It broke.", hints=(samples.FUNDAMENTAL, "Do this.", "Or that."))
     recording = Recording(graph_breaks=(samples.graph_break(0, cause, 7, "f(x)"),))
     step = report(recording, width=80, color=False).partition("Next\n")[2]
     assert (
-        "1. model.py:7  f(x)\n     It broke. 1 function is cut.\n     Do this. torch's hint; not tried yet.\n" in step
+        "1. model.py:7  f(x)\n     It broke. 1 function is cut.\n     Do this. Or that. torch's hint; not tried yet.\n"
+        in step
     )
 
 

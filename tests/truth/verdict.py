@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard
 from compiler_lens.facts.breaks.remedies import Rewrite
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.facts.recompiles.reports import RecompileReport
@@ -59,10 +59,17 @@ def verdict(case: Case, before: Trial, reference: Any) -> Verdict:
 def said(finding: Finding) -> str:
     """Return all words on a finding: what it is, what to change."""
     told = advice(finding)
-    words = [spelled(told.subject), told.what, told.change, *told.instead, told.setting]
+    words = [
+        spelled(told.subject),
+        told.what,
+        *(hint.text for hint in told.hints),
+        told.change,
+        *told.instead,
+        told.setting,
+    ]
     match finding.evidence:
         case BreakCard() as card:
-            words += [card.remedy.leave] if card.remedy else specific_hints(card.cause)
+            words += [card.remedy.leave] if card.remedy else []
         case RecompileReport() as report:
             top = report.causes[0]
             words += [top.cause.value, top.subject, top.fix.why, top.fix.change]

@@ -13,6 +13,7 @@ from compiler_lens.render.console import report, view
 from compiler_lens.render.console.page import Page
 from tests.truth.trial import Trial, compiled, eager, equal
 from tests.truth.verdict import said
+from tests.truth_classes.hints import unprinted
 
 PROGRAMS = Path(__file__).with_name("programs")
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py"))
@@ -47,6 +48,7 @@ def test_what_must_be_said_is_and_what_must_not_is_not(name: str) -> None:
     assert equal(run.results, eager(name, source))
     words = everything(run)
     assert [wanted for wanted in one.said if not re.search(wanted, words)] == []
+    assert unprinted(run.explained.cards, view(run.recording, "breaks", Page(width=1000, color=False))) == []
     assert [found[0] for wrong in one.never if (found := re.search(wrong, words))] == []
 
 

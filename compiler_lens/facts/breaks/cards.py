@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from compiler_lens.facts.breaks.following import Beyond, Broken, Following, beyond
+from compiler_lens.facts.breaks.hints import Hint, hints_for
 from compiler_lens.facts.breaks.ranks import Offered, offered
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
@@ -22,16 +23,6 @@ from compiler_lens.recording.model import BreakCause, BreakOutcome, CompileId, G
 from compiler_lens.recording.own_files import is_machinery, is_own, slashed
 from compiler_lens.recording.source_text import Excerpt, Sources, sources
 
-# torch/_dynamo/graph_break_hints.py, the same eight texts in 2.11, 2.13 and 2.15: true of any break, so no advice.
-_GENERIC_HINTS = (
-    "Your code may result in an error when running in eager.",
-    "This is likely to be a Dynamo bug.",
-    "This graph break may be difficult to debug.",
-    "This graph break is fundamental",
-    "It may be possible to write Dynamo tracing rules for this code.",
-    "This graph break may have been caused by an earlier graph break.",
-    "Please report an issue to PyTorch",
-)
 _BRANCH = re.compile(r"\s*(if|elif|while|assert)\b")
 # In torch's context of the break, "method: <Logger model (INFO)>.warning, args", or in the line.
 _LOGGED = re.compile(r"\.(debug|info|warning|error|critical|exception|log)(?=\(|, args)")
@@ -69,8 +60,15 @@ class BreakCard(Struct, frozen=True):
 
     @property
     def hint(self) -> str:
-        """The first of torch's hints that says something about this code of the user's; empty where none does."""
-        return next(iter(specific_hints(self.cause)), "") if self.owner.is_yours else ""
+        """What of torch's hints says something about this code of the user's; empty where nothing does."""
+        return " ".join(hint.text for hint in self.hints if not hint.is_setting) if self.owner.is_yours else ""
+
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """What torch says of this event, without what is true of any break, or about other lines."""
+        if self.owner.harmless:  # there is nothing to do
+            return ()
+        return hints_for(self.cause, self.place.code if self.place else "", self.remedy, self.setting)
 
     @property
     def offers(self) -> tuple[Offered, ...]:
@@ -257,11 +255,6 @@ def computed_at(card: BreakCard) -> SourceLine | None:
         if is_own(file) and card.place and (file, int(line)) != (card.place.file, card.place.line):
             return SourceLine(file, int(line), function, code)
     return None
-
-
-def specific_hints(cause: BreakCause) -> tuple[str, ...]:
-    """Return the hints that say something about this code, without those that torch gives for any break."""
-    return tuple(hint for hint in cause.hints if not hint.strip().startswith(_GENERIC_HINTS))
 
 
 def _innermost(event: GraphBreak) -> SourceLine | None:

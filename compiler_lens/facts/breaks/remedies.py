@@ -61,6 +61,7 @@ class Remedy(Struct, frozen=True, kw_only=True):
     before: str
     after: str
     setting: Setting | None = None
+    hinted: str = ""  # what comes of a setting that torch names and that is not offered, one sentence
     leave: str = ""  # when not to touch it
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from compiler_lens.facts.breaks.cards import BreakCard, specific_hints
+from compiler_lens.facts.breaks.cards import BreakCard
+from compiler_lens.facts.breaks.hints import specific_hints
 from compiler_lens.facts.breaks.remedies import Remedy, Rewrite, Setting, remedy_for
 from compiler_lens.facts.breaks.rewrites import alternative, rewrite, shown_at, used_later
 from compiler_lens.facts.breaks.rewrites.site import SeenTensors
