@@ -394,7 +394,7 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
     hints = hints_for(failed.failure, place.code if place else "", remedy, None) if failed.failure else ()
     also = f" {sentence('it also breaks graphs: ' + effect(card))}" if card else ""
     inside = f" inside {at.file.rpartition('/')[2]}:{at.line}, `{one_line(at.code, 80)}`" if at else ""
-    change, hint = remedy.change if remedy else "", one_line(" ".join(one.text for one in hints), 600)
+    change, hint = remedy.change if remedy else finding.owner.change, one_line(" ".join(one.text for one in hints), 600)
     rewrite = card.rewrite if card else None
     return Advice(
         (At(place or finding.frame.name, Tone.STRONG),),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from torch.amp import custom_bwd, custom_fwd
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_module, distribute_tensor
 from torch.nn.utils import parametrizations, parametrize, prune
 from torch.optim.swa_utils import AveragedModel
 from tqdm import tqdm
@@ -233,3 +235,70 @@ def test_the_users_own_disabled_function_stays_theirs() -> None:
 
     lens = recorded(lambda: torch.compile(lambda x: apart(x) * 2, backend="eager")(torch.ones(2)))
     assert all(finding.owner.is_yours for finding in explain(lens.recording).findings)
+
+
+def test_a_tensor_distributed_inside_is_to_be_distributed_before() -> None:
+    mesh = init_device_mesh("cpu", (1,))
+
+    def sharded(x: Tensor) -> Tensor:
+        return (distribute_tensor(x, mesh, [Shard(0)]) * 2).redistribute(placements=[Replicate()]).to_local()
+
+    lens = recorded(lambda: torch.compile(sharded, backend="eager")(torch.ones(2, 8)))
+    assert found(lens, "DTensor")
+    assert "Inside DTensor" in next_list(lens)
+    assert "once, before the compiled function, and pass it DTensors" in next_list(lens)
+    assert "custom_op" not in next_list(lens)
+
+    def given(x: DTensor) -> Tensor:
+        return (x * 2).redistribute(placements=[Replicate()]).to_local()
+
+    x = distribute_tensor(torch.ones(2, 8), mesh, [Shard(0)])
+    lens = recorded(lambda: torch.compile(given, backend="eager")(x))
+    assert not lens.recording.graph_breaks, "what is advised compiles whole"
+
+
+def test_a_module_distributed_inside_is_to_be_distributed_before() -> None:
+    mesh, linear = init_device_mesh("cpu", (1,)), nn.Linear(8, 8)
+
+    def sharded(x: Tensor) -> Tensor:
+        distribute_module(linear, mesh)
+        return x + 1
+
+    lens = recorded(lambda: torch.compile(sharded, backend="eager")(torch.ones(2, 8)))
+    assert found(lens, "DTensor")
+    assert "`register_fake`" not in next_list(lens)
+
+
+def test_a_mesh_made_inside_is_to_be_made_before() -> None:
+    def meshed(x: Tensor) -> Tensor:
+        mesh = init_device_mesh("cpu", (1,))
+        return DTensor.from_local(x, mesh, [Shard(0)]).to_local()
+
+    def run() -> None:
+        with contextlib.suppress(Exception):  # torch 2.13 fails on it
+            torch.compile(meshed, backend="eager")(torch.ones(2, 8))
+
+    lens = recorded(run)
+    assert found(lens, "DeviceMesh")
+    assert "Make the mesh before the compiled function" in next_list(lens)
+    assert "Put the `with` round" not in next_list(lens)
+
+
+def test_copies_of_data_parallel_in_threads_are_its_design() -> None:
+    net = Net()
+
+    def apart(x: Tensor) -> Tensor:
+        first, second = nn.parallel.parallel_apply([net, net], [(x,), (x,)], devices=[0, 0])
+        return first + second
+
+    def run() -> None:
+        with contextlib.suppress(Exception):  # of a device that is not here, in eager
+            torch.compile(apart, backend="eager")(torch.ones(2, 8))
+
+    lens = recorded(run)
+    assert found(lens, "DataParallel")
+    assert all(finding.owner.whose is Whose.BY_DESIGN for finding in found(lens, "DataParallel"))
+    assert "Use `DistributedDataParallel` of the compiled model" in next_list(lens)
+
+    lens = recorded(lambda: torch.compile(nn.DataParallel(net), backend="eager")(torch.ones(2, 8)))
+    assert not lens.recording.graph_breaks, "without a device it is the module"
