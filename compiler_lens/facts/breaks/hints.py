@@ -72,7 +72,7 @@ def hints_for(cause: BreakCause, code: str, remedy: Remedy | None, setting: Sett
 
 def _hints(cause: BreakCause, code: str, remedy: Remedy | None, setting: Setting | None) -> Iterator[Hint]:
     for text in specific_hints(cause):
-        if setting and re.search(rf"\b{setting.name.rpartition('.')[2]}\b", text):
+        if setting and setting.name.rpartition(".")[2] in text:
             yield Hint(setting.code, is_setting=True)
         elif _is_about(text, cause, code) and not _is_said(text, remedy):
             is_wrong = remedy and not setting and "config.capture_scalar_outputs" in text
