@@ -110,13 +110,13 @@ def _verdict(summary: Summary, nothing: str, damage: str, unheard: Sequence[Comp
     others = _others(covered, compiled, damage, unheard)
     if not compiled and not covered.treatments.get(Treatment.PARTLY_EAGER):
         # No function is compiled for all of its calls: graphs there may be all the same.
-        news = f"0 of {plural(total, noun)} compiled"
+        news = _compiled(0, total, noun, summary.graphs, damage)
         if not summary.graphs:
             news = nothing
         elif covered.treatments.get(Treatment.LIMIT) or any(map(_was_compiled, counted)):
             news = f"0 of {plural(total, noun)} {'stays' if total == 1 else 'stay'} compiled"
         return Verdict(news, others, Tone.BAD)
-    news = _compiled(compiled, total, noun, damage)
+    news = _compiled(compiled, total, noun, summary.graphs, damage)
     is_whole = covered.treatments.get(Treatment.WHOLE, 0) == total
     return Verdict(news, others, Tone.GOOD if is_whole and not damage else Tone.WARN)
 
@@ -140,7 +140,9 @@ def _others(covered: Coverage, compiled: int, damage: str, unheard: Sequence[Com
     return (*others, ".")
 
 
-def _compiled(compiled: int, total: int, noun: str, damage: str) -> str:
+def _compiled(compiled: int, total: int, noun: str, graphs: int, damage: str) -> str:
+    if not compiled and graphs:  # parts of them are, and are counted as graphs beside this
+        return f"0 of {plural(total, noun)} compiled in full"
     if damage and compiled == total:  # of those that are known
         return f"{plural(total, noun)} compiled"
     if 1 < compiled == total:
