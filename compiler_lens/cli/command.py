@@ -10,7 +10,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,8 @@ _ASCII = str.maketrans({"…": "...", "⋮": ":", "·": "|", "→": "->", "×": 
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _DIGITS = 12  # of a size, at most
+_IN_MEMORY = 64 << 20  # characters of what is printed as a whole; more of it waits in a file
+_AT_ONCE = 1 << 20
 
 Argument = tuple[tuple[str, ...], dict[str, Any]]
 
@@ -199,6 +201,14 @@ def printed(text: Callable[[argparse.Namespace], str | Iterable[str]], args: arg
     return 0
 
 
+def all_or_none(parts: Iterable[str]) -> Iterator[str]:
+    """Return the same text once all of it is made: where making it fails in the middle, nothing of it was printed."""
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8", newline="") as made:
+        made.writelines(parts)
+        made.seek(0)
+        yield from iter(lambda: made.read(_AT_ONCE), "")
+
+
 def write(text: str) -> None:
     """Write to the standard output, with what its encoding has."""
     encoding = sys.stdout.encoding or "utf-8"
@@ -211,7 +221,8 @@ def write(text: str) -> None:
         raise
     except OSError as error:
         _let_go()
-        raise RecordingFileError(f"cannot write to the standard output: {error.strerror or error}") from error
+        said = f"cannot write to the standard output, which is cut: {error.strerror or error}"
+        raise RecordingFileError(said) from error
 
 
 def _let_go() -> None:

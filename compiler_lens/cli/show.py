@@ -18,6 +18,7 @@ from compiler_lens.cli.command import (
     REDACT,
     SOURCES,
     Command,
+    all_or_none,
     argument,
     check_width,
     look,
@@ -122,7 +123,7 @@ def _view(asks: Asks, args: argparse.Namespace) -> Iterable[str]:
     if args.json:
         from compiler_lens.render.json import view_parts
 
-        return chain(view_parts(recording, args.view, selection), "\n")
+        return all_or_none(chain(view_parts(recording, args.view, selection), "\n"))
     from compiler_lens.render import console
     from compiler_lens.render.console.page import page_for
 

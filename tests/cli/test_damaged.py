@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor
 
 from compiler_lens import Lens, load
-from compiler_lens.cli import main
+from compiler_lens.cli import command, main
 from compiler_lens.facts.program.select import Selection
 from compiler_lens.recording.model import DAMAGE
+from compiler_lens.render import json as render
 from compiler_lens.render.console import report
 from compiler_lens.views.registry import VIEWS
 from compiler_lens.views.report import document
@@ -103,3 +105,23 @@ def _problems(told: dict[str, object]) -> list[dict[str, str]]:
     found = told.get("problems") or next(each["problems"] for each in told.values() if isinstance(each, dict))
     assert isinstance(found, list)
     return found
+
+
+@pytest.mark.parametrize("is_large", [False, True])
+def test_json_that_cannot_be_made_whole_is_not_printed_in_part(
+    journal: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, is_large: bool
+) -> None:
+    def parts(*_: object) -> Iterator[str]:
+        yield '{"format": 2'
+        raise ValueError("a part that fails")
+
+    if is_large:  # it waits in a file then
+        monkeypatch.setattr(command, "_IN_MEMORY", 4)
+    main(["show", str(journal), "breaks", "--json"])
+    assert json.loads(capsys.readouterr().out)["view"] == "breaks"
+    monkeypatch.setattr(render, "view_parts", parts)
+    assert main(["show", str(journal), "breaks", "--json"]) == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("compiler-lens: show failed: ValueError: a part that fails")
+    assert err.count("\n") == 1

@@ -72,5 +72,5 @@ def test_an_output_that_takes_nothing_is_one_plain_line(command: str, recording:
         )
     assert (done.returncode, done.stderr) == (
         1,
-        "compiler-lens: cannot write to the standard output: No space left on device\n",
+        "compiler-lens: cannot write to the standard output, which is cut: No space left on device\n",
     )
