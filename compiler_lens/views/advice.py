@@ -396,6 +396,10 @@ def _failed(finding: kinds.FrameFailed) -> Advice:
     inside = f" inside {at.file.rpartition('/')[2]}:{at.line}, `{one_line(at.code, 80)}`" if at else ""
     change, hint = remedy.change if remedy else finding.owner.change, one_line(" ".join(one.text for one in hints), 600)
     rewrite = card.rewrite if card else None
+    if finding.owner.means and not at:  # the exception is a library's, whose line torch forgot
+        what = f"{doing} failed: {sentence(one_line(reason, 200))} {finding.owner.means}{also}"
+        subject = (At(place or finding.frame.name, Tone.STRONG),)
+        return Advice(subject, one_line(place.code, 120) if place else "", what, finding.owner.change)
     return Advice(
         (At(place or finding.frame.name, Tone.STRONG),),
         one_line(place.code, 120) if place else "",

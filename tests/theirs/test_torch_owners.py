@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -302,3 +303,30 @@ def test_copies_of_data_parallel_in_threads_are_its_design() -> None:
 
     lens = recorded(lambda: torch.compile(nn.DataParallel(net), backend="eager")(torch.ones(2, 8)))
     assert not lens.recording.graph_breaks, "without a device it is the module"
+
+
+UNATTACHED = """
+class Lit(torch.nn.Module):
+    @property
+    def trainer(self):
+        raise RuntimeError("Lit is not attached to a `Trainer`.")  # as lightning/pytorch/core/module.py does
+
+    def forward(self, x):
+        return x * self.trainer.world_size
+"""
+
+
+def test_a_lightning_module_without_a_trainer_is_known_by_what_it_raises(tmp_path: Path) -> None:
+    """torch has the user's line alone: the one in Lightning that raises is not in the failure's stack."""
+    file = tmp_path / "model.py"
+    file.write_text(UNATTACHED)
+    scope = {"torch": torch}
+    exec(compile(UNATTACHED, str(file), "exec"), scope)
+    torch._dynamo.reset()
+    with Lens(strict=True) as lens, pytest.raises(Exception, match="Observed exception"):
+        torch.compile(scope["Lit"](), backend="eager", fullgraph=True)(torch.ones(3))
+    (finding,) = [one for one in explain(lens.recording).findings if not one.benign]
+    assert finding.owner.label == "Lightning"
+    said = " ".join(lens.report(color=False, width=120).split())
+    assert "A LightningModule asks for its Trainer, and this one has none." in said
+    assert "self.net = torch.compile(self.net)" in said

@@ -12,7 +12,7 @@ from compiler_lens.facts.overview import evidence as seen
 from compiler_lens.facts.overview.unintended import Doubt, unintended
 from compiler_lens.facts.program.asked import calls_forward, never_called
 from compiler_lens.facts.program.coverage import Coverage, Treatment
-from compiler_lens.facts.program.owners import Owner, owner_of
+from compiler_lens.facts.program.owners import Owner, owner_by_error, owner_of
 from compiler_lens.facts.program.ownership import Ownership, innermost_own
 from compiler_lens.facts.recompiles.reports import RecompileReport
 from compiler_lens.facts.time.phases import phase_times
@@ -167,6 +167,8 @@ def _failed(
     tried = tuple(one for one in every if failure and one.is_for(at, failure.gb_type))
     owner = owner_of((*found.failed.stack, SourceLine(name.file, name.line), at), own) if at else Owner()
     inside = at if at and not own.owns(at.file) else None
+    if failure and owner.is_yours:
+        owner = owner_by_error(failure, at) or owner
     for card in cards:
         if failure and at and card.place and card.place.place == at.place and card.gb_type == failure.gb_type:
             return seen.FrameFailed(found.frame, card, tried, owner, inside)

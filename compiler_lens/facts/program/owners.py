@@ -50,6 +50,7 @@ class Wrapper(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     label: str
     files: tuple[str, ...]
     functions: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()  # what its own exceptions say: torch forgets the line that raised one
     by_design: bool = False
     harmless: bool = False
     covers: bool = False  # what these files call is theirs, too
@@ -74,7 +75,9 @@ def _general() -> str:
 def wrappers() -> tuple[Wrapper, ...]:
     """Return the table. Raise TypeError or KeyError for a field that the file has wrong."""
     return tuple(
-        Wrapper(**entry | {"files": tuple(entry["files"]), "functions": tuple(entry.get("functions", ()))})
+        Wrapper(
+            **entry | {name: tuple(entry.get(name, ())) for name in ("files", "functions", "errors")},
+        )
         for entry in read_data(_FILE)["owners"].values()
     )
 
@@ -113,6 +116,16 @@ def owner_of(stack: Iterable[SourceLine], own: Ownership, cause: BreakCause | No
     packages = (package_of(at.file) for at in reversed(inside) if not is_machinery(at.file))
     package = next(filter(None, packages), "")
     return library(package, line) if package else Owner(line=line)
+
+
+def owner_by_error(cause: BreakCause, line: SourceLine | None) -> Owner | None:
+    """Return whose exception a failure is that came through a line of the user's, by its message."""
+    said = f"{cause.context[:_LONGEST]} {cause.explanation[:_LONGEST]}"
+    for one in wrappers():
+        if any(error in said for error in one.errors):
+            whose = Whose.BY_DESIGN if one.by_design else Whose.LIBRARY
+            return Owner(whose, one.label, one.means, one.change, one.harmless, line)
+    return None
 
 
 def library(name: str, line: SourceLine | None) -> Owner:
