@@ -243,7 +243,8 @@ def test_an_expression_takes_time_in_proportion_to_its_text(name: str) -> None:
 @pytest.mark.parametrize("written", [r"\n+from user code", r"\A\W+|\W+\Z", r"(\w+)\s*:\s*\"", r"\[(.*?)\], x: \["])
 def test_what_is_quadratic_is_found(written: str) -> None:
     pattern = re.compile(written)
-    assert any(grows_too_fast(partial(_searched, pattern, text)) for text in texts(pattern))
+    tries = [text for _ in range(3) for text in texts(pattern)]  # a busy machine may hide it once
+    assert any(grows_too_fast(partial(_searched, pattern, text)) for text in tries)
 
 
 def _searched(pattern: re.Pattern[Any], text: Callable[[int], str], size: int) -> Callable[[], object]:

@@ -177,10 +177,11 @@ def test_two_causes_in_turn_are_two_causes():
 
 def test_one_recompile_to_learn_that_a_size_varies_is_benign_and_a_second_for_one_of_one_too():
     (report,) = recompile_reports(recorded(lambda: [compiled(plus_one)(torch.ones(n, 3)) for n in (8, 4, 2, 1)]))
-    assert [(c.cause, values(c)) for c in report.causes] == [
-        (CauseClass.BATCH_SIZE, "8 -> 4"),
-        (CauseClass.ZERO_ONE, "4 -> 1"),
-    ]
+    # They stand by the seconds that they took.
+    assert {c.cause: values(c) for c in report.causes} == {
+        CauseClass.BATCH_SIZE: "8 -> 4",
+        CauseClass.ZERO_ONE: "4 -> 1",
+    }
     assert report.benign
 
 
