@@ -355,11 +355,18 @@ def test_what_autotuning_tried_stands_with_the_kernel_and_by_itself() -> None:
 
 
 def test_breaks_are_fixed_or_new() -> None:
-    said = r'<span class="(\w+)">(new|fixed|more|fewer) *</span>'
-    new, fixed = (re.findall(said, page(name)) for name in ("broken", "mended"))
+    said = r'<span class="(\w+)">(new|fixed|more|fewer|gone|come) *</span>'
+    broken = compiler_lens.load(pages.FILES["broken"])
+    mended = replace(broken, graph_breaks=())
+    new, fixed = (
+        re.findall(said, diff_page(compiler_lens.diff(*pair))) for pair in ((mended, broken), (broken, mended))
+    )
     assert set(new) == {("bad", "new")}
     assert set(fixed) == {("good", "fixed")}
-    assert len(new) == len(fixed) == len(found("broken").result.breaks)
+    come, gone = (re.findall(said, page(name)) for name in ("broken", "mended"))
+    assert set(come) == {("bad", "come")}, "of another program: nobody knows what broke before"
+    assert set(gone) == {("warn", "gone")}
+    assert len(new) == len(fixed) == len(come) == len(gone) == len(found("broken").result.breaks)
 
 
 @pytest.mark.parametrize("sides", ["nothing", "before", "after"])

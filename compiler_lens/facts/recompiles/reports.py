@@ -227,6 +227,7 @@ _BROUGHT = frozenset(CauseClass) - {
     CauseClass.MODULE_ATTRIBUTE, CauseClass.OBJECT_ATTRIBUTE, CauseClass.GLOBAL, CauseClass.CLOSURE,
     CauseClass.LIST_LENGTH, CauseClass.DICT_KEYS, CauseClass.OTHER,
 }  # fmt: skip
+_LOOP = ": compile the body of the loop, and loop over that"
 _PINNED = (CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE, CauseClass.INT_ARGUMENT)
 _SIZES = (
     CauseClass.BATCH_SIZE, CauseClass.SEQUENCE_LENGTH, CauseClass.SIZE, CauseClass.ZERO_ONE,
@@ -313,7 +314,8 @@ def _cause(
         "value": first,
         "uses": " and ".join(sorted(use.value for use in used or ())),
         "line": str(at.line) if (at := follows or pinned) else "",
-        "loop": _loop(kind, subject) if Use.LOOP in (used or ()) else "",
+        "loop": f"{_LOOP}{_masked(kind, subject)}" if Use.LOOP in (used or ()) else "",
+        "masked": _masked(kind, subject),
     }
     if not all(change.old.lstrip("-").isdigit() for change in changes):
         fix = replace(fix, setting=None)
@@ -342,12 +344,11 @@ def _pinned(group: Sequence[Decided], facts: Facts) -> SourceLine | None:
     return found[-1] if found and None not in found else None
 
 
-def _loop(kind: CauseClass, subject: str) -> str:
-    """What to do where a number is how often a loop runs; one that is handed in may be a tensor if no loop asks it."""
-    body = ": compile the body of the loop, and loop over that"
+def _masked(kind: CauseClass, subject: str) -> str:
+    """What else to do where a number is how often a loop runs: what is handed in may be a tensor if no loop asks it."""
     if kind is not CauseClass.INT_ARGUMENT:
-        return body
-    return f"{body}; or run the largest count, mask what is too much by `torch.tensor({subject})`, and hand that in"
+        return ""
+    return f"; or run the largest count, mask what is too much by `torch.tensor({subject})`, and hand that in"
 
 
 def _objects(group: Sequence[Decided], facts: Facts) -> int:
