@@ -39,7 +39,7 @@ def made(zoo: Mapping[str, Row], fixes: Mapping[str, Row]) -> Iterator[str]:
     yield f"torch {versions['torch']}, transformers {versions['transformers']}, Python {versions['python']}.\n"
     yield from table(("", "models", "compiled whole", "break", "recompile", "eager in part", "raise"), totals(ran))
     others = Counter(row["status"] for row in found if row["status"] != "ran")
-    yield f"\n{sum(others.values())} more were not run: {not_run(others)}.\n"
+    yield f"\nNot run: {not_run(others)}.\n"
     yield "## Why\n"
     yield from table(("cause", "models", "graph breaks"), causes(ran))
     if fixes:
@@ -83,7 +83,7 @@ def share(some: Sequence[Row], of: Sequence[Row]) -> str:
 
 def not_run(counts: Mapping[str, int]) -> str:
     words = {
-        "not_made": "no small configuration or no inputs were found",
+        "not_made": "of which no small configuration or no inputs were found",
         "late": "not done in time",
         "failed": "failed",
     }
