@@ -60,9 +60,8 @@ def settings_of_process() -> Settings:
     return Settings()
 
 
-_CONSTANT = frozenset(
-    (object, bool, int, float, str, type(None), ContextVar)
-)  # torch's sign for "not set" is an object()
+# What cannot change in place; torch's sign for "not set" is an object().
+_CONSTANT = frozenset((object, bool, int, float, str, type(None), ContextVar))
 
 
 def _values_set(config: Any) -> list[Any] | None:

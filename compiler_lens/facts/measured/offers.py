@@ -78,10 +78,11 @@ def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership)
     target = Target(card.place, card.gb_type)
     theirs = (at.file for at in (*card.inside, card.place) if at and not own.owns(at.file))
     package = next((package_of(file) for file in theirs if package_of(file) and not is_machinery(file)), "")
-    others = list(_alternatives(target, card.cause, known, seen)) if card.own and card.owner.is_yours else []
+    is_editable = card.own and card.owner.is_yours
+    others = list(_alternatives(target, card.cause, known, seen)) if is_editable else []
     yield from others
     # Code of one's own can be written for both branches: an error in one of them is no offer.
-    if card.place and card.own and card.owner.is_yours and package_of(card.place.file):
+    if card.place and is_editable and package_of(card.place.file):
         for branch in assumed(card.place, card.cause, known):
             yield Offer(target, branch.lines(card.place), branch.price, is_last_resort=True)
     for one in _of_break(
