@@ -35,7 +35,7 @@ class Assumption(Struct, frozen=True):
 
     def lines(self, at: SourceLine) -> Lines:
         """Return the edit of a line's file."""
-        return Lines(at.file, at.line, self.before, self.after, imports_torch=self.needs_import)
+        return Lines(at.file, at.line, self.before, self.after, imports="torch" if self.needs_import else "")
 
 
 class _Asked(Struct, frozen=True):

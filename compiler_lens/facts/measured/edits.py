@@ -26,7 +26,7 @@ class Lines(Struct, frozen=True):
     near: int  # the line that this is about
     before: tuple[str, ...]  # dedented
     after: tuple[str, ...]
-    imports_torch: bool = False  # what is written needs `import torch`, and the file has none
+    imports: str = ""  # a module that what is written needs, and that the file does not import
 
     @property
     def title(self) -> str:
@@ -75,7 +75,7 @@ def _with_lines(text: str, edit: Lines) -> str | None:
     indent = _indent(lines[start])
     after = [f"{indent}{line}{ending}" if line else ending for line in edit.after]
     new = "\n".join([*lines[:start], *after, *lines[start + len(edit.before) :]])
-    return _importing(new, ["import torch"]) if edit.imports_torch else new
+    return _importing(new, [f"import {edit.imports}"]) if edit.imports else new
 
 
 def _starts(lines: Sequence[str], before: Sequence[str]) -> Iterator[int]:

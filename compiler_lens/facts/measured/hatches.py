@@ -161,8 +161,8 @@ class _Marked(Struct, frozen=True):
 
     def _mark(self, decorator: str) -> Lines:
         head = self.site.text.split("\n")[self.function.lineno - 1].strip()
-        needed = not self.site.imports_torch
-        return Lines(self.at.file, self.function.lineno, (head,), (decorator, head), imports_torch=needed)
+        needed = "" if self.site.imports_torch else "torch"
+        return Lines(self.at.file, self.function.lineno, (head,), (decorator, head), imports=needed)
 
     def _kind(self, name: str) -> str | None:
         """The annotation of a parameter of an operator; None where it may be something that operators do not take."""
@@ -241,7 +241,7 @@ class _Marked(Struct, frozen=True):
             function.lineno,
             tuple(line.rstrip() for line in lines),
             after,
-            imports_torch=not self.site.imports_torch,
+            imports="" if self.site.imports_torch else "torch",
         )
 
 

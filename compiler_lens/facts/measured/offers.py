@@ -21,6 +21,7 @@ from compiler_lens.facts.measured.properties import RECOMPUTED, uncached
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.what_if import count
+from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
 from compiler_lens.facts.overview.all_clear import against
 from compiler_lens.facts.overview.explanation import Explanation, explain
 from compiler_lens.facts.program.coverage import Treatment
@@ -118,6 +119,8 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
         yield Offer(target, lines, PRICE)
     if at and (lines := uncached(at, cause, known)):
         yield Offer(target, lines, RECOMPUTED)
+    for lines in by_python(at, cause, known) if at else ():
+        yield Offer(target, lines, BY_PYTHON)
 
 
 def _last_resorts(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Target, Markable]]:
@@ -163,7 +166,7 @@ def _of_break(  # noqa: PLR0913 -- what is known of a break
 
 
 def _lines(at: SourceLine, found: Rewrite) -> edits.Lines:
-    return edits.Lines(at.file, at.line, found.before, found.after, imports_torch=_IMPORT in found.needs)
+    return edits.Lines(at.file, at.line, found.before, found.after, imports="torch" if _IMPORT in found.needs else "")
 
 
 def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:

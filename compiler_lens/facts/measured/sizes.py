@@ -101,7 +101,9 @@ def _marked(compilation: Compilation, caller: SourceLine, name: str, axis: int, 
     if given is None:
         return None
     mark = f"{site.torch}._dynamo.maybe_mark_dynamic({given}, {axis})"
-    return Lines(caller.file, site.statement.lineno, (line,), (mark, line), imports_torch=not site.imports_torch)
+    return Lines(
+        caller.file, site.statement.lineno, (line,), (mark, line), imports="" if site.imports_torch else "torch"
+    )
 
 
 def _head(function: Function) -> range:

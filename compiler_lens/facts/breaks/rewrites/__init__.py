@@ -50,6 +50,11 @@ _RULES: Mapping[str, tuple[_Rule, ...]] = {
     "Tensor.numpy() with trace_numpy=False": (calls.numpy_function,),
     "attempted to trace numpy function with config.trace_numpy=False": (calls.numpy_function,),
     "call `torch.from_numpy` with `torch._dynamo.config.trace_numpy=False`": (calls.numpy_function,),
+    "RuntimeError when making fake tensor call": (calls.stacked_index,),
+}
+# What torch says where a type is the text of an error, with the names of its symbols in it.
+_BY_WORDS: Mapping[str, tuple[_Rule, ...]] = {
+    "Could not extract specialized integer from data-dependent expression": (calls.repeated,),
 }
 
 
@@ -74,7 +79,7 @@ def rewrite(cause: BreakCause, sources: Sources, at: SourceLine, seen: SeenTenso
         seen: the names of each function that were tensors whenever torch compiled it.
 
     """
-    return _first(_RULES.get(cause.gb_type, ()), cause, sources, at, seen)
+    return _first(_RULES.get(cause.gb_type) or _by_words(cause), cause, sources, at, seen)
 
 
 def alternative(
@@ -82,6 +87,11 @@ def alternative(
 ) -> Rewrite | None:
     """Return something else to write instead, which may be better and has to be tried. Arguments are those above."""
     return _first(_ALTERNATIVES.get(cause.gb_type, ()), cause, sources, at, seen)
+
+
+def _by_words(cause: BreakCause) -> tuple[_Rule, ...]:
+    said = f"{cause.gb_type} {cause.explanation}"
+    return next((rules for words, rules in _BY_WORDS.items() if words in said), ())
 
 
 def _first(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from compiler_lens.facts.breaks.remedies import Rewrite
@@ -344,6 +345,51 @@ def _stacked(site: Site) -> Rewrite | None:
         listed = ", ".join(f"{site.atom(t)}.detach()" for t in known)
         changes.append((node, f"{site.torch}.stack([{listed}])"))
     return site.edit(changes, "all of them are tensors without dimensions, of one dtype")
+
+
+def repeated(site: Site, _cause: BreakCause) -> Rewrite | None:
+    """Write `x.repeat(n, *[1] * x.dim())` for `torch.stack([x] * n)`, which wants to know how many it stacks."""
+    changes: list[Change] = []
+    for call in calls_in(site.statement):
+        match call:
+            case ast.Call(args=[ast.BinOp(left=ast.List(elts=[one]), op=ast.Mult(), right=count)], keywords=[]):
+                tensor = dotted(one)
+            case _:
+                continue
+        if of_torch(call) and called(call) == "stack" and tensor:
+            changes.append((call, f"{tensor}.repeat({site.source(count)}, *[1] * {tensor}.dim())"))
+    needs = "of no copies it is a tensor without rows, where `torch.stack` is an error"
+    return site.edit(changes, needs) if isinstance(site.statement, SIMPLE) else None
+
+
+# What torch says of an index of tuples of tensors, each a number.
+_OF_SINGLE = re.compile(r"<built-in function [sg]etitem>.*?\(\(FakeTensor\([^()]*size=\(\), dtype=torch\.int64\)")
+
+
+def stacked_index(site: Site, cause: BreakCause) -> Rewrite | None:
+    """Write `x[torch.stack(rows), torch.stack(columns)]` for an index of `rows, columns = zip(*places)`."""
+    indices = [n for n in ast.walk(site.statement) if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Tuple)]
+    if not isinstance(site.statement, SIMPLE) or len(indices) != 1 or not _OF_SINGLE.search(cause.explanation):
+        return None
+    parts = indices[0].slice.elts if isinstance(indices[0].slice, ast.Tuple) else []
+    names = [part for part in parts if isinstance(part, ast.Name) and _is_zipped(site, part.id)]
+    return site.edit(
+        [(name, f"{site.torch}.stack({name.id})") for name in names],
+        " and ".join(f"`{name.id}`" for name in names) + " have tensors without dimensions, as in this run",
+    )
+
+
+def _is_zipped(site: Site, name: str) -> bool:
+    """Whether a name is assigned once, as one of several that `zip(*places)` gives."""
+    assigned = [n for n in ast.walk(site.function or site.statement) if isinstance(n, ast.Assign)]
+    for one in assigned:
+        match one:
+            case ast.Assign(
+                targets=[ast.Tuple(elts=elements)],
+                value=ast.Call(func=ast.Name(id="zip"), args=[ast.Starred()], keywords=[]),
+            ) if name in {element.id for element in elements if isinstance(element, ast.Name)}:
+                return len(site.uses().stores.get(name, ())) == 1
+    return False
 
 
 RANDOM_NEEDS = "the numbers then come from torch's generator: torch.manual_seed, not another library's"
