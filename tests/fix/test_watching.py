@@ -186,3 +186,34 @@ def test_torch_is_afterwards_as_it_was() -> None:
     assert (torch._dynamo.eval_frame.OptimizeContext.__call__, torch.autograd.backward) == before
     assert not nn.modules.module._global_parameter_registration_hooks
     assert not nn.modules.module._global_buffer_registration_hooks
+
+
+def test_a_parameter_that_the_program_let_go_before_it_compiled_is_not_compared() -> None:
+    """Such a one may never have had values: two runs would differ by what was in memory."""
+
+    def program(value: float) -> Callable[[], None]:
+        def run() -> None:
+            model, draft = nn.Linear(2, 2), nn.Linear(3, 3)
+            draft.weight = nn.Parameter(torch.full((3, 3), value))
+            draft.itself = [draft]  # type: ignore[assignment]
+            del draft
+            torch.compile(model, backend="eager")(torch.ones(2))
+
+        return run
+
+    one, other = watched(program(1.0)), watched(program(2.0))
+    assert compared(one.keeper.kept, other.keeper.kept) == (Results.EQUAL, None)
+    assert [entry.value.shape for entry in one.keeper.kept if entry.kind == "state"] == [(2, 2), (2,)]
+
+
+def test_a_parameter_that_is_in_no_module_any_more_and_trained_is_compared() -> None:
+    def program() -> None:
+        model = nn.Linear(2, 2)
+        extra = nn.Parameter(torch.ones(2))
+        model.extra = extra
+        del model.extra
+        model_and_extra = torch.compile(lambda x: model(x) * extra, backend="eager")
+        model_and_extra(torch.ones(2)).sum().backward()
+
+    watch = watched(program)
+    assert len([one for one in watch.keeper.kept if one.kind == "state"]) == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -74,12 +75,13 @@ class Watch:
         self._steps, self._enough = steps, enough
         self._here = _Thread()
         # Parameters and buffers, in the order of their making. They are kept alive: when a program's are collected
-        # depends on how it is compiled.
+        # depends on how it is compiled. Until the first call only as long as the program has them.
         self._state: dict[int, torch.Tensor] = {}
         self._modules: dict[int, weakref.ref[torch.nn.Module]] = {}  # Dynamo drops code of modules that are gone
         self._given: list[torch.Tensor] = []  # leaves that need a gradient, of the last call
         self._reached: list[torch.Tensor] = []  # others that its result has a gradient for: global tensors, say
         self._hooks = _Hooks(self._register)
+        self._is_begun = False  # a compiled function was called
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
@@ -118,6 +120,7 @@ class Watch:
                 return compiled(*args, **kwargs)
             if self._steps and self.calls >= self._steps:
                 self._enough()
+            self._forget_what_is_gone()
             given = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
             before = [_version(tensor) for tensor in given]
             self._here.is_inside = True
@@ -135,6 +138,15 @@ class Watch:
             return result
 
         return dynamo.in_place_of(watched, compiled)  # type: ignore[no-any-return]
+
+    def _forget_what_is_gone(self) -> None:
+        """Let go, before the first call, of parameters that nobody has any more: some were never given values."""
+        if not self._is_begun:
+            self._is_begun = True
+            known = {number: weakref.ref(tensor) for number, tensor in self._state.items()}
+            self._state = {}
+            gc.collect()  # so that it is the same ones in each run
+            self._state = {number: left for number, tensor in known.items() if (left := tensor()) is not None}
 
     def _keep(self, result: Any, given: list[torch.Tensor], before: list[int]) -> None:
         changed = [tensor for tensor, version in zip(given, before, strict=True) if _version(tensor) != version]
