@@ -14,7 +14,9 @@ from compiler_lens.recording.source_text import Sources
 
 _IN_MATH = frozenset({"gcd", "lcm"})
 # How torch tells what a branch asks for was computed: a line, and the call of NumPy there, here of plain numbers.
-_COMPUTED = re.compile(r'# File "([^"\n]+)", line (\d+), in [^\n]*\n\s*\w+ = wrapped_(\w+)\(-?\d+, -?\d+\)')
+_COMPUTED = re.compile(
+    r'# File "([^"\n]{1,1000})", line (\d+), in [^\n]{0,500}\n *\w{1,100} = wrapped_(\w{1,30})\(-?\d+, -?\d+\)'
+)
 BY_PYTHON = "the number is Python's, which does not overflow; of an array `math` has none, and raises TypeError"
 
 

@@ -363,13 +363,15 @@ def repeated(site: Site, _cause: BreakCause) -> Rewrite | None:
 
 
 # What torch says of an index of tuples of tensors, each a number.
-_OF_SINGLE = re.compile(r"<built-in function [sg]etitem>.*?\(\(FakeTensor\([^()]*size=\(\), dtype=torch\.int64\)")
+_INDEXED = "<built-in function setitem>", "<built-in function getitem>"
+_OF_SINGLE = re.compile(r"\(\(FakeTensor\(\.\.\.,[^()]{0,60}size=\(\), dtype=torch\.int64\)")
 
 
 def stacked_index(site: Site, cause: BreakCause) -> Rewrite | None:
     """Write `x[torch.stack(rows), torch.stack(columns)]` for an index of `rows, columns = zip(*places)`."""
     indices = [n for n in ast.walk(site.statement) if isinstance(n, ast.Subscript) and isinstance(n.slice, ast.Tuple)]
-    if not isinstance(site.statement, SIMPLE) or len(indices) != 1 or not _OF_SINGLE.search(cause.explanation):
+    is_told = any(name in cause.explanation for name in _INDEXED) and _OF_SINGLE.search(cause.explanation)
+    if not isinstance(site.statement, SIMPLE) or len(indices) != 1 or not is_told:
         return None
     parts = indices[0].slice.elts if isinstance(indices[0].slice, ast.Tuple) else []
     names = [part for part in parts if isinstance(part, ast.Name) and _is_zipped(site, part.id)]
