@@ -48,6 +48,7 @@ OTHERS = {
     "in another file": (TEXT, TOLD.replace(FILE, "/app/others.py")),
     "Python has no such function": (TEXT.replace("lcm", "hypot"), TOLD.replace("lcm", "hypot")),
     "it writes its result somewhere": (TEXT.replace("sizes[1])", "sizes[1], out=there)"), TOLD),
+    "the name is another module's": (TEXT.replace("import torch\n", "from torch import math, ones\n"), TOLD),
     "the name is another thing's": (f"{TEXT}math = 3\n", TOLD),
 }
 

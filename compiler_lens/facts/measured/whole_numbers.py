@@ -17,7 +17,10 @@ _IN_MATH = frozenset({"gcd", "lcm"})
 _COMPUTED = re.compile(
     r'# File "([^"\n]{1,1000})", line (\d+), in [^\n]{0,500}\n *\w{1,100} = wrapped_(\w{1,30})\(-?\d+, -?\d+\)'
 )
-BY_PYTHON = "the number is Python's, which does not overflow; of an array `math` has none, and raises TypeError"
+BY_PYTHON = (
+    "the number is Python's, which does not overflow and has none of NumPy's methods; of an array `math` has none, and"
+    " raises TypeError"
+)
 
 
 def by_python(at: SourceLine, cause: BreakCause, known: Sources) -> Iterator[Lines]:
@@ -32,13 +35,14 @@ def by_python(at: SourceLine, cause: BreakCause, known: Sources) -> Iterator[Lin
 
 def _written(at: SourceLine, name: str, known: Sources) -> Lines | None:
     site = site_at(known, at)
-    if site is None or not isinstance(site.statement, SIMPLE):
+    bound = _bound(site.text) if site else None
+    if site is None or bound is None or not isinstance(site.statement, SIMPLE):
         return None
-    calls = [call for call in calls_in(site.statement) if dotted(call.func) in {f"np.{name}", f"numpy.{name}"}]
-    bound = _bound(site.text)
-    if len(calls) != 1 or len(calls[0].args) != len(("a", "b")) or calls[0].keywords or bound is None:
-        return None
-    found = site.edit([(calls[0].func, f"math.{name}")])
+    match [call for call in calls_in(site.statement) if dotted(call.func) in {f"np.{name}", f"numpy.{name}"}]:
+        case [ast.Call(func=function, args=[_, _], keywords=[])]:
+            found = site.edit([(function, f"math.{name}")])
+        case _:
+            return None
     return Lines(at.file, at.line, found.before, found.after, imports="" if bound else "math") if found else None
 
 
@@ -50,6 +54,8 @@ def _bound(text: str) -> bool | None:
             case ast.Name(id="math", ctx=ast.Store()) | ast.arg(arg="math") | ast.alias(asname="math"):
                 return None
             case ast.FunctionDef(name="math") | ast.ClassDef(name="math"):
+                return None
+            case ast.ImportFrom(names=names) if any(alias.name == "math" for alias in names):
                 return None
     imports = [one for one in (tree.body if tree else ()) if isinstance(one, ast.Import)]
     return any(alias.name == "math" and not alias.asname for one in imports for alias in one.names)
