@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct, field
@@ -116,10 +117,11 @@ def _seen(
                 entry.metrics = fact
     for item in breaks:
         seen[item.compile_id].breaks.append(item)
+    is_exported = cache(lambda text: _EXPORTED.search(text) is not None)  # several graphs may be one text
     for graph in graphs:
         if graph.stage is GraphStage.DYNAMO:
             seen[graph.compile_id].graphs += 1
-            seen[graph.compile_id].is_exported |= _EXPORTED.search(graph.code) is not None
+            seen[graph.compile_id].is_exported |= is_exported(graph.code)
     return seen
 
 

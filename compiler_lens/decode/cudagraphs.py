@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -123,20 +124,25 @@ def _compilations_by_line(graphs: Iterable[Graph]) -> Mapping[SourcePlace, set[C
     return found
 
 
+def _lines_beside_partitions(code: str) -> range:
+    """The lines of the wrapper's own `call`, where it also calls partitions."""
+    if "self.partitions[0](" not in code:
+        return range(0)
+    start = code[: code.find("def call(self, args):")].count("\n")
+    end = code[: code.find("\nrunner = Runner(")].count("\n")
+    return range(start + 1, end + 1)
+
+
 def _kernels_outside(codes: Iterable[OutputCode], kernels: Iterable[Kernel]) -> Mapping[CodeId, list[str]]:
     """Kernels that partitioned output code launches by itself, outside of the partitions that become CUDA graphs.
 
     An outcome does not say of which of several output codes it is: kernels of all of them are listed with the first.
     """
-    bodies: dict[CodeId, range] = {}  # the lines of the wrapper's own `call`, where it also calls partitions
-    for code in codes:
-        if "self.partitions[0](" in code.code:
-            start = code.code[: code.code.find("def call(self, args):")].count("\n")
-            end = code.code[: code.code.find("\nrunner = Runner(")].count("\n")
-            bodies[code.id] = range(start + 1, end + 1)
+    lines_of = cache(_lines_beside_partitions)  # several codes may be one text
+    bodies = {code.id: lines_of(code.code) for code in codes}
     found: dict[CodeId, list[str]] = defaultdict(list)
     for kernel in kernels:
-        body = bodies.get(kernel.code_id, ())
+        body = bodies.get(kernel.code_id, range(0))
         if any(launch.line in body for launch in kernel.launches):
             found[CodeId(kernel.compile_id, kernel.direction)].append(kernel.name)
     return found

@@ -30,6 +30,7 @@ from compiler_lens.decode import (
     whole,
 )
 from compiler_lens.decode.kernel_language import InstalledLanguages
+from compiler_lens.decode.shared_text import Texts
 from compiler_lens.recording import model
 from compiler_lens.recording.errors import CaptureError, PayloadError
 from compiler_lens.recording.event import NO_ID, Event, TorchId
@@ -78,6 +79,14 @@ READERS: Mapping[str, Reader] = {
     "lens.tried": whole.read_tried,
     "lens.recording": saved.read_recording,
 }
+# What they make of a text does not depend on the event: where several have it, it is read once.
+_OF_TEXTS: frozenset[Reader] = frozenset(
+    (
+        graph_breaks.read_dynamo_error, graph_breaks.read_call_error, graph_breaks.read_graph_break,
+        graph_text.read_graph, guards.read_guards, guards.read_recompiles, origins.read_node_facts,
+        output_code.read_output_code, tuning.read_triton_kernel_info, whole.read_cache, whole.read_timed_event,
+    )
+)  # fmt: skip
 _FILE_NAMES = ("str", "lens.files")
 _IN_LOGS_ONLY = ("torch_version",)  # a lens knows it
 # Every event of torch's that is read; a lens asks for no others.
@@ -101,13 +110,18 @@ def collector_paused() -> Iterator[None]:
 
 
 def fold(
-    events: Iterable[Event], problems: Iterable[model.CaptureProblem] = (), *, strict: bool = False
+    events: Iterable[Event],
+    problems: Iterable[model.CaptureProblem] = (),
+    *,
+    strict: bool = False,
+    texts_are_shared: bool = True,
 ) -> model.Recording:
     """Return the recording that a sequence of events makes.
 
-    What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`.
+    What a reader cannot read becomes one of `problems`; in strict mode it raises `CaptureError`. Where several events
+    may have one text, it is read once.
     """
-    of, unread = _read_all(events, strict=strict)
+    of, unread = _read_all(events, Texts(are_shared=texts_are_shared), strict=strict)
     unread = [*problems, *unread]  # only now: what reads the events from a file knows now what was wrong with it
     if of[model.Recording]:
         recording: model.Recording = of[model.Recording][-1]
@@ -188,7 +202,9 @@ def _joined(
         return fallback
 
 
-def _read_all(events: Iterable[Event], *, strict: bool) -> tuple[dict[type, list[Any]], list[model.CaptureProblem]]:
+def _read_all(
+    events: Iterable[Event], texts: Texts, *, strict: bool
+) -> tuple[dict[type, list[Any]], list[model.CaptureProblem]]:
     """All values that readers make, by type, and what could not be read."""
     found: dict[type, list[Any]] = defaultdict(list)
     problems: list[model.CaptureProblem] = []
@@ -196,9 +212,13 @@ def _read_all(events: Iterable[Event], *, strict: bool) -> tuple[dict[type, list
     files: dict[int, str] = {}
     installed = InstalledLanguages()
     read_graphs = found[graph_text.GraphText]
-    read_output_code: Reader = partial(output_code.read_output_code, installed=installed, graphs=read_graphs)
-    read_node_facts: Reader = partial(origins.read_node_facts, known={})
-    readers = {**READERS, OUTPUT_CODE_RECORD: read_output_code, "lens.node_facts": read_node_facts}
+    read_code = partial(output_code.read_code, installed=installed)
+    given: dict[Any, dict[str, Any]] = {
+        output_code.read_output_code: {"by": read_code, "graphs": read_graphs},
+        origins.read_node_facts: {"known": {}},
+    }
+    readers = {name: partial(one, **given.get(one, {})) for name, one in READERS.items()}
+    readers |= {name: partial(one, texts=texts) for name, one in readers.items() if one.func in _OF_TEXTS}
 
     def read(event: Event) -> Sequence[Any]:
         compile_id = None

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from compiler_lens.decode.frames import Failure
+from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
@@ -41,14 +42,22 @@ _SKIP = re.compile(
 # break that log_graph_break() reports again.
 _BACKEND = re.compile(r"(?P<reason>WON'T CONVERT (?P<function>\S+) (?P<file>.*) line (?P<line>\d{1,9}))\n")
 _PROCESSED = "The above exception occurred while processing the following code"
+_OF_NONE = CompileId(None, None)
 
 
-def read_graph_break(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[GraphBreak, ...]:
+def read_graph_break(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[GraphBreak, ...]:
     """Return one break, in the words of whichever part of torch reported it: tracing, a skipped frame, a backend."""
-    text = event.text or ""
+    found = texts.read(read_reason, event.text or "")
+    return (replace(found, compile_id=compile_id, attempt=event.attempt),)
+
+
+def read_reason(text: str) -> GraphBreak:
+    """Read what torch reported, as a break of no compilation. Raises `PayloadError` for what begins otherwise."""
     head = _TRACING.match(text) or _SKIP.match(text) or _BACKEND.match(text)
     if head is None:
-        raise PayloadError(f"{event.name}: an unknown beginning: {text[:80]!r}")
+        raise PayloadError(f"an unknown beginning: {text[:80]!r}")
     told, after, raised = "", text[head.end() :], None
     if head.re is _BACKEND:
         told, _, after = after.partition(_PROCESSED)
@@ -73,22 +82,28 @@ def read_graph_break(event: Event, compile_id: CompileId, _files: Mapping[int, s
         reason, said = words["reason"], raised.message if raised else ""
         location = stack[-1] if stack and head.re is _SKIP else location
     causes = read_causes(said, raised.kind if raised else "")
-    return (GraphBreak(compile_id, event.attempt, causes, reason, stack, location, outcome, text=text),)
+    return GraphBreak(_OF_NONE, 0, causes, reason, stack, location, outcome, text=text)
 
 
-def read_dynamo_error(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Failure, ...]:
+def read_dynamo_error(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[Failure, ...]:
     """Read the exception that ended a compilation: an error for the user, or a frame that Dynamo gives up on."""
-    text = event.text or ""
+    return (replace(texts.read(read_failure, event.text or ""), compile_id=compile_id),)
+
+
+def read_failure(text: str) -> Failure:
+    """Read a printed exception, as the failure of no compilation. Raises `PayloadError` for what is no traceback."""
     raised = read_exception(text)
     if raised is None:
-        raise PayloadError(f"{event.name}: not a traceback: {text[:80]!r}")
+        raise PayloadError(f"not a traceback: {text[:80]!r}")
     known = read_causes(raised.message)[0] if _BLOCK.search(raised.message) else None
     head, _, lowered = raised.message.partition(_LOWERED)
     stack = read_traceback(raised.user_code or lowered)
     said = known.gb_type if known else head.partition(_OPERANDS)[0]
     message = said if said.startswith(f"{raised.kind}: ") else f"{raised.kind}: {said}"
     line = next((at for at in reversed(stack) if is_own(at.file)), stack[-1] if stack else None)
-    return (Failure(compile_id, known, message, line, text),)
+    return Failure(_OF_NONE, known, message, line, text)
 
 
 # LoweringException in torch/_inductor/exc.py: the op, what it is given, and the lines that it comes from.
@@ -105,10 +120,12 @@ class _RaisedAt(Struct, frozen=True):
     code: str = ""
 
 
-def read_call_error(event: Event, compile_id: CompileId, files: Mapping[int, str]) -> tuple[Failure, ...]:
+def read_call_error(
+    event: Event, compile_id: CompileId, files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[Failure, ...]:
     """Read the error of a call without a frame: it has run the user's code, or torch says where it traced it."""
     at = shaped(_RaisedAt, event.meta)
-    (failure,) = read_dynamo_error(event, compile_id, files)
+    (failure,) = read_dynamo_error(event, compile_id, files, texts)
     line = failure.line or (SourceLine(at.file, at.line, at.function, at.code) if at.file else None)
     return (replace(failure, line=line),)
 

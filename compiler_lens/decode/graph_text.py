@@ -17,6 +17,7 @@ from sys import intern
 
 from msgspec import Struct
 
+from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.decode.stacks import STRING, source_line
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
@@ -63,19 +64,27 @@ class GraphText(Struct, frozen=True):
 Placeholder = tuple[str, tuple[TensorSpec, ...], str]  # target, specs, default
 
 
-def read_graph(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[GraphText, ...]:
+def read_graph(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[GraphText, ...]:
     """Read a graph as torch printed it: its nodes, and those of the graphs inside it."""
     code = event.text or ""
+    first, *inner = texts.read(read_printed, code)
+    return (GraphText(compile_id, event.name, code, first.nodes, tuple(inner), event.attempt),)
+
+
+def read_printed(code: str) -> tuple[Subgraph, ...]:
+    """Read a printed graph module, then those inside it. Raises `PayloadError` for a text that is none."""
     _, *parts = _CLASS.split(code)
     if not parts:
-        raise PayloadError(f"{event.name}: not a printed graph module: {code[:80]!r}")
+        raise PayloadError(f"not a printed graph module: {code[:80]!r}")
     path: list[str] = []
     graphs = []
     for indent, name, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
         path[len(indent) // 4 :] = [name]
         placeholders, body = _placeholders(*_forward(text))
         graphs.append(Subgraph(".".join(path[1:]), _Body(placeholders).read(body)))
-    return (GraphText(compile_id, event.name, code, graphs[0].nodes, tuple(graphs[1:]), event.attempt),)
+    return tuple(graphs)
 
 
 def _forward(text: str) -> tuple[str, str]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.decode.stacks import STRING, read_comment, read_stack, read_traceback, split_comment
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
@@ -22,13 +24,21 @@ _MANAGER = re.compile(r"^(?:(?:Key|Value)Manager: )?\w*GuardManager: source=(.*)
 _MANAGER_FACTS = re.compile(r", (?:accessed_by=|type=<).*$")
 # Guards that torch adds to every frame carry a line of its own, without code.
 _TORCHS_OWN = "_dynamo/"
+_OF_NONE = CompileId(None, None)
 
 
-def read_guards(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Guard, ...]:
+def read_guards(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[Guard, ...]:
     """Read every leaf of the guard tree, with what it guards and the user's line that asked for it."""
-    text = event.text or ""
+    tree = texts.read(read_tree, event.text or "")
+    return tuple(replace(guard, compile_id=compile_id) for guard in tree)
+
+
+def read_tree(text: str) -> tuple[Guard, ...]:
+    """Read a guard tree; what comes of it is of no compilation. Raises `PayloadError` for a text that is none."""
     if not text.lstrip("\n").startswith(_HEAD):
-        raise PayloadError(f"{event.name}: not a guard tree: {text[:80]!r}")
+        raise PayloadError(f"not a guard tree: {text[:80]!r}")
     guards: list[Guard] = []
     sources: list[str] = []  # of the managers that the entry at hand is below of
     for depth, entry in _entries(text):
@@ -44,7 +54,7 @@ def read_guards(event: Event, compile_id: CompileId, _files: Mapping[int, str]) 
         line, _ = read_comment(comment)
         if line is not None and not line.code and line.file.startswith(_TORCHS_OWN):
             line = None
-        guards.append(Guard(compile_id, kind, expression, above, line))
+        guards.append(Guard(_OF_NONE, kind, expression, above, line))
     return tuple(guards)
 
 
@@ -101,12 +111,18 @@ _STACK = "\nUser stack trace:\n"
 _TORCHS_LINE = re.compile(r"\S+:\d+ in \S+")
 
 
-def read_recompiles(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[Recompile, ...]:
+def read_recompiles(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[Recompile, ...]:
     """Read one recompile, with the failure of every entry that was there: the newest first, as torch lists them."""
-    text = event.text or ""
+    return (Recompile(compile_id, texts.read(read_failures, event.text or "")),)
+
+
+def read_failures(text: str) -> tuple[GuardFailure, ...]:
+    """Read the failures of a recompile."""
     # trace_structured() sends one reason as it is and several as JSON, under the same name
     reasons = read_json(tuple[str, ...], text) if text.startswith("[") else (text,)
-    return (Recompile(compile_id, tuple(map(_failure, reasons))),)
+    return tuple(map(_failure, reasons))
 
 
 # What torch adds after a failed guard on a tensor that is a parameter; the values stand before it.

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Protocol, TypeVar
 
 from msgspec import Struct
@@ -165,16 +166,19 @@ def in_bodies(kernels: Sequence[Kernel], graphs: Iterable[Graph], codes: Iterabl
                 each.name: frozenset(node.name for node in each.nodes if node.op.startswith("call_"))
                 for each in graph.subgraphs
             }
-    functions: dict[CodeId, list[tuple[int, str]]] = {}  # the line on which each function begins, and its name
-    for code in codes:
-        if code.id.graph in lowered:
-            lines = enumerate(code.code.split("\n"), 1)
-            functions[code.id] = [(number, match[1]) for number, text in lines if (match := _DEF.match(text))]
+    functions_of = cache(_functions)  # several codes may be one text
+    functions = {code.id: functions_of(code.code) for code in codes if code.id.graph in lowered}
     kept = list(kernels)
     for index, kernel in enumerate(kernels if lowered else ()):
         if functions.get(kernel.code_id):
             kept[index] = _in_bodies(kernel, lowered[kernel.code_id.graph], functions[kernel.code_id])
     return tuple(kept)
+
+
+def _functions(code: str) -> Sequence[tuple[int, str]]:
+    """The line on which each function begins, and its name."""
+    lines = enumerate(code.split("\n"), 1)
+    return [(number, match[1]) for number, text in lines if (match := _DEF.match(text))]
 
 
 def _in_bodies(kernel: Kernel, inner: Mapping[str, frozenset[str]], functions: Sequence[tuple[int, str]]) -> Kernel:

@@ -15,6 +15,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from compiler_lens.decode.graph_text import GraphText
+from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.decode.stacks import read_traceback
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.ids import CompileId, GraphStage, SourcePlace
@@ -74,18 +75,18 @@ def read_node_facts(
     compile_id: CompileId,
     _files: Mapping[int, str],
     known: dict[str, tuple[SourceLine, ...]] | None = None,
+    texts: Texts = EACH_ITS_OWN,
 ) -> tuple[NodeFacts, ...]:
     """Read modules, stacks and origins of all nodes of one graph, as `capture/torch_api/graphs.py` wrote them.
 
     `known` has the stacks that were read before: those of one graph come with each stage of it.
     """
-    head, table = shaped(_Head, event.meta), read_json(_Table, event.text)
+    head, (table, sums) = shaped(_Head, event.meta), texts.read(_read_table, event.text or "")
     own = _UNTOLD if head.receiver is None else frozenset({head.receiver or "self"})
     modules = [(module_path(path, own), kind) for path, kind in table.modules]
     known = {} if known is None else known
     known |= {text: read_traceback(text) for text in table.stacks if text not in known}
     stacks = [known[text] for text in table.stacks]
-    sums = {number for number, text in enumerate(table.stacks) if _GRADIENT_SUM in text}
     modules.append(("", ""))  # what the index -1 finds
     stacks.append(())
     facts = []
@@ -94,6 +95,12 @@ def read_node_facts(
         names = tuple(map(intern, origins))
         facts.append(NodeFact(intern(name), *modules[module], names, intern(aten), told, stacks[stack]))
     return (NodeFacts(compile_id, head.stage, tuple(facts), event.cached, event.attempt),)
+
+
+def _read_table(text: str) -> tuple[_Table, frozenset[int]]:
+    """Return the table, and which of its stacks are of sums of gradients."""
+    table = read_json(_Table, text)
+    return table, frozenset(number for number, text in enumerate(table.stacks) if _GRADIENT_SUM in text)
 
 
 def module_path(name: str, own: frozenset[str] = _UNTOLD) -> str:

@@ -16,9 +16,10 @@ from compiler_lens.decode import cpp_wrapper, kernel_language, wrapper
 from compiler_lens.decode.graph_text import GraphText
 from compiler_lens.decode.inductor_languages import ANY_ASYNC_COMPILE, INDUCTOR_LANGUAGES, cpp_library
 from compiler_lens.decode.kernel_language import Installed, KernelDefinition, KernelLanguage, KernelText, LaunchText
+from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.recording.errors import PayloadError
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.model import CompileId, Direction, Kernel, Launch, OutputCode, Trust, Unavailable
+from compiler_lens.recording.model import Buffer, CompileId, Direction, Kernel, Launch, OutputCode, Trust, Unavailable
 from compiler_lens.recording.source_text import syntax
 
 # write_header() in torch/_inductor/codegen/wrapper.py: "# AOT ID: ['0_forward']"
@@ -38,24 +39,51 @@ def aot_id(code: str) -> str:
     return match[1].replace("'", "") if match else ""
 
 
+class CodeText(Struct, frozen=True):
+    """What the text of an output code says, of whichever compilation it is."""
+
+    aot_id: str
+    buffers: tuple[Buffer, ...] = ()
+    kernels: tuple[Kernel, ...] = ()  # of no compilation
+    unavailable: str = ""  # why there are no kernels
+
+    def values(self, code: OutputCode) -> tuple[OutputCode | Kernel | Unavailable, ...]:
+        """Return an output code of this text with its buffers, then its kernels."""
+        own = [replace(kernel, compile_id=code.compile_id, direction=code.direction) for kernel in self.kernels]
+        missing = (Unavailable("kernels", self.unavailable, code.compile_id),) if self.unavailable else ()
+        return (replace(code, buffers=self.buffers), *own, *missing)
+
+
+_OF_NONE = CompileId(None, None), Direction.INFERENCE
+
+
 def read_output_code(
     event: Event,
     compile_id: CompileId,
     _files: Mapping[int, str],
-    installed: Installed = tuple,
+    by: Callable[[str], CodeText] | None = None,
+    texts: Texts = EACH_ITS_OWN,
     graphs: Sequence[GraphText] = (),
 ) -> tuple[OutputCode | Kernel | Unavailable, ...]:
     """Return the output code with its buffers, then its kernels.
 
-    `installed` gives the kernel languages that other packages add; `graphs` are those read before it.
+    `by` reads its text, with the kernel languages that other packages add; `texts` and `graphs` are those read before.
     """
     text = event.text or ""
+    read = texts.read(by or read_code, text)
     before = graphs[-1] if graphs and graphs[-1].compile_id == compile_id else None
-    direction = _direction(aot_id(text), before)
     path = str(event.meta.get("filename") or event.meta.get("file_path") or "")
+    return read.values(OutputCode(compile_id, _direction(read.aot_id, before), text, path))
+
+
+def read_code(text: str, installed: Installed = tuple) -> CodeText:
+    """Read an output code. Raises `PayloadError` for what is neither Python nor C++.
+
+    `installed` gives the kernel languages that other packages add.
+    """
     read = _kernels_and_calls(text)
     if len(read) > _MOST_READ or read.count("\n") + read.count(";") > _MOST_STATEMENTS:
-        return OutputCode(compile_id, direction, text, path), Unavailable("kernels", _TOO_MUCH, compile_id)
+        return CodeText(aot_id(text), unavailable=_TOO_MUCH)
     try:
         tree: ast.Module | None = syntax(read)
     except SyntaxError as error:
@@ -65,7 +93,7 @@ def read_output_code(
     # CppWrapperCpu.generate_end() in codegen/cpp_wrapper_cpu.py wraps its C++ in one assignment.
     targets = [statement.targets[0] for statement in (tree.body if tree else ()) if isinstance(statement, ast.Assign)]
     if tree is None or any(isinstance(target, ast.Name) and target.id == "cpp_wrapper_src" for target in targets):
-        return _read_cpp(OutputCode(compile_id, direction, text, path))
+        return _read_cpp(text)
     lines = text.split("\n")
     defined = _definitions(tree, lines, installed)
     steps = wrapper.read_steps(tree, lines)
@@ -73,8 +101,8 @@ def read_output_code(
     for span, runs in wrapper.read_runs(tree, lines).items():
         calls = [replace(c, launch=replace(c.launch, runs=runs)) if c.launch.line in span else c for c in calls]
     buffers = wrapper.read_buffers(steps, lines, {call.launch.line for call in calls})
-    kernels = _kernels(partial(Kernel, compile_id, direction), defined, calls, aot_id(text))
-    return (OutputCode(compile_id, direction, text, path, buffers), *kernels)
+    aot = aot_id(text)
+    return CodeText(aot, buffers, tuple(_kernels(partial(Kernel, *_OF_NONE), defined, calls, aot)))
 
 
 def _direction(aot: str, graph: GraphText | None) -> Direction:
@@ -109,16 +137,20 @@ def read_aoti_text(event: Event, compile_id: CompileId, _files: Mapping[int, str
 def read_aoti(files: Sequence[AotiText]) -> list[OutputCode | Kernel | Unavailable]:
     """Return what `read_output_code` would of all graphs of AOTInductor's: the two files of each are one code."""
     found: list[OutputCode | Kernel | Unavailable] = []
+    known: dict[tuple[str, str], tuple[str, CodeText]] = {}
     for file, then in zip(files, (*files[1:], None), strict=False):
         if file.name == _AOTI_WRAPPER:
-            more = f"\n{then.text}" if then and then.name == _AOTI_KERNELS else ""
-            code = OutputCode(file.compile_id, Direction.INFERENCE, file.text + more, file.path)
-            found += _read_cpp(code)
+            both = file.text, then.text if then and then.name == _AOTI_KERNELS else ""
+            if both not in known:
+                text = "\n".join(both) if both[1] else both[0]
+                known[both] = text, _read_cpp(text)
+            text, read = known[both]
+            found += read.values(OutputCode(file.compile_id, Direction.INFERENCE, text, file.path))
     return found
 
 
-def _read_cpp(code: OutputCode) -> tuple[OutputCode | Kernel | Unavailable, ...]:
-    lines = code.code.split("\n")
+def _read_cpp(text: str) -> CodeText:
+    lines, aot = text.split("\n"), aot_id(text)
     texts = cpp_wrapper.read_kernels(lines)
     defined = {name: found for name, text in texts.items() if (found := _define(text, (), tuple))}
     calls = []
@@ -127,9 +159,8 @@ def _read_cpp(code: OutputCode) -> tuple[OutputCode | Kernel | Unavailable, ...]
         of = language.origins(call.comments, call.function)
         launch = Launch(call.line, call.arguments, of.nodes, "", of.source_nodes, of.aten)
         calls.append(_Call(call.function, language, launch, call.device))
-    made = tuple(_kernels(partial(Kernel, code.compile_id, code.direction), defined, calls, aot_id(code.code)))
-    code = replace(code, buffers=cpp_wrapper.read_buffers(lines))
-    return (code, *made) if made else (code, Unavailable("kernels", _IN_CPP, code.compile_id))
+    made = tuple(_kernels(partial(Kernel, *_OF_NONE), defined, calls, aot))
+    return CodeText(aot, cpp_wrapper.read_buffers(lines), made, "" if made else _IN_CPP)
 
 
 def _kernels_and_calls(text: str) -> str:

@@ -68,7 +68,9 @@ def load(
             limits = Limits(str(target), size, nesting)
             start, parts = begun(limits, problems)
             if not begins_journal(start) and begins_torch_log(start):
-                log = fold(torch_log_events(start, parts, limits, problems), problems, strict=strict)
+                log = fold(
+                    torch_log_events(start, parts, limits, problems), problems, strict=strict, texts_are_shared=False
+                )
                 return with_disk_sources(log, sources)
             events = chain(journal_events(start, parts, limits, problems), _beside(target, limits, problems))
             return fold(events, problems, strict=strict)

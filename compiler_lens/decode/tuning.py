@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.groups import grouped
 from compiler_lens.recording.ids import CompileId, Direction
@@ -68,19 +69,28 @@ def read_triton_configs(event: Event, compile_id: CompileId, _files: Mapping[int
 # coordinate descent started, not where it ended.
 _Pairs = tuple[tuple[str, Scalar], ...]
 _CONFIG_KEYS: Mapping[str, bool] = {"only_config": True, "best_config": True, "coordesc_tuning_start_config": False}
+_OF_NONE = CompileId(None, None)
 
 
-def read_triton_kernel_info(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TritonTuning, ...]:
+def read_triton_kernel_info(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[TritonTuning, ...]:
     """Return what torch says of each Triton kernel of one output code: compile time, tuning cache, an only config."""
+    tunings = texts.read(read_info, event.text or "")
+    return tuple(replace(tuning, compile_id=compile_id) for tuning in tunings)
+
+
+def read_info(text: str) -> tuple[TritonTuning, ...]:
+    """Read what torch says of Triton kernels, as of no compilation."""
     tunings = []
-    for kernel, info in read_json(dict[str, dict[str, Any]], event.text).items():
+    for kernel, info in read_json(dict[str, dict[str, Any]], text).items():
         configs = []
         for key, chosen in _CONFIG_KEYS.items():
             if info.get(key) is not None:
                 configs.append(KernelConfig(dict(shaped(_Pairs, info[key])), chosen=chosen))
         known = shaped(dict[str, Scalar], {key: value for key, value in info.items() if key not in _CONFIG_KEYS})
         known = known or {"autotune_cache_state": "unknown"}
-        tunings.append(TritonTuning(compile_id, kernel, tuple(configs), info=known))
+        tunings.append(TritonTuning(_OF_NONE, kernel, tuple(configs), info=known))
     return tuple(tunings)
 
 

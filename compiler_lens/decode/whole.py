@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from sys import intern
 from typing import Any
 
 from msgspec import Struct
 
+from compiler_lens.decode.shared_text import EACH_ITS_OWN, Texts
 from compiler_lens.recording import model
 from compiler_lens.recording.codec import unpacked
 from compiler_lens.recording.errors import PayloadError
@@ -82,10 +84,15 @@ class _Answer(Struct, frozen=True):
         return None if self.time_saved_ms is None else max(self.time_saved_ms / 1e3, 0.0)
 
 
-def read_cache(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[model.CacheOutcome, ...]:
+_read_answer = partial(read_json, _Answer)
+
+
+def read_cache(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[model.CacheOutcome, ...]:
     """Read one question to one cache. The layer and the answer are in the event's name, the rest is JSON."""
     layer, _, answer = event.name.partition("_cache_")
-    told = read_json(_Answer, event.text)
+    told = texts.read(_read_answer, event.text or "")
     outcome = model.CacheOutcome(
         compile_id,
         _LAYERS[layer.removesuffix(_BUNDLED)],
@@ -122,9 +129,14 @@ class _Timed(Struct, frozen=True):
     ts: Figure  # microseconds since the epoch
 
 
-def read_timed_event(event: Event, compile_id: CompileId, _files: Mapping[int, str]) -> tuple[TimedMark, ...]:
+_read_timed = partial(read_json, _Timed)
+
+
+def read_timed_event(
+    event: Event, compile_id: CompileId, _files: Mapping[int, str], texts: Texts = EACH_ITS_OWN
+) -> tuple[TimedMark, ...]:
     """Read `chromium_event`: a dict in the process, its JSON in a log. Instants and counters are left out."""
-    told = shaped(_Timed, event.meta) if "ph" in event.meta else read_json(_Timed, event.text)
+    told = shaped(_Timed, event.meta) if "ph" in event.meta else texts.read(_read_timed, event.text or "")
     if told.ph not in ("B", "E"):
         return ()
     return (TimedMark(compile_id.or_none, intern(told.name), intern(told.ph), told.ts / 1e6, event.thread),)

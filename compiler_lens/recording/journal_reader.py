@@ -166,7 +166,7 @@ class _Reader:
     def __init__(self, limits: Limits, is_closed: bool) -> None:
         self._limits = limits
         self._is_closed = is_closed
-        self._texts: dict[int, str] = {}
+        self._texts: dict[int, tuple[str, int]] = {}  # each with its weight
         self._weight = 0  # of lines, and of texts that events referred to, each time that one did
         self._damaged = _Lost(f"{limits.name} is damaged")
         self._deep = _Lost(f"{limits.name} is {limits.too_deep}")
@@ -178,7 +178,7 @@ class _Reader:
         for line in journal:
             number, size, end = number + 1, len(line), line[-1:]
             self._limits.check_events(number)
-            self._weigh(size, line.count(b"\\n"))
+            self._weigh(self._limits.weight(size, line.count(b"\\n")))
             event = self._read(number, line)
             del line
             if event is not None:
@@ -208,7 +208,7 @@ class _Reader:
         try:
             if line.startswith(_TEXT_LINE):
                 text = _decoded(_texts, line)
-                self._texts[text.number] = text.text
+                self._texts[text.number] = text.text, self._limits.weight(len(text.text), text.text.count("\n"))
                 return None
             return self._saved(line) if line.startswith(_SAVED_LINE) else self._event(line)
         except RecursionError:
@@ -251,10 +251,10 @@ class _Reader:
         )
 
     def _text(self, number: int) -> str:
-        text = self._texts[number]
-        self._weigh(len(text), text.count("\n"))
+        text, weight = self._texts[number]
+        self._weigh(weight)
         return text
 
-    def _weigh(self, size: int, lines: int) -> None:
-        self._weight += self._limits.weight(size, lines)
+    def _weigh(self, weight: int) -> None:
+        self._weight += weight
         self._limits.check_size(self._weight)

@@ -94,6 +94,7 @@ class _Black(Struct, frozen=True):
     kernels: Mapping[CodeId, Sequence[str]]  # the user's own
     # What texts became, others and those of code: a name comes at each node, and many events may refer to one text.
     known: tuple[dict[str, str], dict[str, str]] = field(default_factory=lambda: ({}, {}))
+    bare: dict[tuple[str, frozenset[str]], str] = field(default_factory=dict)  # code, by the kernels that it is without
 
     @classmethod
     def of(cls, recordings: Sequence[Recording], owns: Callable[[str], bool]) -> _Black:
@@ -101,7 +102,7 @@ class _Black(Struct, frozen=True):
         found = [at for recording in recordings for at in _places(recording)]
         sources = [source for recording in recordings for source in recording.sources]
         files = dict.fromkeys([source.file for source in sources] + [at.file for at in found])
-        texts = (line for source in sources for line in source.text.splitlines())
+        texts = (line for text in dict.fromkeys(source.text for source in sources) for line in text.splitlines())
         lines = {line.strip() for line in (*texts, *(at.code for at in found))}
         names = _names(files, owns)
         own = {file: name for file, name in names.items() if owns(file) and name != file}
@@ -144,11 +145,16 @@ class _Black(Struct, frozen=True):
         """Generated code without comments, and without the kernels that the user wrote."""
         if isinstance(value, model.Kernel):
             own = value.kind is KernelKind.USER and value.source
-            return replace(value, source=_OWN if own else _COMMENT.sub("", value.source))
-        code = _COMMENT.sub("", value.code)
-        if isinstance(value, model.OutputCode):
-            code = _without_sources(code, frozenset(self.kernels.get(value.id, ())))
-        return replace(value, code=code)
+            return replace(value, source=_OWN if own else self._bare(value.source))
+        hidden = self.kernels.get(value.id, ()) if isinstance(value, model.OutputCode) else ()
+        return replace(value, code=self._bare(value.code, frozenset(hidden)))
+
+    def _bare(self, code: str, kernels: frozenset[str] = frozenset()) -> str:
+        """Code without comments, and without the sources of these kernels."""
+        key = code, kernels
+        if key not in self.bare:
+            self.bare[key] = _without_sources(_COMMENT.sub("", code), kernels)
+        return self.bare[key]
 
     def text(self, text: str) -> str:
         """Return a text of torch's or the user's: no path in it, no line of source and no wording of the user's."""
@@ -360,7 +366,8 @@ def _as_input(text: str) -> Iterator[_Parts]:
 def _compared(recording: Recording) -> Iterator[str]:
     """The strings that guards compare with, and those that they look up."""
     # What is asked of an object itself are names of attributes.
-    said = [_ATTRIBUTE.sub("", guard.expression) for guard in recording.guards if guard.kind != "GLOBAL_STATE"]
+    asked = dict.fromkeys(guard.expression for guard in recording.guards if guard.kind != "GLOBAL_STATE")
+    said = [_ATTRIBUTE.sub("", expression) for expression in asked]
     said += [symbol.source for symbol in recording.symbols]
     for recompile in recording.recompiles:
         for failure in recompile.failures:

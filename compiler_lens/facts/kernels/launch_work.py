@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 
 from msgspec import Struct
@@ -290,14 +290,19 @@ def _generated(kernel: Kernel, launch: Launch, sizes: _Sizes) -> Traffic | None:
     return _traffic(reads, writes, Trust.TEXT) if parameters else None
 
 
-def _parameters(kernel: Kernel) -> list[tuple[str, str]]:
+def _parameters(kernel: Kernel) -> Sequence[tuple[str, str]]:
     """Return name and type of each parameter of a kernel; the type is empty for what is not memory."""
     if kernel.kind is KernelKind.USER:  # its author names them as they like
         return []
     signature = kernel.meta.get("signature")
     if isinstance(signature, Mapping):
         return [(str(name), _POINTERS.get(str(kind), "")) for name, kind in signature.items()]
-    declared = _CPP.search(kernel.source)
+    return _cpp_parameters(kernel.source)
+
+
+@lru_cache(maxsize=256)  # a source may be that of many kernels, and is asked for each launch
+def _cpp_parameters(source: str) -> Sequence[tuple[str, str]]:
+    declared = _CPP.search(source)
     found = []
     for one in declared[1].split(",") if declared else ():
         pointer = _CPP_PARAMETER.search(one)

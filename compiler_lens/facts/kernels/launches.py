@@ -7,6 +7,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -31,6 +32,7 @@ class Call(Struct, frozen=True):
     ops: int = 0  # how many of these do work: views do none
 
 
+@lru_cache(maxsize=64)
 def running_order(code: str) -> Callable[[int], tuple[int, int]]:
     """Return a key that sorts lines of an output code: those of a partition run where it is called, further down."""
     starts: list[tuple[int, int]] = []  # line, partition that begins there; -1: none

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -111,7 +112,6 @@ class Scopes:
         self.codes = {code.id: code for code in recording.output_codes}
         self.origins = origins
         self._made: dict[CodeId, tuple[Scope, ...]] = {}
-        self._functions: dict[CodeId, list[tuple[int, str]]] = {}
         self._traced: dict[tuple[GraphId, str, str, Direction, Trust], NodeProvenance] = {}
 
     def traced(self, scope: Scope, name: str, kernel: Kernel, known: Trust) -> NodeProvenance:
@@ -169,10 +169,7 @@ class Scopes:
 
     def _function(self, key: CodeId, line: int) -> str:
         """Return the function of the output code that a line is in: an inner graph's has the name of that graph."""
-        if key not in self._functions:
-            lines = self.codes[key].code.split("\n") if key in self.codes else ()
-            self._functions[key] = [(n, found[1]) for n, text in enumerate(lines, 1) if (found := _DEF.match(text))]
-        functions = self._functions[key]
+        functions = _functions(self.codes[key].code) if key in self.codes else ()
         at = bisect_right(functions, line, key=lambda function: function[0])
         return functions[at - 1][1] if at else ""
 
@@ -214,6 +211,13 @@ class Scopes:
                 both = None if others is None or passed is None else others | passed
                 fed[name] = None if both is None or len(both) > _MOST_FED else both
         return {name: tuple(at.values()) for name, at in fed.items() if at}
+
+
+@lru_cache(maxsize=64)
+def _functions(code: str) -> tuple[tuple[int, str], ...]:
+    """Return the line on which each function begins, and its name."""
+    lines = enumerate(code.split("\n"), 1)
+    return tuple((number, found[1]) for number, text in lines if (found := _DEF.match(text)))
 
 
 _ORIGINS = ("origins", "source", "module", "module_type", "original_aten", "backward")
