@@ -45,7 +45,7 @@ def _written(wrapped: Any, module: Any) -> list[FunctionType]:
 
 def _stance(tap: Tap, _prior: Any, stance: Any) -> None:
     if facts := _takes(tap, stance):
-        for session in tap.sessions:  # it holds for whatever is compiled, by whichever lens
+        for session in tap.hearers():  # it holds for whatever is compiled, by whichever lens
             _note(tap, "lens.stance", facts, session)
 
 
@@ -53,7 +53,7 @@ def look_at_stance(tap: Tap, session: Session) -> None:
     """Note a stance that was taken before a lens opened: nobody knows where."""
     stance = asked.stance_in_force()
     if stance is not None and (facts := _takes(tap, stance)):
-        tap.note_once("lens.stance", facts, session)
+        tap.tell_once(session, "lens.stance", facts)
 
 
 def _takes(tap: Tap, stance: Any) -> dict[str, Any]:

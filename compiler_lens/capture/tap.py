@@ -182,11 +182,12 @@ class Tap(TraceHandler):
         finally:
             self.local.alone = before
 
-    def _hearers(self) -> tuple[Session, ...]:
+    def hearers(self) -> tuple[Session, ...]:
+        """Return the sessions that hear of what this thread does."""
         return self.sessions if self.local.alone is None else (self.local.alone,)
 
     def _recorders(self, owner: Session | None = None) -> tuple[Session, ...]:
-        return tuple(s for s in self._hearers() if s is owner or s is self.local.alone or s.everything)
+        return tuple(s for s in self.hearers() if s is owner or s is self.local.alone or s.everything)
 
     def enter(self, facts: Mapping[str, Any], owner: Session | None) -> FrameRecord:
         """Note that a frame enters the compiler."""
@@ -253,12 +254,12 @@ class Tap(TraceHandler):
                 message = f"{message}: {error}"
             except Exception:  # noqa: BLE001 -- an exception of somebody else's, which cannot say what it is
                 message = f"{message}: (it cannot be printed)"
-            for session in self._hearers():
+            for session in self.hearers():
                 session.problem(where, message)
         except Exception:  # noqa: BLE001 -- a RecursionError leaves no room for a call of ours
-            for session in self._hearers():
+            for session in self.hearers():
                 session.unwritten.append((where, message))
-        if any(session.strict for session in self._hearers()):
+        if any(session.strict for session in self.hearers()):
             raise _StrictError(f"{where}: {message}") from error
 
     def take(self, name: str, meta: Any, text: str | None) -> None:
@@ -316,6 +317,12 @@ class Tap(TraceHandler):
         event = Event(name, time.time(), meta=meta)
         self._give(tuple(s for s in self._recorders(owner) if s.is_first(event)), event, waits=waits)
 
+    def tell_once(self, session: Session, name: str, meta: Mapping[str, Any]) -> None:
+        """Record something that is in no compilation for one session, if it hears now and was not told it yet."""
+        event = Event(name, time.time(), meta=meta)
+        if session in self.hearers() and session.is_first(event):
+            self._give((session,), event)
+
     def count_eager(self, call: tuple[str, str, int], owner: Session | None) -> None:
         """Count a call of a compiled function that a stance makes eager: its name, file and line."""
         for session in self._recorders(owner):
@@ -371,7 +378,7 @@ class Tap(TraceHandler):
 
     def _all_seeing(self) -> tuple[Session, ...]:
         is_told_whose = callable(self._hooked.get(dynamo.FRAME))
-        return self._recorders() if is_told_whose else self._hearers()
+        return self._recorders() if is_told_whose else self.hearers()
 
     def _give(self, sessions: tuple[Session, ...], event: Event, *, waits: bool = False) -> None:
         for session in sessions:

@@ -9,8 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo import eval_frame
 
-from compiler_lens import Lens
+import compiler_lens
+from compiler_lens import Lens, UsageError
 from compiler_lens.capture import session
+from compiler_lens.capture.recorder import Recorder, recorded
 from compiler_lens.facts.overview.eager import Extent, Reason, Runs, eager
 from compiler_lens.facts.overview.explanation import summarize
 from compiler_lens.recording.event import Event
@@ -228,3 +230,47 @@ def test_a_function_that_raised_while_it_was_compiled_is_not_left_out() -> None:
             compiled(refused)(X)
     assert eager(lens.recording, summarize(lens.recording)).functions == {Runs.COMPILED: 1, Runs.FAILED: 1}
     assert "Of 2 functions that entered the compiler 1 runs compiled, 1 raised while it was compiled." in shown(lens)
+
+
+def captured(graph_module: torch.fx.GraphModule, _inputs: object) -> object:
+    return graph_module.forward
+
+
+def refused(x: Tensor) -> Tensor:
+    raise ValueError(x.shape)
+
+
+def stances(lens: Recorder) -> list[str]:
+    return [stance.name for stance in lens.recording.stances]
+
+
+def test_stances_of_what_measures_are_none_of_the_programs() -> None:
+    with Lens(strict=True) as lens:
+        compiler_lens.what_if(scale, X)
+        compiler_lens.compare_modes(Tower(), X, modes=("eager",), seconds=0.01)
+        with pytest.raises(UsageError):
+            lens.profile(torch.compile(refused, backend=lens), X)
+    assert stances(lens) == []
+
+
+def test_what_records_alone_hears_of_no_stance_from_before_a_lens_of_the_program() -> None:
+    """As `fix` runs a program: under a stance of its own, and the program may open lenses."""
+    with torch.compiler.set_stance("default", force_backend=captured), recorded(notes_stance=False) as ours:
+        with Lens(strict=True) as lens:
+            torch.compile(scale)(X)
+        compiler_lens.what_if(scale, X)
+        assert stances(ours) == stances(lens) == []
+        with torch.compiler.set_stance("eager_on_recompile"):
+            assert stances(ours) == ["eager_on_recompile"]
+
+
+def test_a_lens_that_opens_tells_no_other_of_the_stance_in_force() -> None:
+    with Lens(strict=True) as lens:
+        try:
+            torch.compiler.set_stance("force_eager")
+            other = Lens(strict=True)
+            other.close()
+        finally:
+            torch.compiler.set_stance("default")
+    assert [stance.place is not None for stance in lens.recording.stances] == [True]
+    assert stances(other) == ["force_eager"]

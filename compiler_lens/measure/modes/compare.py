@@ -23,7 +23,7 @@ import torch
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from compiler_lens.capture.recorder import is_anybody_recording, recorded
+from compiler_lens.capture.recorder import recorded, unheard
 from compiler_lens.capture.torch_api import dynamo, inductor
 from compiler_lens.capture.torch_api.settings import caches_in, without_shared_caches
 from compiler_lens.facts.measured.modes import DEFAULT, Comparison, Deviation, Row, Timing, compiled_of
@@ -348,17 +348,16 @@ def compile_first(rows: Iterable[Wanted], device: torch.device, *, training: boo
         clean(device)
 
 
-def _as_it_is() -> contextlib.AbstractContextManager[Any]:
-    """Compile nothing in the block, and run what the user compiled as it is written."""
-    stance: contextlib.AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
-    return stance
+@contextlib.contextmanager
+def _as_it_is() -> Iterator[None]:
+    """Compile nothing in the block, and run what the user compiled as it is written. The stance is none of theirs."""
+    with unheard(), torch.compiler.set_stance("force_eager"):
+        yield
 
 
-def _unheard(wanted: Wanted) -> contextlib.AbstractContextManager[Any]:
+def _unheard(wanted: Wanted) -> contextlib.AbstractContextManager[None]:
     """Run a row in the block, and keep what that compiles from all lenses of the user."""
-    if wanted.is_eager:
-        return _as_it_is()
-    return recorded() if is_anybody_recording() else contextlib.nullcontext()
+    return _as_it_is() if wanted.is_eager else unheard()
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ from statistics import median
 import torch
 from msgspec import Struct
 
-from compiler_lens.capture.recorder import Recorder
+from compiler_lens.capture.recorder import Recorder, unheard
 from compiler_lens.capture.torch_api.dynamo import as_written
 from compiler_lens.measure.profile.profiler import Step, seconds_of
 from compiler_lens.measure.program import Program, usage_error
@@ -58,7 +58,7 @@ class Run:
     def error_without_compiling(self) -> Exception | None:
         """Return what the first call raises as it is written: that says more than what torch makes of it."""
         try:
-            with torch.compiler.set_stance("force_eager"):
+            with unheard(), torch.compiler.set_stance("force_eager"):
                 self._program.one(as_written(self._program.function)[0], self._program.calls[0])
         except Exception as error:  # noqa: BLE001 -- whatever it raises is the answer
             return error
