@@ -14,6 +14,7 @@ from compiler_lens.facts.breaks.rewrites.site import parsed
 
 _SETTING = re.compile(r"torch(\._dynamo\.config\.\w+ = .+)")
 _MODULES = re.compile(r"\b(warnings|logging)\.")
+_DEFINED = re.compile(r"^def (\w+)\(", re.MULTILINE)
 _CONTEXT = 3  # lines around a change
 
 Texts = Mapping[str, str]  # of files, by path
@@ -27,6 +28,7 @@ class Lines(Struct, frozen=True):
     before: tuple[str, ...]  # dedented
     after: tuple[str, ...]
     imports: str = ""  # a module that what is written needs, and that the file does not import
+    definitions: tuple[str, ...] = ()  # functions that what is written calls, which the file is to have once
 
     @property
     def title(self) -> str:
@@ -74,8 +76,10 @@ def _with_lines(text: str, edit: Lines) -> str | None:
     start = starts[0]
     indent = _indent(lines[start])
     after = [f"{indent}{line}{ending}" if line else ending for line in edit.after]
-    new = "\n".join([*lines[:start], *after, *lines[start + len(edit.before) :]])
-    return _importing(new, [f"import {edit.imports}"]) if edit.imports else new
+    new: str | None = "\n".join([*lines[:start], *after, *lines[start + len(edit.before) :]])
+    if edit.definitions and new is not None:
+        new = _defining(new, start + 1, edit.definitions)
+    return _importing(new, [f"import {edit.imports}"]) if edit.imports and new is not None else new
 
 
 def _starts(lines: Sequence[str], before: Sequence[str]) -> Iterator[int]:
@@ -95,6 +99,21 @@ def _indent(line: str) -> str:
 def _distance(start: int, edit: Lines) -> int:
     first, last = start + 1, start + len(edit.before)
     return max(first - edit.near, edit.near - last, 0)
+
+
+def _defining(text: str, line: int, definitions: Sequence[str]) -> str | None:
+    """Return a text with functions above the statement of the module around a line, but those that it has."""
+    tree = parsed(text)
+    whole = next((one for one in tree.body if line <= (one.end_lineno or 0)), None) if tree else None
+    if tree is None or whole is None:
+        return None
+    named = {one.name for one in tree.body if isinstance(one, ast.FunctionDef)}
+    missing = [one for one in definitions if not named & set(_DEFINED.findall(one))]
+    first = min(node.lineno for node in (whole, *getattr(whole, "decorator_list", ())))
+    above = text.split("\n")[: first - 1]
+    while above and above[-1].startswith("#"):  # a comment on what follows
+        above.pop()
+    return _after(text, len(above), [line for one in missing for line in (*one.splitlines(), "", "")])
 
 
 # -- settings, and the imports that they need

@@ -8,13 +8,15 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from compiler_lens.facts.measured.edits import Edit, Lines, Texts, patch
+from compiler_lens.facts.measured.edits import Edit, Lines, Setting, Texts, patch
 from compiler_lens.facts.measured.what_if import Counts
 from compiler_lens.facts.overview.all_clear import Against
 from compiler_lens.facts.overview.findings import Finding
 from compiler_lens.recording.model import Figures, NextBreak, Results, SourceLine, Tried
 
 _IN_EAGER = re.compile(r"^if not \w+\.compiler\.is_compiling\(\):$")
+
+_UNKNOWN = re.compile(r"\.capture_(scalar_outputs|dynamic_output_shape_ops) = True")
 
 
 class Target(Struct, frozen=True):
@@ -43,6 +45,11 @@ class Offer(Struct, frozen=True):
     def drops(self) -> bool:
         """Whether compiled code then leaves out what the program does there, such as to print."""
         return isinstance(self.edit, Lines) and _IN_EAGER.match(self.edit.title) is not None
+
+    @property
+    def gives_unknown(self) -> bool:
+        """Whether torch then goes on with a number, or a size, that it does not know."""
+        return isinstance(self.edit, Setting) and _UNKNOWN.search(self.edit.code) is not None
 
     @property
     def code(self) -> str:

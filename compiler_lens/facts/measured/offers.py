@@ -15,6 +15,7 @@ from compiler_lens.facts.breaks.seen import seen_tensors
 from compiler_lens.facts.measured import edits
 from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.called import Called
+from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.hatches import Markable, hatches, markable
 from compiler_lens.facts.measured.properties import RECOMPUTED, uncached
@@ -86,6 +87,8 @@ def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership)
     if card.place and is_editable and package_of(card.place.file):
         for branch in assumed(card.place, card.cause, known):
             yield Offer(target, branch.lines(card.place), branch.price, is_last_resort=True)
+        if value := constants(card.place, card.cause, known):
+            yield Offer(target, value.lines, value.price, is_last_resort=True)
     for one in _of_break(
         target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own, owner=card.owner
     ):

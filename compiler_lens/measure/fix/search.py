@@ -42,14 +42,19 @@ class Search:
         self._first = _State(first, texts)
         self._script, self._attempt = script, attempt
         self._tried: list[Trial] = []
+        self._barred = False  # those settings are left out
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
 
     def result(self) -> Fix:
         """Try until nothing improves."""
-        state = self._first
-        while (better := self._round(state) or self._last_round(state)) is not None:
-            state = better
+        state = self._walked(self._first)
+        if state.observed.broken and (others := self._without_unknown(state)) is not None:
+            # What a number is taken for shows where torch still breaks at it, not where it goes on with an unknown one.
+            self._barred = True
+            state = self._walked(others)
+            self._barred = False
+            self._walked(state)
         helping = [trial for trial in self._tried if trial.observed.cost < self._first.observed.cost and trial.helps]
         best = min(helping, key=lambda trial: (*_ranked(trial), len(trial.offers)), default=None)
         best = self._pruned(best) if best else None
@@ -63,6 +68,18 @@ class Search:
             and not (one.reason is NotTriedBecause.NOT_THERE and one.target.key in done)
         ]
         return Fix(self._first.observed, tuple(self._tried), best, _once(left, self._first.texts), self._first.texts)
+
+    def _walked(self, state: _State) -> _State:
+        while (better := self._round(state) or self._last_round(state)) is not None:
+            state = better
+        return state
+
+    def _without_unknown(self, state: _State) -> _State | None:
+        """Return a state without the settings that let torch go on with numbers that it does not know."""
+        rest = tuple(one for one in state.offers if not one.gives_unknown)
+        if self._more is None or len(rest) == len(state.offers):
+            return None
+        return self._try(self._first, rest) if rest else self._first
 
     def _pruned(self, best: Trial) -> Trial:
         """Leave out what the other offers of a trial do as well without, the first ones first."""
@@ -84,6 +101,7 @@ class Search:
         """Try each offer of a state on top of it, then together those that help; None where none does."""
         helping: list[_State] = []
         offered = [one for one in base.observed.offers if one.is_last_resort is is_last]
+        offered = [one for one in offered if not (self._barred and one.gives_unknown)]
         # A setting may take a break away that a change of the line ends too, and only both what comes after it.
         waiting = [one for one in base.waiting if one.is_last_resort is is_last and one not in offered]
         again = [one for one in waiting if base.observed.broken and one.target.key not in base.observed.broken]

@@ -100,8 +100,8 @@ class Site(Struct, frozen=True):
         """Return a suggestion that changes parts of the statement and keeps the rest as it is."""
         return self.rewrite(self.lines(changes), needs) if changes else None
 
-    def head(self, statement: ast.For) -> tuple[str, ...]:
-        """Return the lines of a loop before its body, dedented; empty if they hold more than that."""
+    def head(self, statement: ast.For | ast.While | ast.If | ast.With) -> tuple[str, ...]:
+        """Return the lines of a loop, or a branch, before its body, dedented; empty if they hold more than that."""
         lines = _split(self.text)[statement.lineno - 1 : _head_end(statement)]
         is_whole = lines[-1].rstrip().endswith(":") and statement.body[0].lineno > _head_end(statement)
         return tuple(line[statement.col_offset :] for line in lines) if is_whole else ()
