@@ -38,6 +38,7 @@ class Offer(Struct, frozen=True):
     edit: Edit
     price: str = ""  # what it takes for granted, or costs
     is_last_resort: bool = False  # tried only for what is left when nothing else helps any more
+    takes_value: bool = False  # a tensor's value is taken for granted in compiled code
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
     operator: str = ""  # the name of the operator that it makes of a function
 

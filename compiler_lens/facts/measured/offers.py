@@ -88,7 +88,7 @@ def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership)
         for branch in assumed(card.place, card.cause, known):
             yield Offer(target, branch.lines(card.place), branch.price, is_last_resort=True)
         if value := constants(card.place, card.cause, known):
-            yield Offer(target, value.lines, value.price, is_last_resort=True)
+            yield Offer(target, value.lines, value.price, is_last_resort=True, takes_value=True)
     for one in _of_break(
         target, card.cause, card.remedy, card.setting, card.rewrite, is_own=card.own, owner=card.owner
     ):

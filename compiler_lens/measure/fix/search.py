@@ -42,18 +42,18 @@ class Search:
         self._first = _State(first, texts)
         self._script, self._attempt = script, attempt
         self._tried: list[Trial] = []
-        self._barred = False  # those settings are left out
+        self._by_value = False  # values are taken for granted first; no setting gives unknown numbers
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
 
     def result(self) -> Fix:
         """Try until nothing improves."""
         state = self._walked(self._first)
-        if state.observed.broken and (others := self._without_unknown(state)) is not None:
-            # What a number is taken for shows where torch still breaks at it, not where it goes on with an unknown one.
-            self._barred = True
+        if state.observed.broken and (others := self._before_assumptions(state)) is not None:
+            # What a number may be taken for shows where torch breaks at it, not where it goes on with an unknown one.
+            self._by_value = True
             state = self._walked(others)
-            self._barred = False
+            self._by_value = False
             self._walked(state)
         helping = [trial for trial in self._tried if trial.observed.cost < self._first.observed.cost and trial.helps]
         best = min(helping, key=lambda trial: (*_ranked(trial), len(trial.offers)), default=None)
@@ -74,12 +74,13 @@ class Search:
             state = better
         return state
 
-    def _without_unknown(self, state: _State) -> _State | None:
-        """Return a state without the settings that let torch go on with numbers that it does not know."""
-        rest = tuple(one for one in state.offers if not one.gives_unknown)
-        if self._more is None or len(rest) == len(state.offers):
+    def _before_assumptions(self, state: _State) -> _State | None:
+        """Return a state without what was taken for granted and without unknown numbers; None if no value may be."""
+        seen = (self._first.observed, *(trial.observed for trial in self._tried))
+        if self._more is None or not any(offer.takes_value for one in seen for offer in one.offers):
             return None
-        return self._try(self._first, rest) if rest else self._first
+        rest = tuple(one for one in state.offers if not (one.gives_unknown or one.is_last_resort))
+        return self._try(self._first, rest) if rest and rest != state.offers else self._first
 
     def _pruned(self, best: Trial) -> Trial:
         """Leave out what the other offers of a trial do as well without, the first ones first."""
@@ -101,7 +102,8 @@ class Search:
         """Try each offer of a state on top of it, then together those that help; None where none does."""
         helping: list[_State] = []
         offered = [one for one in base.observed.offers if one.is_last_resort is is_last]
-        offered = [one for one in offered if not (self._barred and one.gives_unknown)]
+        if self._by_value:
+            offered = sorted((one for one in offered if not one.gives_unknown), key=lambda one: not one.takes_value)
         # A setting may take a break away that a change of the line ends too, and only both what comes after it.
         waiting = [one for one in base.waiting if one.is_last_resort is is_last and one not in offered]
         again = [one for one in waiting if base.observed.broken and one.target.key not in base.observed.broken]
