@@ -107,7 +107,7 @@ def _constant(site: Site, at: SourceLine, cause: BreakCause) -> Constant | None:
     every = [_VALUE, _CONSTANT, *([_CONSTANTS] if "_constants(" in used else [])]
     definitions = tuple(one.format(torch=site.torch) for one in every)
     lines = Lines(
-        at.file, at.line, found.before, found.after, imports_torch=needs_import, definitions=definitions
+        at.file, at.line, found.before, found.after, imports="torch" if needs_import else "", definitions=definitions
     )  # fmt: skip
     return Constant(lines, _price(texts, is_of_shapes=cause.gb_type.startswith(_SHAPES)))
 

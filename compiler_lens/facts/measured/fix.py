@@ -128,6 +128,11 @@ class Observed(Struct, frozen=True):
             return (1,)
         return (0, self.figures.eager_functions, *self.counts.cost[:-1])
 
+    @property
+    def whole_cost(self) -> tuple[int, ...]:
+        """The same with recompiles that are as expected, which hurt least."""
+        return (*self.cost, self.counts.benign_recompiles if self.counts else 0)
+
 
 class Trial(Struct, frozen=True):
     """Offers that were made together, and what that showed."""

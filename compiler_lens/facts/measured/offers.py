@@ -18,7 +18,7 @@ from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
 from compiler_lens.facts.measured.hatches import Markable, hatches, markable
-from compiler_lens.facts.measured.properties import RECOMPUTED, uncached
+from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.what_if import count
@@ -28,6 +28,7 @@ from compiler_lens.facts.overview.explanation import Explanation, explain
 from compiler_lens.facts.program.coverage import Treatment
 from compiler_lens.facts.program.owners import Owner, Whose, owner_of
 from compiler_lens.facts.program.ownership import Ownership
+from compiler_lens.facts.recompiles.fixes import CauseClass
 from compiler_lens.facts.recompiles.reports import RecompileCause
 from compiler_lens.recording.model import BreakCause, Figures, Outcome, Recording, SourceLine
 from compiler_lens.recording.own_files import is_machinery, package_of
@@ -74,6 +75,7 @@ def _offered(recording: Recording, explained: Explanation, own: Ownership) -> It
         asking = [cause for cause in report.causes if not cause.benign]
         for changed in (asking or report.causes) if not report.benign else ():  # all expected, but for the limit
             yield from _of_recompile(changed, recording, own)
+    yield from _of_first_calls(recording, known, own)
 
 
 def _of_card(card: BreakCard, known: Sources, seen: SeenTensors, own: Ownership) -> Iterator[Offer | NotTried]:
@@ -170,6 +172,14 @@ def _of_break(  # noqa: PLR0913 -- what is known of a break
 
 def _lines(at: SourceLine, found: Rewrite) -> edits.Lines:
     return edits.Lines(at.file, at.line, found.before, found.after, imports="torch" if _IMPORT in found.needs else "")
+
+
+def _of_first_calls(recording: Recording, known: Sources, own: Ownership) -> Iterator[Offer]:
+    """Give what spares a second compilation where the first call keeps something: in a package, as it costs time."""
+    failures = (failure for one in recording.recompiles for failure in one.failures)
+    for at in dict.fromkeys(failure.user_stack[-1] for failure in failures if failure.user_stack):
+        if own.owns(at.file) and package_of(at.file) and (lines := unkept(at, known)):
+            yield Offer(Target(at, CauseClass.MODULE_ATTRIBUTE.value), lines, IN_EACH_CALL, is_last_resort=True)
 
 
 def _of_recompile(cause: RecompileCause, recording: Recording, own: Ownership) -> Iterator[Offer | NotTried]:

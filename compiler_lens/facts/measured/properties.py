@@ -1,12 +1,16 @@
-"""A `cached_property`, which locks where Python is older than 3.12 and so breaks the graph, as a plain property."""
+"""What is computed once and kept, computed each time in place of that: a `cached_property`, `if self.x is None`.
+
+A `cached_property` locks where Python is older than 3.12, and so breaks the graph. An attribute that the first call
+sets has the second one compile again.
+"""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 
-from compiler_lens.facts.breaks.rewrites.site import number_at, site_at
-from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted
+from compiler_lens.facts.breaks.rewrites.site import Site, number_at, parsed, site_at
+from compiler_lens.facts.breaks.rewrites.syntax import calls_in, dotted, is_pure_call
 from compiler_lens.facts.measured.edits import Lines
 from compiler_lens.recording.model import BreakCause, SourceLine
 from compiler_lens.recording.source_text import Sources, syntax_if_known
@@ -14,6 +18,7 @@ from compiler_lens.recording.source_text import Sources, syntax_if_known
 _NAMES = ("cached_property", "functools.cached_property")
 _OF_NUMBERS = frozenset({"len", "min", "max", "sum", "abs", "int", "float", "bool", "math.ceil", "math.floor"})
 RECOMPUTED = "it is computed each time it is read, of attributes as they are then"
+IN_EACH_CALL = "compiled code computes it in each call, of attributes as they are then, and keeps nothing"
 
 
 def uncached(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | None:
@@ -36,6 +41,45 @@ def uncached(at: SourceLine, cause: BreakCause, known: Sources) -> Lines | None:
         return None
     line = site.text.split("\n")[marks[0].lineno - 1].strip()
     return Lines(at.file, marks[0].lineno, (line,), ("@property",)) if line.lstrip("@ ") in _NAMES else None
+
+
+def unkept(at: SourceLine, known: Sources) -> Lines | None:
+    """Have compiled code compute `E` of `if self.x is None: self.x = E` and `return self.x`; None for other lines.
+
+    What it computes is of attributes alone, and nothing else reads what is kept.
+    """
+    site = site_at(known, at)
+    match (site.statement, *site.following) if site else ():
+        case (
+            ast.If(
+                test=ast.Compare(left=test, ops=[ast.Is()], comparators=[ast.Constant(value=None)]),
+                body=[ast.Assign(targets=[target], value=value)],
+                orelse=[],
+            ),
+            ast.Return(value=ast.expr() as returned),
+        ):
+            names = {dotted(node) for node in (test, target, returned)}
+        case _:
+            return None
+    tree = parsed(site.text) if site else None
+    if site is None or site.function is None or tree is None or len(names) != 1:
+        return None
+    owner, _, name = names.pop().rpartition(".")
+    inside = set(ast.walk(site.function))
+    read = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Attribute) and n.attr == name and isinstance(n.ctx, ast.Load)
+    )
+    if owner != "self" or not inside.issuperset(read) or not _is_of_self(site, value):
+        return None
+    lines = [f"if {site.torch}.compiler.is_compiling():", f"    return {site.source(value)}", *site.lines()]
+    found = site.rewrite(lines)
+    return Lines(at.file, at.line, found.before, found.after) if found and site.imports_torch else None
+
+
+def _is_of_self(site: Site, value: ast.expr) -> bool:
+    """Whether a value is computed by torch from attributes of `self`."""
+    names = {n.id for n in ast.walk(value) if isinstance(n, ast.Name)}
+    return names <= {"self", site.torch} and all(is_pure_call(call) for call in calls_in(value))
 
 
 def _may_be(one: ast.ClassDef, other: ast.stmt) -> bool:

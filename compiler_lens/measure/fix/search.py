@@ -55,7 +55,8 @@ class Search:
             state = self._walked(others)
             self._by_value = False
             self._walked(state)
-        helping = [trial for trial in self._tried if trial.observed.cost < self._first.observed.cost and trial.helps]
+        cost = self._first.observed.whole_cost
+        helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
         best = min(helping, key=lambda trial: (*_ranked(trial), len(trial.offers)), default=None)
         best = self._pruned(best) if best else None
         last = best.observed if best else self._first.observed
@@ -89,7 +90,7 @@ class Search:
             if rest:
                 self._try(self._first, rest)
                 alike = (trial for trial in self._tried if trial.helps and set(trial.offers) == set(rest))
-                best = next((trial for trial in alike if trial.observed.cost <= best.observed.cost), best)
+                best = next((trial for trial in alike if trial.observed.whole_cost <= best.observed.whole_cost), best)
         return best
 
     def _last_round(self, base: _State) -> _State | None:
@@ -164,7 +165,7 @@ class Search:
 
 def _ranked(found: _State | Trial) -> tuple[tuple[int, ...], int]:
     """Return what is best of several: what compiles most; of equals what keeps most of what the program does."""
-    return found.observed.cost, sum(offer.drops for offer in found.offers)
+    return found.observed.whole_cost, sum(offer.drops for offer in found.offers)
 
 
 def _once(left: Iterable[NotTried], texts: Texts) -> tuple[NotTried, ...]:
