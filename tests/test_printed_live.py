@@ -1,4 +1,4 @@
-"""The text of a Dynamo graph that we print ourselves is torch's own, or torch prints it."""
+"""The text of a Dynamo graph, and of guards, that we print ourselves is torch's own, or torch prints it."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _payloads(texts: list[str], asked: list[str]) -> list[Callable[[], str]]:
 def test_torch_prints_the_first_graph_and_all_where_that_differs(monkeypatch: pytest.MonkeyPatch, agrees: bool) -> None:
     ours = "text of" if agrees else "another text of"
     monkeypatch.setattr(printed, "readable", lambda gm: f"{ours} {gm}" if gm != "odd" else 1 / 0)
-    printer = printed.Printer()
+    printer = printed.Printer(lambda cells: printed.readable(cells["gm"]))
     asked: list[str] = []
     told = [printer.text(payload) for payload in _payloads(["odd", "a", "b", "odd", "c"], asked)]
     assert told == [f"text of {gm}" for gm in ("odd", "a", "b", "odd", "c")]
@@ -182,4 +182,57 @@ def test_a_recording_has_the_text_that_torch_prints() -> None:
             torch._dynamo.reset()
             torch.compile(function, backend=backend)(X)
     assert [graph.code for graph in lens.recording.graphs if graph.stage.value == "dynamo"] == texts
-    assert printed.printer()._agrees
+    assert printed.printers()["dynamo_output_graph"]._agrees
+
+
+# -- guards
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scales, self.names = {"a": 2, 3: 4.0}, ["a", "b"]
+        self.layer = nn.Linear(6, 6)
+
+    def forward(self, x: Tensor, *more: Tensor, **named: Any) -> Tensor:
+        scale = sum(self.scales.values()) + len(self.names) + len(named)
+        return self.layer(x) * scale + sum(one.sum() for one in more)
+
+
+def closed_over(x: Tensor) -> Tensor:
+    return USUAL[0](x) + X.sum() if isinstance(x, Tensor) else x
+
+
+def guarded(call: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """The texts of guards, ours and torch's, of what a call compiles."""
+    seen: list[tuple[str, str]] = []
+    own = printed.guards
+
+    def both(manager: Any, latency: float) -> str:
+        seen.append((own(manager, latency), f"{manager}\nGuard latency = {latency:.2f} us"))
+        return seen[-1][0]
+
+    monkeypatch.setattr(printed, "guards", both)
+    torch._dynamo.reset()
+    with Lens(strict=True, progress=False) as lens:
+        call()
+    assert not lens.recording.problems
+    return seen
+
+
+def test_guards_are_printed_as_torch_prints_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, function = (torch.compile(one, backend="eager") for one in (Scaled(), closed_over))
+    several = torch.compile(lambda x, others: x.sin() + sum(others.values()), backend="eager")
+
+    def call() -> None:
+        model(X, torch.ones(2), torch.ones(3), flag=True)
+        model(X.repeat(2, 1), torch.ones(5), torch.ones(5))
+        function(X)
+        several(X, {"b": X[:, 1:2], "c": X[:1], 4: 1.5})
+
+    seen = guarded(call, monkeypatch)
+    assert len(seen) >= 4
+    for ours, torchs in seen:
+        assert ours == torchs
+    assert any("KeyValueManager" in ours for ours, _ in seen)
+    assert printed.printers()["dynamo_cpp_guards_str"]._agrees

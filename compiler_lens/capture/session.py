@@ -321,6 +321,11 @@ class Attribution:
         if frames and frames[-1].is_call and dynamo.tracing_context() is None:
             _keep(self._calls, number, frames[-1], while_alive=graph_module)
 
+    def known(self, context: Any) -> FrameRecord | None:
+        """Return the record of a compilation that something was noted of already."""
+        found = self._records.get(id(context))
+        return None if found is None or context is None else found[0]
+
     def of(self, context: Any, sessions: Callable[[], Sessions]) -> tuple[FrameRecord, bool]:
         """Return the record of a compilation, and whether this is the first that is seen of it.
 

@@ -35,6 +35,10 @@ class TraceHandler(logging.Handler):
         """Take a record from the locals of trace_structured(). Must not raise, either."""
         raise NotImplementedError
 
+    def hear_timed(self, parameters: Mapping[str, Any]) -> None:
+        """Take a timed event from the locals of trace_structured(). Must not raise, either."""
+        raise NotImplementedError
+
     def handle(self, record: logging.LogRecord) -> bool:
         """Take a record without the handler's lock, which a forked child could inherit locked."""
         metadata = getattr(record, "metadata", None)
@@ -83,21 +87,25 @@ class WantedOnly(list[logging.Handler]):
         )
 
     def __bool__(self) -> bool:
-        if self.others_listen:
+        is_ours_alone = self == self._only_ours
+        if not is_ours_alone and self.others_listen:
             return True
         frame = sys._getframe(1)  # noqa: SLF001 -- the one way to see who asks
         if frame.f_code is not self._trace_code:
             # The partitioner asks too, and renders extra graphs on failure if anybody listens.
             return False
-        if self != self._only_ours:
-            # A LazyTraceHandler without a folder (no TORCH_TRACE) is to find out at a record that it has none to write.
-            return True
-        parameters = frame.f_locals
+        # A LazyTraceHandler without a folder (no TORCH_TRACE) is to find out at a record that it has none to write.
+        return not is_ours_alone or self._is_left_to_torch(frame.f_locals)
+
+    def _is_left_to_torch(self, parameters: Mapping[str, Any]) -> bool:
+        """Render a record ourselves, if we want it; True where it is not known how."""
         try:
             name = structured_trace.name_of(parameters)
         except Exception:  # noqa: BLE001 -- torch's locals, whatever they have become: it renders, and `handle` sees it
             return True
-        if is_wanted(name):
+        if name == "chromium_event":
+            self._ours.hear_timed(parameters)
+        elif is_wanted(name):
             self._ours.render(name, parameters)
         return False
 

@@ -14,15 +14,15 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 @cache
-def pass_over_our_frames(observing: CodeType) -> None:
-    """Have Dynamo pass over every function of ours that is loaded; in what `observing` calls it sees nothing at all.
+def pass_over_our_frames(*observing: CodeType) -> None:
+    """Have Dynamo pass over every function of ours that is loaded; in what `observing` call it sees nothing at all.
 
     Once for the life of the process: a code object keeps what it was told.
     """
     modules = [module for name, module in list(sys.modules.items()) if name.partition(".")[0] == _PACKAGE]
     codes = {code for module in modules for code in _codes_of(module)}
     have_dynamo_see(Sees.WHAT_IT_CALLS, codes)
-    have_dynamo_see(Sees.NOTHING, [observing])
+    have_dynamo_see(Sees.NOTHING, observing)
 
 
 def _codes_of(module: ModuleType) -> Iterator[CodeType]:

@@ -328,8 +328,9 @@ def _line_of(event: Event, reference: Callable[[str], Any]) -> _Line:
     text, meta = event.text, event.meta
     if text is not None and len(text) > INLINE_LIMIT:
         text = reference(text)
-    if long := [key for key, value in meta.items() if type(value) is str and len(value) > INLINE_LIMIT]:
-        meta = {**meta, **{key: reference(meta[key]) for key in long}}
+    for key, value in event.meta.items():
+        if type(value) is str and len(value) > INLINE_LIMIT:
+            meta = {**meta, key: reference(value)}
     torch_id = NO_ID if event.torch_id == NO_ID else event.torch_id  # by identity it is known as the default
     return _Line(event.name, event.at, event.run, torch_id, event.attempt, meta, text, event.thread, int(event.cached))
 

@@ -1,15 +1,16 @@
-"""The text of a Dynamo graph, the same as `GraphModule.print_readable` makes it, in a third of the time.
+"""The text of a Dynamo graph, the same as `GraphModule.print_readable` makes it, in a third of the time; and of guards.
 
-torch generates runnable code for it, with a table of globals, which nobody runs: half a millisecond of a small graph's
-compilation. This prints what almost all graphs are made of, as `CodeGen._gen_python_code` in torch/fx/graph.py does.
-Where a graph has anything else, torch prints it; it also prints the first of a process, and all if that one differs, as
+torch generates runnable code for a graph, with a table of globals, which nobody runs: half a millisecond of a small
+graph's compilation. This prints what almost all graphs are made of, as `CodeGen._gen_python_code` in torch/fx/graph.py
+does. Where a graph has anything else, torch prints it. Guards torch prints itself, but into lines of ours: those of its
+buffer are asked what they are, twice. torch also prints the first text of a process, and all if that one differs, as
 under FX_GRAPH_SHOW_META.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 # What nodes of a Dynamo graph have in their meta. Of these torch prints `stack_trace` and `example_value`.
@@ -51,14 +52,15 @@ def _torchs() -> _Torchs:
 
 
 class Printer:
-    """Gives the text of a graph for a record of torch's trace."""
+    """Gives the text for a kind of record of torch's trace; `own` prints it, or gives None where it cannot."""
 
-    def __init__(self) -> None:
+    def __init__(self, own: Callable[[Mapping[str, Any]], str]) -> None:
+        self._own = own
         self._agrees: bool | None = None  # with torch, as far as was seen
 
     def text(self, payload: Callable[[], Any]) -> Any:
-        """Return what the payload function of a `dynamo_output_graph` gives."""
-        printed = None if self._agrees is False else _printed(payload)
+        """Return what the payload function of a record gives."""
+        printed = None if self._agrees is False else self._printed(payload)
         if self._agrees and printed is not None:
             return printed
         rendered = payload()
@@ -66,19 +68,60 @@ class Printer:
             self._agrees = rendered == printed
         return rendered
 
+    def _printed(self, payload: Callable[[], Any]) -> str | None:
+        try:
+            cells = zip(payload.__code__.co_freevars, payload.__closure__ or (), strict=True)
+            return self._own({name: cell.cell_contents for name, cell in cells})
+        except Exception:  # noqa: BLE001 -- of another form, in whatever way: torch prints it
+            return None
+
 
 @functools.cache
-def printer() -> Printer:
-    """Return the one of this process."""
-    return Printer()
+def printers() -> Mapping[str, Printer]:
+    """Return those of this process, by the name of the record."""
+    return {
+        "dynamo_output_graph": Printer(lambda cells: readable(cells["gm"])),
+        "dynamo_cpp_guards_str": Printer(lambda cells: guards(cells["self"].guard_manager, cells["latency"])),
+    }
 
 
-def _printed(payload: Callable[[], Any]) -> str | None:
-    try:
-        cells = dict(zip(payload.__code__.co_freevars, payload.__closure__ or (), strict=True))
-        return readable(cells["gm"].cell_contents)
-    except Exception:  # noqa: BLE001 -- a graph of another form, in whatever way: torch prints it
-        return None
+# -- guards
+
+
+class _Lines(list[str]):
+    """Takes lines as torch's IndentedBufferWithPrefix does, which is in torch/_dynamo/guards.py."""
+
+    prefix = "+- "
+
+    def writeline(self, line: str) -> None:
+        self.append(f"{self.prefix}{line}\n")
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        self.extend([f"{self.prefix}{line}\n" for line in lines])
+
+    def indent(self) -> _Lines:
+        return self
+
+    def __enter__(self) -> None:
+        self.prefix = f"| {self.prefix}"
+
+    def __exit__(self, *_error: object) -> None:
+        self.prefix = self.prefix[2:]
+
+
+def guards(manager: Any, latency: float) -> str:
+    """Return the text of a frame's guards, a GuardManagerWrapper, with the microseconds that a check of them takes."""
+    lines = _Lines()
+    with manager._preserve_printed_relational_guards():
+        lines.writeline("RootGuardManager")
+        manager.construct_manager_string(manager.root, lines)
+        if hasattr(manager.root, "get_epilogue_lambda_guards"):
+            for guard in manager.root.get_epilogue_lambda_guards():
+                lines.writelines(manager.get_guard_lines(guard))
+    return f"\nTREE_GUARD_MANAGER:\n{''.join(lines)}\nGuard latency = {latency:.2f} us"
+
+
+# -- graphs
 
 
 def readable(graph_module: Any) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from operator import is_
 from pathlib import Path
 from typing import Any
 
-_DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
+_MODULES = _DYNAMO, _FUNCTORCH, _INDUCTOR = "torch._dynamo.config", "torch._functorch.config", "torch._inductor.config"
 
 # make_set_enable_dynamic() in torch/_dynamo/eval_frame.py: what else it sets is as it is by default.
 _FOR_DYNAMIC = {
@@ -23,11 +24,13 @@ _FOR_DYNAMIC = {
 class Settings:
     """The settings of Dynamo, AOTAutograd and Inductor, which are asked for each time a frame compiles.
 
-    Rendering them takes torch 2.11 half a millisecond, so what did not change since is not rendered again.
+    Rendering them takes torch 2.11 half a millisecond, so nothing is rendered again while nothing was set since.
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[list[Any] | None, str, dict[str, str]]] = {}
+        self._values: list[Any] | None = None  # as they were rendered last
+        self._changeable = ""  # what those said that can change in place
+        self._lines: dict[str, str] = {}
 
     def lines(self, dynamic: bool | None = None) -> dict[str, str]:
         """Return the settings whose values differ from torch's defaults, as text.
@@ -35,23 +38,17 @@ class Settings:
         What torch patches while it compiles keeps its value as one that was set: after a mode, or an option, there is
         `max_autotune = False`. What it patches for the frame's `dynamic` is no setting either.
         """
-        found: dict[str, str] = {}
-        for module in (_DYNAMO, _FUNCTORCH, _INDUCTOR):
-            found |= self._of(module)
-        patched = set() if dynamic is None else {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
-        return {name: value for name, value in found.items() if (name, value) not in patched}
-
-    def _of(self, module: str) -> dict[str, str]:
-        config: Any = importlib.import_module(module)
-        values = _values_set(config)
+        values = _values_set()
         changeable = repr([value for value in values or () if type(value) not in _CONSTANT])
-        known, said, lines = self._known.get(module, (None, "", {}))
-        is_known = values is not None and known is not None and len(known) == len(values)
-        if is_known and said == changeable and all(map(is_, known or (), values or ())):
-            return lines
-        lines = _lines_of(module, config)
-        self._known[module] = values, changeable, lines
-        return lines
+        if not (self._are_known(values) and changeable == self._changeable):
+            self._lines = {name: value for module in _MODULES for name, value in _lines_of(module).items()}
+            self._values, self._changeable = values, changeable
+        patched = set() if dynamic is None else {setting for setting, value in _FOR_DYNAMIC.items() if value is dynamic}
+        return {name: value for name, value in self._lines.items() if (name, value) not in patched}
+
+    def _are_known(self, values: list[Any] | None) -> bool:
+        known = self._values
+        return known is not None and values is not None and len(known) == len(values) and all(map(is_, known, values))
 
 
 @functools.cache
@@ -64,26 +61,33 @@ def settings_of_process() -> Settings:
 _CONSTANT = frozenset((object, bool, int, float, str, type(None), ContextVar))
 
 
-def _values_set(config: Any) -> list[Any] | None:
+def _values_set() -> list[Any] | None:
     """What the program set of each setting, or the sign that it did not; None where this torch keeps that otherwise."""
     try:
-        variables = _variables(config, len(config._config))
+        tables = [_config(module)._config for module in _MODULES]
+        variables = _variables(*map(len, tables))
         if variables is None:
-            return [entry.user_override for entry in config._config.values()]
+            return [entry.user_override for table in tables for entry in table.values()]
+        now = copy_context()
         # Of eight hundred variables a handful is set.
-        return [part for one in copy_context().items() if one[0] in variables for part in one]
+        return [part for variable in variables.intersection(now) for part in (variable, now[variable])]
     except AttributeError:
         return None
 
 
 @functools.lru_cache(8)
-def _variables(config: Any, _settings: int) -> frozenset[ContextVar[Any]] | None:
+def _variables(*_settings: int) -> frozenset[ContextVar[Any]] | None:
     """The variables that hold what is set, of newer torches; None where each entry holds a value itself."""
-    overrides = [entry.user_override for entry in config._config.values()]
+    overrides = [entry.user_override for module in _MODULES for entry in _config(module)._config.values()]
     return frozenset(overrides) if all(isinstance(one, ContextVar) for one in overrides) else None
 
 
-def _lines_of(module: str, config: Any) -> dict[str, str]:
+def _config(module: str) -> Any:
+    return sys.modules.get(module) or importlib.import_module(module)
+
+
+def _lines_of(module: str) -> dict[str, str]:
+    config = _config(module)
     found: dict[str, str] = {}
     for line in config.codegen_config().splitlines():
         full_name, equals, value = line.partition(" = ")
@@ -156,7 +160,7 @@ def without_shared_caches() -> Iterator[None]:
     """Use no cache of other machines or earlier processes while the block runs, but those in torch's cache folder."""
     with contextlib.ExitStack() as stack:
         for module, names in _SHARED.items():
-            config: Any = importlib.import_module(module)
+            config = _config(module)
             stack.enter_context(config.patch({name: False for name in names if hasattr(config, name)}))
         yield
 
@@ -217,7 +221,7 @@ def kept_dynamo_settings() -> Callable[[], None]:
 
 
 def _dynamo() -> Any:
-    return importlib.import_module(_DYNAMO)
+    return _config(_DYNAMO)
 
 
 def _meant(name: str, value: object) -> object:

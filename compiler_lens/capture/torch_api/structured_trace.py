@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from compiler_lens.capture.torch_api.places import Place
-from compiler_lens.capture.torch_api.printed import printer
+from compiler_lens.capture.torch_api.printed import printers
 
 # Every stack that torch takes for its trace becomes text here; log_dynamo_start() in torch/_dynamo/convert_frame.py
 # counts off frames of torch's, of which ours is one more.
@@ -34,7 +34,6 @@ EXPECTED: Mapping[str, str] = {
     "inductor_output_code": "output code, and the kernels in it",
 }
 
-_DYNAMO_GRAPH = "dynamo_output_graph"
 _METRICS = ("compilation_metrics", "bwd_compilation_metrics")
 
 # With every frame that got compiled code.
@@ -67,7 +66,7 @@ def name_of(parameters: Mapping[str, Any]) -> str:
 def timed(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the begin or end of a timed event, from the locals of trace_structured(); None for any other event."""
     event = parameters["payload_fn"]()
-    return {key: event[key] for key in ("name", "ph", "ts")} if event["ph"] in ("B", "E") else None
+    return {"name": event["name"], "ph": event["ph"], "ts": event["ts"]} if event["ph"] in ("B", "E") else None
 
 
 def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
@@ -77,7 +76,8 @@ def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]
     if meta is None:
         meta = parameters["metadata_fn"]()
     ask = parameters["payload_fn"]
-    payload = printer().text(ask) if name == _DYNAMO_GRAPH else ask()
+    printer = printers().get(name)
+    payload = ask() if printer is None else printer.text(ask)
     if payload is None or isinstance(payload, str):
         return meta, payload
     if isinstance(payload, list):
