@@ -150,11 +150,18 @@ def _receiver_name(frame: Any) -> str:
         return "fn"
     method = plain_function(code.co_name)
     for name in code.co_varnames[: code.co_argcount]:  # a resume function has its values of the stack before them
-        chain = sources.decorated(inspect.getattr_static(type(frame.f_locals.get(name)), method, None))
+        chain = sources.decorated(_of_class(type(frame.f_locals.get(name)), method))
         theirs = chain[-1].__code__ if chain else None
         if theirs is not None and theirs.co_varnames[: min(theirs.co_argcount, 1)] == (name,):
             return str(name)
     return ""
+
+
+def _of_class(kind: type, name: str) -> Any:
+    """What a class or one that it inherits from has under a name, without running the user's code."""
+    if type(kind).__getattribute__ is not type.__getattribute__:  # a metaclass's own
+        return inspect.getattr_static(kind, name, None)
+    return next((vars(one)[name] for one in type.mro(kind) if name in vars(one)), None)
 
 
 def _stack(tap: Tap, _arguments: Arguments, original: Function) -> Function:

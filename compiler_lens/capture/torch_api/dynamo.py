@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
@@ -33,17 +35,17 @@ LOGGERS = ("torch._dynamo", "torch._subclasses", "torch.fx")
 
 def compile_context() -> Any:
     """Return the current CompileContext (its object is the same when a backward is compiled later), or None."""
-    from torch._guards import CompileContext
-
-    context = CompileContext.try_get()
+    context = _guards().CompileContext.try_get()
     return None if context is None or context.compile_id is None else context
 
 
 def tracing_context() -> Any:
     """Return the current TracingContext, or None."""
-    from torch._guards import TracingContext
+    return _guards().TracingContext.try_get()
 
-    return TracingContext.try_get()
+
+def _guards() -> Any:
+    return sys.modules.get("torch._guards") or importlib.import_module("torch._guards")
 
 
 def torch_id(context: Any) -> tuple[int | None, int | None, int | None]:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from compiler_lens.capture.torch_api.places import Place
 from compiler_lens.recording.torch_names import GRADIENT_PREFIX
 
@@ -62,7 +64,11 @@ def node_facts(graph_module: Any, *, with_stacks: bool) -> str:
             seq_nr = None if meta.get("is_gradient_acc") else meta.get("seq_nr")
             origins, op = _leaf_names(meta.get("from_node") or ()), str(meta.get("original_aten") or "")
             nodes.append([prefix + node.name, origins, module, op, seq_nr, stack])
-    return json.dumps({"modules": modules, "stacks": list(stacks), "nodes": nodes}, separators=(",", ":"))
+    facts = {"modules": modules, "stacks": list(stacks), "nodes": nodes}
+    try:
+        return str(msgspec.json.encode(facts), "utf-8")
+    except UnicodeEncodeError:  # half characters in the user's source
+        return json.dumps(facts, separators=(",", ":"))
 
 
 def _leaf_names(sources: Iterable[Any]) -> list[str]:

@@ -109,15 +109,15 @@ class _Lines(list[str]):
         self.prefix = self.prefix[2:]
 
 
-def guards(manager: Any, latency: float) -> str:
+def guards(wrapper: Any, latency: float) -> str:
     """Return the text of a frame's guards, a GuardManagerWrapper, with the microseconds that a check of them takes."""
     lines = _Lines()
-    with manager._preserve_printed_relational_guards():
+    with wrapper._preserve_printed_relational_guards():
         lines.writeline("RootGuardManager")
-        manager.construct_manager_string(manager.root, lines)
-        if hasattr(manager.root, "get_epilogue_lambda_guards"):
-            for guard in manager.root.get_epilogue_lambda_guards():
-                lines.writelines(manager.get_guard_lines(guard))
+        wrapper.construct_manager_string(wrapper.root, lines)
+        if hasattr(wrapper.root, "get_epilogue_lambda_guards"):
+            for guard in wrapper.root.get_epilogue_lambda_guards():
+                lines.writelines(wrapper.get_guard_lines(guard))
     return f"\nTREE_GUARD_MANAGER:\n{''.join(lines)}\nGuard latency = {latency:.2f} us"
 
 
