@@ -1,6 +1,6 @@
 """What a lens costs where compiling is cheap: small functions with the eager backend.
 
-    python benchmarks/tiny_compilations.py [--functions 20] [--rounds 30]
+    python benchmarks/tiny_compilations.py [--functions 20] [--rounds 30] [--operations 2]
 
 Plain, with one lens open, and with a lens opened and closed for each function: so many functions in each of the three
 ways make a round, and who begins changes. Each round gives a ratio to its own plain functions; printed are the median
@@ -29,11 +29,13 @@ Seconds = tuple[float, float]  # of processor time, of time on the clock
 COUNTED = 10  # functions whose calls are counted
 
 
-def small_functions() -> Iterator[Callable[[Any], Any]]:
-    """Functions that Dynamo has not seen: it keeps what it compiled by code."""
+def small_functions(operations: int = 2) -> Iterator[Callable[[Any], Any]]:
+    """Functions of so many operations that Dynamo has not seen: it keeps what it compiled by code."""
+    steps = "".join("    x = x * 0.5\n" if at % 2 else "    x = x.cos()\n" for at in range(operations - 2))
     for number in itertools.count():
         namespace: dict[str, Any] = {}
-        exec(compile(f"def f{number}(x): return x.sin() + {number}", __file__, "exec"), namespace)
+        code = f"def f{number}(x):\n{steps}    return x.sin() + {number}"
+        exec(compile(code, __file__, "exec"), namespace)
         yield namespace[f"f{number}"]
 
 
@@ -113,8 +115,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--functions", type=int, default=20, help="in each way of a round")
     parser.add_argument("--rounds", type=int, default=30)
+    parser.add_argument("--operations", type=int, default=2, help="of a function, 2 or more")
     asked = parser.parse_args()
-    source = small_functions()
+    source = small_functions(asked.operations)
     with tempfile.TemporaryDirectory() as folder:
         ways = Ways(folder)
         in_turns(ways, source, 3, 1)  # imports what there is to import

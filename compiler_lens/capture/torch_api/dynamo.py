@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable
 from types import MethodType
@@ -32,20 +31,18 @@ LOGGERS = ("torch._dynamo", "torch._subclasses", "torch.fx")
 
 # -- frames and compilations
 
+_GUARDS = "torch._guards"  # torch imports it itself; an import statement here would be run dozens of times a compilation
+
 
 def compile_context() -> Any:
     """Return the current CompileContext (its object is the same when a backward is compiled later), or None."""
-    context = _guards().CompileContext.try_get()
+    context = sys.modules[_GUARDS].CompileContext.try_get()
     return None if context is None or context.compile_id is None else context
 
 
 def tracing_context() -> Any:
     """Return the current TracingContext, or None."""
-    return _guards().TracingContext.try_get()
-
-
-def _guards() -> Any:
-    return sys.modules.get("torch._guards") or importlib.import_module("torch._guards")
+    return sys.modules[_GUARDS].TracingContext.try_get()
 
 
 def torch_id(context: Any) -> tuple[int | None, int | None, int | None]:

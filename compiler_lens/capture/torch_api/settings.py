@@ -64,10 +64,9 @@ _CONSTANT = frozenset((object, bool, int, float, str, type(None), ContextVar))
 def _values_set() -> list[Any] | None:
     """What the program set of each setting, or the sign that it did not; None where this torch keeps that otherwise."""
     try:
-        tables = [_config(module)._config for module in _MODULES]
-        variables = _variables(*map(len, tables))
+        variables = _variables()
         if variables is None:
-            return [entry.user_override for table in tables for entry in table.values()]
+            return [entry.user_override for module in _MODULES for entry in _config(module)._config.values()]
         now = copy_context()
         # Of eight hundred variables a handful is set.
         return [part for variable in variables.intersection(now) for part in (variable, now[variable])]
@@ -75,9 +74,12 @@ def _values_set() -> list[Any] | None:
         return None
 
 
-@functools.lru_cache(8)
-def _variables(*_settings: int) -> frozenset[ContextVar[Any]] | None:
-    """The variables that hold what is set, of newer torches; None where each entry holds a value itself."""
+@functools.cache
+def _variables() -> frozenset[ContextVar[Any]] | None:
+    """The variables that hold what is set, of newer torches; None where each entry holds a value itself.
+
+    A module of settings has all of them once it is imported.
+    """
     overrides = [entry.user_override for module in _MODULES for entry in _config(module)._config.values()]
     return frozenset(overrides) if all(isinstance(one, ContextVar) for one in overrides) else None
 
