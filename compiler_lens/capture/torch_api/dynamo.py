@@ -31,7 +31,7 @@ LOGGERS = ("torch._dynamo", "torch._subclasses", "torch.fx")
 
 # -- frames and compilations
 
-_GUARDS = "torch._guards"  # torch imports it itself; an import statement here would be run dozens of times a compilation
+_GUARDS = "torch._guards"  # torch imports it; an import statement would run dozens of times in a compilation
 
 
 def compile_context() -> Any:
