@@ -214,6 +214,14 @@ def test_of_a_long_value_of_a_setting_the_beginning_is_kept(length: int) -> None
     assert kept == repr(backends)[:200]
 
 
+def test_what_aot_inductor_notes_of_itself_is_no_setting() -> None:
+    config, name = torch._inductor.config, "_inductor.config.aot_inductor.metadata"
+    with config.patch({"aot_inductor.metadata": {"AOTI_DEVICE_KEY": "cpu"}}):
+        assert name not in settings.Settings().lines()
+        config.aot_inductor.metadata = {"AOTI_DEVICE_KEY": "cpu", "author": "me"}
+        assert settings.Settings().lines()[name] == "{'author': 'me'}"
+
+
 def test_settings_are_rendered_anew_where_one_was_set_also_in_place(monkeypatch: pytest.MonkeyPatch) -> None:
     config = torch._dynamo.config
     asked = settings.Settings()

@@ -170,7 +170,7 @@ def test_torch_prints_the_first_graph_and_all_where_that_differs(monkeypatch: py
     assert asked == (["odd", "a", "odd"] if agrees else ["odd", "a", "b", "odd", "c"])
 
 
-def test_a_recording_has_the_text_that_torch_prints() -> None:
+def test_a_recording_has_the_text_that_torch_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     texts: list[str] = []
 
     def backend(graph_module: Any, _inputs: Any) -> Any:
@@ -181,7 +181,14 @@ def test_a_recording_has_the_text_that_torch_prints() -> None:
         for function in (operators, arguments, several_results):
             torch._dynamo.reset()
             torch.compile(function, backend=backend)(X)
+        monkeypatch.setenv("FX_GRAPH_SHOW_META", "1")
+        torch._dynamo.reset()
+        torch.compile(operators, backend=backend)(X)
+        monkeypatch.delenv("FX_GRAPH_SHOW_META")
+        torch._dynamo.reset()
+        torch.compile(arguments, backend=backend)(X)
     assert [graph.code for graph in lens.recording.graphs if graph.stage.value == "dynamo"] == texts
+    assert texts[4] == texts[1]
     assert printed.printers()["dynamo_output_graph"]._agrees
 
 

@@ -20,6 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from compiler_lens import Lens
 from compiler_lens.capture.session import FrameRecord
+from compiler_lens.capture.torch_api import settings
 from compiler_lens.recording.event import Event
 from compiler_lens.recording.model import (
     Compilation,
@@ -220,6 +221,9 @@ def test_aot_inductors_code_and_kernels_are_recorded(tmp_path: Path) -> None:
     assert recording.problems == recording.unavailable == ()
     assert "1 of 1 call compiled." in lens.report(color=False, width=200)
     assert torch.allclose(torch._inductor.aoti_load_package(package)(X), SineNet()(X), atol=1e-6)
+    assert "AOTI_DEVICE_KEY" in torch._inductor.config.aot_inductor.metadata  # which torch puts there itself
+    with torch._inductor.config.patch(max_fusion_size=7):
+        assert "_inductor.config.aot_inductor.metadata" not in settings.Settings().lines()
 
 
 def test_a_failed_export_is_a_failure() -> None:

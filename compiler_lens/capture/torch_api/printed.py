@@ -3,13 +3,14 @@
 torch generates runnable code for a graph, with a table of globals, which nobody runs: half a millisecond of a small
 graph's compilation. This prints what almost all graphs are made of, as `CodeGen._gen_python_code` in torch/fx/graph.py
 does. Where a graph has anything else, torch prints it. Guards torch prints itself, but into lines of ours: those of its
-buffer are asked what they are, twice. torch also prints the first text of a process, and all if that one differs, as
-under FX_GRAPH_SHOW_META.
+buffer are asked what they are, twice. torch also prints the first text of a process, all if that one differs, and
+graphs under FX_GRAPH_SHOW_META.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -21,6 +22,7 @@ _KNOWN = frozenset((
 _WITHOUT_TYPE = frozenset((bool, int, float, str, tuple, list, type(None)))  # values beside which torch prints no type
 _PLAIN = frozenset((bool, int, float, str, type(None), type(...)))  # arguments that are printed as Python prints them
 _INDENT = "        "
+_SHOWS_META = "FX_GRAPH_SHOW_META"  # torch/fx/graph.py asks for it with each graph
 
 
 class _UnusualError(Exception):
@@ -131,7 +133,11 @@ def readable(graph_module: Any) -> str:
     codegen, nodes = graph._codegen, list(graph.nodes)
     is_usual = type(codegen) is torchs.CodeGen and codegen._body_transformer is None and nodes[-1].op == "output"
     inside = graph_module._modules.values()
-    if not is_usual or any(isinstance(module, torchs.GraphModule) for module in inside):
+    if (
+        os.environ.get(_SHOWS_META) == "1"
+        or not is_usual
+        or any(isinstance(module, torchs.GraphModule) for module in inside)
+    ):
         raise _UnusualError
     parameters = ", ".join(("self", *_parameters(nodes)))
     head = f"class {graph_module._get_name()}(torch.nn.Module):\n    def forward({parameters}):\n"

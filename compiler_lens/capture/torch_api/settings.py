@@ -88,6 +88,10 @@ def _config(module: str) -> Any:
     return sys.modules.get(module) or importlib.import_module(module)
 
 
+# AotCodeCompiler.compile() in torch/_inductor/codecache.py notes in the user's dict what it compiled for.
+_METADATA, _OWN = "aot_inductor.metadata", "AOTI_"
+
+
 def _lines_of(module: str) -> dict[str, str]:
     config = _config(module)
     found: dict[str, str] = {}
@@ -95,6 +99,8 @@ def _lines_of(module: str) -> dict[str, str]:
         full_name, equals, value = line.partition(" = ")
         name = full_name.removeprefix(f"{module}.")
         known = getattr(config, "_config", {}).get(name)
+        if name == _METADATA:
+            value = repr({key: told for key, told in config.aot_inductor.metadata.items() if not key.startswith(_OWN)})
         if equals and name != full_name and (known is None or value != repr(known.default)):
             found[full_name.removeprefix("torch.")] = value[:200]
     return found
