@@ -182,3 +182,39 @@ def test_a_line_that_one_change_was_made_of_is_not_said_to_be_missing_for_anothe
     found = program.searched(seen(2, A, other))
     assert found.best is not None
     assert not [one for one in found.not_tried if one.reason is NotTriedBecause.NOT_THERE]
+
+
+UNKNOWN = replace(A, edit=Setting("torch._dynamo.config.capture_scalar_outputs = True"))
+VALUE_A, VALUE_B = (replace(one, is_last_resort=True, takes_value=True) for one in (A, B))
+
+
+class WithSetting(Program):
+    """What comes of each text, and of whether a setting is made: "s" before its lines."""
+
+    def __call__(self, texts: Texts, _offers: tuple[Offer, ...]) -> Observed:
+        lines = texts["train.py"].splitlines()
+        made = "s" if any("config" in line for line in lines) else ""
+        self.runs.append(made + "".join(line[-1] for line in lines[-3:]))
+        return self.outcomes[self.runs[-1]]
+
+    def searched(self, first: Observed) -> Fix:
+        return Search(first, {"train.py": TEXT}, "train.py", self, lambda seen: seen).result()
+
+
+def test_where_unknown_numbers_lead_nowhere_values_are_taken_all_at_once_without_them() -> None:
+    program = WithSetting({
+        "s111": seen(2, C, VALUE_B), "s112": seen(2, C), "s121": seen(0, error="an unknown number"),
+        "211": seen(2, VALUE_B), "121": seen(3, UNKNOWN, VALUE_A), "221": seen(0),
+    })  # fmt: skip
+    found = program.searched(seen(4, UNKNOWN, VALUE_A, VALUE_B))
+    assert program.runs == ["s111", "s112", "s121", "221", "121", "211"]
+    assert found.best is not None
+    assert found.best.offers == (VALUE_A, VALUE_B)
+
+
+def test_where_unknown_numbers_compile_whole_no_value_is_taken() -> None:
+    program = WithSetting({"s111": seen(0)})
+    found = program.searched(seen(4, UNKNOWN, VALUE_A, VALUE_B))
+    assert program.runs == ["s111"]
+    assert found.best is not None
+    assert found.best.offers == (UNKNOWN,)

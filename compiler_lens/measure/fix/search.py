@@ -44,6 +44,7 @@ class Search:
         self._tried: list[Trial] = []
         self._by_value = False  # values are taken for granted first; no setting gives unknown numbers
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
+        self._failed_on_unknown: set[Edit] = set()  # with a setting that gives unknown numbers: they may do without
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
 
     def result(self) -> Fix:
@@ -105,8 +106,11 @@ class Search:
         offered = [one for one in base.observed.offers if one.is_last_resort is is_last]
         if self._by_value:
             offered = sorted((one for one in offered if not one.gives_unknown), key=lambda one: not one.takes_value)
+            if (found := self._all_values(base, offered)) is not None:
+                return found
         # A setting may take a break away that a change of the line ends too, and only both what comes after it.
         waiting = [one for one in base.waiting if one.is_last_resort is is_last and one not in offered]
+        waiting = [one for one in waiting if not (self._by_value and one.gives_unknown)]
         again = [one for one in waiting if base.observed.broken and one.target.key not in base.observed.broken]
         for offer in (*offered, *again):
             found = self._try(base, (offer,))
@@ -126,10 +130,18 @@ class Search:
                 best = found
         return replace(best, waiting=tuple(one for one in every if one not in best.offers))
 
+    def _all_values(self, base: _State, offered: Iterable[Offer]) -> _State | None:
+        """Take all values for granted at once: what is needless among them is left out in the end."""
+        values = {offer.target.key: offer for offer in offered if offer.takes_value}
+        found = self._try(base, tuple(values.values())) if len(values) > 1 else None
+        return found if found is not None and self._is_better(found, base) else None
+
     def _try(self, base: _State, offers: tuple[Offer, ...]) -> _State | None:
         """Make offers on top of a state; None where that cannot be done, or was."""
         every = (*base.offers, *offers)
-        if self._failed.intersection(offer.edit for offer in offers) or any(t.offers == every for t in self._tried):
+        is_unknown = any(offer.gives_unknown for offer in every)
+        failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
+        if failed.intersection(offer.edit for offer in offers) or any(t.offers == every for t in self._tried):
             return None
         texts = base.texts
         for offer in offers:
@@ -146,7 +158,8 @@ class Search:
         helps = self._is_better(found, base)
         self._tried.append(Trial(every, texts, self._first.observed.figures, found.observed, helps))
         if len(offers) == 1 and (found.observed.error or found.observed.results is Results.DIFFER):
-            self._failed.add(offers[0].edit)
+            is_of_base = is_unknown and not offers[0].gives_unknown
+            (self._failed_on_unknown if is_of_base else self._failed).add(offers[0].edit)
         return found
 
     @staticmethod
