@@ -878,7 +878,7 @@ def test_numpy_becomes_torch():
 
 @pytest.mark.parametrize("drawn", ["np.random.uniform(0, 1)", "random.random()"])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_number_that_decides_in_training_alone_comes_from_torch(drawn, training):
+def test_a_number_that_decides_in_training_alone_is_drawn_in_training_alone(drawn, training):
     body = (
         f"        p = {drawn}\n        if not (self.training and (p < 0.5)):\n            x = x * 2\n        return x\n"
     )
@@ -889,9 +889,11 @@ def test_a_number_that_decides_in_training_alone_comes_from_torch(drawn, trainin
     known = Sources({FILE: text})
     assert rewrite(places[0].cause, known, places[0].line) is None, "in training it does not help"
     found = alternative(places[0].cause, known, places[0].line)
-    assert found.after == ("p = torch.rand(())",)
+    assert found.after == (f"p = {drawn} if self.training else 0.0",)
     assert found.needs.endswith("in training it still breaks the graph")
+    state = torch.get_rng_state()
     left, (result,) = places_of(applied(text, found), UP)
+    assert torch.equal(torch.get_rng_state(), state), "another draw of torch's is as it was"
     assert bool(left) == training
     assert training or torch.equal(result, UP * 2)
 

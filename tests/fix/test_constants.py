@@ -22,6 +22,7 @@ OPERATOR = BreakCause("Data dependent operator", context="aten._local_scalar_den
 BRANCH = BreakCause("Data-dependent branching", context="attempted to jump with TensorVariable()")
 ITEM = BreakCause("Unsupported Tensor.item() call with capture_scalar_outputs=False")
 PLACES = BreakCause("Dynamic shape operator", context="aten.nonzero.default")
+LENGTH = BreakCause("UserError: Consider annotating your code. Could not extract specialized integer from u2")
 REPEATED = BreakCause("Dynamic shape operator", context="aten.repeat_interleave.Tensor")
 
 
@@ -82,6 +83,14 @@ PROGRAMS = {
     ),
     "places": (program("return x[torch.where(n)[0]]  # here"), PLACES, torch.tensor([0, 2, 3]), torch.tensor([0, 0, 3])),
     "places in a tensor": (program("return n.nonzero()  # here"), PLACES, torch.tensor([0, 2]), torch.tensor([2, 2])),
+    "rows": (
+        program("every = n.unique()", "return [x[row] for row in every]  # here"),
+        LENGTH, torch.tensor([2, 0, 2]), torch.tensor([2, 1, 2]),
+    ),
+    "draws": (
+        program("return torch.multinomial(x.abs() + 1, n, replacement=False).shape  # here"),
+        OPERATOR, torch.tensor(2), torch.tensor(3),
+    ),
     "repeated": (
         program("return torch.repeat_interleave(x, n, dim=0)  # here"),
         REPEATED, torch.tensor([0, 2, 1]), torch.tensor([1, 2, 1]),
@@ -95,7 +104,7 @@ def test_it_compiles_whole_computes_the_same_and_another_value_is_an_error(name:
     text, cause, n, other = PROGRAMS[name]
     f, f_before = function(changed(text, cause)), function(text)
     torch.compiler.reset()
-    compiled = torch.compile(f, backend=backend, fullgraph=True)
+    compiled = torch.compile(f, backend=backend, fullgraph=True)  # which lets torch have sizes that it does not know
     torch.testing.assert_close(compiled(X, n), f_before(X, n))
     torch.testing.assert_close(compiled(X + 1, n.clone()), f_before(X + 1, n))
     with pytest.raises(RuntimeError, match="another value than in the call that was compiled"):

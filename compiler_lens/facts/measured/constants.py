@@ -37,6 +37,8 @@ _KINDS = (
     "UserError: Consider annotating your code",
     "Could not",  # guard on, or extract, what a setting lets torch take from a tensor
 )
+_LENGTH = "Could not extract specialized integer"  # among others for a loop over as many rows as torch does not know
+_SIZES = SIZED | {"multinomial"}
 _MADE = frozenset({"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randn", "zeros"})  # of sizes alone
 _OTHER_WORDS = frozenset({"device", "dtype", "mode", "layout", "requires_grad", "align_corners", "fill_value", "dim"})
 _MOST = 6  # parts of a statement
@@ -96,7 +98,11 @@ def constants(at: SourceLine, cause: BreakCause, known: Sources) -> Constant | N
 
 
 def _constant(site: Site, at: SourceLine, cause: BreakCause) -> Constant | None:
-    changes = _of_shapes(site, cause) if cause.gb_type.startswith(_SHAPES) else _asked(site) or _as_sizes(site)
+    if cause.gb_type.startswith(_SHAPES):
+        changes = _of_shapes(site, cause)
+    else:
+        is_of_length = _LENGTH in cause.gb_type
+        changes = _asked(site) or (_iterated(site) if is_of_length else []) or _as_sizes(site)
     texts = [site.source(node) for node, _ in changes]
     if not 0 < len(changes) <= _MOST or any("\n" in text for text in texts):
         return None
@@ -178,6 +184,15 @@ def _outermost(changes: Sequence[Change]) -> list[Change]:
     return [(node, new) for node, new in changes if node not in inside]
 
 
+def _iterated(site: Site) -> list[Change]:
+    """Change the tensor whose rows a loop goes through."""
+    loops = [node for node in _parts(site) if isinstance(node, ast.comprehension)]
+    iterated = [loop.iter for loop in loops]
+    if isinstance(site.statement, ast.For):
+        iterated.append(site.statement.iter)
+    return [(node, f"_constants({site.source(node)})") for node in iterated if isinstance(node, ast.Name)]
+
+
 # -- what is a number by its place
 
 
@@ -196,7 +211,7 @@ def _places(site: Site, node: ast.AST) -> Iterator[ast.expr]:
             yield from (left, right) if _decides(site, node) and not is_of_text else ()
         case ast.Call(func=ast.Name(id="range"), args=args):
             yield from args
-        case ast.Call(args=args, keywords=words) if called(node) in SIZED | _MADE:
+        case ast.Call(args=args, keywords=words) if called(node) in _SIZES | _MADE:
             is_first_a_tensor = called(node) not in _MADE and not is_method(node)  # `F.pad(x, …)`, `self.pad(x, …)`
             yield from args[is_first_a_tensor:]
             yield from (word.value for word in words if word.arg and word.arg not in _OTHER_WORDS)

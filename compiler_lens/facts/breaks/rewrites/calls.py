@@ -414,7 +414,10 @@ _FROM_ZERO_TO_ONE = frozenset({"np.random.uniform", "numpy.random.uniform"})
 
 
 def number_for_training(site: Site, _cause: BreakCause) -> Rewrite | None:
-    """Draw the number of `self.training and number < p` by torch: in evaluation nobody asks for it."""
+    """Draw the number of `self.training and number < p` in training alone: in evaluation nobody asks for it.
+
+    Torch's generator, which the rest of the program may draw from, is left where it is.
+    """
     match site.statement:
         case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=function, args=args, keywords=[]) as call):
             bounds = [one.value if isinstance(one, ast.Constant) else None for one in args]
@@ -425,7 +428,8 @@ def number_for_training(site: Site, _cause: BreakCause) -> Rewrite | None:
     reads = site.loads(name)
     if not is_known or not reads or not all(_asked_in_training(site, read) for read in reads):
         return None
-    return site.edit([(call, f"{site.torch}.rand(())")], f"{RANDOM_NEEDS}; in training it still breaks the graph")
+    needs = f"in evaluation `{drawn}` is not called, and gives others later; in training it still breaks the graph"
+    return site.edit([(call, f"{site.source(call)} if self.training else 0.0")], needs)
 
 
 def _asked_in_training(site: Site, node: ast.AST) -> bool:
