@@ -111,6 +111,14 @@ def test_it_compiles_whole_computes_the_same_and_another_value_is_an_error(name:
         compiled(X, other)
 
 
+def test_inductor_keeps_the_check() -> None:
+    text, cause, n, other = PROGRAMS["a mask"]
+    compiled = torch.compile(function(changed(text, cause)), fullgraph=True)
+    torch.testing.assert_close(compiled(X, n), function(text)(X, n))
+    with pytest.raises(RuntimeError, match="another value than in the call that was compiled"):
+        compiled(X, other)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_without_compile_it_is_as_it_was(name: str) -> None:
     text, cause, *numbers = PROGRAMS[name]
@@ -148,6 +156,11 @@ def test_what_it_calls_stands_once_above_the_class_and_below_the_imports() -> No
     torch.compiler.reset()
     x, n = torch.arange(4), torch.tensor(3)
     torch.testing.assert_close(torch.compile(function(twice), backend="eager", fullgraph=True)(x, n), (x[:3], x[3:]))
+
+
+def test_of_a_call_only_sizes_are_asked() -> None:
+    text = program("mode, value = n[1:]", "return torch.nn.functional.pad(x, n[0], mode, value)  # here")
+    assert "pad(x, _constants(n[0]), mode, value)" in changed(text, OPERATOR)
 
 
 OTHERS = {

@@ -39,6 +39,7 @@ _KINDS = (
 )
 _LENGTH = "Could not extract specialized integer"  # among others for a loop over as many rows as torch does not know
 _SIZES = SIZED | {"multinomial"}
+_SECOND = frozenset({"chunk", "interpolate", "multinomial", "pad", "split", "split_with_sizes", "topk"})  # no more
 _MADE = frozenset({"arange", "empty", "eye", "full", "linspace", "ones", "rand", "randn", "zeros"})  # of sizes alone
 _OTHER_WORDS = frozenset({"device", "dtype", "mode", "layout", "requires_grad", "align_corners", "fill_value", "dim"})
 _MOST = 6  # parts of a statement
@@ -213,7 +214,7 @@ def _places(site: Site, node: ast.AST) -> Iterator[ast.expr]:
             yield from args
         case ast.Call(args=args, keywords=words) if called(node) in _SIZES | _MADE:
             is_first_a_tensor = called(node) not in _MADE and not is_method(node)  # `F.pad(x, …)`, `self.pad(x, …)`
-            yield from args[is_first_a_tensor:]
+            yield from args[is_first_a_tensor : is_first_a_tensor + 1 if called(node) in _SECOND else None]
             yield from (word.value for word in words if word.arg and word.arg not in _OTHER_WORDS)
 
 
