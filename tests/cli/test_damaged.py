@@ -79,14 +79,23 @@ def test_every_view_says_first_that_a_recording_has_no_end_or_is_damaged(
         assert main(["show", str(journal), *asked, "--width", "140"]) == 0
         return capsys.readouterr().out.strip()
 
+    def lacks() -> list[str]:
+        assert main(["show", str(journal), *asked, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert list(document)[:4] == ["format", "view", "unfinished", "damage"]
+        return [document["unfinished"], document["damage"]]
+
     assert "not finished" not in shown().partition("\n")[0]
+    assert lacks() == ["", ""]
     journal.write_bytes(b"".join(whole.splitlines(keepends=True)[:-1]))
     cut = shown()
     assert cut.startswith("This recording is not finished: ")
     assert cut.count("This recording is not finished") == 1
+    assert lacks() == [load(journal).unfinished, ""]
     journal.write_bytes(whole)
     _damaged(journal)
     assert shown().startswith(WARNING.strip())
+    assert lacks() == ["", load(journal).damage]
 
 
 def test_programs_and_pages_get_the_damage_too(journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
