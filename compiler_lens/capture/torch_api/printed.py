@@ -90,37 +90,55 @@ def printers() -> Mapping[str, Printer]:
 # -- guards
 
 
-class _Lines(list[str]):
-    """Takes lines as torch's IndentedBufferWithPrefix does, which is in torch/_dynamo/guards.py."""
-
-    prefix = "+- "
-
-    def writeline(self, line: str) -> None:
-        self.append(f"{self.prefix}{line}\n")
-
-    def writelines(self, lines: Iterable[str]) -> None:
-        self.extend([f"{self.prefix}{line}\n" for line in lines])
-
-    def indent(self) -> _Lines:
-        return self
-
-    def __enter__(self) -> None:
-        self.prefix = f"| {self.prefix}"
-
-    def __exit__(self, *_error: object) -> None:
-        self.prefix = self.prefix[2:]
-
-
 def guards(wrapper: Any, latency: float) -> str:
     """Return the text of a frame's guards, a GuardManagerWrapper, with the microseconds that a check of them takes."""
-    lines = _Lines()
-    with wrapper._preserve_printed_relational_guards():
-        lines.writeline("RootGuardManager")
-        wrapper.construct_manager_string(wrapper.root, lines)
-        if hasattr(wrapper.root, "get_epilogue_lambda_guards"):
-            for guard in wrapper.root.get_epilogue_lambda_guards():
-                lines.writelines(wrapper.get_guard_lines(guard))
-    return f"\nTREE_GUARD_MANAGER:\n{''.join(lines)}\nGuard latency = {latency:.2f} us"
+    torchs, root = _guard_torchs(), wrapper.root
+    lines = [*_guards_in(root, "| +- ", set(), torchs)]
+    if hasattr(root, "get_epilogue_lambda_guards"):
+        lines += [line for guard in root.get_epilogue_lambda_guards() for line in _parts(guard, "+- ")]
+    return f"\nTREE_GUARD_MANAGER:\n+- RootGuardManager\n{''.join(lines)}\nGuard latency = {latency:.2f} us"
+
+
+@functools.cache
+def _guard_torchs() -> tuple[type, type]:
+    from torch._C._dynamo.guards import DictGuardManager, RelationalGuard
+
+    return DictGuardManager, RelationalGuard
+
+
+def _guards_in(manager: Any, begin: str, told: set[Any], torchs: tuple[type, type]) -> Iterator[str]:
+    """Yield the lines of what a guard manager checks, as GuardManagerWrapper in torch/_dynamo/guards.py prints it."""
+    of_a_dict, relational = torchs
+    for guard in manager.get_leaf_guards():
+        if not isinstance(guard, relational):
+            yield from _parts(guard, begin)
+        elif guard in told:  # it is of several managers
+            yield f"{begin}{type(guard).__name__}\n"
+        else:
+            told.add(guard)
+            yield from _parts(guard, begin)
+    inner = f"| {begin}"
+    if isinstance(manager, of_a_dict):
+        for index, pair in sorted(manager.get_key_value_managers().items()):
+            yield f"{begin}KeyValueManager pair at index={index}\n"
+            for name, one in zip(("KeyManager", "ValueManager"), pair, strict=True):
+                if one:
+                    yield f"{inner}{name}: {_manager(one, '')}\n"
+                    yield from _guards_in(one, f"| {inner}", told, torchs)
+    for accessor, child in zip(manager.get_accessors(), manager.get_child_managers()):
+        yield f"{begin}{_manager(child, f', accessed_by={accessor.repr()}')}\n"
+        yield from _guards_in(child, inner, told, torchs)
+
+
+def _parts(guard: Any, begin: str) -> list[str]:
+    name = type(guard).__name__
+    return [f"{begin}{name}: {part}\n" for part in guard.verbose_code_parts()]
+
+
+def _manager(manager: Any, accessed: str) -> str:
+    is_safe = f"tag_safe=({manager.is_tag_safe()}, {manager.is_tag_safe_root()})"
+    kind = manager.get_type_of_guarded_value()
+    return f"{type(manager).__name__}: source={manager.get_source()}{accessed}, type={kind}, {is_safe}"
 
 
 # -- graphs
