@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,41 @@ def test_events_come_back_as_they_went_in(tmp_path: Path) -> None:
     written(tmp_path / "r.clens").close()
 
     assert read_journal(tmp_path / "r.clens") == (EVENTS, ())
+
+
+def test_timed_events_are_one_line_and_come_back_one_by_one(tmp_path: Path) -> None:
+    ours, others = (4, (1, 0, None), 0, 7), (5, (2, 0, None), 1, 8)
+    rows = [("a", "B", 2e15), ("b", "B", 2e15 + 1.5), ("b", "E", 2e15 + 2.25)]
+    writer = JournalWriter(tmp_path / "r.clens")
+    for row in rows:
+        writer.append_timed(ours, row)
+    writer.append_timed(others, ("a", "B", 2e15 + 3))
+    writer.append(Event("between", 2e9))
+    writer.append_timed(ours, ("a", "E", 2e15 + 4))
+    assert len(writer.contents().splitlines()) == 1 + 4
+    writer.append_timed(ours, ("c", "B", 2e15 + 5))
+    writer.close()
+
+    def event(of: Any, name: str, phase: str, time: float) -> Event:
+        run, torch_id, attempt, thread = of
+        meta = {"name": name, "ph": phase, "ts": time}
+        return Event("chromium_event", time / 1e6, run, torch_id, attempt, meta, None, thread)
+
+    wanted = [event(ours, *row) for row in rows]
+    wanted += [event(others, "a", "B", 2e15 + 3), Event("between", 2e9)]
+    wanted += [event(ours, "a", "E", 2e15 + 4), event(ours, "c", "B", 2e15 + 5)]
+    assert read_journal(tmp_path / "r.clens") == (tuple(wanted), ())
+
+
+@pytest.mark.parametrize(
+    "rows", ['[["a","B"]]', '[["a","B","now"]]', '[[1,"B",2.0]]', '[["a","B",1e300]]', "7", "null"]
+)
+def test_a_line_of_timed_events_that_is_damaged_costs_itself(rows: str) -> None:
+    line = f'{{"e":"lens.timed","at":1.0,"m":{{"rows":{rows}}}}}\n'
+    data = written(None).contents() + line.encode("utf-8") + b'{"e":"after","at":9.0}\n'
+    events, (problem,) = parse_journal(data, "r")
+    assert events == (*EVENTS, Event("after", 9.0))
+    assert f"{len(line):,} bytes could not be read" in problem.message
 
 
 def test_memory_and_file_hold_the_same_bytes(tmp_path: Path) -> None:

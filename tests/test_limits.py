@@ -139,6 +139,13 @@ def test_a_limit_names_itself_and_the_option_that_raises_it(file, capsys: pytest
     assert main(["show", str(path), "--max-size", "32M"]) == 0
 
 
+def test_timed_events_of_one_line_count_one_by_one(file) -> None:
+    rows = b",".join([b'["a","B",1]'] * 10_000)
+    line = b'{"e":"lens.timed","at":1,"m":{"rows":[' + rows + b"]}}\n"
+    assert len(line) < 1 << 17
+    assert "events" in refused(file(HEADER + line), max_size=1 << 21)
+
+
 @pytest.mark.parametrize("statements", [b"a = b()", b"a"])
 def test_lines_of_some_characters_count_for_more(file, statements: bytes) -> None:
     text = (statements + rb"\n") * 20_000

@@ -29,7 +29,7 @@ from compiler_lens.capture.sources import source_event
 from compiler_lens.capture.torch_api import dynamo, graphs
 from compiler_lens.recording.errors import visible
 from compiler_lens.recording.event import NO_ID, Event, TorchId
-from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.journal import TIMED, JournalWriter, TimedOf, TimedRow
 
 _MOST_FORKS = 256  # lines that fork: more of them share the last byte
 _MOST_CALLS = 10_000  # eager calls that wait to be told
@@ -71,6 +71,14 @@ class Session:
             self._say_failure()
         if self._listener is not None:
             self._listener(event)
+
+    def take_timed(self, of: TimedOf, row: TimedRow) -> None:
+        """Keep the begin or end of something that torch times; it is written with the next event."""
+        self.journal.append_timed(of, row)
+        if self._listener is not None:
+            run, torch_id, attempt, thread = of
+            meta = dict(zip(("name", "ph", "ts"), row, strict=True))
+            self._listener(Event(TIMED, time.time(), run, torch_id, attempt, meta, None, thread))
 
     def count_eager(self, call: tuple[str, str, int]) -> None:
         """Count a call that a stance makes eager; it is told with all others of its function."""

@@ -26,14 +26,13 @@ from compiler_lens.capture.trace import Subscription, TraceHandler, cache_answer
 from compiler_lens.capture.unseen import pass_over_our_frames
 from compiler_lens.recording.errors import CaptureError
 from compiler_lens.recording.event import NO_ID, Event
+from compiler_lens.recording.journal import TIMED, TimedRow
 
 ANCHOR = "compiler_lens_tap"  # the attribute of torch's trace logger that holds the process's tap
 
 # Sent with the user's stack, as text.
 _STACKED = frozenset(("dynamo_graph_break_reason", "dynamo_error"))
 
-
-_TIMED = "chromium_event"
 
 # Written with what follows at once, with nothing of the user's in between: of a graph the facts of its nodes, if there
 # is that hook; in a frame its end.
@@ -284,21 +283,24 @@ class Tap(TraceHandler):
         """
         start = time.perf_counter()
         try:
-            meta = structured_trace.timed(parameters)
+            row = structured_trace.timed(parameters)
             context = dynamo.compile_context()
             record = self.attribution.known(context)
-            if meta is None:
+            if row is None:
                 return
             if record is None:
-                self.safely(_TIMED, functools.partial(self.note, _TIMED, meta, waits=True))
+                self.safely(TIMED, self._note_timed, row)
                 return
-            now, thread = time.time(), threading.get_ident()
-            torch_id = record.torch_id or NO_ID
-            event = Event(_TIMED, now, record.run, torch_id, context.attempt, meta, None, thread)
-            self._give(record.sessions, event, waits=True)
+            of = record.run, record.torch_id or NO_ID, context.attempt, threading.get_ident()
+            for session in record.sessions:
+                if session in self.sessions:
+                    session.take_timed(of, row)
         except Exception as error:  # noqa: BLE001 -- as in `safely`
-            self._keep_error(_TIMED, error)
+            self._keep_error(TIMED, error)
         self.seconds += time.perf_counter() - start
+
+    def _note_timed(self, row: TimedRow) -> None:
+        self.note(TIMED, dict(zip(("name", "ph", "ts"), row, strict=True)), waits=True)
 
     def _note_record(self, name: str, meta: Any, text: str | None) -> None:
         self._heard.add(name)

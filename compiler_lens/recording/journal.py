@@ -9,6 +9,7 @@ The first line is the header. A text longer than `INLINE_LIMIT` stands once, in 
 
 What is in an event line: `e` name, `at` seconds, `run`, `id` torch's compile id, `n` attempt, `m` metadata,
 `x` payload, `th` thread, `c` came from beside a cache entry. Absent means the default of `event.Event`.
+Timed events that come one after the other are one line, `lens.timed`: `rows` has name, phase and time of each.
 The last line is an event of its own, `lens.closed`, where the header promises one: a file without it has no end yet.
 """
 
@@ -25,7 +26,7 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,13 @@ from compiler_lens.recording.opening import opened
 from compiler_lens.recording.output_files import Product, check_is_ours
 
 # 1: the first. 2: an event may hold a whole recording, and a profile is written by the codec.
-FORMAT_VERSION = 2
+# 3: timed events that come one after the other are one line.
+FORMAT_VERSION = 3
 MAGIC = "compiler_lens"
 REFERENCE = "@"  # the key of a line that holds a text, and of a value that refers to one
+TIMED = "chromium_event"
+ROWS_OF_TIMED = "lens.timed"
+ROWS = "rows"
 _CLOSED = "lens.closed"
 _CLOSING = f'{{"e":"{_CLOSED}"'.encode()  # how the last line begins
 PROMISE = "closes"  # the key of the header that says that such a line will come: the first recordings had none
@@ -77,6 +82,10 @@ def _header() -> bytes:
     return _lines([{MAGIC: FORMAT_VERSION, "pid": os.getpid(), PROMISE: 1}])
 
 
+TimedOf = tuple[int | None, TorchId, int, int]  # run, torch's compile id, attempt and thread of timed events
+TimedRow = tuple[str, str, float]  # name, phase "B" or "E", microseconds since the epoch
+
+
 class JournalWriter:
     """Appends events to a file, or to memory where there is no file or the file fails.
 
@@ -94,7 +103,7 @@ class JournalWriter:
         self._texts: dict[bytes, int] = {}
         self._digest = functools.lru_cache(_KNOWN_TEXTS)(_digest)
         self._numbers = itertools.count()
-        self._waiting: list[Event] = []
+        self._waiting: list[Event | tuple[TimedOf, TimedRow]] = []
         self._memory: list[bytes] = []
         self._file: _File | None = None
         self._closed = False
@@ -117,6 +126,12 @@ class JournalWriter:
             if not waits:
                 self._write_waiting()
 
+    def append_timed(self, of: TimedOf, row: TimedRow) -> None:
+        """Let a timed event wait for the next event: sixteen come with the smallest compilation."""
+        if not self._closed and os.getpid() == self._pid:
+            with self._lock:
+                self._waiting.append((of, row))
+
     def _write_waiting(self) -> None:
         events, self._waiting = self._waiting, []
         if not events:
@@ -125,7 +140,7 @@ class JournalWriter:
         try:
             new_texts: dict[bytes, dict[str, Any]] = {}
             reference = functools.partial(self._reference, new_texts)
-            lines = [_line_of(event, reference) for event in events]
+            lines = _lines_of(events, reference)
             data = _lines([*new_texts.values(), *lines])
             self._write(data)
             # Only now: an interrupt in between must not leave a reference to a text that was never written.
@@ -322,6 +337,24 @@ class _Line(Struct, omit_defaults=True, frozen=True):
     x: str | dict[str, int] | None = None
     th: int = 0
     c: int = 0
+
+
+def _lines_of(waiting: Iterable[Event | tuple[TimedOf, TimedRow]], reference: Callable[[str], Any]) -> list[_Line]:
+    lines: list[_Line] = []
+    before: TimedOf | None = None
+    rows: list[TimedRow] = []
+    for one in waiting:
+        if isinstance(one, Event):
+            before = None
+            lines.append(_line_of(one, reference))
+        elif one[0] == before:
+            rows.append(one[1])
+        else:
+            before, rows = one[0], [one[1]]
+            run, torch_id, attempt, thread = before
+            at = rows[0][2] / 1e6
+            lines.append(_Line(ROWS_OF_TIMED, at, run, torch_id, attempt, {ROWS: rows}, None, thread))
+    return lines
 
 
 def _line_of(event: Event, reference: Callable[[str], Any]) -> _Line:

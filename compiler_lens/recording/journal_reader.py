@@ -6,14 +6,24 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from msgspec import Raw, Struct, ValidationError, convert, field
+from msgspec import Meta, Raw, Struct, ValidationError, convert, field
 from msgspec.json import Decoder
+from msgspec.structs import replace
 
 from compiler_lens.recording.errors import RecordingFileError
 from compiler_lens.recording.event import NO_ID, Event
-from compiler_lens.recording.journal import FORMAT_VERSION, MAGIC, PROMISE, REFERENCE, is_closing
+from compiler_lens.recording.journal import (
+    FORMAT_VERSION,
+    MAGIC,
+    PROMISE,
+    REFERENCE,
+    ROWS,
+    ROWS_OF_TIMED,
+    TIMED,
+    is_closing,
+)
 from compiler_lens.recording.model import DAMAGE, THE_END, CaptureProblem
 from compiler_lens.recording.opening import Limits, begun, head, lines
 from compiler_lens.recording.shape import Count, Time, holds_more, nests_deeper
@@ -160,6 +170,25 @@ def _decoded(decoder: Decoder[_Line], data: bytes) -> _Line:
         return convert(json.loads(data.decode("utf-8", "surrogatepass")), decoder.type)
 
 
+_Microseconds = Annotated[float, Meta(ge=0, le=253_402_300_799_000_000)]  # of a year with four digits
+
+
+class _Rows(Struct):
+    """What is in a line of timed events."""
+
+    rows: list[tuple[str, str, _Microseconds]]
+
+
+def _unpacked(event: Event) -> Iterator[Event]:
+    """The timed events of a line, each with its own time; any other event as it is."""
+    if event.name != ROWS_OF_TIMED:
+        yield event
+        return
+    for name, phase, microseconds in event.meta[ROWS]:
+        meta = {"name": name, "ph": phase, "ts": microseconds}
+        yield replace(event, name=TIMED, at=microseconds / 1e6, meta=meta)
+
+
 class _Reader:
     """Turns the lines of one journal into events."""
 
@@ -167,6 +196,7 @@ class _Reader:
         self._limits = limits
         self._is_closed = is_closed
         self._texts: dict[int, tuple[str, int]] = {}  # each with its weight
+        self._packed = 0  # timed events, beyond one a line
         self._weight = 0  # of lines, and of texts that events referred to, each time that one did
         self._damaged = _Lost(f"{limits.name} is damaged")
         self._deep = _Lost(f"{limits.name} is {limits.too_deep}")
@@ -177,12 +207,12 @@ class _Reader:
         number, size, end = 1, 0, next(journal, b"")[-1:]
         for line in journal:
             number, size, end = number + 1, len(line), line[-1:]
-            self._limits.check_events(number)
+            self._limits.check_events(number + self._packed)
             self._weigh(self._limits.weight(size, line.count(b"\\n")))
             event = self._read(number, line)
             del line
             if event is not None:
-                yield event
+                yield from _unpacked(event)
                 del event
         if end != b"\n":
             problems.append(CaptureProblem(THE_END, _NO_END + self._begun(number, size)))
@@ -233,6 +263,11 @@ class _Reader:
         if not line.e:
             raise ValueError("neither an event nor a text")
         meta = line.m
+        if line.e == ROWS_OF_TIMED:
+            rows = len(convert(meta, _Rows).rows)
+            self._packed += rows
+            self._weigh(self._limits.weight(0, rows))
+            self._limits.check_events(self._packed)
         if nests_deeper(meta, self._limits.nesting):
             raise RecursionError
         for key, value in meta.items():

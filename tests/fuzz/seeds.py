@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from compiler_lens.decode.fold import READERS, WANTED
 from compiler_lens.recording.event import Event
-from compiler_lens.recording.journal import JournalWriter
+from compiler_lens.recording.journal import ROWS_OF_TIMED, JournalWriter
 from compiler_lens.recording.torch_log import read_torch_log
 
 TESTS = Path(__file__).parent.parent
@@ -99,7 +99,7 @@ def _belonging(lines: list[Any], runs: set[Any]) -> list[Any]:
 
 
 def _is_read(name: str) -> bool:
-    return name in READERS or name in {"str", "lens.files"} or name.endswith("_ORIGINAL_BYTECODE")
+    return name in READERS or name in {"str", "lens.files", ROWS_OF_TIMED} or name.endswith("_ORIGINAL_BYTECODE")
 
 
 def _short(text: dict[str, Any]) -> dict[str, Any]:
@@ -140,6 +140,8 @@ def _payloads() -> Journal:
         events += [Event("lens.frame_start", at, meta=frame, **place), Event("dynamo_start", at, meta=start, **place)]
         events += [Event(name, at, text=text, **place)]
     lines = _written(events)
+    rows = [["dynamo", "B", 1e15], ["backend_compile", "B", 1e15 + 2.5], ["backend_compile", "E", 1e15 + 7.25]]
+    lines.append({"e": ROWS_OF_TIMED, "at": 1e9, "run": 0, "id": [0, 0, None], "m": {"rows": rows}})
     for name, kind in (
         ("gpu/data/gpt-max-autotune-cold", "lens.autotune"),
         ("gpu/data/resnet-default-profiled", "lens.profile"),

@@ -100,13 +100,13 @@ def guards(wrapper: Any, latency: float) -> str:
 
 
 @functools.cache
-def _guard_torchs() -> tuple[type, type]:
+def _guard_torchs() -> tuple[Any, Any]:
     from torch._C._dynamo.guards import DictGuardManager, RelationalGuard
 
     return DictGuardManager, RelationalGuard
 
 
-def _guards_in(manager: Any, begin: str, told: set[Any], torchs: tuple[type, type]) -> Iterator[str]:
+def _guards_in(manager: Any, begin: str, told: set[Any], torchs: tuple[Any, Any]) -> Iterator[str]:
     """Yield the lines of what a guard manager checks, as GuardManagerWrapper in torch/_dynamo/guards.py prints it."""
     of_a_dict, relational = torchs
     for guard in manager.get_leaf_guards():
@@ -125,7 +125,7 @@ def _guards_in(manager: Any, begin: str, told: set[Any], torchs: tuple[type, typ
                 if one:
                     yield f"{inner}{name}: {_manager(one, '')}\n"
                     yield from _guards_in(one, f"| {inner}", told, torchs)
-    for accessor, child in zip(manager.get_accessors(), manager.get_child_managers()):
+    for accessor, child in zip(manager.get_accessors(), manager.get_child_managers(), strict=False):
         yield f"{begin}{_manager(child, f', accessed_by={accessor.repr()}')}\n"
         yield from _guards_in(child, inner, told, torchs)
 

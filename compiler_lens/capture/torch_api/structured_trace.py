@@ -63,10 +63,14 @@ def name_of(parameters: Mapping[str, Any]) -> str:
     return name
 
 
-def timed(parameters: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the begin or end of a timed event, from the locals of trace_structured(); None for any other event."""
+def timed(parameters: Mapping[str, Any]) -> tuple[str, str, float] | None:
+    """Return name, phase and microseconds of a timed event, from the locals of trace_structured(); None for an instant.
+
+    The phase is "B" where it begins, "E" where it ends.
+    """
     event = parameters["payload_fn"]()
-    return {"name": event["name"], "ph": event["ph"], "ts": event["ts"]} if event["ph"] in ("B", "E") else None
+    phase = event["ph"]
+    return (event["name"], phase, event["ts"]) if phase in ("B", "E") else None
 
 
 def rendered(name: str, parameters: Mapping[str, Any]) -> tuple[Any, str | None]:
