@@ -57,7 +57,8 @@ class Ways:
     """The ways to compile, each with what it takes."""
 
     def __init__(self, folder: str) -> None:
-        self._folder = folder
+        # A file for each lens: one that is written over is put on the disk as it is closed, by some file systems.
+        self._files = (f"{folder}/{number}.clens" for number in itertools.count())
 
     def plain(self, functions: Functions) -> Seconds:
         """With no lens open."""
@@ -65,22 +66,22 @@ class Ways:
 
     def one_lens(self, functions: Functions) -> Seconds:
         """With one lens open, which was opened before."""
-        with Lens(f"{self._folder}/all.clens"):
+        with Lens(next(self._files)):
             return timed(lambda: compile_all(functions))
 
     def a_lens_each(self, functions: Functions) -> Seconds:
         """With a lens that is opened and closed for each function."""
 
         def each() -> None:
-            for number, function in enumerate(functions):
-                with Lens(f"{self._folder}/{number}.clens"):
+            for function in functions:
+                with Lens(next(self._files)):
                     compile_all([function])
 
         return timed(each)
 
     def opening(self, _functions: Functions) -> Seconds:
         """Opening and closing a lens that nothing is compiled under."""
-        return timed(lambda: Lens(f"{self._folder}/opened.clens").close())
+        return timed(lambda: Lens(next(self._files)).close())
 
 
 def in_turns(ways: Ways, source: Iterator[Any], count: int, rounds: int) -> dict[str, list[Seconds]]:
