@@ -39,7 +39,7 @@ os.environ.update(TRANSFORMERS_VERBOSITY="error", TOKENIZERS_PARALLELISM="false"
 HERE = Path(__file__).parent
 ZOO, FIXES = "zoo.jsonl", "fix.jsonl"
 LIBRARY = "transformers"
-SECONDS, FIX_SECONDS = 90, 900  # for a model
+SECONDS, FIX_SECONDS = 90, 1800  # for a model
 FIX_RUN_SECONDS = 120  # for one run of it
 MEMORY = 10 << 30  # bytes for a process
 POLL = 0.02

@@ -218,3 +218,13 @@ def test_where_unknown_numbers_compile_whole_no_value_is_taken() -> None:
     assert program.runs == ["s111"]
     assert found.best is not None
     assert found.best.offers == (UNKNOWN,)
+
+
+def test_a_setting_that_failed_is_tried_again_once_values_are_taken() -> None:
+    program = WithSetting({
+        "s111": seen(0, error="an unknown number"), "211": seen(1, UNKNOWN), "s211": seen(0),
+    })  # fmt: skip
+    found = program.searched(seen(4, UNKNOWN, VALUE_A))
+    assert program.runs == ["s111", "211", "s211"]
+    assert found.best is not None
+    assert found.best.offers == (VALUE_A, UNKNOWN)

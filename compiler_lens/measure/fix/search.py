@@ -42,9 +42,10 @@ class Search:
         self._first = _State(first, texts)
         self._script, self._attempt = script, attempt
         self._tried: list[Trial] = []
+        self._states: dict[tuple[Offer, ...], _State] = {}  # what came of them
         self._by_value = False  # values are taken for granted first; no setting gives unknown numbers
         self._failed: set[Edit] = set()  # they raised, or changed results: what is on top of them would, too
-        self._failed_on_unknown: set[Edit] = set()  # with a setting that gives unknown numbers: they may do without
+        self._failed_on_unknown: set[Edit] = set()  # the same of, and on top of, settings that give unknown numbers
         self._not_tried: dict[NotTried, None] = dict.fromkeys(first.not_tried)
 
     def result(self) -> Fix:
@@ -55,6 +56,7 @@ class Search:
             self._by_value = True
             state = self._walked(others)
             self._by_value = False
+            self._failed_on_unknown.clear()  # with values in place of most of them it may do
             self._walked(state)
         cost = self._first.observed.whole_cost
         helping = [trial for trial in self._tried if trial.observed.whole_cost < cost and trial.helps]
@@ -141,8 +143,10 @@ class Search:
         every = (*base.offers, *offers)
         is_unknown = any(offer.gives_unknown for offer in every)
         failed = self._failed | self._failed_on_unknown if is_unknown else self._failed
-        if failed.intersection(offer.edit for offer in offers) or any(t.offers == every for t in self._tried):
+        if failed.intersection(offer.edit for offer in offers):
             return None
+        if every in self._states:
+            return self._states[every] if self._by_value else None
         texts = base.texts
         for offer in offers:
             new = edited(offer.edit, texts, self._script)
@@ -154,12 +158,11 @@ class Search:
         if len(self._tried) >= _MOST:
             self._not_tried.update((NotTried(o.target, "", NotTriedBecause.LIMIT), None) for o in offers)
             return None
-        found = _State(self._attempt(texts, every), texts, every)
+        found = self._states[every] = _State(self._attempt(texts, every), texts, every)
         helps = self._is_better(found, base)
         self._tried.append(Trial(every, texts, self._first.observed.figures, found.observed, helps))
         if len(offers) == 1 and (found.observed.error or found.observed.results is Results.DIFFER):
-            is_of_base = is_unknown and not offers[0].gives_unknown
-            (self._failed_on_unknown if is_of_base else self._failed).add(offers[0].edit)
+            (self._failed_on_unknown if is_unknown else self._failed).add(offers[0].edit)
         return found
 
     @staticmethod
