@@ -265,8 +265,38 @@ def test_inductor_refuses_leaf_functions() -> None:
     torch.compiler.reset()
     torch.testing.assert_close(torch.compile(leaf, backend="eager", fullgraph=True)(X), X * 2)
     torch.compiler.reset()
-    with pytest.raises(torch._inductor.exc.InductorError):
+    with pytest.raises(torch._inductor.exc.InductorError, match=r"^AssertionError"):
         torch.compile(leaf, fullgraph=True)(X)
+
+
+def test_what_keeps_a_part_without_breaks_raises_where_one_comes_back() -> None:
+    """As the last words of `fix` have it: round lines or above a function, also for what these call, and no further."""
+
+    def branching(x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            x = x + 1
+        return x
+
+    def chosen(x: torch.Tensor) -> torch.Tensor:
+        return torch.where(x.sum() > 0, x + 1, x)
+
+    def step(part: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+        def lines(x: torch.Tensor) -> torch.Tensor:
+            torch._dynamo.graph_break()
+            with torch._dynamo.error_on_graph_break(True):
+                return part(x * 2)
+
+        return lines
+
+    def marked(part: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+        return torch._dynamo.error_on_graph_break(True)(lambda x: part(x * 2))
+
+    for kept in (step, marked):
+        torch.compiler.reset()
+        torch.testing.assert_close(torch.compile(kept(chosen), backend="eager")(X), chosen(X * 2))
+        with pytest.raises(torch._dynamo.exc.Unsupported, match="Data-dependent branching"):
+            torch.compile(kept(branching), backend="eager")(X)
+        torch.testing.assert_close(kept(branching)(X), chosen(X * 2))
 
 
 PROGRAM = """

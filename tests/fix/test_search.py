@@ -228,3 +228,11 @@ def test_a_setting_that_failed_is_tried_again_once_values_are_taken() -> None:
     assert program.runs == ["s111", "211", "s211"]
     assert found.best is not None
     assert found.best.offers == (VALUE_A, UNKNOWN)
+
+
+def test_a_mark_that_takes_lines_out_of_graphs_is_no_help() -> None:
+    mark = replace(A, keeps_computed=True)
+    both, one = frozenset((("train.py", "x * 2"), ("train.py", "y * 2"))), frozenset((("train.py", "x * 2"),))
+    first = replace(seen(3, mark), computed=one)
+    assert Program({"211": replace(seen(1), computed=both)}).searched(first).best is not None
+    assert Program({"211": replace(seen(1), computed=frozenset())}).searched(first).best is None

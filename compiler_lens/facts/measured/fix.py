@@ -41,6 +41,7 @@ class Offer(Struct, frozen=True):
     takes_value: bool = False  # a tensor's value is taken for granted in compiled code
     needs_aot: bool = False  # what it does shows only where AOTAutograd traces the graph
     operator: str = ""  # the name of the operator that it makes of a function
+    keeps_computed: bool = False  # it helps only where all that was in a graph still is
 
     @property
     def drops(self) -> bool:
@@ -115,6 +116,7 @@ class Observed(Struct, frozen=True):
     findings: tuple[Finding, ...] = ()  # all that the recording shows, ranked
     against: tuple[Against, ...] = ()  # what contradicts "nothing to fix", beside findings that ask for a change
     is_markable: bool = False  # a graph breaks in a function that could have a mark of torch's
+    computed: frozenset[tuple[str, str]] = frozenset()  # lines, by file and text, of which something is in a graph
 
     @property
     def broken(self) -> frozenset[tuple[str, str, str]]:

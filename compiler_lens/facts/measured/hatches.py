@@ -25,7 +25,7 @@ _LONGEST = 60  # lines of a function that is written anew
 _MOST_RESULTS = 4
 _NO_WORD = re.compile(r"\W+")
 # Breaks at a value of a tensor: AOTAutograd, which traces what Dynamo does not, has no values either.
-_OF_VALUES = (
+OF_VALUES = (
     "Data-dependent", "Data dependent", "Dynamic shape", "Unsupported Tensor.item()", "Tensor.tolist()",
     "Attempted to use `torch.nn.functional.one_hot`",
 )  # fmt: skip
@@ -96,7 +96,7 @@ def hatches(function: Markable, kind: str, called: Sequence[Called]) -> Iterator
     marked = _Marked(function.site, function.function, function.at, function.name, heard.calls)
     yield from marked.constant()
     yield from marked.operator()
-    if not kind.startswith(_OF_VALUES):
+    if not kind.startswith(OF_VALUES):
         yield from marked.traced()
 
 

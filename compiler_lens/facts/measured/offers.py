@@ -17,12 +17,13 @@ from compiler_lens.facts.measured.assumed import assumed
 from compiler_lens.facts.measured.called import Called
 from compiler_lens.facts.measured.constants import constants
 from compiler_lens.facts.measured.fix import NotTried, NotTriedBecause, Observed, Offer, Target
-from compiler_lens.facts.measured.hatches import Markable, hatches, markable
+from compiler_lens.facts.measured.hatches import OF_VALUES, Markable, hatches, markable
 from compiler_lens.facts.measured.properties import IN_EACH_CALL, RECOMPUTED, uncached, unkept
 from compiler_lens.facts.measured.sizes import told_sizes
 from compiler_lens.facts.measured.substitutes import PRICE, substituted
 from compiler_lens.facts.measured.what_if import count
 from compiler_lens.facts.measured.whole_numbers import BY_PYTHON, by_python
+from compiler_lens.facts.measured.wrappers import computed_lines, kept_out
 from compiler_lens.facts.overview.all_clear import against
 from compiler_lens.facts.overview.explanation import Explanation, explain
 from compiler_lens.facts.program.coverage import Treatment
@@ -48,8 +49,13 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
             function.treatment in _NOT_COMPILED and not function.generator for function in explained.coverage.functions
         ),
     )
-    marks = list(_last_resorts(recording, explained, own))
-    found = [*_offered(recording, explained, own), *(offer for one in marks for offer in _marks(one, called))]
+    inner = list(_inner_breaks(explained, own))
+    marks, computed = list(_last_resorts(recording, inner)), computed_lines(recording, own)
+    found = [
+        *_offered(recording, explained, own),
+        *(offer for one in marks for offer in _marks(one, called)),
+        *_wrappers(recording, inner, computed),
+    ]
     offers: dict[edits.Edit, Offer] = {}  # one edit may be for several breaks
     for one in found:
         if isinstance(one, Offer):
@@ -59,6 +65,7 @@ def observed(recording: Recording, own: Ownership, called: Sequence[Called] = ()
     return Observed(
         figures, count(recording), tuple(offers.values()), others, targets, is_markable=bool(marks),
         findings=explained.findings, against=against(recording, explained),
+        computed=frozenset((line.file, line.code.strip()) for line in computed),
     )  # fmt: skip
 
 
@@ -128,17 +135,34 @@ def _alternatives(target: Target, cause: BreakCause, known: Sources, seen: SeenT
         yield Offer(target, lines, BY_PYTHON)
 
 
-def _last_resorts(recording: Recording, explained: Explanation, own: Ownership) -> Iterator[tuple[Target, Markable]]:
-    known = sources(recording)
-    given = {(site.defined.file, site.defined.line) for site in recording.sites}
+def _inner_breaks(explained: Explanation, own: Ownership) -> Iterator[tuple[BreakCard, SourceLine]]:
+    """Yield the breaks in what the user's compiled functions call, that nobody asked for, with their lines."""
     for card in explained.cards:
         # What torch.compile was given itself is no call in a graph.
         is_called = any(sum(own.owns(line.file) for line in event.user_stack) > 1 for event in card.events)
         is_meant = card.disabled or card.owner.whose is Whose.BY_DESIGN
         if card.place and card.own and is_called and not is_meant:
-            found = markable(card.place, known)
-            if found and (card.place.file, found.function.lineno) not in given:
-                yield Target(card.place, card.gb_type), found
+            yield card, card.place
+
+
+def _last_resorts(
+    recording: Recording, inner: Sequence[tuple[BreakCard, SourceLine]]
+) -> Iterator[tuple[Target, Markable]]:
+    known = sources(recording)
+    given = {(site.defined.file, site.defined.line) for site in recording.sites}
+    for card, place in inner:
+        found = markable(place, known)
+        if found and (place.file, found.function.lineno) not in given:
+            yield Target(place, card.gb_type), found
+
+
+def _wrappers(
+    recording: Recording, inner: Sequence[tuple[BreakCard, SourceLine]], computed: frozenset[SourceLine]
+) -> Iterator[Offer]:
+    known = sources(recording)
+    for card, place in inner:
+        if not card.cause.gb_type.startswith(OF_VALUES) and (mark := kept_out(place, known, computed)):
+            yield Offer(Target(place, card.gb_type), *mark, is_last_resort=True, keeps_computed=True)
 
 
 def _marks(at: tuple[Target, Markable], called: Sequence[Called]) -> Iterator[Offer]:

@@ -173,9 +173,11 @@ class Search:
             return False
         if now.results is not Results.EQUAL and any(offer.is_last_resort for offer in found.offers):
             return False
+        added = found.offers[len(base.offers) :]
+        if any(offer.keeps_computed for offer in added) and not before.computed <= now.computed:
+            return False
         if now.cost != before.cost:
             return now.cost < before.cost
-        added = found.offers[len(base.offers) :]
         return any(offer.target.key not in now.broken for offer in added) and now.broken != before.broken
 
 

@@ -34,7 +34,10 @@ from compiler_lens.views.findings import FindingFacts, finding_facts
 from compiler_lens.views.parts import At, Cell, Kind, Part, Span, Tone, coded, quiet, strong
 from compiler_lens.views.text import UNKNOWN, number, one_line, plural
 
-_KEEP = "`fullgraph=True` at torch.compile keeps it so: it raises where a graph would break again."
+_KEEP = (
+    "`fullgraph=True` at torch.compile keeps it so: it raises where a graph would break again."
+    " `with torch._dynamo.error_on_graph_break(True):` does so for a part."
+)
 _ALIKE = 20  # characters that a narrow column shows at least
 _LONGEST = 200  # characters of the name of a change, which is folded
 _SHOWN = 8  # of what was not tried
