@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from compiler_lens.facts.overview.evidence import NeverCalled
 from compiler_lens.facts.overview.explanation import Summary
@@ -67,15 +67,9 @@ def headline(recording: Recording, summary: Summary) -> list[Block]:
     return [*blocks, KeyFigures(tuple(figures)), *_taken(recording)]
 
 
-_CHILDREN: Mapping[bool | None, str] = {
-    True: "processes that this one started have compiled, too, and are not recorded",
-    None: "processes that this one started are not recorded, and may compile, too",
-}
-
-
 def _children(recording: Recording) -> Iterator[Block]:
     """Where processes were started; of forks it is known whether they compiled."""
-    for compiled, words_on in _CHILDREN.items():
+    for compiled, words_on in words.CHILDREN.items():
         children = [child for child in recording.children if child.compiled is compiled]
         places = [At(child.place) for child in children if child.place]
         told: Parts = (": ", *sequence(places[:3], ", ")) if places else ()

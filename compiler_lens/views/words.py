@@ -133,6 +133,12 @@ WARMTH: Mapping[Warmth, str] = {
 }
 
 
+CHILDREN: Mapping[bool | None, str] = {
+    True: "processes that this one started have compiled, too, and are not recorded",
+    None: "processes that this one started are not recorded, and may compile, too",
+}
+
+
 def unfinished(why: str, name: str = "This recording") -> str:
     """That a recording has no end; nothing where it has one."""
     return f"{name} is not finished: {one_line(why)}" if why else ""

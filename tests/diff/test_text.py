@@ -12,6 +12,7 @@ from compiler_lens import UsageError
 from compiler_lens.cli import main
 from compiler_lens.facts.compare import diff
 from compiler_lens.facts.compare.model import BreakChange
+from compiler_lens.recording.model import ChildProcess
 from compiler_lens.render.console.document import block_lines
 from compiler_lens.render.console.page import Page
 from compiler_lens.views.diff.summary import summary, summary_lines
@@ -249,6 +250,28 @@ def test_a_damaged_side_is_said_to_be_one(capsys: pytest.CaptureFixture[str], tm
     assert "AFTER has gaps" not in text
     _, text, _ = printed(f"{cut} {CPU / 'base.clens.gz'} --json", capsys)
     assert [json.loads(text)[side]["problems"] for side in ("before", "after")] == [2, 0]
+
+
+@pytest.mark.parametrize(
+    ("compiled", "said"), [(True, "have compiled, too"), (None, "may compile, too"), (False, None)]
+)
+def test_processes_that_compiled_and_are_not_recorded_are_said_for_each_side(
+    compiled: bool | None, said: str | None
+) -> None:
+    base = cpu("base")
+    children = (ChildProcess(compiled=False), ChildProcess(compiled=compiled), ChildProcess(compiled=compiled))
+    with_children = replace(base, children=children)
+    for name, before, after in (("BEFORE", with_children, base), ("AFTER", base, with_children)):
+        result = compiler_lens.diff(before, after)
+        lines = [
+            line
+            for line in result.report(color=False, width=200).splitlines()
+            if "processes that this one started" in line
+        ]
+        assert [line.split(":")[0].strip() for line in lines] == ([name] if said else [])
+        assert all(said in line for line in lines if said)
+        sides = json.loads(result.to_json())
+        assert sides[name.lower()]["children_compiled"] is compiled
 
 
 def test_breaks_are_counted_as_fixed_as_new_and_as_more_or_less_often() -> None:

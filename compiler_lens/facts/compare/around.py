@@ -47,8 +47,14 @@ def side_of(recording: Recording) -> model.Side:
         busy_microseconds=profile.busy_microseconds if profile else None,
         problems=len(recording.problems),
         unfinished=recording.unfinished,
+        children_compiled=_children_compiled(recording),
         is_timed_well=profile is None or is_usable(doubts(profile, ())),
     )
+
+
+def _children_compiled(recording: Recording) -> bool | None:
+    known = {child.compiled for child in recording.children}
+    return True if True in known else None if None in known else False
 
 
 def frame_changes(paired: Paired, before: Recording, after: Recording) -> tuple[model.FrameChange, ...]:

@@ -245,6 +245,7 @@ class Side(Struct, frozen=True):
     busy_microseconds: float | None = None  # of it, the device working
     problems: int = 0  # what could not be recorded or read: it may be what differs
     unfinished: str = ""  # why the recording has no end
+    children_compiled: bool | None = False  # processes that it started and that are not recorded; None: nobody knows
     is_timed_well: bool = True  # else its profile measured a busy machine
 
     @property

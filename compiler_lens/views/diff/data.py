@@ -26,6 +26,7 @@ class SideFacts(Struct, frozen=True):
     busy_microseconds: float | None  # of it, the device working
     problems: int  # what could not be recorded or read
     unfinished: str  # why the recording has no end
+    children_compiled: bool | None  # processes that it started and that are not recorded; null: nobody knows
     is_timed_well: bool
 
 

@@ -115,6 +115,8 @@ def gap_words(d: RecordingDiff) -> list[str]:
         if side.problems > bool(side.unfinished):
             problems = plural(side.problems, "problem")
             found.append(f"{name} has gaps, which may be what differs: {problems} while it was recorded or read")
+        children = words.CHILDREN.get(side.children_compiled)
+        found += [f"{name}: {children}"] if children else []
         found += [] if side.is_timed_well else [f"{name}: {UNUSABLE}"]
     return found
 
